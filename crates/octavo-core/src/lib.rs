@@ -1,0 +1,5 @@
+//! The part of Octavo that talks to the kernel.
+//!
+//! Nothing here knows about Python; `octavo-py` puts a thin face on it.
+
+pub mod block_device;

@@ -1,0 +1,12 @@
+//! The extension module `octavo._core`. Its Python-side documentation is `src/octavo/_core.pyi`.
+
+use pyo3::prelude::*;
+
+mod block_device;
+
+/// The part of Octavo that talks to the kernel.
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use crate::block_device::{DeviceStatistics, device_statistics};
+}
