@@ -1,0 +1,31 @@
+"""The errors that a user meets: one line each, naming the cause and the way out."""
+
+
+class OctavoError(Exception):
+    """Root of all errors that are told in one line, without a traceback. Exit code 1."""
+
+    exit_code = 1
+
+
+class UsageError(OctavoError):
+    """A flag, a plan or a level that does not exist. Exit code 2."""
+
+    exit_code = 2
+
+
+class HostError(OctavoError):
+    """This host cannot do it: a right, a package, a kernel feature or disk space is missing. Exit code 3."""
+
+    exit_code = 3
+
+
+class TrialsFailed(OctavoError):
+    """The run ended, but some of its trials failed. Exit code 4."""
+
+    exit_code = 4
+
+
+class Interrupted(OctavoError):
+    """The user stopped it; what was finished is kept. Exit code 130."""
+
+    exit_code = 130

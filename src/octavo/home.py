@@ -1,0 +1,45 @@
+"""Where state lives: builds, datasets, runs and the journal below one directory, sockets in another."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from octavo.errors import HostError
+
+# A Unix socket's path holds 107 bytes and a terminator (unix(7), sun_path).
+SOCKET_PATH_LIMIT = 107
+
+
+def octavo_home() -> Path:
+    """The state directory: OCTAVO_HOME, else /var/lib/octavo for root, else below the XDG data home."""
+    if chosen := os.environ.get("OCTAVO_HOME"):
+        return Path(chosen).absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/octavo")
+    data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(data_home) / "octavo"
+
+
+def runtime_directory() -> Path:
+    """The directory for sockets and the host's run lock: /run/octavo for root, else the XDG runtime directory."""
+    if os.geteuid() == 0:
+        return Path("/run/octavo")
+    if chosen := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(chosen) / "octavo"
+    return Path(tempfile.gettempdir()) / f"octavo-{os.geteuid()}"
+
+
+def make_directory(path: Path, mode: int = 0o755) -> Path:
+    """Makes the directory and its parents, and returns it. Raises HostError when it cannot."""
+    try:
+        path.mkdir(mode=mode, parents=True, exist_ok=True)
+    except OSError as error:
+        raise HostError(
+            f"cannot make {path}: {error.strerror}; set OCTAVO_HOME to a directory you may write"
+        ) from error
+    return path
+
+
+def store_path() -> Path:
+    """The file of the default store."""
+    return octavo_home() / "octavo.sqlite"

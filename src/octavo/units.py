@@ -1,0 +1,82 @@
+"""Sizes, durations and percentages as PostgreSQL writes them: kB, MB and GB are powers of 1024."""
+
+import re
+
+from octavo.errors import UsageError
+
+_SIZE_UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_size(text: str) -> int:
+    """Bytes of a size such as `8kB`. Raises UsageError when it is none.
+
+    >>> parse_size("8kB"), parse_size("1 GB"), parse_size("512B")
+    (8192, 1073741824, 512)
+    """
+    match = re.fullmatch(r"\s*(\d+)\s*(B|kB|MB|GB|TB)\s*", text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a size; write a whole number with B, kB, MB, GB or TB, such as 8kB")
+    return int(match[1]) * _SIZE_UNITS[match[2]]
+
+
+def format_size(size: int) -> str:
+    """The size in the largest unit that holds it without a fraction.
+
+    >>> format_size(8192), format_size(1536 * 1024), format_size(0), format_size(100)
+    ('8kB', '1536kB', '0B', '100B')
+    """
+    for unit in ("TB", "GB", "MB", "kB"):
+        if size and size % _SIZE_UNITS[unit] == 0:
+            return f"{size // _SIZE_UNITS[unit]}{unit}"
+    return f"{size}B"
+
+
+def human_size(size: float) -> str:
+    """The size rounded for reading, in powers of 1024.
+
+    >>> human_size(1.5 * 1024**3), human_size(900), human_size(24 * 1024**3)
+    ('1.5 GB', '900 B', '24 GB')
+    """
+    for unit in ("TB", "GB", "MB", "kB"):
+        if abs(size) >= _SIZE_UNITS[unit]:
+            return f"{size / _SIZE_UNITS[unit]:.3g} {unit}"
+    return f"{size:.0f} B"
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a duration such as `9s` or `2min`. Raises UsageError when it is none.
+
+    >>> parse_duration("9s"), parse_duration("1.5min"), parse_duration("250ms")
+    (9.0, 90.0, 0.25)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a duration; write a number with ms, s, min, h or d, such as 30s")
+    return float(match[1]) * _DURATION_UNITS[match[2]]
+
+
+def human_duration(seconds: float) -> str:
+    """The duration rounded for reading.
+
+    >>> human_duration(8.04), human_duration(95), human_duration(4000)
+    ('8 s', '1 min 35 s', '1 h 6 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def parse_percentage(text: str) -> float:
+    """The fraction that a percentage such as `3%` stands for. Raises UsageError when it is none.
+
+    >>> parse_percentage("3%"), parse_percentage("0.5 %")
+    (0.03, 0.005)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a percentage; write a number with %, such as 3%")
+    return float(match[1]) / 100
