@@ -1,0 +1,152 @@
+"""Children that never outlive their reason: journaled, marked, in a session of their own, unprivileged."""
+
+import os
+import pwd
+import resource
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from octavo.errors import HostError, OctavoError
+from octavo.host.journal import TOKEN_VARIABLE, Journal
+from octavo.host.process import identify
+
+# A child sees no more of the environment than this, so that a trial does not depend on who started it.
+_PLAIN_ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C.UTF-8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The unprivileged user that servers and their clients run as."""
+
+    name: str
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a child ended: its exit code, what it wrote, and the CPU seconds that it used."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    cpu_seconds: float
+
+
+def server_account() -> Account:
+    """Who servers run as: the user `octavo` when we are root, else ourselves. Raises HostError without it."""
+    if os.geteuid() != 0:
+        return Account(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid())
+    try:
+        entry = pwd.getpwnam("octavo")
+    except KeyError:
+        raise HostError("there is no user octavo to run servers as; script/bootstrap makes it") from None
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def start(
+    arguments: Sequence[str | Path],
+    journal: Journal,
+    *,
+    role: str,
+    account: Account | None = None,
+    stdout: int | IO[str] | IO[bytes] = subprocess.PIPE,
+    stderr: int | IO[str] | IO[bytes] = subprocess.PIPE,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    end_signal: signal.Signals = signal.SIGTERM,
+) -> tuple[subprocess.Popen[str], int]:
+    """Starts a child in a session of its own. Returns it with its journal number (for `journal.done`).
+
+    Raises HostError when the program cannot be started.
+    """
+    identity: dict[str, int] = {}
+    if account is not None and os.geteuid() == 0:
+        identity = {"user": account.uid, "group": account.gid}
+    try:
+        child: subprocess.Popen[str] = subprocess.Popen(
+            [str(argument) for argument in arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            text=True,
+            errors="replace",
+            cwd=directory or "/",
+            env={**_PLAIN_ENVIRONMENT, **(environment or {}), TOKEN_VARIABLE: journal.token},
+            start_new_session=True,
+            extra_groups=[] if identity else None,
+            **identity,  # type: ignore[arg-type]
+        )
+    except OSError as error:
+        raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
+    facts = identify(child.pid)
+    number = journal.record(
+        "process",
+        role=role,
+        pid=child.pid,
+        start_time=facts.start_time if facts else -1,
+        boot_id=facts.boot_id if facts else "",
+        signal=int(end_signal),
+    )
+    return child, number
+
+
+def run(
+    arguments: Sequence[str | Path],
+    journal: Journal,
+    *,
+    role: str,
+    account: Account | None = None,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> Finished:
+    """Runs a child to its end; `on_line` sees its standard output line by line.
+
+    The CPU seconds are those of all children reaped meanwhile: one client runs at a time.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    child, number = start(
+        arguments,
+        journal,
+        role=role,
+        account=account,
+        directory=directory,
+        environment=environment,
+        stderr=subprocess.STDOUT if on_line else subprocess.PIPE,
+    )
+    try:
+        if on_line is None:
+            stdout, stderr = child.communicate()
+        else:
+            assert child.stdout is not None
+            lines: list[str] = []
+            for line in child.stdout:
+                lines.append(line)
+                on_line(line.rstrip("\n"))
+            stdout, stderr = "".join(lines), ""
+            child.wait()
+    except BaseException:
+        os.killpg(child.pid, signal.SIGTERM)
+        child.wait()
+        raise
+    finally:
+        journal.done(number)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Finished(child.returncode, stdout, stderr, cpu_seconds)
+
+
+def check(finished: Finished, doing: str) -> Finished:
+    """The same, unless it failed: then an OctavoError with the last line that the child wrote."""
+    if finished.returncode != 0:
+        lines = (finished.stderr.strip() or finished.stdout.strip()).splitlines()
+        raise OctavoError(f"{doing} failed (exit {finished.returncode}): {lines[-1] if lines else 'it said nothing'}")
+    return finished

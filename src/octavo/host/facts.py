@@ -1,0 +1,36 @@
+"""What this host is: read from /proc and /sys, never changed."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from octavo.host.page_stack import page_stack
+
+
+def host_facts(path: Path) -> dict[str, Any]:
+    """The host as a report shows it: kernel, CPU, memory, and the page stack below a path."""
+    return {
+        "hostname": platform.node(),
+        "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count() or 1,
+        "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        "virtualization": _virtualization(),
+        "root": os.geteuid() == 0,
+        "page_stack": [layer.as_dict() for layer in page_stack(path)],
+    }
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()
+    return platform.processor() or "unknown"
+
+
+def _virtualization() -> str:
+    """`virtual machine` where the CPU says that a hypervisor is below (its flag in /proc/cpuinfo), else `none seen`."""
+    flags = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "")
+    return "virtual machine" if "hypervisor" in flags.split() else "none seen"

@@ -1,0 +1,163 @@
+"""The page stack of this host: every page size between a CPU and an SSD, for the filesystem a path is on."""
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.units import format_size, human_size
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: its size in bytes (None where it has none or it cannot be told), as text, and what is known of it."""
+
+    layer: str
+    size_bytes: int | None
+    value: str
+    detail: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def page_stack(path: Path, sys: Path = Path("/sys")) -> list[Layer]:
+    """The layers from the CPU down to the device, for the filesystem of an existing path."""
+    device = _block_device(path, sys)
+    return [
+        *_memory_layers(sys),
+        _data_block_layer(),
+        Layer(
+            "WAL block",
+            None,
+            "1kB … 64kB",
+            "XLOG_BLCKSZ, chosen when PostgreSQL is built; PostgreSQL's default is 8kB",
+        ),
+        Layer("WAL segment", None, "1MB … 1GB", "initdb --wal-segsize; PostgreSQL's default is 16MB"),
+        *_request_layers(device),
+        _filesystem_layer(path),
+        *_device_layers(device),
+    ]
+
+
+def _data_block_layer() -> Layer:
+    return Layer(
+        "data block",
+        None,
+        "1kB … 32kB",
+        "BLCKSZ, chosen when PostgreSQL is built; PostgreSQL's default is 8kB",
+    )
+
+
+def _memory_layers(sys: Path) -> list[Layer]:
+    page = os.sysconf("SC_PAGE_SIZE")
+    layers = [Layer("CPU memory page", page, format_size(page), "sysconf(_SC_PAGESIZE)")]
+    for directory in sorted((sys / "kernel/mm/hugepages").glob("hugepages-*kB"), key=_huge_page_bytes):
+        size = _huge_page_bytes(directory)
+        total, free = _read(directory / "nr_hugepages"), _read(directory / "free_hugepages")
+        layers.append(Layer("huge page", size, format_size(size), f"{total} allocated, {free} free"))
+    huge = sys / "kernel/mm/transparent_hugepage"
+    if (huge / "enabled").exists():
+        size = _number(huge / "hpage_pmd_size")
+        modes = (("enabled", "enabled"), ("shared memory", "shmem_enabled"), ("defrag", "defrag"))
+        detail = "; ".join(f"{name}: {_chosen(huge / file)}" for name, file in modes)
+        layers.append(Layer("transparent huge page", size, format_size(size) if size else "?", detail))
+    return layers
+
+
+def _request_layers(device: Path | None) -> list[Layer]:
+    layers = [
+        Layer(
+            "I/O request of PostgreSQL",
+            131072,
+            "128kB",
+            "io_combine_limit's default (PostgreSQL 17 and later)",
+        )
+    ]
+    if device is not None:
+        for name, file, meaning in (
+            ("readahead", "read_ahead_kb", "read_ahead_kb: what the kernel reads ahead of a sequential scan"),
+            ("largest device request", "max_sectors_kb", "max_sectors_kb: larger requests are split"),
+        ):
+            size = _number(device / "queue" / file)
+            if size is not None:
+                layers.append(Layer(name, size * 1024, format_size(size * 1024), meaning))
+    return layers
+
+
+def _filesystem_layer(path: Path) -> Layer:
+    block = os.statvfs(path).f_bsize
+    kind, mount = _mount(path)
+    return Layer(
+        "filesystem block",
+        block,
+        format_size(block),
+        f"{kind} on {mount}; the page cache's folios are at least this large",
+    )
+
+
+def _device_layers(device: Path | None) -> list[Layer]:
+    if device is None:
+        return [Layer("device sector", None, "?", "the filesystem has no block device of its own that can be named")]
+    layers: list[Layer] = []
+    size = _number(device / "size")
+    name = f"{device.name}, {human_size(size * 512)}" if size else device.name
+    for layer, file in (
+        ("device logical sector", "logical_block_size"),
+        ("device physical sector", "physical_block_size"),
+        ("device minimum I/O", "minimum_io_size"),
+        ("device optimal I/O", "optimal_io_size"),
+    ):
+        value = _number(device / "queue" / file)
+        if value:
+            layers.append(Layer(layer, value, format_size(value), name))
+    rotational = _number(device / "queue" / "rotational")
+    medium = "rotating, as the device says" if rotational else "solid state, as the device says"
+    layers.append(Layer("SSD page, RAID stripe", None, "?", f"{medium}; devices do not tell their page"))
+    return layers
+
+
+def _block_device(path: Path, sys: Path) -> Path | None:
+    """The /sys directory of the whole disk under the path's filesystem."""
+    number = path.stat().st_dev
+    entry = sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
+    if not entry.exists():
+        return None
+    device = entry.resolve()
+    return device.parent if (device / "partition").exists() else device
+
+
+def _mount(path: Path) -> tuple[str, str]:
+    """Filesystem type and mount point (/proc/self/mountinfo, matched by device number)."""
+    number = path.stat().st_dev
+    wanted = f"{os.major(number)}:{os.minor(number)}"
+    found = ("filesystem", "?")
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if fields[2] == wanted and path.absolute().is_relative_to(fields[4]):
+            found = (after.split()[0], fields[4])
+    return found
+
+
+def _huge_page_bytes(directory: Path) -> int:
+    return int(directory.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return "?"
+
+
+def _number(path: Path) -> int | None:
+    text = _read(path)
+    return int(text) if text.isdecimal() else None
+
+
+def _chosen(path: Path) -> str:
+    """The bracketed word of a sysfs choice such as `always [madvise] never`."""
+    text = _read(path)
+    return text.partition("[")[2].partition("]")[0] or text

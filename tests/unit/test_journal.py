@@ -1,0 +1,141 @@
+"""What a killed Octavo leaves behind is found by identity and ended; what is not its own is left alone."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from octavo.host import children, process
+from octavo.host.journal import TOKEN_VARIABLE, Journal, recover
+
+# Starts a child through the journal, makes a directory, says so, and is then killed.
+_VICTIM = """
+import os, signal, sys
+from pathlib import Path
+from octavo.host import children
+from octavo.host.journal import Journal
+journal = Journal()
+scratch = Path(sys.argv[1])
+journal.record("directory", path=str(scratch))
+scratch.mkdir()
+child, _ = children.start(["sleep", "600"], journal, role="server")
+if len(sys.argv) > 2:  # killed before the pid was written down
+    lines = journal.path.read_text().splitlines()
+    journal.path.write_text("".join(line + "\\n" for line in lines if "pid" not in line))
+print(child.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+_STUBBORN = """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+    return tmp_path
+
+
+def killed(*arguments: str) -> int:
+    """The pid of the child that a killed Octavo process left."""
+    finished = subprocess.run(
+        [sys.executable, "-c", _VICTIM, *arguments], stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert finished.returncode == -signal.SIGKILL
+    return int(finished.stdout)
+
+
+@pytest.mark.parametrize("arguments", [(), ("before the pid is known",)])
+def test_an_orphan_is_ended_and_its_directory_removed(home: Path, arguments: tuple[str, ...]) -> None:
+    scratch = home / "scratch"
+    pid = killed(str(scratch), *arguments)
+    assert process.identify(pid) is not None
+    told = recover()
+    assert process.identify(pid) is None
+    assert not scratch.exists()
+    assert any(str(pid) in line for line in told)
+    assert recover() == []
+    assert list((home / "journal").iterdir()) == []
+
+
+def test_a_process_that_lives_is_not_disturbed(home: Path) -> None:
+    with Journal() as journal:
+        child, number = children.start(["sleep", "600"], journal, role="server")
+        assert recover() == []
+        assert child.poll() is None
+        child.kill()
+        child.wait()
+        journal.done(number)
+
+
+def test_a_pid_that_passed_to_another_process_is_left_alone(home: Path) -> None:
+    stranger = subprocess.Popen(["sleep", "600"])
+    try:
+        identity = process.identify(stranger.pid)
+        assert identity is not None
+        directory = home / "journal"
+        directory.mkdir()
+        for name, change in (
+            ("a", {"start_time": identity.start_time - 1}),
+            ("b", {"boot_id": "another boot"}),
+        ):
+            entry = {
+                "number": 1, "kind": "process", "role": "server", "pid": stranger.pid, "signal": int(signal.SIGQUIT),
+                "start_time": identity.start_time, "boot_id": identity.boot_id, **change,
+            }  # fmt: skip
+            (directory / f"{name}.jsonl").write_text(json.dumps(entry) + "\n")
+        assert recover() == []
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_a_line_that_was_cut_off_does_not_hinder(home: Path) -> None:
+    (home / "journal").mkdir()
+    (home / "journal" / "a.jsonl").write_text('{"number": 1, "kind": "direc')
+    assert recover() == []
+
+
+def test_what_is_open_at_the_end_is_undone_and_what_is_done_is_kept(tmp_path: Path) -> None:
+    with Journal() as journal:
+        for name in ("kept", "undone"):
+            number = journal.record("directory", path=str(tmp_path / name))
+            (tmp_path / name).mkdir()
+            if name == "kept":
+                journal.done(number)
+    assert (tmp_path / "kept").exists()
+    assert not (tmp_path / "undone").exists()
+
+
+def test_a_stubborn_process_is_killed(home: Path) -> None:
+    with Journal() as journal:
+        child, number = children.start(
+            [sys.executable, "-c", _STUBBORN],
+            journal, role="client",
+        )  # fmt: skip
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        identity = process.identify(child.pid)
+        assert identity is not None
+        process.end(identity, signal.SIGTERM, patience_seconds=0.2)
+        assert child.wait() == -signal.SIGKILL
+        journal.done(number)
+
+
+def test_children_know_only_what_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    with Journal() as journal:
+        finished = children.run(["env"], journal, role="client")
+        names = {line.partition("=")[0] for line in finished.stdout.splitlines()}
+    assert names == {"PATH", "LC_ALL", TOKEN_VARIABLE}
+    assert os.environ["PGPASSWORD"] == "secret"
