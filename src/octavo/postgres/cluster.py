@@ -1,0 +1,243 @@
+"""Clusters and their servers: initdb, start, stop, and knowing when one has died."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+
+from octavo.errors import HostError, OctavoError
+from octavo.home import SOCKET_PATH_LIMIT, make_directory, runtime_directory
+from octavo.host import cgroup, children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres import sql
+from octavo.postgres.build import Build
+
+SUPERUSER = "octavo"
+DATABASE = "octavo"
+_PORT = 5432  # only a part of the socket's name: no server listens on TCP
+_START_SECONDS = 120.0
+_STOP_SECONDS = 300.0
+
+
+def initialise(
+    build: Build, directory: Path, journal: Journal, account: Account, *, wal_segment: int, checksums: bool
+) -> None:
+    """Runs initdb into the directory, which the account owns afterwards. Sizes in bytes.
+
+    Raises HostError when the account cannot reach the directory, OctavoError when initdb fails.
+    """
+    make_directory(directory, 0o700)
+    if os.geteuid() == 0:
+        os.chown(directory, account.uid, account.gid)
+    check_reachable(directory, account)
+    checksum_option = "--data-checksums" if checksums else "--no-data-checksums"
+    if not checksums and int(build.manifest["version"].split(".")[0]) < 18:
+        checksum_option = ""  # off was the default, and the option to say so came with 18
+    arguments = [
+        build.program("initdb"), "--pgdata", directory, "--username", SUPERUSER, "--auth=trust", "--encoding=UTF8",
+        "--locale=C", "--no-instructions", f"--wal-segsize={wal_segment // 1024**2}", checksum_option,
+    ]  # fmt: skip
+    children.check(
+        children.run([argument for argument in arguments if argument], journal, role="initdb", account=account),
+        "initdb",
+    )
+
+
+def check_reachable(directory: Path, account: Account) -> None:
+    """Raises HostError when a parent of the directory shuts the server's account out."""
+    if os.geteuid() != 0:
+        return
+    for parent in reversed(directory.absolute().parents):
+        facts = parent.stat()
+        if facts.st_uid != account.uid and not facts.st_mode & 0o001:
+            raise HostError(f"the server's user {account.name} cannot enter {parent}; chmod o+x it or set OCTAVO_HOME")
+
+
+@dataclass(slots=True)
+class Server:
+    """A running server on a private Unix socket; a context manager that stops it at its end."""
+
+    build: Build
+    directory: Path
+    log: Path
+    socket_directory: Path
+    account: Account
+    journal: Journal
+    process: subprocess.Popen[str]
+    entries: list[int]
+    _connection: psycopg.Connection[DictRow] | None = field(default=None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop("immediate")
+
+    @property
+    def connection(self) -> psycopg.Connection[DictRow]:
+        """A connection to the laboratory's database, kept open."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self.connect(DATABASE)
+        return self._connection
+
+    def connect(self, database: str) -> psycopg.Connection[DictRow]:
+        """A new autocommit connection. Raises OctavoError when the server refuses it or is gone."""
+        try:
+            return psycopg.Connection[DictRow].connect(
+                host=str(self.socket_directory), port=_PORT, user=SUPERUSER, dbname=database,
+                autocommit=True, row_factory=dict_row, connect_timeout=10, application_name="octavo",
+            )  # fmt: skip
+        except psycopg.OperationalError as error:
+            raise OctavoError(
+                f"cannot connect to the server: {str(error).splitlines()[0]}; its log is {self.log}"
+            ) from error
+
+    def query(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a query from `postgres/sql`, in its version for this server."""
+        connection = self.connection
+        return connection.execute(sql.load(name, connection.info.server_version).encode()).fetchall()
+
+    def execute(self, statement: str) -> None:
+        """Runs a statement of our own, such as CHECKPOINT."""
+        self.connection.execute(statement.encode())
+
+    def disconnect(self) -> None:
+        """Closes the kept connection, so that it is no part of what is measured."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def settings(self) -> dict[str, str]:
+        """Every setting as the server has it."""
+        return {row["name"]: row["value"] for row in self.query("settings")}
+
+    def client_environment(self) -> dict[str, str]:
+        """What a client program needs to find this server (libpq's environment variables)."""
+        return {
+            "PGHOST": str(self.socket_directory),
+            "PGPORT": str(_PORT),
+            "PGUSER": SUPERUSER,
+            "PGDATABASE": DATABASE,
+        }
+
+    def run_client(self, program: str, *arguments: str) -> children.Finished:
+        """Runs one of the build's client programs against this server, as the unprivileged user."""
+        return children.run(
+            [self.build.program(program), *arguments],
+            self.journal,
+            role=program,
+            account=self.account,
+            directory=self.socket_directory,
+            environment=self.client_environment(),
+        )
+
+    def is_alive(self) -> bool:
+        """Whether the postmaster runs."""
+        return self.process.poll() is None
+
+    def stop(self, mode: str) -> None:
+        """Stops it: `fast` with a checkpoint, `immediate` without (for a copy that is thrown away)."""
+        with suppress(psycopg.Error):
+            self.disconnect()
+        if self.is_alive():
+            self.process.send_signal(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
+            try:
+                self.process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for path in self.socket_directory.glob(".s.PGSQL.*"):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.socket_directory.rmdir()
+        for entry in reversed(self.entries):
+            self.journal.done(entry)
+        self.entries.clear()
+
+
+def start(
+    build: Build,
+    directory: Path,
+    settings: Mapping[str, str],
+    journal: Journal,
+    account: Account,
+    *,
+    log: Path,
+    memory_group: Path | None = None,
+) -> Server:
+    """Starts a server on the data directory, inside the memory group when one is given, and waits until it is ready.
+
+    Settings come on top of what initdb wrote. Raises OctavoError with the server's last words when it does not start.
+    """
+    socket_directory = _socket_directory(journal, account)
+    entry = journal.record("directory", path=str(socket_directory))
+    arguments: list[str | Path] = [build.program("postgres"), "-D", directory]
+    ours = {
+        "listen_addresses": "",
+        "unix_socket_directories": str(socket_directory),
+        "port": str(_PORT),
+        "logging_collector": "off",
+        "log_line_prefix": "%m [%p] %b ",
+        "log_timezone": "UTC",
+    }
+    for name, value in {**settings, **ours}.items():
+        arguments += ["-c", f"{name}={value}"]
+    if memory_group is not None:
+        arguments = [*cgroup.entering(memory_group, account.uid, account.gid), *arguments]
+    with log.open("w") as log_file:
+        process, process_entry = children.start(
+            arguments, journal,
+            role="server", account=None if memory_group else account, directory=directory,
+            stdout=log_file, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
+        )  # fmt: skip
+    server = Server(build, directory, log, socket_directory, account, journal, process, [entry, process_entry])
+    try:
+        _wait_until_ready(server)
+    except BaseException:
+        server.stop("immediate")
+        raise
+    return server
+
+
+def _wait_until_ready(server: Server) -> None:
+    """Watches postmaster.pid, whose eighth line is the state (src/include/utils/pidfile.h), as pg_ctl does."""
+    deadline = time.monotonic() + _START_SECONDS
+    status = server.directory / "postmaster.pid"
+    while time.monotonic() < deadline:
+        if not server.is_alive():
+            raise OctavoError(f"the server did not start: {last_words(server.log)}; its log is {server.log}")
+        with suppress(OSError):
+            lines = status.read_text().splitlines()
+            if len(lines) >= 8 and lines[0] == str(server.process.pid) and lines[7].strip() == "ready":
+                return
+        time.sleep(0.01)
+    raise OctavoError(f"the server was not ready after {_START_SECONDS:.0f} s; its log is {server.log}")
+
+
+def last_words(log: Path) -> str:
+    """The last error that the server's log names, else its last line."""
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    severe = [line for line in lines if any(f"{word}: " in line for word in ("FATAL", "PANIC", "ERROR"))]
+    chosen = severe or lines
+    return chosen[-1].strip() if chosen else "it said nothing"
+
+
+def _socket_directory(journal: Journal, account: Account) -> Path:
+    """A directory for one server's socket that only its account may enter."""
+    parent = make_directory(runtime_directory())
+    path = parent / f"{journal.token[:8]}-{os.urandom(3).hex()}"
+    if len(str(path / f".s.PGSQL.{_PORT}")) > SOCKET_PATH_LIMIT:
+        raise HostError(f"the socket path below {parent} is too long; set XDG_RUNTIME_DIR to a shorter one")
+    path.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(path, account.uid, account.gid)
+    return path

@@ -1,0 +1,28 @@
+"""The settings that a fair comparison of block sizes pins (data: pinned.toml)."""
+
+import functools
+import tomllib
+from importlib import resources
+from typing import Any
+
+from octavo.units import parse_size
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(resources.files("octavo.postgres").joinpath("pinned.toml").read_text())
+
+
+def pinned_settings(version: str, data_block: str) -> dict[str, str]:
+    """What to set at this version (`18` or `18.6`) and data block, so that bytes stay equal when blocks do not."""
+    major = int(version.split(".")[0])
+    table = _table()
+    settings = {name: entry["value"] for name, entry in table["bytes"].items() if major >= entry.get("since", 0)}
+    for name, entry in table["pages"].items():
+        settings[name] = str(max(1, parse_size(entry["value"]) // parse_size(data_block)))
+    return settings
+
+
+def not_pinned() -> list[dict[str, str]]:
+    """What counts pages and is left as it is, each with its reason."""
+    return [{"name": name, "reason": reason} for name, reason in _table()["not_pinned"].items()]

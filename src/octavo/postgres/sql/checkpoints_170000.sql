@@ -1,0 +1,1 @@
+SELECT num_timed + num_requested AS checkpoints FROM pg_stat_checkpointer

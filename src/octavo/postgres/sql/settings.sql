@@ -1,0 +1,3 @@
+SELECT name, current_setting(name, true) AS value
+FROM pg_settings
+ORDER BY name

@@ -1,0 +1,1 @@
+SELECT extract(epoch FROM pg_postmaster_start_time())::float8 AS started
