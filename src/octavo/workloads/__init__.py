@@ -1,0 +1,18 @@
+"""Workloads: what is run against a server. A new one is a file here and a line in the table."""
+
+from importlib import import_module
+
+from octavo.errors import UsageError
+from octavo.workloads.base import Workload
+
+WORKLOADS = {
+    "pgbench": "octavo.workloads.pgbench",
+}
+
+
+def find(name: str) -> Workload:
+    """The workload of that name: its module's WORKLOAD. Raises UsageError naming those that exist."""
+    if name not in WORKLOADS:
+        raise UsageError(f"workload: there is no {name!r}; allowed: {', '.join(WORKLOADS)}")
+    workload: Workload = import_module(WORKLOADS[name]).WORKLOAD
+    return workload

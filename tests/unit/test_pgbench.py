@@ -1,0 +1,76 @@
+import pytest
+
+from octavo.errors import OctavoError
+from octavo.lab.validity import reason_to_doubt
+from octavo.lab.validity.evidence import Evidence
+from octavo.workloads.base import WorkloadResult
+from octavo.workloads.pgbench import parse
+
+# What pgbench of PostgreSQL 18 prints.
+OUTPUT = """\
+pgbench (18.6)
+transaction type: <builtin: select only>
+scaling factor: 25
+query mode: prepared
+number of clients: 4
+number of threads: 2
+maximum number of tries: 1
+duration: 8 s
+number of transactions actually processed: 160000
+number of failed transactions: 0 (0.000%)
+latency average = 0.200 ms
+initial connection time = 9.000 ms
+tps = 20000.000000 (without initial connection time)
+"""
+
+
+def result(output: str = OUTPUT, errors: str = "", returncode: int = 0) -> WorkloadResult:
+    return parse(output, errors, returncode, 8, 3.5)
+
+
+def test_pgbenchs_words_become_observations() -> None:
+    parsed = result()
+    values = {observation.metric: observation.value for observation in parsed.observations}
+    assert values == {"tps": 20000.0, "latency_avg_ms": 0.2, "transactions": 160000}
+    assert parsed.seconds == pytest.approx(8.0)
+    assert parsed.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("output", "errors"), [("", ""), ("", "pgbench: fatal: connection failed"), ("tps = 0.0 ", "")]
+)
+def test_nothing_measured_is_an_error(output: str, errors: str) -> None:
+    with pytest.raises(OctavoError, match=errors or "measured nothing"):
+        result(output, errors, 1)
+
+
+def evidence(measured: WorkloadResult, **changes: object) -> Evidence:
+    values: dict[str, object] = {
+        "result": measured, "server_alive": True, "started_before": 1.5, "started_after": 1.5, "server_log": "ready"
+    }  # fmt: skip
+    return Evidence(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_a_sound_trial_is_believed() -> None:
+    assert reason_to_doubt(evidence(result())) is None
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "reason"),
+    [
+        (evidence(result(OUTPUT.replace("160000", "1400"))), "ran 0.07 s of the 8 s asked for"),
+        (evidence(result(OUTPUT.replace("160000", "80").replace("20000.0", "10.0"))), "only 80 transactions"),
+        (evidence(result(OUTPUT.replace("transactions: 0 ", "transactions: 3 "))), "3 transactions failed"),
+        (evidence(result(errors="pgbench: error: client 1 aborted")), "client 1 aborted"),
+        (evidence(result(returncode=2)), "exit code 2"),
+        (evidence(result(), server_alive=False), "server died"),
+        (evidence(result(), started_after=None), "server died"),
+        (evidence(result(), started_after=2.5), "server restarted"),
+        (
+            evidence(result(), server_log="LOG:  terminating any other active server processes"),
+            "server restarted",
+        ),
+    ],
+)
+def test_what_cannot_be_believed_is_invalid_with_its_reason(doubtful: Evidence, reason: str) -> None:
+    assert reason in (reason_to_doubt(doubtful) or "")
