@@ -1,0 +1,49 @@
+"""What is written to the store and read back: frozen data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from octavo.observation import Observation
+
+RunStatus = Literal["running", "finished", "interrupted", "failed"]
+TrialStatus = Literal["ok", "invalid", "failed", "skipped"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run. Times are seconds since the epoch."""
+
+    id: str
+    name: str
+    status: RunStatus
+    token: str
+    seed: int
+    started: float
+    ended: float | None
+    plan: Mapping[str, Any]
+    plan_text: str
+    repeat: str
+    metrics: Mapping[str, Mapping[str, Any]]
+    environment: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """A trial that has ended, with everything that could explain its numbers."""
+
+    cell: str
+    round: int
+    attempt: int
+    position: int
+    load: int
+    status: TrialStatus
+    reason: str | None
+    started: float
+    ended: float
+    seed: int
+    observations: tuple[Observation, ...] = ()
+    settings: Mapping[str, str] | None = None
+    build: Mapping[str, Any] | None = None
+    facts: Mapping[str, Any] | None = None
+    id: int = 0

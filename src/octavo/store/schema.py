@@ -1,0 +1,91 @@
+"""The tables. A change here raises SCHEMA_VERSION and adds a step to `store.migrate`."""
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+)
+
+SCHEMA_VERSION = 1
+
+metadata = MetaData()
+
+schema_version = Table("schema_version", metadata, Column("version", Integer, nullable=False))
+
+run = Table(
+    "run",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("token", Text, nullable=False),  # the journal of the process that works on it
+    Column("seed", Integer, nullable=False),
+    Column("started", Float, nullable=False),  # seconds since the epoch, as all times here
+    Column("ended", Float),
+    Column("plan", JSON, nullable=False),
+    Column("plan_text", Text, nullable=False),
+    Column("repeat", Text, nullable=False),
+    Column("metrics", JSON, nullable=False),
+    Column("environment", JSON, nullable=False),
+)
+
+cell = Table(
+    "cell",
+    metadata,
+    Column("run", Text, ForeignKey("run.id"), primary_key=True),
+    Column("id", Text, primary_key=True),
+    Column("position", Integer, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("condition", Text, nullable=False),
+    Column("levels", JSON, nullable=False),
+    Column("baseline", Boolean, nullable=False),
+    Column("control", Boolean, nullable=False),
+)
+
+# Settings and build manifests, stored once however many trials share them.
+document = Table(
+    "document",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("content", JSON, nullable=False),
+)
+
+trial = Table(
+    "trial",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run", Text, ForeignKey("run.id"), nullable=False),
+    Column("cell", Text, nullable=False),
+    Column("round", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("load", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("reason", Text),
+    Column("started", Float, nullable=False),
+    Column("ended", Float, nullable=False),
+    Column("seed", Integer, nullable=False),
+    Column("settings", Text, ForeignKey("document.digest")),
+    Column("build", Text, ForeignKey("document.digest")),
+    Column("facts", JSON, nullable=False),
+    Index("trial_of_run", "run", "id"),
+)
+
+observation = Table(
+    "observation",
+    metadata,
+    Column("trial", Integer, ForeignKey("trial.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("item", Text),
+    Column("repetition", Integer, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("value", Float, nullable=False),
+    Column("unit", Text, nullable=False),
+)
