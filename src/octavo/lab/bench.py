@@ -1,0 +1,50 @@
+"""The seam between the order of trials and what a trial is: a bench measures one cell, a clock tells the time."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from octavo.observation import Observation
+from octavo.plan.cells import Cell
+from octavo.store.records import TrialStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one trial gave, judged."""
+
+    status: TrialStatus
+    reason: str | None
+    observations: tuple[Observation, ...] = ()
+    settings: Mapping[str, str] | None = None
+    build: Mapping[str, Any] | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Bench(Protocol):
+    """Where cells are measured: PostgreSQL on this host, or a stand-in in tests of order and stopping."""
+
+    def cannot_run(self, cell: Cell) -> str | None:
+        """Why this host cannot run the cell, or None when it can."""
+        ...
+
+    def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
+        """Runs one trial. An error of the trial is a `failed` measurement, not an exception."""
+        ...
+
+
+class Clock(Protocol):
+    """Tells the time."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+
+class WallClock:
+    """The host's clock."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()

@@ -1,0 +1,81 @@
+"""What a run will need: builds, loads, disk and time, before anything is done.
+
+Times are rules of thumb, measured on 2 cores; the progress display corrects itself from the trials as they end.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from octavo.lab.postgres_bench import build_spec, dataset_spec, loads_of
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan
+from octavo.postgres.build import BuildSpec, find_build
+from octavo.postgres.dataset import find_dataset
+from octavo.workloads.base import Workload
+
+# CPU seconds of one build; it keeps all cores busy.
+_BUILD_CPU_SECONDS = 290.0
+_BUILD_BYTES = 60 * 1024**2
+# initdb, start and shutdown of a load, and bytes a second that one client loads, vacuums and syncs.
+_LOAD_SECONDS = 4.0
+_LOAD_BYTES_PER_SECOND = 40 * 1024**2
+# Start, warm-up, checkpoint and stop of a trial, and bytes a second copied and read back.
+_TRIAL_SECONDS = 4.0
+_COPY_BYTES_PER_SECOND = 180 * 1024**2
+# A data directory beside its tables: catalogs and recycled WAL segments.
+_CLUSTER_BYTES = 150 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Builds and loads still to be made, bytes still to be written, seconds for everything."""
+
+    builds: tuple[BuildSpec, ...]
+    loads: int
+    disk_bytes: int
+    prepare_seconds: float
+    trials: int
+    trial_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """The whole run."""
+        return self.prepare_seconds + self.trial_seconds
+
+
+def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
+    """The estimate for a plan on this host as it is now."""
+    missing: dict[BuildSpec, None] = {}
+    loads = 0
+    load_bytes = 0
+    load_seconds = 0.0
+    trial_seconds = 0.0
+    largest = 0
+    seen: set[object] = set()
+    for cell in cells:
+        spec = build_spec(cell.levels)
+        build = find_build(spec)
+        if build is None:
+            missing[spec] = None
+        size = workload.database_bytes(cell.levels) + _CLUSTER_BYTES
+        largest = max(largest, size)
+        for load in loads_of(cell, plan):
+            wanted = dataset_spec(workload, cell.levels, load)
+            if (spec, wanted) in seen or (build is not None and find_dataset(build, wanted) is not None):
+                continue
+            seen.add((spec, wanted))
+            loads += 1
+            load_bytes += size
+            load_seconds += _LOAD_SECONDS + size / _LOAD_BYTES_PER_SECOND
+        each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + size / _COPY_BYTES_PER_SECOND
+        trial_seconds += plan.rounds * each
+    build_seconds = len(missing) * _BUILD_CPU_SECONDS / (os.cpu_count() or 1)
+    return Estimate(
+        builds=tuple(missing),
+        loads=loads,
+        disk_bytes=load_bytes + largest + len(missing) * _BUILD_BYTES,
+        prepare_seconds=build_seconds + load_seconds,
+        trials=plan.rounds * len(cells),
+        trial_seconds=trial_seconds,
+    )

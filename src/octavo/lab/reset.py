@@ -1,0 +1,66 @@
+"""Reset: what puts dataset, caches and memory limit into the declared state before a trial."""
+
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from octavo.home import make_directory, octavo_home
+from octavo.host import cgroup
+from octavo.host.journal import Journal
+from octavo.postgres import dataset
+from octavo.postgres.cluster import Server
+from octavo.postgres.dataset import Dataset
+from octavo.units import parse_size
+from octavo.workloads.base import Levels, Workload
+
+
+@contextmanager
+def pristine_copy(source: Dataset, journal: Journal) -> Generator[Path, None, None]:
+    """A copy of the dataset for one trial, out of the page cache, gone at the end."""
+    target = make_directory(octavo_home() / "scratch") / journal.token
+    entry = journal.record("directory", path=str(target))
+    try:
+        dataset.copy(source, target, journal)
+        _drop_caches()
+        yield target
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
+        journal.done(entry)
+
+
+@contextmanager
+def memory_limit(level: str, journal: Journal) -> Generator[Path | None, None, None]:
+    """The memory group that the server is to be born in, or None without a limit. Removed at the end."""
+    if level == "none":
+        yield None
+        return
+    path = cgroup.group_path(journal.token[:12])
+    entry = journal.record("cgroup", path=str(path))
+    try:
+        cgroup.create(path, parse_size(level))
+        yield path
+    finally:
+        cgroup.remove(path)
+        journal.done(entry)
+
+
+def bring_to_state(server: Server, workload: Workload, levels: Levels, seed: int) -> None:
+    """From a started server to the declared cache state and WAL regime.
+
+    `warm`: every relation through shared buffers, then a short run of the workload. `cold`: nothing was read.
+    `after-checkpoint`: the first change of each page in the trial writes a full-page image.
+    """
+    if levels["cache"] == "warm":
+        server.query("prewarm")
+        workload.warm(server, levels, seed)
+    server.execute("CHECKPOINT")
+
+
+def _drop_caches() -> None:
+    """Empties the kernel's caches where we may; otherwise the files of the copy were already given up one by one."""
+    os.sync()
+    if os.geteuid() == 0:
+        with suppress(OSError):
+            Path("/proc/sys/vm/drop_caches").write_text("3")

@@ -1,0 +1,155 @@
+"""The order of trials, resuming and retrying, on a bench and a clock without time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.plans import small_plan
+
+from octavo.lab.bench import Measurement
+from octavo.lab.events import Event
+from octavo.lab.execute import BROKEN_AFTER_SECONDS, execute
+from octavo.observation import Observation
+from octavo.plan.cells import Cell, make_cells, order_of_round
+from octavo.plan.model import Plan
+from octavo.store.records import RunRecord, TrialRecord, TrialStatus
+from octavo.store.store import Store
+
+SEED = 42
+
+
+class FakeClock:
+    """Moves only when told."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def now(self) -> float:
+        return self.time
+
+
+class FakeBench:
+    """Takes exactly ten seconds a trial; dies or doubts where told."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.measured: list[tuple[str, int]] = []
+        self.die_at: int | None = None
+        self.invalid: set[int] = set()
+        self.refused: dict[str, str] = {}
+
+    def cannot_run(self, cell: Cell) -> str | None:
+        return self.refused.get(cell.id)
+
+    def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
+        number = len(self.measured)
+        if number == self.die_at:
+            self.die_at = None
+            raise KeyboardInterrupt
+        self.measured.append((cell.id, load))
+        self.clock.time += 10
+        status: TrialStatus = "invalid" if number in self.invalid else "ok"
+        return Measurement(status, "doubted" if status == "invalid" else None, (Observation("tps", 100.0, "1/s"),))
+
+
+class Laboratory:
+    """A store with one run of the small plan."""
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        self.plan = plan
+        self.cells = make_cells(plan)
+        self.store = Store.open(path)
+        self.clock = FakeClock()
+        self.bench = FakeBench(self.clock)
+        self.events: list[Event] = []
+        record = RunRecord("run", plan.name, "running", "", SEED, 0.0, None, {}, "", "", {}, {})
+        self.store.create_run(record, self.cells)
+
+    def execute(self) -> None:
+        execute(
+            "run", self.plan, self.cells, SEED, self.bench, self.store, self.clock, "tps", self.events.append
+        )  # fmt: skip
+
+    def trials(self) -> list[TrialRecord]:
+        return self.store.trials("run")
+
+
+@pytest.fixture
+def laboratory(tmp_path: Path) -> Iterator[Laboratory]:
+    made = Laboratory(tmp_path / "store.sqlite", small_plan())
+    yield made
+    made.store.close()
+
+
+def planned(laboratory: Laboratory) -> list[str]:
+    """The whole run's cells in the order that the seed gives."""
+    rounds = range(1, laboratory.plan.rounds + 1)
+    return [cell.id for number in rounds for cell in order_of_round(laboratory.cells, number, 1, SEED)]
+
+
+def test_every_round_is_every_cell_once_in_the_seeds_order(laboratory: Laboratory) -> None:
+    laboratory.execute()
+    assert [cell for cell, _ in laboratory.bench.measured] == planned(laboratory)
+    assert [trial.cell for trial in laboratory.trials()] == planned(laboratory)
+    assert {trial.load for trial in laboratory.trials()} == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("moment", range(24))
+def test_a_stopped_run_goes_on_where_it_was(laboratory: Laboratory, moment: int) -> None:
+    laboratory.bench.die_at = moment
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    kept = laboratory.trials()
+    assert len(kept) == moment
+    laboratory.clock.time += 60
+    laboratory.execute()
+    assert laboratory.trials()[:moment] == kept
+    assert [trial.cell for trial in laboratory.trials()] == planned(laboratory)
+    assert {trial.attempt for trial in laboratory.trials()} == {1}
+
+
+def test_a_round_broken_for_too_long_is_run_again_and_its_trials_are_kept(laboratory: Laboratory) -> None:
+    laboratory.bench.die_at = 8  # two trials into the second round of six
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    laboratory.clock.time += BROKEN_AFTER_SECONDS + 1
+    laboratory.execute()
+    second = [trial for trial in laboratory.trials() if trial.round == 2]
+    assert [trial.attempt for trial in second] == [1, 1, 2, 2, 2, 2, 2, 2]
+    assert len({trial.cell for trial in second if trial.attempt == 2}) == 6
+
+
+def test_a_run_that_stopped_between_rounds_repeats_nothing(laboratory: Laboratory) -> None:
+    laboratory.bench.die_at = 6
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    laboratory.clock.time += 10 * BROKEN_AFTER_SECONDS
+    laboratory.execute()
+    assert len(laboratory.trials()) == 24
+
+
+def test_an_invalid_baseline_is_retried_within_its_round(laboratory: Laboratory) -> None:
+    baseline = next(cell.id for cell in laboratory.cells if cell.baseline)
+    laboratory.bench.invalid = {planned(laboratory).index(baseline)}
+    laboratory.execute()
+    first = [trial for trial in laboratory.trials() if trial.round == 1]
+    assert [trial.cell for trial in first][-1] == baseline
+    assert [trial.status for trial in first if trial.cell == baseline] == ["invalid", "ok"]
+    assert len(first) == 7
+
+
+def test_a_baseline_that_stays_invalid_does_not_hold_up_the_run(laboratory: Laboratory) -> None:
+    laboratory.bench.invalid = set(range(1000))
+    laboratory.execute()
+    tries = [sum(trial.cell == cell.id for trial in laboratory.trials()) for cell in laboratory.cells if cell.baseline]
+    assert tries == [3 * laboratory.plan.rounds] * 2
+
+
+def test_a_cell_that_cannot_run_here_is_skipped_once_with_its_reason(laboratory: Laboratory) -> None:
+    refused = laboratory.cells[0].id
+    laboratory.bench.refused = {refused: "needs root"}
+    laboratory.execute()
+    laboratory.execute()
+    skipped = [trial for trial in laboratory.trials() if trial.cell == refused]
+    assert [(trial.status, trial.reason) for trial in skipped] == [("skipped", "needs root")]
+    assert len(laboratory.trials()) == 5 * 4 + 1
