@@ -1,0 +1,1 @@
+"""From trials to effects, intervals and verdicts; docs/method.md derives each number."""

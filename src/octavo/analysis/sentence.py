@@ -1,0 +1,47 @@
+"""A verdict as one sentence, in the words of the lab."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from octavo.plan.cells import Cell
+
+_NOUNS = {"data_block": "data pages", "wal_block": "WAL blocks", "wal_segment": "WAL segments"}
+
+
+def sentence(
+    effect: Mapping[str, Any],
+    cells: Sequence[Cell],
+    compared: Sequence[str],
+    title: str,
+    floor: float | None,
+    *,
+    writes: bool,
+) -> str:
+    """One sentence for an effect: what, against what, how much, how sure, and under which condition it holds.
+
+    `compared` are the factors that the baseline names; `writes` says that the trials wrote WAL, so that its
+    regime matters.
+    """
+    cell = next(cell for cell in cells if cell.id == effect["cell"])
+    baseline = next(cell for cell in cells if cell.baseline and cell.condition == effect["condition"])
+    what = _NOUNS.get(compared[0], compared[0].replace("_", " ")) if len(compared) == 1 else " / ".join(compared)
+    where = f"{effect['condition'][0].upper()}{effect['condition'][1:]}: " if effect["condition"] else ""
+    figures = f"{title} × {effect['ratio']:.3f}"
+    if effect["low"] is None:
+        figures += " (too few rounds for an interval)"
+    else:
+        noise = "no noise floor known" if floor is None else f"noise floor {floor * 100:.1f} %"
+        figures += f" (95 % interval {effect['low']:.3f} to {effect['high']:.3f}; {noise})"
+    word: str = effect["verdict"]
+    if word.startswith("undecided"):
+        claim = f"{cell.label} against {baseline.label} {what} is {word}"
+    elif word.startswith("same"):
+        claim = f"{cell.label} and {baseline.label} {what} are the {word}"
+    else:
+        claim = f"{cell.label} {what} are {word} than {baseline.label}"
+    regime = f", WAL regime {cell.levels['wal_regime']}" if writes else ""
+    loads = effect["loads"]
+    conditional = (
+        f", conditional on {'this load' if loads == 1 else f'these {loads} loads'}" if effect["conditional"] else ""
+    )
+    return f"{where}{claim}: {figures}{regime}{conditional}."
