@@ -1,0 +1,42 @@
+"""`octavo build`: a PostgreSQL with these block sizes."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def build(
+    data_block: Annotated[str, typer.Option(help="Data block (BLCKSZ): 1kB to 32kB.")] = "8kB",
+    wal_block: Annotated[str, typer.Option(help="WAL block (XLOG_BLCKSZ): 1kB to 64kB.")] = "8kB",
+    pg: Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")] = "18",
+    source: Annotated[Path | None, typer.Option(help="A local tarball instead of a fetched one.")] = None,
+) -> None:
+    """Build PostgreSQL with these block sizes, or say that it is cached, and print its prefix.
+
+    Example: octavo build --data-block 4kB --wal-block 8kB --pg 18
+    """
+    from octavo.cli.progress import build_progress
+    from octavo.errors import UsageError
+    from octavo.factor import one_of
+    from octavo.postgres.limits import DATA_BLOCKS, MAJOR_VERSIONS, WAL_BLOCKS
+
+    for option, value, allowed in (
+        ("--data-block", data_block, DATA_BLOCKS),
+        ("--wal-block", wal_block, WAL_BLOCKS),
+        ("--pg", pg.split(".")[0], MAJOR_VERSIONS),
+    ):
+        try:
+            one_of(*allowed)(value)
+        except UsageError as error:
+            raise UsageError(f"{option}: {value!r} is no level; {error}") from None
+
+    from octavo.host.journal import Journal
+    from octavo.postgres.build import BuildSpec, ensure_build, list_builds
+
+    before = {known.name for known in list_builds()}
+    with Journal() as journal, build_progress() as progress:
+        made = ensure_build(BuildSpec(pg, data_block, wal_block), journal, local=source, progress=progress)
+    print("cached" if made.name in before else "built", made.manifest["reported"], file=sys.stderr)
+    print(made.prefix)

@@ -1,0 +1,116 @@
+"""Progress: a live line on a terminal, one line an event elsewhere."""
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from octavo.cli.output import console
+from octavo.lab.events import BuildProgress, Event, Notice, Preparing, TrialEnded, TrialStarted
+from octavo.postgres.build import Progress as BuildCallback
+from octavo.units import human_duration
+
+# Without a terminal, a build says how far it is at each quarter.
+_QUARTERS = 4
+
+
+class RunProgress:
+    """Shows a run's events on standard error; a context manager that leaves the terminal as it was."""
+
+    def __init__(self) -> None:
+        self._console = console(stderr=True)
+        self._bars: Progress | None = _bars(self._console) if self._console.is_terminal else None
+        self._task: TaskID | None = None
+        self._durations: list[float] = []
+        self._quarter: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        if self._bars is not None:
+            self._bars.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Shows one event."""
+        match event:
+            case BuildProgress():
+                self._build(event)
+            case Preparing():
+                self._say(f"preparing {event.what}")
+            case TrialStarted():
+                self._started(event)
+            case TrialEnded():
+                self._ended(event)
+            case Notice():
+                self._say(event.text)
+
+    def _build(self, event: BuildProgress) -> None:
+        if self._bars is not None:
+            self._show(f"building {event.name}", event.done, event.total, f"step {event.done} of {event.total}")
+        quarter = event.done * _QUARTERS // event.total
+        if quarter > self._quarter.get(event.name, 0):
+            self._quarter[event.name] = quarter
+            if self._bars is None:
+                self._say(f"building {event.name}: step {event.done} of {event.total}")
+
+    def _started(self, event: TrialStarted) -> None:
+        what = f"round {event.round} of {event.rounds}: {event.cell.id}"
+        if self._bars is not None:
+            self._show(what, event.number - 1, event.total, self._left(event.total - event.number + 1))
+
+    def _ended(self, event: TrialEnded) -> None:
+        record = event.record
+        self._durations.append(record.ended - record.started)
+        left = self._left(event.total - event.number)
+        first = record.observations[0] if record.observations else None
+        result = f"{first.metric} {first.value:,.0f}" if first else ""
+        status = result if record.status == "ok" else f"{record.status}: {record.reason}"
+        ratio = event.ratios.get((event.cell.condition, event.cell.label))
+        so_far = f", ratio so far {ratio:.3f}" if ratio is not None else ""
+        self._say(
+            f"trial {event.number} of {event.total}, round {record.round}: {event.cell.id}: {status}{so_far}{left}"
+        )
+        if self._bars is not None:
+            self._show(f"round {record.round}", event.number, event.total, left.removeprefix("; "))
+
+    def _left(self, trials: int) -> str:
+        if not self._durations:
+            return ""
+        return f"; {human_duration(trials * sum(self._durations) / len(self._durations))} left"
+
+    def _show(self, what: str, done: int, total: int, note: str) -> None:
+        assert self._bars is not None
+        if self._task is None:
+            self._task = self._bars.add_task(what, total=total, note="")
+        self._bars.update(self._task, description=what, completed=done, total=total, note=note.removeprefix("; "))
+
+    def _say(self, text: str) -> None:
+        if self._bars is not None:
+            self._bars.console.print(text, style="dim")
+        else:
+            # A plain print: a log has no width to wrap at.
+            print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def build_progress() -> Generator[BuildCallback, None, None]:
+    """A progress callback for a single build."""
+    with RunProgress() as progress:
+        yield lambda done, total: progress(BuildProgress("PostgreSQL", done, total))
+
+
+def _bars(target: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[note]}", markup=False),
+        TimeElapsedColumn(),
+        console=target,
+        transient=True,
+    )

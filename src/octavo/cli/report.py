@@ -1,0 +1,47 @@
+"""`octavo report`: a run shown again, finished or not."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from octavo.cli.choices import ReportFormat
+
+
+def report(
+    run: Annotated[str, typer.Argument(help="The run's id or how it begins; last is the newest.")] = "last",
+    html: Annotated[Path | None, typer.Option(help="Write the report as a self-contained page to this file.")] = None,
+    format: Annotated[ReportFormat, typer.Option(help="Print it for people, or for programs.")] = ReportFormat.text,
+) -> None:
+    """Show a run again: verdict, ratios with their intervals, noise floor, and what was not used.
+
+    Example: octavo report last --html report.html
+    """
+    from contextlib import closing
+
+    from octavo.analysis.document import make_document
+    from octavo.home import store_path
+    from octavo.store.listing import find_run
+    from octavo.store.store import Store
+
+    identifier = find_run(store_path(), run)
+    with closing(Store.open(store_path())) as store:
+        document = make_document(store, identifier)
+    if html is not None:
+        from octavo.report.files import write_html
+
+        print(write_html(document, html))
+    elif format is ReportFormat.text:
+        from octavo.cli.output import console
+        from octavo.report.terminal import print_report
+
+        print_report(document, console())
+    else:
+        from octavo.report import as_json, csv_rows, markdown
+
+        render = {
+            ReportFormat.json: as_json.render,
+            ReportFormat.csv: csv_rows.render,
+            ReportFormat.md: markdown.render,
+        }[format]
+        print(render(document).rstrip("\n"))

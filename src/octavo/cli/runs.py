@@ -1,0 +1,33 @@
+"""`octavo runs`: what was run, newest first."""
+
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+
+def runs(
+    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+) -> None:
+    """List the runs, newest first.
+
+    Example: octavo runs --format json
+    """
+    from octavo.cli.output import print_json
+    from octavo.home import store_path
+    from octavo.store.listing import list_runs
+
+    found = list_runs(store_path())
+    if format is TableFormat.json:
+        print_json(found)
+        return
+    if not found:
+        print("no run yet; start one with: octavo run oltp-blocks-demo")
+        return
+    width = max(len(row["id"]) for row in found)
+    print(f"{'run':{width}}  {'started':16}  {'status':11}  valid trials")
+    for row in found:
+        started = datetime.fromtimestamp(row["started"]).strftime("%Y-%m-%d %H:%M")
+        print(f"{row['id']:{width}}  {started}  {row['status']:11}  {row['ok']} of {row['trials']}")
