@@ -1,0 +1,1 @@
+"""Reports: one plain document, made by `octavo.analysis`, for the terminal, Markdown, CSV, JSON or HTML."""

@@ -1,0 +1,137 @@
+"""Charts over the order of the run, as SVG: the primary metric of each trial, and what drift is in it."""
+
+from typing import Any
+
+from octavo.report.chart_style import SHAPES, Theme, ramp, short_names, ticks, to_svg
+from octavo.report.document import Document, clip, compared, conditions, levels, title, words
+from octavo.report.trials import drift_points, measured_points, ordered
+
+CROSS = "M-0.5,-0.5L0.5,0.5M0.5,-0.5L-0.5,0.5"
+WIDTH = 650
+MANY = 8
+
+
+def _starts(document: Document) -> list[dict[str, Any]]:
+    """Where each round starts on the order axis (half a trial before its first trial), with its number."""
+    first: dict[int, int] = {}
+    for order, trial in ordered(document):
+        first.setdefault(trial["round"], order)
+    return [{"at": order - 0.5, "round": f"round {n}" if len(first) < 8 else str(n)} for n, order in first.items()]
+
+
+def _run_axis(document: Document, field: str = "order") -> Any:
+    import altair as alt
+
+    last = max(len(document["trials"]), 2)
+    scale = alt.Scale(domain=[0.5, last + 0.5], nice=False)
+    axis = alt.Axis(grid=False, tickMinStep=1, format="d")
+    return alt.X(f"{field}:Q", title="order in the run (trials)", scale=scale, axis=axis)
+
+
+def _rounds(document: Document, theme: Theme) -> list[Any]:
+    import altair as alt
+
+    base = alt.Chart(alt.InlineData(values=_starts(document)))
+    at = _run_axis(document, "at")
+    rule = base.mark_rule(color=theme.line).encode(x=at)
+    text = base.mark_text(align="left", dx=4, fontSize=11, color=theme.soft, baseline="bottom")
+    return [rule, text.encode(x=at, y=alt.value(-3), text="round:N")]
+
+
+def over_time(document: Document, theme: Theme) -> str | None:
+    """The primary metric of every measured trial over the order of the run, one panel a condition."""
+    import altair as alt
+
+    found = measured_points(document)
+    if not found:
+        return None
+    primary = document["run"]["primary_metric"]
+    group, title_of_group, names = _groups(document)
+    baselines = {cell["id"] for cell in document["cells"] if cell["baseline"]}
+    others = [name for name in names if name not in {group[cell] for cell in baselines}]
+    palette = {name: theme.cells[i % len(theme.cells)] for i, name in enumerate(others)}
+    colours = alt.Scale(domain=names, range=[palette.get(name, theme.ink) for name in names])
+    if title_of_group is not None:
+        colours = alt.Scale(domain=names, range=ramp(theme, len(names)))
+    y = alt.Y(
+        "value:Q",
+        title=clip(title(document, primary), 40),
+        scale=alt.Scale(zero=False, padding=12),
+        axis=alt.Axis(tickCount=5),
+    )
+    panels: list[Any] = []
+    for condition in [c for c in conditions(document) if any(p.condition == c for p in found)]:
+        rows = [
+            {"order": p.order, "value": p.value, "group": group.get(p.cell, "–"), "used": p.used}
+            for p in found
+            if p.condition == condition
+        ]
+        line = [
+            {"order": p.order, "value": p.value}
+            for p in found
+            if p.condition == condition and p.cell in baselines and p.used
+        ]
+        x = _run_axis(document)
+        layers = _rounds(document, theme)
+        joined = alt.Chart(alt.InlineData(values=line)).mark_line(color=theme.ink, strokeWidth=1.2)
+        layers.append(joined.encode(x=x, y=y))
+        dots = alt.Chart(alt.InlineData(values=[row for row in rows if row["used"]]))
+        colour = alt.Color(
+            "group:N",
+            title=title_of_group,
+            scale=colours,
+            legend=alt.Legend(orient="top", columns=6, symbolLimit=40),
+        )
+        layers.append(dots.mark_circle(size=52, opacity=1).encode(x=x, y=y, color=colour))
+        unused = alt.Chart(alt.InlineData(values=[row for row in rows if not row["used"]]))
+        layers.append(unused.mark_point(shape=CROSS, size=230, color=theme.ink, strokeWidth=1.8).encode(x=x, y=y))
+        heading = alt.TitleParams(clip(condition, 80) or "all trials", offset=22)
+        panels.append(alt.layer(*layers).properties(width=WIDTH, height=190, title=heading))
+    stacked: Any = alt.vconcat(*panels, spacing=24)
+    chart = stacked.resolve_scale(color="shared", y="independent")
+    name = clip(title(document, primary), 40)
+    return to_svg(chart, theme, "run", f"{name} of each trial over the order of the run.")
+
+
+def _groups(document: Document) -> tuple[dict[str, str], str | None, list[str]]:
+    """What the colours of the run chart mean: cells, or of many cells the first factor's levels."""
+    labels = {cell["id"]: str(cell["label"]) for cell in document["cells"]}
+    factor = next(iter(compared(document)), None)
+    if len(set(labels.values())) <= MANY or factor is None:
+        short = short_names(labels.values(), 20)
+        return {cell: short[label] for cell, label in labels.items()}, None, list(short.values())
+    short = short_names(levels(document, factor), 20)
+    group = {cell["id"]: short.get(str(cell["levels"].get(factor)), "–") for cell in document["cells"]}
+    return group, words(factor), list(short.values())
+
+
+def drift(document: Document, theme: Theme) -> str | None:
+    """Every used trial relative to its own cell's geometric mean, all conditions together."""
+    import altair as alt
+
+    found = drift_points(document)
+    if not found:
+        return None
+    kinds = short_names([condition or "all trials" for condition in conditions(document)], 28)
+    rows = [{"order": p.order, "value": p.value, "condition": kinds[p.condition or "all trials"]} for p in found]
+    low, high = min(p.value for p in found) / 1.005, max(p.value for p in found) * 1.005
+    domain = list(kinds.values())
+    y = alt.Y(
+        "value:Q",
+        title="ratio to the cell's own mean",
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=alt.Axis(values=ticks(low, high), format=".2f"),
+    )
+    x = _run_axis(document)
+    layers = _rounds(document, theme)
+    one = alt.Chart(alt.InlineData(values=[{"one": 1}])).mark_rule(color=theme.ink)
+    layers.append(one.encode(y=alt.Y("one:Q")))
+    marks = range(len(domain))
+    colours = alt.Scale(domain=domain, range=[theme.loads[i % len(theme.loads)] for i in marks])
+    shapes = alt.Scale(domain=domain, range=[SHAPES[i % len(SHAPES)] for i in marks])
+    colour = alt.Color("condition:N", title=None, legend=alt.Legend(orient="top", columns=4), scale=colours)
+    dots = alt.Chart(alt.InlineData(values=rows)).mark_point(size=42, strokeWidth=1.5)
+    layers.append(dots.encode(x=x, y=y, color=colour, shape=alt.Shape("condition:N", title=None, scale=shapes)))
+    chart = alt.layer(*layers).properties(width=WIDTH, height=170)
+    what = "Each trial relative to its own cell's mean over the order of the run."
+    return to_svg(chart, theme, "drift", what)

@@ -1,0 +1,199 @@
+"""Questions to the report document: which conditions, which cells, which effect, what was left out.
+
+The document is the plain dict that `octavo.analysis` makes. Nothing here changes it or computes statistics.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Document = Mapping[str, Any]
+Row = Mapping[str, Any]
+Key = tuple[str, str, str | None]
+
+SIGNS = {"better": "▲", "worse": "▼", "same": "=", "undecided": "?", "more": "+", "less": "−", "none": "·"}
+PER_TRANSACTION = (
+    ("wal_bytes_per_transaction", "WAL/tx"),
+    ("device_read_bytes_per_transaction", "read/tx"),
+    ("device_written_bytes_per_transaction", "written/tx"),
+)
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+SCALE = {"": 0, "b": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40}
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Trials that were not counted, of one status and one reason."""
+
+    status: str
+    reason: str
+    trials: list[Row]
+
+
+def clean(text: object) -> str:
+    """Text on one line without control characters (a name may hold an escape sequence).
+
+    >>> clean("a\\x1b[31mb\\nc")
+    'a�[31mb c'
+    """
+    return UNPRINTABLE.sub("�", " ".join(str(text).split()))
+
+
+def clip(text: object, length: int) -> str:
+    """At most so many characters of a text, with an ellipsis when some are gone.
+
+    >>> clip("octavo", 6), clip("octavo", 4)
+    ('octavo', 'oct…')
+    """
+    whole = str(text)
+    return whole if len(whole) <= length else whole[: length - 1] + "…"
+
+
+def conditions(document: Document) -> list[str]:
+    """The conditions, in the order of the cells."""
+    return list(dict.fromkeys(cell["condition"] for cell in document["cells"]))
+
+
+def cells(document: Document, condition: str) -> list[Row]:
+    """The cells of a condition."""
+    return [cell for cell in document["cells"] if cell["condition"] == condition]
+
+
+def factors(document: Document) -> list[str]:
+    """Every factor that a cell or a trial names."""
+    rows: Iterable[Row] = [*document["cells"], *document["trials"]]
+    return list(dict.fromkeys(name for row in rows for name in row["levels"]))
+
+
+def levels(document: Document, factor: str) -> list[str]:
+    """The levels of a factor: sizes and numbers in ascending order, others as they come."""
+    found = list(dict.fromkeys(str(c["levels"][factor]) for c in document["cells"] if factor in c["levels"]))
+    keys = [magnitude(level) for level in found]
+    if any(key is None for key in keys):
+        return found
+    return sorted(found, key=lambda level: magnitude(level) or 0)
+
+
+def magnitude(level: str) -> float | None:
+    """A level as a number (bytes for a size), or None for a word.
+
+    >>> magnitude("8kB"), magnitude("16"), magnitude("read-only")
+    (8192.0, 16.0, None)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", level.strip(), re.IGNORECASE)
+    if match is None or match[2].lower() not in SCALE:
+        return None
+    return float(match[1]) * 2 ** SCALE[match[2].lower()]
+
+
+def compared(document: Document) -> list[str]:
+    """The factors that differ between cells of one condition; the data block comes first."""
+    found: list[str] = []
+    for factor in factors(document):
+        for condition in conditions(document):
+            if len({cell["levels"].get(factor) for cell in cells(document, condition)}) > 1:
+                found.append(factor)
+                break
+    return sorted(found, key=lambda factor: factor != "data_block")
+
+
+def by_key(rows: Iterable[Row]) -> dict[Key, Row]:
+    """Rows (summary or effects) by cell, metric and item."""
+    return {(row["cell"], row["metric"], row.get("item")): row for row in rows}
+
+
+def noise(document: Document, condition: str) -> Row | None:
+    """The noise floor of the primary metric in a condition, when there was an A/A pair."""
+    primary = document["run"]["primary_metric"]
+    for row in document["noise_floor"]:
+        if row["condition"] == condition and row["metric"] == primary and row.get("item") is None:
+            return row
+    return None
+
+
+def tone(effect: Row | None) -> str:
+    """What a verdict says, as one of the keys of SIGNS.
+
+    >>> tone({"verdict": "faster"}), tone({"verdict": "same within 3 %"}), tone(None)
+    ('better', 'same', 'none')
+    """
+    words = str(effect["verdict"]).split() if effect else []
+    first = words[0].strip(",.(") if words else ""
+    meaning = {"faster": "better", "slower": "worse", "better": "better", "worse": "worse"}
+    word = meaning.get(first, first)
+    return word if word in SIGNS else "none"
+
+
+def measured(document: Document, *, items: bool) -> list[str]:
+    """Metrics with a summary or an effect (of whole trials, or of single items), the primary one first."""
+    rows = [*document["summary"], *document["effects"]]
+    seen = {row["metric"] for row in rows if (row.get("item") is not None) == items}
+    order = [document["run"]["primary_metric"], *document["metrics"], *sorted(seen)]
+    return [metric for metric in dict.fromkeys(order) if metric in seen]
+
+
+def item_names(document: Document, metric: str) -> list[str]:
+    """The items (queries, load steps) of a metric, q2 before q10."""
+    rows = [*document["summary"], *document["effects"]]
+    names = {str(row["item"]) for row in rows if row["metric"] == metric and row.get("item") is not None}
+    return sorted(names, key=_natural)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorting key that reads runs of digits as numbers."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts if part]
+
+
+def title(document: Document, metric: str) -> str:
+    """The name of a metric for people."""
+    return str(document["metrics"].get(metric, {}).get("title") or metric)
+
+
+def words(factor: str) -> str:
+    """The name of a factor for people.
+
+    >>> words("wal_block"), words("data_block")
+    ('WAL block', 'data block')
+    """
+    return " ".join("WAL" if word == "wal" else word for word in factor.split("_"))
+
+
+def unit(document: Document, metric: str) -> str | None:
+    """The unit of a metric."""
+    return document["metrics"].get(metric, {}).get("unit")
+
+
+def left_out(document: Document) -> list[LeftOut]:
+    """Trials not counted, grouped by status and reason, the largest group first."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for trial in document["trials"]:
+        if not trial["used"]:
+            reason = trial.get("reason") or "no reason is recorded"
+            groups.setdefault((trial["status"], reason), []).append(trial)
+    found = [LeftOut(status, reason, trials) for (status, reason), trials in groups.items()]
+    return sorted(found, key=lambda group: -len(group.trials))
+
+
+def settings_that_differ(document: Document) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Settings with more than one value over the cells: name, what it follows, and (where, value) pairs.
+
+    Where one factor alone explains the values the pairs are that factor's levels, else they are cells.
+    """
+    settings: Mapping[str, Row] = document["environment"].get("settings", {})
+    labels = {cell["id"]: cell["levels"] for cell in document["cells"]}
+    found: list[tuple[str, str, list[tuple[str, str]]]] = []
+    for name in sorted({name for values in settings.values() for name in values}):
+        values = {cell: str(of.get(name, "(not set)")) for cell, of in settings.items()}
+        if len(set(values.values())) < 2:
+            continue
+        for factor in factors(document):
+            pairs = {(str(labels.get(cell, {}).get(factor)), value) for cell, value in values.items()}
+            if len(pairs) == len({level for level, _ in pairs}):
+                ordered = sorted(pairs, key=lambda pair: (magnitude(pair[0]) or 0, pair[0]))
+                found.append((name, factor, ordered))
+                break
+        else:
+            found.append((name, "cell", list(values.items())))
+    return found

@@ -1,0 +1,143 @@
+"""The report as one self-contained HTML page: no network, no JavaScript, charts as inlined SVG."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from octavo.report import chart_run, chart_trials, charts, numbers
+from octavo.report.chart_style import DARK, LIGHT
+from octavo.report.document import (
+    Document,
+    clean,
+    clip,
+    compared,
+    conditions,
+    factors,
+    left_out,
+    settings_that_differ,
+)
+from octavo.report.tables import item_tables, metric_table, verdicts
+from octavo.report.words import status_sentence
+
+
+def render(document: Document) -> str:
+    """The page; every text of the document is escaped, only our own style sheet and SVG are markup."""
+    trials = document["trials"]
+    page = _environment().get_template("page.html.j2")
+    text = page.render(
+        document=document,
+        run=document["run"],
+        environment=document["environment"],
+        style=_style(),
+        heading=clip(clean(document["run"]["name"]), 120),
+        status=status_sentence(document),
+        verdicts=[verdicts(document, condition) for condition in conditions(document)],
+        figures=_figures(document),
+        tables=[metric_table(document, condition) for condition in conditions(document)],
+        item_tables=list(item_tables(document)),
+        left_out=left_out(document),
+        counts={"trials": len(trials), "used": sum(1 for trial in trials if trial["used"])},
+        settings=settings_that_differ(document),
+        constant=_constant(document),
+    )
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("octavo.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Any] = {
+        "clean": clean,
+        "clip": clip,
+        "size": numbers.size,
+        "seconds": numbers.seconds,
+        "percent": numbers.percent,
+        "joined": _joined,
+        "moment": _moment,
+    }
+    found.filters.update(filters)
+    return found
+
+
+@cache
+def _style() -> Markup:
+    return _ours(resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8"))
+
+
+def _moment(text: object) -> str:
+    """An ISO time to the minute, its zone kept; anything else as it is."""
+    try:
+        when = datetime.fromisoformat(str(text))
+    except ValueError:
+        return clip(clean(text), 40)
+    return f"{when:%Y-%m-%d %H:%M} {when.tzname() or ''}".rstrip()
+
+
+def _joined(ids: Iterable[object]) -> str:
+    return ", ".join(str(one) for one in ids)
+
+
+def _captions(document: Document) -> dict[str, str]:
+    """How to read each chart."""
+    primary, grid = document["run"]["primary_metric"], charts.is_grid(document)
+    lower = document["metrics"].get(primary, {}).get("better") == "lower"
+    floors = [row["floor"] for row in document["noise_floor"] if row["metric"] == primary]
+    square = "a combination of page sizes" if grid else "a cell"
+    return {
+        "heatmap": f"Each square is {square} as a percentage of the baseline, with its 95 % interval below. "
+        f"Blue is better and orange is worse than the baseline{' (less is better)' if lower else ''}; "
+        "a dotted outline and a question mark: undecided; a heavy outline: the baseline."
+        f"{' The A/A control shares the baseline’s square; the tables have it.' if grid else ''}",
+        "points": "Each mark above a row is a trial divided by the baseline trial of the same round; "
+        "the bar below it is the estimate with its 95 % interval."
+        f"{' Inside the shaded band a difference is no larger than the noise floor.' if any(floors) else ''}",
+        "run": "Every measured trial in the order in which it ran; the line joins the baseline’s trials. "
+        "A slope common to all is drift of the machine, which the pairing within rounds takes out. "
+        "A cross is a trial not counted.",
+        "drift": "The same trials, each divided by the mean of its own cell: what differs between cells is "
+        "gone and drift, loads and noise are left. A flat cloud around 1 is what a quiet machine gives.",
+    }
+
+
+def _figures(document: Document) -> dict[str, dict[str, Any]]:
+    """The charts in both themes with captions; a chart without data is left out."""
+    draws = {
+        "heatmap": charts.heatmap,
+        "points": chart_trials.points,
+        "run": chart_run.over_time,
+        "drift": chart_run.drift,
+    }
+    captions = _captions(document)
+    found: dict[str, dict[str, Any]] = {}
+    for name, draw in draws.items():
+        light, dark = draw(document, LIGHT), draw(document, DARK)
+        if light and dark:
+            found[name] = {"light": _ours(light), "dark": _ours(dark), "caption": captions[name]}
+    return found
+
+
+def _ours(markup: str) -> Markup:
+    """Markup that this package made itself: its style sheet and its charts (their texts are escaped)."""
+    return Markup(markup)  # noqa: S704
+
+
+def _constant(document: Document) -> list[tuple[str, str]]:
+    """Factors that had one level in the whole run."""
+    varying = {*compared(document)}
+    found: list[tuple[str, str]] = []
+    for factor in factors(document):
+        levels = {str(cell["levels"].get(factor)) for cell in document["cells"]}
+        if factor not in varying and len(levels) == 1:
+            found.append((factor, levels.pop()))
+    return found

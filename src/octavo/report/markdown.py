@@ -1,0 +1,135 @@
+"""The report as Markdown that also reads well as plain text in a mail."""
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+from octavo.report import numbers
+from octavo.report.document import (
+    PER_TRANSACTION,
+    Document,
+    Row,
+    by_key,
+    cells,
+    clean,
+    conditions,
+    left_out,
+    title,
+)
+from octavo.report.words import noise_sentence, status_sentence
+
+WIDTH = 78
+
+
+def render(document: Document) -> str:
+    """Verdicts first, then a table a condition, what was left out, the limits, the machine, the plan."""
+    run = document["run"]
+    parts = [f"# {safe(run['name'])}"]
+    if run.get("question"):
+        parts.append(wrap(safe(run["question"])))
+    state = status_sentence(document)
+    if state:
+        parts.append(wrap(f"**{safe(state)}**"))
+    sentences = [wrap(f"- {safe(verdict['sentence'])}", "  ") for verdict in document["verdicts"]]
+    parts.append("## Verdict\n\n" + ("\n".join(sentences) or "There is no verdict yet."))
+    for condition in conditions(document):
+        parts.append(f"## {safe(condition) or 'Results'}\n\n{_cells(document, condition)}")
+        parts.append(wrap(noise_sentence(document, condition)))
+    parts.append(_trials(document))
+    if document["limits"]:
+        lines = [wrap(f"- {safe(limit)}", "  ") for limit in document["limits"]]
+        parts.append("## What this run cannot tell\n\n" + "\n".join(lines))
+    parts.append(_machine(document))
+    plan = str(run["plan"]).rstrip()
+    fence = "`" * max(3, 1 + max([len(ticks) for ticks in re.findall(r"`+", plan)], default=0))
+    parts.append(f"## Repeat it\n\n    {clean(run['repeat'])}\n\n{fence}toml\n{plan}\n{fence}")
+    return "\n\n".join(parts) + "\n"
+
+
+def safe(text: object) -> str:
+    """Text on one line that stays text: no tables, no HTML, no links or emphasis from a name.
+
+    >>> safe("a|b <script> x < y")
+    'a\\\\|b \\\\<script> x < y'
+    """
+    return re.sub(r"(<(?=[a-zA-Z/!?])|[|`*\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", clean(text))
+
+
+def wrap(text: str, indent: str = "") -> str:
+    """A paragraph in lines of a mail; long words stay whole."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A pipe table with aligned columns; all but the first `left` are set to the right.
+
+    >>> print(table(["cell", "TPS"], [["4kB", "1,230"]]))
+    | cell |   TPS |
+    |:-----|------:|
+    | 4kB  | 1,230 |
+    """
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+
+    def line(row: Sequence[str]) -> str:
+        padded = (c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
+        return "| " + " | ".join(padded) + " |"
+
+    rule = "".join(f"|:{'-' * (w + 1)}" if i < left else f"|{'-' * (w + 1)}:" for i, w in enumerate(widths))
+    return "\n".join([line(head), rule + "|", *(line(row) for row in rows)])
+
+
+def _cells(document: Document, condition: str) -> str:
+    """The primary metric with ratio and verdict, then the bytes per transaction when they were measured."""
+    primary = document["run"]["primary_metric"]
+    summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    rows: list[list[str]] = []
+    more: list[list[str]] = []
+    extra = [pair for pair in PER_TRANSACTION if any(row["metric"] == pair[0] for row in document["summary"])]
+    for cell in cells(document, condition):
+        row, effect = summary.get((cell["id"], primary, None)), effects.get((cell["id"], primary, None))
+        value = numbers.amount(row["value"], row["unit"]) if row else numbers.MISSING
+        ratio, verdict = ("1", "baseline") if cell["baseline"] else (numbers.MISSING, "no estimate")
+        if effect is not None and not cell["baseline"]:
+            ratio = numbers.ratio_interval(effect["ratio"], effect["low"], effect["high"])
+            verdict = safe(effect["verdict"])
+        label = safe(cell["label"]) + (" (A/A)" if cell["control"] else "")
+        rows.append([label, verdict, value, ratio])
+        seen = [summary.get((cell["id"], metric, None)) for metric, _ in extra]
+        more.append([label, *(numbers.amount(r["value"], r["unit"]) if r else numbers.MISSING for r in seen)])
+    text = table(["cell", "verdict", safe(title(document, primary)), "ratio (95 % interval)"], rows, left=2)
+    if extra:
+        heads = [name.removesuffix("/tx") for _, name in extra]
+        text += "\n\n" + table(["bytes per transaction", *heads], more)
+    return text
+
+
+def _trials(document: Document) -> str:
+    trials = document["trials"]
+    used = sum(1 for trial in trials if trial["used"])
+    text = f"## Trials\n\n{len(trials)} trials, of which {used} counted."
+    lines = [wrap(f"- {len(g.trials)} {safe(g.status)}: {safe(g.reason)}", "  ") for g in left_out(document)]
+    return text + ("\n\n" + "\n".join(lines) if lines else "")
+
+
+def _machine(document: Document) -> str:
+    """Where it ran, what was pinned, what could not be."""
+    environment, run = document["environment"], document["run"]
+    host: Row = environment.get("host") or {}
+    facts = [
+        f"- run {safe(run['id'])}, seed {run['seed']}, started {safe(run['started'])}",
+        f"- {safe(host.get('cpu', 'CPU unknown'))}, {host.get('cores', '?')} cores, "
+        f"{numbers.size(host.get('memory_bytes'))} memory, kernel {safe(host.get('kernel', 'unknown'))}, "
+        f"virtualization: {safe(host.get('virtualization') or 'none found')}",
+    ]
+    stack = [f"{safe(row['layer'])} {safe(row['value'])}" for row in host.get("page_stack", [])]
+    if stack:
+        facts.append("- page stack: " + ", ".join(stack))
+    facts += [
+        f"- build {safe(b['name'])}: data block {safe(b['data_block'])}, WAL block {safe(b['wal_block'])}"
+        for b in environment.get("builds", [])
+    ]
+    pinned = [f"{safe(name)} = {safe(value)}" for name, value in environment.get("pinned", {}).items()]
+    if pinned:
+        facts.append("- pinned: " + ", ".join(pinned))
+    facts += [f"- not pinned: {safe(row['name'])}: {safe(row['reason'])}" for row in environment.get("not_pinned", [])]
+    return "## Environment\n\n" + "\n".join(wrap(fact, "  ") for fact in facts)

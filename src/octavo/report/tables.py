@@ -1,0 +1,127 @@
+"""What the page's verdicts and tables say, as text ready to be set; the template only arranges it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from octavo.report import numbers
+from octavo.report.document import (
+    SIGNS,
+    Document,
+    Key,
+    Row,
+    by_key,
+    cells,
+    clean,
+    clip,
+    conditions,
+    item_names,
+    measured,
+    title,
+    tone,
+    unit,
+)
+from octavo.report.words import FEW, noise_sentence, tally, verdicts_of
+
+LABEL = 60
+
+
+def verdicts(document: Document, condition: str) -> dict[str, Any]:
+    """One condition's sentences with their figures; many cells get a tally as the headline."""
+    effects = by_key(document["effects"])
+    shown: list[dict[str, Any]] = []
+    for verdict in verdicts_of(document, condition):
+        effect = effects.get((verdict["cell"], verdict["metric"], verdict.get("item")))
+        kind = tone(effect)
+        places = numbers.decimals(effect["low"], effect["high"]) if effect else 2
+        shown.append(
+            {
+                "sentence": verdict["sentence"],
+                "tone": kind,
+                "sign": SIGNS[kind],
+                "figure": f"× {numbers.ratio(effect['ratio'], places)}" if effect else None,
+                "interval": numbers.interval(effect["low"], effect["high"], places) if effect else None,
+            }
+        )
+    return {
+        "condition": condition,
+        "shown": shown,
+        "many": len(shown) > FEW,
+        "tally": tally(document, condition),
+        "noise": noise_sentence(document, condition),
+    }
+
+
+def _columns(document: Document, condition: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "label": clip(clean(cell["label"]), LABEL),
+            "baseline": cell["baseline"],
+            "control": cell["control"],
+            "id": cell["id"],
+        }
+        for cell in cells(document, condition)
+    ]
+
+
+def _short(effect: Row | None, *, long: bool) -> str:
+    """The verdict of a table entry; what is needed to decide is said once, with the primary metric."""
+    if effect is None:
+        return "no estimate"
+    return str(effect["verdict"]) if long else str(effect["verdict"]).split(" (")[0]
+
+
+def _range(row: Row) -> str:
+    low, high = (numbers.amount(row[end], row["unit"]) for end in ("low_trial", "high_trial"))
+    return f"{low} to {high}"
+
+
+def _entry(
+    key: Key, cell: Row, summary: dict[Key, Row], effects: dict[Key, Row], *, long: bool = False
+) -> dict[str, Any]:
+    """One number of a table: the value with its range over trials, and the ratio with its verdict."""
+    row, effect = summary.get(key), effects.get(key)
+    kind = tone(effect)
+    return {
+        "value": numbers.amount(row["value"], row["unit"]) if row else numbers.MISSING,
+        "range": _range(row) if row else "",
+        "trials": row["trials"] if row else 0,
+        "ratio": numbers.ratio_interval(effect["ratio"], effect["low"], effect["high"]) if effect else "",
+        "verdict": "baseline" if cell["baseline"] else _short(effect, long=long),
+        "tone": kind,
+        "sign": SIGNS[kind],
+    }
+
+
+def metric_table(document: Document, condition: str) -> dict[str, Any]:
+    """Cells down, metrics across: the value and below it the ratio to the baseline with its interval."""
+    summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    names = measured(document, items=False)
+    primary = document["run"]["primary_metric"]
+    rows = [
+        column
+        | {"entries": [_entry((column["id"], n, None), column, summary, effects, long=n == primary) for n in names]}
+        for column in _columns(document, condition)
+    ]
+    heads = [{"title": clip(clean(title(document, n)), LABEL), "unit": unit(document, n)} for n in names]
+    return {"condition": condition, "heads": heads, "rows": rows}
+
+
+def item_tables(document: Document) -> Iterable[dict[str, Any]]:
+    """Items (queries, load steps) down, cells across, for every metric measured by item."""
+    summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    for name in measured(document, items=True):
+        for condition in conditions(document):
+            columns = _columns(document, condition)
+            rows = [
+                {
+                    "item": item,
+                    "entries": [_entry((c["id"], name, item), c, summary, effects) for c in columns],
+                }
+                for item in item_names(document, name)
+            ]
+            yield {
+                "title": clip(clean(title(document, name)), LABEL),
+                "condition": condition,
+                "columns": columns,
+                "rows": rows,
+            }

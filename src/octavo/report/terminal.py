@@ -1,0 +1,168 @@
+"""The report on a terminal: tables by condition, a sentence of verdict, what was left out, the limits.
+
+Colour only repeats what a sign and a word already say.
+"""
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from octavo.report import numbers
+from octavo.report.document import (
+    PER_TRANSACTION,
+    SIGNS,
+    Document,
+    by_key,
+    cells,
+    clean,
+    conditions,
+    left_out,
+    title,
+    tone,
+    unit,
+)
+from octavo.report.words import FEW, noise_sentence, status_sentence, tally, verdicts_of
+
+STYLES = {"better": "color(33)", "worse": "color(208)", "undecided": "italic"}
+WIDE = 110
+ASCII = str.maketrans({"–": "-", "−": "-", "×": "x", "▲": "^", "▼": "v", "·": ".", "…": "...", "µ": "u", "�": "?"})
+
+
+def print_report(document: Document, console: Console) -> None:
+    """Print the whole report; a narrow terminal gets the bytes per transaction in a table of their own."""
+    _heading(document, console)
+    for condition in conditions(document):
+        console.print()
+        if condition:
+            console.print(_text(condition, console, "bold"))
+        extra = [(metric, name) for metric, name in PER_TRANSACTION if _has(document, condition, metric)]
+        beside = extra if console.width >= WIDE else []
+        console.print(_cells(document, condition, beside, console))
+        if extra and not beside:
+            console.print(_bytes(document, condition, extra, console))
+        _say(noise_sentence(document, condition), console)
+        found = verdicts_of(document, condition)
+        if len(found) > FEW:
+            _say(f"Against the baseline: {tally(document, condition)}.", console, "bold")
+        for verdict in found if len(found) <= FEW else ():
+            _say(verdict["sentence"], console, "bold")
+    _trials(document, console)
+    if document["limits"]:
+        console.print()
+        _say("What this run cannot tell:", console)
+        for limit in document["limits"]:
+            _say(limit, console, bullet=True)
+
+
+def _plain(text: object, console: Console) -> str:
+    """Text without control characters, and in ASCII where the terminal can do no more."""
+    line = clean(text)
+    if console.encoding.lower().replace("-", "").startswith("utf"):
+        return line
+    return line.translate(ASCII).encode("ascii", "replace").decode()
+
+
+def _text(text: object, console: Console, style: str = "") -> Text:
+    return Text(_plain(text, console), style=style, overflow="fold")
+
+
+def _say(text: object, console: Console, style: str = "", *, bullet: bool = False) -> None:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    if bullet:
+        grid.add_row("-", _text(text, console, style))
+    else:
+        grid.add_row(_text(text, console, style))
+    console.print(Padding(grid, (0, 0, 0, 2), expand=False))
+
+
+def _heading(document: Document, console: Console) -> None:
+    run = document["run"]
+    console.print(_text(run["name"], console, "bold"))
+    if run.get("question"):
+        console.print(_text(run["question"], console, "italic"))
+    state = status_sentence(document)
+    if state:
+        console.print(_text(state, console, "bold"))
+    finished = f"{run['rounds_finished']} of {run['rounds']} rounds"
+    facts = [run["id"], run["workload"], finished, f"{run['loads']} loads", f"seed {run['seed']}"]
+    if run.get("wal_regime"):
+        facts.append(f"WAL regime {run['wal_regime']}")
+    console.print(_text(" · ".join(str(fact) for fact in facts), console))
+
+
+def _has(document: Document, condition: str, metric: str) -> bool:
+    here = {cell["id"] for cell in cells(document, condition)}
+    return any(row["metric"] == metric and row["cell"] in here for row in document["summary"])
+
+
+def _table(console: Console) -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim" if console.is_terminal else "")
+
+
+def _cells(document: Document, condition: str, extra: list[tuple[str, str]], console: Console) -> Padding:
+    """One row a cell: primary metric, ratio to the baseline, verdict, and more metrics when they fit."""
+    primary = document["run"]["primary_metric"]
+    summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    table = _table(console)
+    table.add_column("cell", overflow="fold", max_width=max(16, console.width - 64))
+    table.add_column(escape(_plain(title(document, primary), console)), justify="right", no_wrap=True)
+    table.add_column("ratio (95 % interval)", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for _, name in extra:
+        table.add_column(name, justify="right", no_wrap=True)
+    for cell in cells(document, condition):
+        row, effect = summary.get((cell["id"], primary, None)), effects.get((cell["id"], primary, None))
+        value = numbers.amount(row["value"], row["unit"]) if row else numbers.MISSING
+        if cell["baseline"]:
+            ratio, verdict, kind = "1", "baseline", "none"
+        elif effect is None:
+            ratio, verdict, kind = numbers.MISSING, "no estimate", "none"
+        else:
+            ratio = numbers.ratio_interval(effect["ratio"], effect["low"], effect["high"])
+            verdict, kind = effect["verdict"], tone(effect)
+        sign = "*" if cell["baseline"] else SIGNS[kind]
+        style = STYLES.get(kind, "")
+        label = f"{cell['label']} (A/A)" if cell["control"] else cell["label"]
+        more = [summary.get((cell["id"], metric, None)) for metric, _ in extra]
+        table.add_row(
+            _text(label, console, "bold" if cell["baseline"] else ""),
+            _text(value, console),
+            _text(ratio, console, style),
+            _text(f"{sign} {verdict}", console, style),
+            *(_text(numbers.amount(m["value"], m["unit"]) if m else numbers.MISSING, console) for m in more),
+        )
+    return Padding(table, (0, 0, 0, 2), expand=False)
+
+
+def _bytes(document: Document, condition: str, extra: list[tuple[str, str]], console: Console) -> Padding:
+    """The bytes per transaction alone, for a narrow terminal."""
+    summary = by_key(document["summary"])
+    table = _table(console)
+    table.add_column("bytes per transaction", overflow="fold", max_width=max(16, console.width - 44))
+    for _, name in extra:
+        table.add_column(name.removesuffix("/tx"), justify="right", no_wrap=True)
+    for cell in cells(document, condition):
+        rows = [summary.get((cell["id"], metric, None)) for metric, _ in extra]
+        values = [numbers.amount(row["value"], row["unit"]) if row else numbers.MISSING for row in rows]
+        table.add_row(_text(cell["label"], console), *(_text(value, console) for value in values))
+    return Padding(table, (1, 0, 1, 2), expand=False)
+
+
+def _trials(document: Document, console: Console) -> None:
+    """How many trials there were, how many counted, and why the others did not."""
+    trials = document["trials"]
+    used = sum(1 for trial in trials if trial["used"])
+    console.print()
+    _say(f"Trials: {len(trials)}, of which {used} counted.", console)
+    for group in left_out(document):
+        count = numbers.significant(len(group.trials)) if len(group.trials) > 999 else str(len(group.trials))
+        _say(f"{count} {group.status}: {group.reason}", console, bullet=True)
+    metric = document["run"]["primary_metric"]
+    seen = unit(document, metric)
+    _say(
+        f"* marks the baseline; ratios are of {title(document, metric)}{f' ({seen})' if seen else ''}, "
+        "paired within rounds.",
+        console,
+    )

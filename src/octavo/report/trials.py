@@ -1,0 +1,129 @@
+"""Single trials as points: value, ratio to the baseline trial of the round, order in the run.
+
+Only what the charts show; the estimates and intervals come from the document.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from octavo.report.document import Document, Row
+
+Values = Mapping[str | None, float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One trial in a chart; `value` is a ratio or in the unit of the primary metric."""
+
+    trial: int
+    cell: str
+    condition: str
+    round: int
+    load: str
+    order: int
+    used: bool
+    value: float
+
+
+def geometric_mean(values: Iterable[float]) -> float | None:
+    """Geometric mean of the positive finite values, None without any.
+
+    >>> geometric_mean([2.0, 8.0]), geometric_mean([])
+    (4.0, None)
+    """
+    logs = [math.log(value) for value in values if math.isfinite(value) and value > 0]
+    return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def values(trial: Row, metric: str) -> Values:
+    """A trial's value of a metric by item, repetitions averaged geometrically.
+
+    When the trial has a value of the whole, that alone counts; load steps are never averaged with queries.
+    """
+    seen: dict[str | None, list[float]] = {}
+    for row in trial["observations"]:
+        if row["metric"] == metric and row["value"] is not None:
+            seen.setdefault(row["item"], []).append(row["value"])
+    if None in seen:
+        seen = {None: seen[None]}
+    elif any(not str(item).startswith("load.") for item in seen):
+        seen = {item: found for item, found in seen.items() if not str(item).startswith("load.")}
+    means = {item: geometric_mean(found) for item, found in seen.items()}
+    return {item: mean for item, mean in means.items() if mean is not None}
+
+
+def ordered(document: Document) -> list[tuple[int, Row]]:
+    """Trials in the order in which they ran, numbered from 1."""
+
+    def when(trial: Row) -> tuple[int, int, int]:
+        return trial["round"], trial.get("position") or 0, trial.get("attempt") or 1
+
+    rows: list[Row] = list(document["trials"])
+    if all(trial.get("started") for trial in rows):
+        rows.sort(key=lambda trial: (str(trial["started"]), *when(trial)))
+    else:
+        rows.sort(key=when)
+    return list(enumerate(rows, 1))
+
+
+def _point(document: Document, order: int, trial: Row, value: float) -> Point:
+    condition = {cell["id"]: str(cell["condition"]) for cell in document["cells"]}.get(trial["cell"], "")
+    load = f"load {trial['load']}" if trial.get("load") is not None else "no load"
+    return Point(trial["id"], trial["cell"], condition, trial["round"], load, order, bool(trial["used"]), value)
+
+
+def measured_points(document: Document) -> list[Point]:
+    """Every trial that has the primary metric (used or not) in the metric's unit, in the order of the run."""
+    metric = document["run"]["primary_metric"]
+    found: list[Point] = []
+    for order, trial in ordered(document):
+        value = geometric_mean(values(trial, metric).values())
+        if value is not None:
+            found.append(_point(document, order, trial, value))
+    return found
+
+
+def ratio_points(document: Document) -> list[Point]:
+    """Every used trial divided by the used baseline trial of its condition and round.
+
+    Where that round has a baseline trial of the same load, it is that one.
+    """
+    metric = document["run"]["primary_metric"]
+    cells = {cell["id"]: cell for cell in document["cells"]}
+    used = [(order, trial) for order, trial in ordered(document) if trial["used"] and trial["cell"] in cells]
+    bases: dict[tuple[str, int], list[Row]] = {}
+    for _, trial in used:
+        cell = cells[trial["cell"]]
+        if cell["baseline"]:
+            bases.setdefault((cell["condition"], trial["round"]), []).append(trial)
+    found: list[Point] = []
+    for order, trial in used:
+        cell = cells[trial["cell"]]
+        candidates = bases.get((cell["condition"], trial["round"]), [])
+        same_load = [base for base in candidates if base.get("load") == trial.get("load")]
+        if cell["baseline"] or not candidates:
+            continue
+        above = values(trial, metric)
+        ratios: list[float] = []
+        for base in same_load or candidates:
+            below = values(base, metric)
+            ratios += [above[item] / below[item] for item in above if item in below]
+        ratio = geometric_mean(ratios)
+        if ratio is not None:
+            found.append(_point(document, order, trial, ratio))
+    return found
+
+
+def drift_points(document: Document) -> list[Point]:
+    """Every used trial divided by the geometric mean of its cell's used trials: drift and noise are left."""
+    points = [point for point in measured_points(document) if point.used]
+    by_cell: dict[str, list[float]] = {}
+    for point in points:
+        by_cell.setdefault(point.cell, []).append(point.value)
+    found: list[Point] = []
+    for point in points:
+        mean = geometric_mean(by_cell[point.cell])
+        if mean and len(by_cell[point.cell]) > 1:
+            found.append(replace(point, value=point.value / mean))
+    return found

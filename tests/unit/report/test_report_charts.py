@@ -1,0 +1,119 @@
+"""Charts: the numbers in them are the document's, and marks carry what colour says."""
+
+import math
+import re
+from collections.abc import Callable
+from xml.etree import ElementTree
+
+import pytest
+
+from octavo.report import chart_run, chart_trials, charts, trials
+from octavo.report.chart_style import DARK, LIGHT, Theme, diverging, luminance, text_on
+from octavo.report.document import Document
+
+from . import documents
+from .making import value_of
+
+DRAW: list[Callable[[Document, Theme], str | None]] = [
+    charts.heatmap,
+    chart_trials.points,
+    chart_run.over_time,
+    chart_run.drift,
+]
+
+
+def parse(svg: str) -> ElementTree.Element:
+    return ElementTree.fromstring(svg)  # noqa: S314, our own
+
+
+def texts(svg: str | None) -> list[str]:
+    assert svg is not None
+    return ["".join(node.itertext()) for node in parse(svg).iter() if node.tag == "text"]
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+@pytest.mark.parametrize("draw", DRAW)
+def test_charts_are_standalone_svg(draw: Callable[[Document, Theme], str | None], theme: Theme) -> None:
+    for name in ("small", "grid", "hostile", "queries") if theme is LIGHT else ("small",):
+        svg = draw(getattr(documents, name)(), theme)
+        assert svg is not None
+        root = parse(svg)
+        assert root.get("aria-label")
+        assert "http" not in re.sub(r'>[^<]*<|aria-label="[^"]*"', "><", svg)
+
+
+def test_heatmap_has_every_ratio_of_the_grid(grid: Document) -> None:
+    seen = texts(charts.heatmap(grid, LIGHT))
+    control = {cell["id"] for cell in grid["cells"] if cell["control"]}
+    shown = [e for e in grid["effects"] if e["metric"] == "tps" and e["cell"] not in control]
+    assert len(shown) == 82
+    percents = [text for text in seen if " %" in text]
+    assert len(percents) == 84
+    assert percents.count("100 %") >= 2
+    assert seen.count("baseline") == 2
+    assert sum(text.endswith("?") for text in percents) == sum("undecided" in e["verdict"] for e in shown)
+
+
+def test_heatmap_without_effects_is_none() -> None:
+    assert charts.heatmap(documents.unfinished(), LIGHT) is None
+    assert chart_trials.points(documents.all_invalid(), LIGHT) is None
+    assert chart_run.drift(documents.all_invalid(), LIGHT) is None
+
+
+def test_blue_is_better_also_when_less_is_better() -> None:
+    document = documents.small()
+    fills = {better: charts.heatmap(document, LIGHT) for better in ("higher", "lower")}
+    document["metrics"]["tps"]["better"] = "lower"
+    fills["lower"] = charts.heatmap(document, LIGHT)
+    assert "#1e63aa" in str(fills["higher"])
+    assert "#1e63aa" not in str(fills["lower"])
+    assert "#c45c08" in str(fills["lower"])
+
+
+def test_points_are_ratios_within_the_round(small: Document) -> None:
+    values = {t["id"]: value_of(t, "tps") for t in small["trials"]}
+    baselines = {c["id"]: c["condition"] for c in small["cells"] if c["baseline"]}
+    bases = {
+        (baselines[t["cell"]], t["round"]): t["id"] for t in small["trials"] if t["cell"] in baselines and t["used"]
+    }
+    points = trials.ratio_points(small)
+    assert len(points) > 10
+    for point in points:
+        mine, base = values[point.trial], values[bases[point.condition, point.round]]
+        assert mine is not None
+        assert base is not None
+        assert point.value == pytest.approx(mine / base)
+
+
+def test_points_leave_out_unused_trials(small: Document) -> None:
+    unused = {trial["id"] for trial in small["trials"] if not trial["used"]}
+    assert unused
+    assert not unused & {point.trial for point in trials.ratio_points(small)}
+    assert unused & {point.trial for point in trials.measured_points(small)}
+
+
+def test_drift_is_centred(small: Document) -> None:
+    points = trials.drift_points(small)
+    assert sum(math.log(point.value) for point in points) == pytest.approx(0, abs=1e-9)
+
+
+def test_queries_are_paired_by_item() -> None:
+    for point in trials.ratio_points(documents.queries()):
+        assert point.value == pytest.approx(0.91 if "32kB" in point.cell else 1.0, rel=0.03)
+
+
+def test_estimates_stand_beside_the_points(small: Document) -> None:
+    seen = texts(chart_trials.points(small, DARK))
+    for effect in small["effects"]:
+        if effect["metric"] == "tps":
+            assert any(text.startswith(f"{effect['ratio']:.3f} (") for text in seen)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_text_on_squares_has_contrast(theme: Theme) -> None:
+    for step in range(-20, 21):
+        fill = diverging(step / 20, theme)
+        ink = text_on(fill)
+        shade = luminance((int(ink[1:3], 16), int(ink[3:5], 16), int(ink[5:7], 16)))
+        light, dark = max(shade, luminance(fill)), min(shade, luminance(fill))
+        assert (light + 0.05) / (dark + 0.05) >= 4.0

@@ -1,0 +1,78 @@
+"""CSV, JSON and Markdown: everything in, nothing altered."""
+
+import csv
+import io
+import json
+import math
+
+import pytest
+
+from octavo.report import as_json, csv_rows, markdown
+
+from . import documents
+from .surroundings import Document
+
+
+@pytest.mark.parametrize("name", ["small", "grid", "hostile", "queries", "unfinished"])
+def test_csv_has_every_observation(name: str) -> None:
+    document: Document = getattr(documents, name)()
+    rows = list(csv.DictReader(io.StringIO(csv_rows.render(document), newline="")))
+    expected = [(trial, seen) for trial in document["trials"] for seen in trial["observations"]]
+    assert len(rows) == len(expected) > 0
+    for row, (trial, seen) in zip(rows, expected, strict=True):
+        assert row["trial"] == str(trial["id"])
+        assert row["cell"] == trial["cell"]
+        assert row["used"] == str(trial["used"]).lower()
+        assert row["status"] == trial["status"]
+        assert float(row["value"]) == seen["value"]
+        assert (row["metric"], row["unit"], row["item"]) == (seen["metric"], seen["unit"], seen["item"] or "")
+        assert {key: row[key] for key in trial["levels"]} == trial["levels"]
+
+
+def test_csv_factor_named_like_a_column(small: Document) -> None:
+    for trial in small["trials"]:
+        trial["levels"]["status"] = "asleep"
+    rows = list(csv.DictReader(io.StringIO(csv_rows.render(small))))
+    assert rows[0]["status"] == "ok"
+    assert rows[0]["factor_status"] == "asleep"
+
+
+@pytest.mark.parametrize("name", ["small", "grid", "hostile", "all_invalid"])
+def test_json_round_trips(name: str) -> None:
+    document: Document = getattr(documents, name)()
+    text = as_json.render(document)
+    assert json.loads(text) == document
+    assert text.startswith('{\n  "schema_version": 1')
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_json_refuses_what_json_cannot_say(small: Document, value: float) -> None:
+    small["effects"][0]["ratio"] = value
+    with pytest.raises(ValueError, match="JSON"):
+        as_json.render(small)
+
+
+def test_markdown_fits_a_mail(small: Document, grid: Document) -> None:
+    for document in (small, grid):
+        text = markdown.render(document)
+        assert max(len(line) for line in text.splitlines()) <= 100
+        flat = " ".join(text.split())
+        for verdict in document["verdicts"]:
+            assert verdict["sentence"] in flat
+        for cell in document["cells"]:
+            assert f"| {cell['label']} " in text
+    assert "- 1 invalid: another process used 31 %" in markdown.render(small)
+
+
+def test_markdown_keeps_hostile_text_harmless() -> None:
+    text = markdown.render(documents.hostile())
+    before = text[: text.index("## Repeat it")]
+    assert "\x1b" not in before
+    assert "\\<script>" in before
+    assert "<script>" not in before.replace("\\<script>", "")
+
+
+def test_markdown_of_edges(edge: Document) -> None:
+    text = markdown.render(edge)
+    assert "## Verdict" in text
+    assert ("There is no verdict yet." in text) == (not edge["verdicts"])

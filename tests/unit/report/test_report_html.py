@@ -1,0 +1,159 @@
+"""The page: everything escaped, nothing loaded, every verdict there, sensible without results."""
+
+import html as escaping
+from html.parser import HTMLParser
+
+import pytest
+
+from octavo.report import html, numbers
+
+from . import documents
+from .surroundings import Document
+
+VOID = {"meta", "br", "img", "link", "input", "hr", "path", "line", "rect", "circle"}
+LOADING = {"src", "href", "xlink:href", "srcset", "action", "data", "poster", "background", "formaction"}
+BIGGEST = 1_500_000
+
+
+class Page(HTMLParser):
+    """The elements, the attributes that could load something, and the visible text of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.handlers: list[str] = []
+        self.ids: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in LOADING and not str(value).startswith("#"):
+                self.loads.append(f"{tag} {name}={value}")
+            if name.startswith("on"):
+                self.handlers.append(f"{tag} {name}={value}")
+            if name == "id":
+                self.ids.append(str(value))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.words)
+
+
+def check_form(text: str) -> Page:
+    """Well nested, nothing that runs or loads, ids unique, not too big."""
+    page = Page(text)
+    assert page.open == []
+    assert page.loads == []
+    assert page.handlers == []
+    assert not {"script", "img", "iframe", "link", "object", "embed", "base", "form"} & set(page.tags)
+    assert len(page.ids) == len(set(page.ids))
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "@import" not in style
+    assert "url(" not in style
+    assert len(text.encode()) < BIGGEST
+    return page
+
+
+def test_page_of_small_run(small: Document) -> None:
+    text = html.render(small)
+    page = check_form(text)
+    assert text.startswith("<!doctype html>")
+    assert '<html lang="en">' in text
+    assert page.tags.count("h1") == page.tags.count("title") == 1
+    for verdict in small["verdicts"]:
+        assert verdict["sentence"] in page.text
+    for limit in small["limits"]:
+        assert limit in page.text
+    for trial in small["trials"]:
+        assert not trial["reason"] or trial["reason"] in page.text
+    for effect in small["effects"]:
+        assert numbers.ratio_interval(effect["ratio"], effect["low"], effect["high"]) in page.text
+    for row in small["noise_floor"]:
+        assert f"Noise floor: {numbers.percent(row['floor'])}" in page.text
+    assert small["run"]["repeat"] in page.text
+    assert small["run"]["plan"] in page.text
+    assert "bgwriter_lru_maxpages" in page.text
+    assert "18.6-b4w8-1a2b3c4d5e6f" in page.text
+    assert "This run" not in page.text.split("What this run")[0]
+
+
+def test_page_of_grid(grid: Document) -> None:
+    page = check_form(html.render(grid))
+    assert len(grid["verdicts"]) == 82
+    for verdict in grid["verdicts"]:
+        assert verdict["sentence"] in page.text
+
+
+def test_small_run_has_four_figures_in_both_themes(small: Document) -> None:
+    text = html.render(small)
+    assert text.count("<figure") == 4
+    assert text.count('<div class="light"><svg') == text.count('<div class="dark"><svg') == 4
+    assert text.count('role="img"') == 8
+
+
+def test_settings_that_differ_name_the_factor(small: Document) -> None:
+    text = html.render(small)
+    row = text[text.index('<th scope="row">block_size</th>') :].split("</tr>")[0]
+    assert "data_block" in row
+    assert "4096" in row
+    assert "8192" in row
+    assert '<th scope="row">segment_size</th>' not in text
+
+
+def test_hostile_text_stays_text() -> None:
+    document = documents.hostile()
+    text = html.render(document)
+    page = check_form(text)
+    nasty = document["limits"][0]
+    assert nasty in page.text
+    assert "<script>alert" not in text
+    assert escaping.escape(document["limits"][0]).replace("&quot;", '"') in text
+    for verdict in document["verdicts"]:
+        assert verdict["sentence"] in page.text
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
+def test_unfinished_run_says_so_first(status: str) -> None:
+    document = documents.single()
+    document["run"].update(status=status, rounds_finished=2)
+    text = Page(html.render(document)).text
+    assert status in text.lower()
+    assert "2 of 5 rounds are complete" in text
+    assert text.index("2 of 5 rounds are complete") < text.index(document["run"]["question"])
+
+
+def test_edge_documents_have_a_page(edge: Document) -> None:
+    page = check_form(html.render(edge))
+    assert "Verdict" in page.text
+    assert "Repeat it" in page.text
+    if not edge["verdicts"]:
+        assert "There is no verdict" in page.text
+
+
+def test_bare_document_has_a_page() -> None:
+    document = documents.single()
+    document.update(cells=[], trials=[], summary=[], limits=[], environment={}, metrics={})
+    assert "No trial has run yet." in check_form(html.render(document)).text
+
+
+def test_the_same_document_gives_the_same_page() -> None:
+    assert html.render(documents.single()) == html.render(documents.single())
