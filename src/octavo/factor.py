@@ -51,17 +51,17 @@ def whole_number(low: int, high: int) -> Check:
     return check
 
 
-def duration(low: float, high: float) -> Check:
-    """Levels that are durations in a range, in seconds."""
+def duration(low: int, high: int) -> Check:
+    """Levels that are whole seconds in a range, in any unit of time."""
 
     def check(text: str) -> str:
         try:
             seconds = parse_duration(text)
         except UsageError:
             seconds = -1.0
-        if not low <= seconds <= high:
-            raise UsageError(f"allowed: durations from {low:g}s to {high:g}s, such as 9s or 2min")
-        return text.replace(" ", "")
+        if not low <= seconds <= high or seconds != int(seconds):
+            raise UsageError(f"allowed: whole seconds from {low}s to {high}s, such as 9s or 2min")
+        return f"{int(seconds)}s"
 
     return check
 

@@ -40,6 +40,26 @@ def make_directory(path: Path, mode: int = 0o755) -> Path:
     return path
 
 
+def write_durably(path: Path, text: str) -> None:
+    """Writes a file that is there whole or not at all, also after a power cut."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Makes the directory's entries durable (fsync(2) on the directory)."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def store_path() -> Path:
     """The file of the default store."""
     return octavo_home() / "octavo.sqlite"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from tests.unit.plans import small_plan
 
+from octavo.errors import HostError
 from octavo.lab.bench import Measurement
 from octavo.lab.events import Event
 from octavo.lab.execute import BROKEN_AFTER_SECONDS, execute
@@ -67,7 +68,7 @@ class Laboratory:
 
     def execute(self) -> None:
         execute(
-            "run", self.plan, self.cells, SEED, self.bench, self.store, self.clock, "tps", self.events.append
+            "run", self.plan, self.cells, SEED, self.bench, self.store, self.clock, self.events.append
         )  # fmt: skip
 
     def trials(self) -> list[TrialRecord]:
@@ -145,11 +146,49 @@ def test_a_baseline_that_stays_invalid_does_not_hold_up_the_run(laboratory: Labo
     assert tries == [3 * laboratory.plan.rounds] * 2
 
 
+def test_a_retry_after_a_long_break_is_no_part_of_the_broken_round(laboratory: Laboratory) -> None:
+    baseline = next(cell.id for cell in laboratory.cells if cell.baseline)
+    laboratory.bench.invalid = {planned(laboratory).index(baseline)}
+    laboratory.bench.die_at = 6  # in the retry
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    laboratory.clock.time += BROKEN_AFTER_SECONDS + 1
+    laboratory.execute()
+    first = [trial for trial in laboratory.trials() if trial.round == 1]
+    assert [trial.attempt for trial in first] == [1] * 6 + [2] * 6
+
+
 def test_a_cell_that_cannot_run_here_is_skipped_once_with_its_reason(laboratory: Laboratory) -> None:
-    refused = laboratory.cells[0].id
+    refused = next(cell.id for cell in laboratory.cells if not cell.baseline)
     laboratory.bench.refused = {refused: "needs root"}
     laboratory.execute()
     laboratory.execute()
     skipped = [trial for trial in laboratory.trials() if trial.cell == refused]
     assert [(trial.status, trial.reason) for trial in skipped] == [("skipped", "needs root")]
     assert len(laboratory.trials()) == 5 * 4 + 1
+
+
+def test_cells_without_their_baseline_are_not_measured(laboratory: Laboratory) -> None:
+    baseline = next(cell for cell in laboratory.cells if cell.baseline)
+    laboratory.bench.refused = {baseline.id: "needs root"}
+    laboratory.execute()
+    condition = {cell.id for cell in laboratory.cells if cell.condition == baseline.condition}
+    assert {trial.cell for trial in laboratory.trials() if trial.status == "skipped"} == condition
+    assert not condition & {cell for cell, _ in laboratory.bench.measured}
+
+
+def test_a_plan_of_which_nothing_can_run_is_an_error(laboratory: Laboratory) -> None:
+    laboratory.bench.refused = {cell.id: "needs root" for cell in laboratory.cells}
+    with pytest.raises(HostError, match="needs root"):
+        laboratory.execute()
+
+
+def test_a_resume_that_may_do_less_keeps_the_rounds_that_are_complete(laboratory: Laboratory) -> None:
+    laboratory.bench.die_at = 8
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    laboratory.clock.time += BROKEN_AFTER_SECONDS + 1
+    refused = next(cell.id for cell in laboratory.cells if not cell.baseline)
+    laboratory.bench.refused = {refused: "needs root"}
+    laboratory.execute()
+    assert {trial.attempt for trial in laboratory.trials() if trial.round == 1} == {1}

@@ -46,7 +46,9 @@ def test_nothing_measured_is_an_error(output: str, errors: str) -> None:
 
 def evidence(measured: WorkloadResult, **changes: object) -> Evidence:
     values: dict[str, object] = {
-        "result": measured, "server_alive": True, "started_before": 1.5, "started_after": 1.5, "server_log": "ready"
+        "result": measured,
+        "numbers": {"cpu_steal_share": 0.001}, "server_alive": True, "started_before": 1.5, "started_after": 1.5,
+        "server_log": "ready",
     }  # fmt: skip
     return Evidence(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -63,6 +65,7 @@ def test_a_sound_trial_is_believed() -> None:
         (evidence(result(OUTPUT.replace("transactions: 0 ", "transactions: 3 "))), "3 transactions failed"),
         (evidence(result(errors="pgbench: error: client 1 aborted")), "client 1 aborted"),
         (evidence(result(returncode=2)), "exit code 2"),
+        (evidence(result(), numbers={"cpu_steal_share": 0.086}), "took 8.60 % of the CPU"),
         (evidence(result(), server_alive=False), "server died"),
         (evidence(result(), started_after=None), "server died"),
         (evidence(result(), started_after=2.5), "server restarted"),

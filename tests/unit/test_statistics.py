@@ -10,12 +10,13 @@ from tests.unit.plans import small_plan
 
 from octavo.analysis.interval import Estimate, estimate, student_quantile
 from octavo.analysis.pairing import LogRatio, log_ratios, used_trials
-from octavo.analysis.verdict import verdict
+from octavo.analysis.verdict import Better, Rule, verdict
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.store.records import TrialRecord, TrialStatus
 
 THRESHOLD = 0.03
+WITHOUT_CONTROL = Rule(THRESHOLD, has_control=False)
 
 
 def ratios(*loads: list[float]) -> list[LogRatio]:
@@ -59,7 +60,7 @@ def test_four_loads_are_the_replicates() -> None:
 def test_one_round_has_no_interval() -> None:
     result = estimate(ratios([0.5]))
     assert (result.half_width, result.low, result.high) == (None, None, None)
-    assert verdict(result, None, THRESHOLD, "higher") == "undecided (needs 1 more)"
+    assert verdict(result, WITHOUT_CONTROL, "higher") == "undecided (needs 1 more)"
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
@@ -78,6 +79,11 @@ def interval(log_ratio: float, half_width: float, freedom: int = 8) -> Estimate:
     return Estimate(log_ratio, half_width, freedom, 2, 10, conditional=True)
 
 
+def rule(floor: float) -> Rule:
+    """A control without bias whose interval reaches that far."""
+    return Rule(THRESHOLD, interval(0.0, floor))
+
+
 @pytest.mark.parametrize(
     ("estimated", "floor", "better", "word"),
     [
@@ -86,20 +92,27 @@ def interval(log_ratio: float, half_width: float, freedom: int = 8) -> Estimate:
         (interval(0.10, 0.02), 0.03, "lower", "slower"),
         (interval(0.10, 0.02), 0.03, None, "more"),
         (interval(-0.10, 0.02), 0.03, None, "less"),
-        (interval(0.002, 0.01), 0.03, "higher", "same within 3 %"),
+        (interval(0.002, 0.01), 0.02, "higher", "same within 3 %"),
         (interval(0.010, 0.005), 0.005, "higher", "same within 3 %"),  # a difference, but of no interest
     ],
 )
-def test_the_words_of_a_verdict(estimated: Estimate, floor: float, better: str, word: str) -> None:
-    assert verdict(estimated, floor, THRESHOLD, better) == word  # type: ignore[arg-type]
+def test_the_words_of_a_verdict(estimated: Estimate, floor: float, better: Better, word: str) -> None:
+    assert verdict(estimated, rule(floor), better) == word
 
 
-def test_a_difference_within_the_noise_floor_is_undecided() -> None:
-    assert verdict(interval(0.10, 0.02), 0.11, THRESHOLD, "higher").startswith("undecided (needs ")
+@pytest.mark.parametrize("estimated", [interval(0.10, 0.02), interval(0.002, 0.01)])
+def test_within_the_noise_floor_nothing_is_decided(estimated: Estimate) -> None:
+    assert verdict(estimated, rule(0.11), "higher").startswith("undecided (needs ")
 
 
-def test_undecided_says_how_many_more_and_that_number_decides() -> None:
-    word = verdict(interval(0.05, 0.06), None, THRESHOLD, "higher")
+def test_a_control_without_numbers_is_no_floor_of_zero() -> None:
+    certain = interval(0.10, 0.001)
+    assert verdict(certain, Rule(THRESHOLD, None), "higher") == "undecided (needs 1 more)"
+    assert verdict(certain, WITHOUT_CONTROL, "higher") == "faster"
+
+
+def test_undecided_says_how_many_more_rounds_and_that_number_decides() -> None:
+    word = verdict(interval(0.05, 0.06), WITHOUT_CONTROL, "higher")
     more = int(word.removeprefix("undecided (needs ").removesuffix(" more)"))
     spread = 0.06 / student_quantile(8)
 
@@ -107,6 +120,25 @@ def test_undecided_says_how_many_more_and_that_number_decides() -> None:
         return student_quantile(8 + extra) * spread * math.sqrt(10 / (10 + extra))
 
     assert half_width(more) < 0.05 <= half_width(more - 1)
+
+
+def test_a_biased_control_does_not_shrink_with_rounds() -> None:
+    biased = Rule(THRESHOLD, interval(0.06, 0.01))
+    assert verdict(interval(0.05, 0.01), biased, "higher") == "undecided (needs more loads)"
+
+
+def test_beyond_these_loads_it_is_loads_that_are_needed() -> None:
+    general = Estimate(0.05, 0.06, 3, 4, 20, conditional=False)
+    assert verdict(general, WITHOUT_CONTROL, "higher").endswith(" more loads)")
+
+
+def test_several_cells_against_one_baseline_share_the_risk() -> None:
+    # Šidák: 0.95^(1/3) each; t for 8 degrees of freedom at 0.99152 is 3.0310
+    assert student_quantile(8, 3) == pytest.approx(3.016, abs=0.02)
+    values = ratios([0.01, 0.02, 0.03])
+    one, three = estimate(values), estimate(values, 3)
+    assert one.half_width is not None
+    assert three.half_width == pytest.approx(one.half_width * student_quantile(2, 3) / student_quantile(2))
 
 
 @given(
@@ -118,7 +150,8 @@ def test_undecided_says_how_many_more_and_that_number_decides() -> None:
 def test_a_decided_verdict_never_contradicts_its_interval(
     log_ratio: float, half_width: float, floor: float | None, freedom: int
 ) -> None:
-    word = verdict(interval(log_ratio, half_width, freedom), floor, THRESHOLD, "higher")
+    held = WITHOUT_CONTROL if floor is None else rule(floor)
+    word = verdict(interval(log_ratio, half_width, freedom), held, "higher")
     if word == "faster":
         assert log_ratio - half_width > 0
     elif word == "slower":
@@ -142,7 +175,6 @@ def test_ratios_are_taken_within_rounds_and_leave_out_what_is_not_believed() -> 
         trial(small, 2, 220), trial(baseline, 2, 200, status="invalid"),  # no baseline in this round
         trial(small, 3, 999, attempt=1), trial(baseline, 3, 1, attempt=1),  # an attempt that was broken
         trial(small, 3, 330, attempt=2), trial(baseline, 3, 300, attempt=2),
-        trial(small, 4, 0), trial(baseline, 4, 100),  # zero has no logarithm
     ]  # fmt: skip
     found = log_ratios(cells, trials)
     assert [(ratio.round, ratio.value) for ratio in found[small][None, "tps"]] == [
@@ -166,3 +198,10 @@ def test_drift_between_rounds_cancels(drift: list[float], true_ratio: float) -> 
     result = estimate(log_ratios(cells, trials)[small][None, "tps"])
     assert result.ratio == pytest.approx(true_ratio)
     assert result.half_width == pytest.approx(0, abs=1e-9)
+
+
+def test_a_number_that_is_zero_in_any_round_has_no_ratio() -> None:
+    cells = make_cells(small_plan(mode=["read-only"]))
+    small, baseline, _ = (cell.id for cell in cells)
+    trials = [trial(small, 1, 110), trial(baseline, 1, 100), trial(small, 2, 0), trial(baseline, 2, 100)]
+    assert log_ratios(cells, trials)[small] == {}

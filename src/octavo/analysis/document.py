@@ -1,14 +1,15 @@
-"""The report document: everything a report shows, as one plain dict. Its keys are a contract (docs/report.md)."""
+"""The report document: everything a report shows, as one plain dict. Its keys are a contract."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from octavo.analysis.interval import Estimate, estimate
+from octavo.analysis.interval import LOADS_FOR_GENERAL, Estimate, estimate
 from octavo.analysis.pairing import Key, log_ratios, used_trials, values_of
 from octavo.analysis.sentence import sentence
-from octavo.analysis.verdict import verdict
+from octavo.analysis.verdict import Rule, noise_floor, verdict
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.records import RunRecord, TrialRecord
@@ -24,12 +25,13 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
     cells = store.cells(run)
     trials = store.trials(run)
     used = used_trials(trials)
+    comparisons = _comparisons(cells)
     estimates = {
-        cell: {key: estimate(ratios) for key, ratios in by_key.items()}
+        cell: {key: estimate(ratios, comparisons[cell]) for key, ratios in by_key.items()}
         for cell, by_key in log_ratios(cells, trials).items()
     }
-    floors = _noise_floors(cells, estimates)
-    effects = _effects(record, plan, cells, estimates, floors)
+    controls = _controls(cells, estimates)
+    effects = _effects(record, plan, cells, estimates, controls)
     primary = next(iter(record.metrics))
     return {
         "schema_version": SCHEMA_VERSION,
@@ -40,40 +42,50 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
         "summary": _summary(record, cells, used),
         "effects": effects,
         "noise_floor": [
-            {
-                "condition": condition, "metric": key[1], "item": key[0], "ratio": value.ratio, "low": value.low,
-                "high": value.high, "floor": None if floor is None else math.expm1(floor),
-            }
-            for condition, by_key in floors.items() for key, (value, floor) in by_key.items()
+            _noise_floor(condition, key, value)
+            for condition, by_key in controls.items()
+            for key, value in by_key.items()
         ],
         "verdicts": [
             {
                 "condition": effect["condition"], "cell": effect["cell"], "metric": primary,
                 "sentence": sentence(
-                    effect, cells, list(plan.baseline), record.metrics[primary]["title"], _floor(floors, effect),
+                    effect, cells, list(plan.baseline), record.metrics[primary]["title"], _floor(controls, effect),
                     writes=_writes(used, effect["cell"]),
                 ),
             }
             for effect in effects
             if effect["metric"] == primary and effect["item"] is None and not _find(cells, effect["cell"]).control
         ],
-        "limits": _limits(plan, cells, trials),
+        "limits": _limits(plan, cells, used),
         "environment": {**record.environment, "settings": store.settings_by_cell(run)},
     }  # fmt: skip
 
 
-Floors = dict[str, dict[Key, tuple[Estimate, float | None]]]
+Estimates = Mapping[str, Mapping[Key, Estimate]]
 
 
-def _noise_floors(cells: Sequence[Cell], estimates: Mapping[str, Mapping[Key, Estimate]]) -> Floors:
-    """By condition the A/A estimate and the far end of its interval on the log scale, for each number."""
+def _comparisons(cells: Sequence[Cell]) -> dict[str, int]:
+    """How many intervals have to hold at once: those of a condition's cells together, the control by itself."""
+    together = Counter(cell.condition for cell in cells if not cell.baseline and not cell.control)
+    return {cell.id: 1 if cell.control else together[cell.condition] for cell in cells}
+
+
+def _controls(cells: Sequence[Cell], estimates: Estimates) -> dict[str, Mapping[Key, Estimate]]:
+    """By condition the A/A estimate of each number."""
+    return {cell.condition: estimates.get(cell.id, {}) for cell in cells if cell.control}
+
+
+def _noise_floor(condition: str, key: Key, value: Estimate) -> dict[str, Any]:
+    floor = noise_floor(value)
     return {
-        cell.condition: {
-            key: (value, None if value.half_width is None else abs(value.log_ratio) + value.half_width)
-            for key, value in estimates.get(cell.id, {}).items()
-        }
-        for cell in cells
-        if cell.control
+        "condition": condition,
+        "metric": key[1],
+        "item": key[0],
+        "ratio": value.ratio,
+        "low": value.low,
+        "high": value.high,
+        "floor": None if floor is None else math.expm1(floor),
     }
 
 
@@ -81,15 +93,16 @@ def _effects(
     record: RunRecord,
     plan: Plan,
     cells: Sequence[Cell],
-    estimates: Mapping[str, Mapping[Key, Estimate]],
-    floors: Floors,
+    estimates: Estimates,
+    controls: Mapping[str, Mapping[Key, Estimate]],
 ) -> list[dict[str, Any]]:
     effects: list[dict[str, Any]] = []
     for cell in cells:
         for key, value in estimates.get(cell.id, {}).items():
             item, metric = key
             # The control is judged by its interval alone: its floor is that very interval.
-            _, floor = (None, None) if cell.control else floors.get(cell.condition, {}).get(key, (None, None))
+            control = None if cell.control else controls.get(cell.condition, {}).get(key)
+            rule = Rule(plan.threshold_fraction, control, has_control=plan.control and not cell.control)
             better = record.metrics.get(metric, {}).get("better")
             effects.append(
                 {
@@ -100,7 +113,7 @@ def _effects(
                     "ratio": value.ratio,
                     "low": value.low,
                     "high": value.high,
-                    "verdict": verdict(value, floor, plan.threshold_fraction, better),
+                    "verdict": verdict(value, rule, better),
                     "conditional": value.conditional,
                     "loads": value.loads,
                     "rounds": value.rounds,
@@ -110,9 +123,9 @@ def _effects(
     return effects
 
 
-def _floor(floors: Floors, effect: Mapping[str, Any]) -> float | None:
-    entry = floors.get(effect["condition"], {}).get((effect["item"], effect["metric"]))
-    return None if entry is None or entry[1] is None else math.expm1(entry[1])
+def _floor(controls: Mapping[str, Mapping[Key, Estimate]], effect: Mapping[str, Any]) -> float | None:
+    floor = noise_floor(controls.get(effect["condition"], {}).get((effect["item"], effect["metric"])))
+    return None if floor is None else math.expm1(floor)
 
 
 def _writes(used: Mapping[tuple[int, str], TrialRecord], cell: str) -> bool:
@@ -224,26 +237,33 @@ def _mean_over_loads(loads: Sequence[Sequence[float]]) -> float:
     return math.fsum(math.fsum(load) / len(load) for load in loads) / len(loads)
 
 
-def _limits(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> list[str]:
-    limits = [
-        f"Intervals hold one cell at a time (95 %); with {len(cells)} cells some may miss by chance.",
-        "The answer holds for this machine, compiler and filesystem; another one may answer otherwise.",
-    ]
-    if plan.loads < 4:
-        limits.insert(0, f"{plan.loads} loads speak for themselves only: the verdicts are conditional on these loads.")
+def _limits(plan: Plan, cells: Sequence[Cell], used: Mapping[tuple[int, str], TrialRecord]) -> list[str]:
+    limits = ["The answer holds for this machine, compiler and filesystem; another one may answer otherwise."]
+    loads = min(plan.loads, plan.rounds)
+    if loads < LOADS_FOR_GENERAL:
+        spoken = "One load speaks for itself" if loads == 1 else f"{loads} loads speak for themselves"
+        limits.insert(0, f"{spoken} only: the verdicts are conditional on {'it' if loads == 1 else 'them'}.")
     if not plan.control:
         limits.append("The plan has no control (A/A), so there is no noise floor.")
     if any(cell.levels["memory"] == "none" for cell in cells):
         limits.append(
             "No memory limit: what does not fit shared_buffers is read from the kernel's page cache when memory allows."
         )
-    if "after-checkpoint" in {cell.levels["wal_regime"] for cell in cells}:
+    written = {cell_id for _, cell_id in used if _writes(used, cell_id)}
+    if any(cell.levels["wal_regime"] == "after-checkpoint" for cell in cells if cell.id in written):
         limits.append(
             "WAL regime after-checkpoint: the first change of each page writes a full-page image, "
             "which favours small blocks; a server that is long past a checkpoint writes less WAL."
         )
-    if any(trial.status == "skipped" for trial in trials):
-        limits.append("Some cells were skipped on this host; the reasons stand with them.")
+    if written:
+        limits.append(
+            "Bytes written at the device are those of the measured time: pages that were still dirty at its end, "
+            "in shared_buffers or in the page cache, are not in them."
+        )
+    if any(values_of(trial).get((None, "wal_segments_created"), 0) > 0 for trial in used.values()):
+        limits.append(
+            "Some trials wrote more WAL than there were recycled segments, and had to create new ones while measured."
+        )
     return limits
 
 

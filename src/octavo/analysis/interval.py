@@ -1,5 +1,6 @@
 """The effect of a cell and its 95 % interval, from log ratios grouped by load (docs/method.md, "The interval")."""
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,8 +43,11 @@ class Estimate:
         return None if self.half_width is None else math.exp(self.log_ratio + self.half_width)
 
 
-def estimate(ratios: Sequence[LogRatio]) -> Estimate:
+def estimate(ratios: Sequence[LogRatio], comparisons: int = 1) -> Estimate:
     """The estimate from at least one log ratio.
+
+    With several comparisons against one baseline each interval is widened so that all of them hold at once
+    at CONFIDENCE (Z. Šidák, J. Amer. Statist. Assoc. 62, 1967); a little wider than Dunnett's.
 
     Four or more loads: Student's t over the loads' means. Fewer: the loads are taken as given, and the
     spread is that of rounds within loads, pooled over loads (one-way fixed-effects analysis of variance;
@@ -69,15 +73,17 @@ def estimate(ratios: Sequence[LogRatio]) -> Estimate:
         weight = 1 / loads
     half_width = None
     if freedom >= 1:
-        half_width = student_quantile(freedom) * math.sqrt(squares / freedom * weight)
+        half_width = student_quantile(freedom, comparisons) * math.sqrt(squares / freedom * weight)
     return Estimate(centre, half_width, freedom, loads, len(ratios), conditional)
 
 
-def student_quantile(degrees_of_freedom: float) -> float:
-    """Student's t for a two-sided interval at CONFIDENCE."""
+@functools.cache
+def student_quantile(degrees_of_freedom: int, comparisons: int = 1) -> float:
+    """Student's t for two-sided intervals that hold at CONFIDENCE for all comparisons together."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2))
+    each: float = CONFIDENCE ** (1 / comparisons)
+    return float(stdtrit(degrees_of_freedom, (1 + each) / 2))
 
 
 def _mean(values: Sequence[float]) -> float:

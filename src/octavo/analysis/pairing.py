@@ -1,7 +1,7 @@
 """Which trials count, and the log ratios to the baseline within each round."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from octavo.plan.cells import Cell
@@ -44,7 +44,8 @@ def log_ratios(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> dict[str
     """For every cell but the baselines: its log ratios to the baseline of its condition, in the order of rounds.
 
     A ratio is taken within a round, so what drifts between rounds cancels. A round in which either side has
-    no valid trial, or a number that is not positive, gives none.
+    no valid trial gives none. A number that is zero in any round has no ratios at all: those of the other
+    rounds would be a selection.
     """
     used = used_trials(trials)
     baselines = {cell.condition: cell.id for cell in cells if cell.baseline}
@@ -54,12 +55,17 @@ def log_ratios(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> dict[str
         if cell.baseline or cell.condition not in baselines:
             continue
         ratios: dict[Key, list[LogRatio]] = {}
+        zeros: set[Key] = set()
         for (round_number, cell_id), trial in sorted(used.items()):
-            if cell_id != cell.id:
+            below = values.get((round_number, baselines[cell.condition]))
+            if cell_id != cell.id or below is None:
                 continue
-            below: Mapping[Key, float] = values.get((round_number, baselines[cell.condition]), {})
             for key, value in values[round_number, cell_id].items():
                 if value > 0 and below.get(key, 0) > 0:
                     ratios.setdefault(key, []).append(LogRatio(round_number, trial.load, math.log(value / below[key])))
+                else:
+                    zeros.add(key)
+        for key in zeros:
+            ratios.pop(key, None)
         result[cell.id] = ratios
     return result

@@ -16,14 +16,13 @@ from octavo.cli.presets import presets
 from octavo.cli.report import report
 from octavo.cli.run import run
 from octavo.cli.runs import runs
-from octavo.errors import Interrupted, OctavoError
+from octavo.errors import HostError, Interrupted, OctavoError
 from octavo.host.journal import recover
 
 app = typer.Typer(
     name="octavo",
     help="Octavo, the page-size laboratory for PostgreSQL: measures what page sizes your workload should run on, here.",
     epilog="Begin with: octavo run oltp-blocks-demo",
-    no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -39,11 +38,14 @@ app.command()(host)
 
 def main() -> NoReturn:
     """Runs the command line and exits with its code."""
+    os.umask(0o022)  # the servers' user has to reach builds and sockets
     signal.signal(signal.SIGTERM, _as_interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
+        signal.signal(signal.SIGHUP, _as_interrupt)
     try:
         for line in recover():
             print(f"octavo: {line}", file=sys.stderr)
-        code = _call()
+        code = _call(sys.argv[1:] or ["--help"])
         sys.stdout.flush()
     except OctavoError as error:
         print(f"octavo: {error}", file=sys.stderr)
@@ -55,20 +57,28 @@ def main() -> NoReturn:
         # The reader has gone, as `octavo runs | head` may; nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        print(f"octavo: {error}; make room or give the right, then run it again", file=sys.stderr)
+        code = HostError.exit_code
     sys.exit(code)
 
 
-def _call() -> int:
+def _call(arguments: list[str]) -> int:
+    """Parses and calls without click's own handling of errors, whose messages take several lines."""
     command = typer.main.get_command(app)
     try:
-        result = command.main(prog_name="octavo", standalone_mode=False)
-    except Exception as error:  # click's own errors carry a message and an exit code
-        message = getattr(error, "format_message", None)
-        if message is None:
+        with command.make_context("octavo", arguments) as context:
+            command.invoke(context)
+    except OctavoError:
+        raise
+    except Exception as error:  # click's own errors carry a message, its exits only a code
+        code: int | None = getattr(error, "exit_code", None)
+        if code is None:
             raise
-        print(f"octavo: {message()}", file=sys.stderr)
-        return int(getattr(error, "exit_code", 1))
-    return result if isinstance(result, int) else 0
+        if message := getattr(error, "format_message", None):
+            print(f"octavo: {' '.join(str(message()).split())}", file=sys.stderr)
+        return code
+    return 0
 
 
 def _as_interrupt(*_: object) -> NoReturn:

@@ -1,5 +1,6 @@
 """`octavo build`: a PostgreSQL with these block sizes."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -19,24 +20,29 @@ def build(
     """
     from octavo.cli.progress import build_progress
     from octavo.errors import UsageError
-    from octavo.factor import one_of
+    from octavo.factor import Factor, one_of
     from octavo.postgres.limits import DATA_BLOCKS, MAJOR_VERSIONS, WAL_BLOCKS
 
     for option, value, allowed in (
         ("--data-block", data_block, DATA_BLOCKS),
         ("--wal-block", wal_block, WAL_BLOCKS),
-        ("--pg", pg.split(".")[0], MAJOR_VERSIONS),
+        ("--pg", pg if pg.isdecimal() else pg.partition(".")[0], MAJOR_VERSIONS),
     ):
-        try:
-            one_of(*allowed)(value)
-        except UsageError as error:
-            raise UsageError(f"{option}: {value!r} is no level; {error}") from None
+        Factor(option, "build", "", "", one_of(*allowed)).level(value)
+    if not re.fullmatch(r"\d+(\.\d+)?", pg):
+        raise UsageError(f"--pg: {pg!r} is no version; write 18, or a minor one such as 18.6")
 
     from octavo.host.journal import Journal
     from octavo.postgres.build import BuildSpec, ensure_build, list_builds
 
     before = {known.name for known in list_builds()}
     with Journal() as journal, build_progress() as progress:
-        made = ensure_build(BuildSpec(pg, data_block, wal_block), journal, local=source, progress=progress)
+        made = ensure_build(
+            BuildSpec(pg, data_block, wal_block),
+            journal,
+            local=source,
+            progress=progress,
+            waiting=lambda: print("another process is building it; waiting", file=sys.stderr),
+        )
     print("cached" if made.name in before else "built", made.manifest["reported"], file=sys.stderr)
     print(made.prefix)

@@ -8,9 +8,20 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from octavo.analysis.running_ratio import running_ratios
 from octavo.cli.output import console
-from octavo.lab.events import BuildProgress, Event, Notice, Preparing, TrialEnded, TrialStarted
+from octavo.lab.events import (
+    BuildProgress,
+    Event,
+    Notice,
+    Preparing,
+    RoundsStarted,
+    TrialEnded,
+    TrialStarted,
+)
+from octavo.plan.cells import Cell
 from octavo.postgres.build import Progress as BuildCallback
+from octavo.store.records import TrialRecord
 from octavo.units import human_duration
 
 # Without a terminal, a build says how far it is at each quarter.
@@ -26,6 +37,8 @@ class RunProgress:
         self._task: TaskID | None = None
         self._durations: list[float] = []
         self._quarter: dict[str, int] = {}
+        self._cells: tuple[Cell, ...] = ()
+        self._trials: list[TrialRecord] = []
 
     def __enter__(self) -> Self:
         if self._bars is not None:
@@ -43,6 +56,8 @@ class RunProgress:
                 self._build(event)
             case Preparing():
                 self._say(f"preparing {event.what}")
+            case RoundsStarted():
+                self._cells, self._trials = event.cells, list(event.trials)
             case TrialStarted():
                 self._started(event)
             case TrialEnded():
@@ -71,7 +86,9 @@ class RunProgress:
         first = record.observations[0] if record.observations else None
         result = f"{first.metric} {first.value:,.0f}" if first else ""
         status = result if record.status == "ok" else f"{record.status}: {record.reason}"
-        ratio = event.ratios.get((event.cell.condition, event.cell.label))
+        self._trials.append(record)
+        ratios = running_ratios(self._cells, self._trials, first.metric) if first else {}
+        ratio = ratios.get((event.cell.condition, event.cell.label))
         so_far = f", ratio so far {ratio:.3f}" if ratio is not None else ""
         self._say(
             f"trial {event.number} of {event.total}, round {record.round}: {event.cell.id}: {status}{so_far}{left}"
@@ -113,4 +130,5 @@ def _bars(target: Console) -> Progress:
         TimeElapsedColumn(),
         console=target,
         transient=True,
+        refresh_per_second=1,  # it runs beside what is measured
     )

@@ -1,13 +1,15 @@
 """`octavo run`: an experiment, from its plan to its verdict."""
 
+import random
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
     from octavo.plan.model import Plan
+
+_COSTS = {"build": "build", "cluster": "load", "run": "server start"}
 
 
 def run(
@@ -32,7 +34,7 @@ def run(
 
     Example: octavo run oltp-blocks-demo --set data_block=4kB,8kB,16kB --rounds 8
     """
-    from octavo.errors import Interrupted, OctavoError, TrialsFailed, UsageError
+    from octavo.errors import TrialsFailed, UsageError
 
     if resume is not None:
         if plan is not None or set_ or rounds is not None or seed is not None or dry_run:
@@ -53,18 +55,11 @@ def run(
     from octavo.lab.session import resume_run, start_run
 
     with RunProgress() as progress:
-        try:
-            if identifier is not None:
-                ended = resume_run(identifier, progress)
-            else:
-                assert chosen is not None
-                ended = start_run(chosen, text, repeat, seed, progress)
-        except KeyboardInterrupt:
-            raise Interrupted(
-                f"interrupted; finished trials are kept, go on with: octavo run --resume {_find('last')}"
-            ) from None
-        except OctavoError:
-            raise
+        if identifier is not None:
+            ended = resume_run(identifier, progress)
+        else:
+            assert chosen is not None
+            ended = start_run(chosen, text, repeat, seed, progress)
     _print_result(ended.run)
     if ended.outcome.failed:
         raise TrialsFailed(f"{ended.outcome.failed} trials failed; octavo report {ended.run} names the reasons")
@@ -80,8 +75,7 @@ def _find(wanted: str) -> str:
 def _read(plan: str, changes: list[str], rounds: int | None, seed: int | None) -> "tuple[Plan, str, str]":
     """The plan, its text, and the command that repeats it."""
     from octavo.errors import UsageError
-    from octavo.plan.model import parse_plan
-    from octavo.plan.presets import preset_text
+    from octavo.plan.presets import find_plan
 
     levels: dict[str, list[str]] = {}
     for change in changes:
@@ -89,15 +83,7 @@ def _read(plan: str, changes: list[str], rounds: int | None, seed: int | None) -
         if not equals or not name or not value:
             raise UsageError(f"--set {change}: write FACTOR=LEVEL, or FACTOR=LEVEL,LEVEL")
         levels[name.strip()] = [level.strip() for level in value.split(",")]
-    path = Path(plan)
-    if path.suffix == ".toml":
-        try:
-            text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{plan}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from None
-    else:
-        text = preset_text(plan)
-    parsed = parse_plan(text, origin=plan, changes=levels, rounds=rounds)
+    parsed, text = find_plan(plan, changes=levels, rounds=rounds)
     words = ["octavo", "run", plan, *(word for change in changes for word in ("--set", change))]
     words += [] if rounds is None else ["--rounds", str(rounds)]
     words += [] if seed is None else ["--seed", str(seed)]
@@ -109,38 +95,32 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     from octavo.lab.estimate import estimate
     from octavo.lab.postgres_bench import scratch_free_bytes
     from octavo.plan.cells import load_of, make_cells, order_of_round
+    from octavo.plan.model import known_factors
     from octavo.units import human_duration, human_size
 
     cells = make_cells(plan)
     needs = estimate(plan, cells, workloads.find(plan.workload))
     print(plan.question)
+    print("\nfactors:")
+    for factor in known_factors(plan.workload).values():
+        levels = plan.factors.get(factor.name, [factor.default])
+        print(f"  {factor.name} = {', '.join(levels)}  ({factor.meaning}; a change costs a {_COSTS[factor.kind]})")
     print(f"\ncells ({len(cells)}):")
     for cell in cells:
         print(f"  {cell.id}{'  (baseline)' if cell.baseline else ''}{'  (A/A control)' if cell.control else ''}")
-    if seed is None:
-        print(f"\norder: {plan.rounds} rounds of {len(cells)} trials, shuffled by a seed drawn when the run starts")
-    else:
-        print(f"\norder (seed {seed}):")
-        for number in range(1, plan.rounds + 1):
-            print(f"  round {number}, load {load_of(cells[0], number, plan.loads)}:")
-            for cell in order_of_round(cells, number, 1, seed):
-                print(f"    {cell.id}")
-    print(
-        "\nbuilds needed: " + (", ".join(_spell(spec) for spec in needs.builds) if needs.builds else "none, all cached")
-    )
+    drawn = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
+    print(f"\norder with --seed {drawn}{' (drawn; another one is drawn without it)' if seed is None else ''}:")
+    for number in range(1, plan.rounds + 1):
+        print(f"  round {number}, load {load_of(cells[0], number, plan.loads)}:")
+        for cell in order_of_round(cells, number, 1, drawn):
+            print(f"    {cell.id}")
+    print(f"\nbuilds needed: {', '.join(map(str, needs.builds)) or 'none, all cached'}")
     print(f"loads needed: {needs.loads}")
     print(f"disk: about {human_size(needs.disk_bytes)} ({human_size(scratch_free_bytes())} free)")
     print(
         f"time: about {human_duration(needs.seconds)} ({human_duration(needs.prepare_seconds)} to prepare, "
         f"{human_duration(needs.trial_seconds)} for {needs.trials} trials)"
     )
-
-
-def _spell(spec: object) -> str:
-    from octavo.postgres.build import BuildSpec
-
-    assert isinstance(spec, BuildSpec)
-    return f"PostgreSQL {spec.version} with {spec.data_block} data and {spec.wal_block} WAL blocks"
 
 
 def _print_result(run: str) -> None:

@@ -5,21 +5,24 @@ somebody else has read, is not limited (kernel Documentation/admin-guide/cgroup-
 """
 
 import contextlib
+import os
 import sys
+import time
 from pathlib import Path
 
 from octavo.errors import HostError
 
 _ROOT = Path("/sys/fs/cgroup")
+_REMOVAL_SECONDS = 5.0
 
 
 def memory_controller(root: Path = _ROOT) -> Path | None:
-    """The directory below which memory groups can be made, or None when this host offers none."""
+    """The directory below which we may make memory groups, or None when this host offers none."""
     version_1 = root / "memory"
     if (version_1 / "memory.limit_in_bytes").exists():
-        return version_1
+        return version_1 if os.access(version_1, os.W_OK) else None
     controllers = root / "cgroup.subtree_control"
-    if controllers.exists() and "memory" in controllers.read_text().split():
+    if controllers.exists() and "memory" in controllers.read_text().split() and os.access(root, os.W_OK):
         return root
     return None
 
@@ -33,11 +36,13 @@ def group_path(name: str, root: Path = _ROOT) -> Path:
 
 
 def create(path: Path, limit_bytes: int) -> None:
-    """Makes the group with its limit; swap is left out of it. Raises HostError when that is refused."""
+    """Makes the group with its limit, and keeps it from swapping. Raises HostError when that is refused."""
     try:
         path.mkdir()
-        version_1 = path / "memory.limit_in_bytes"
-        (version_1 if version_1.exists() else path / "memory.max").write_text(str(limit_bytes))
+        _limit_file(path).write_text(str(limit_bytes))
+        for name in ("memory.swappiness", "memory.swap.max"):
+            if (path / name).exists():
+                (path / name).write_text("0")
     except OSError as error:
         raise HostError(
             f"memory: cannot make the group {path}: {error.strerror}; run as root or leave the factor at none"
@@ -46,21 +51,22 @@ def create(path: Path, limit_bytes: int) -> None:
 
 def achieved_limit(path: Path) -> int:
     """The limit in bytes as the kernel holds it."""
-    version_1 = path / "memory.limit_in_bytes"
-    return int((version_1 if version_1.exists() else path / "memory.max").read_text())
+    return int(_limit_file(path).read_text())
 
 
-def remove(path: Path) -> str | None:
-    """Removes the group once its processes are gone. Returns a line that says so, or None when it was not there."""
-    if not path.exists():
-        return None
-    with contextlib.suppress(OSError):
-        (path / "memory.force_empty").write_text("0")
-    try:
-        path.rmdir()
-    except OSError as error:
-        return f"could not remove the memory group {path}: {error.strerror}"
-    return f"removed the memory group {path}"
+def remove(path: Path) -> bool:
+    """Removes the group once its processes are gone; the kernel may need a moment. Whether it is gone."""
+    deadline = time.monotonic() + _REMOVAL_SECONDS
+    while path.exists():
+        with contextlib.suppress(OSError):
+            (path / "memory.force_empty").write_text("0")
+        with contextlib.suppress(OSError):
+            path.rmdir()
+            break
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def entering(path: Path, uid: int, gid: int) -> list[str]:
@@ -78,3 +84,8 @@ def entering(path: Path, uid: int, gid: int) -> list[str]:
         "os.execv(sys.argv[4],sys.argv[4:])",
         str(path), str(uid), str(gid),
     ]  # fmt: skip
+
+
+def _limit_file(path: Path) -> Path:
+    version_1 = path / "memory.limit_in_bytes"
+    return version_1 if version_1.exists() else path / "memory.max"

@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -15,10 +16,8 @@ from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import identify
 
 # A child sees no more of the environment than this, so that a trial does not depend on who started it.
-_PLAIN_ENVIRONMENT = {
-    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "LC_ALL": "C.UTF-8",
-}
+PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PLAIN_ENVIRONMENT = {"PATH": PLAIN_PATH, "LC_ALL": "C.UTF-8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,8 @@ def run(
             stdout, stderr = "".join(lines), ""
             child.wait()
     except BaseException:
-        os.killpg(child.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGTERM)
         child.wait()
         raise
     finally:

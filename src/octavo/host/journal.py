@@ -11,6 +11,7 @@ import shutil
 import signal
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -50,6 +51,9 @@ class Journal:
         for number, entry in reversed(list(self._open.items())):
             _undo(entry)
             self.done(number)
+        # A child whose start was interrupted before it could be recorded.
+        for identity in find_by_environment(TOKEN_VARIABLE, self.token):
+            end(identity, signal.SIGQUIT)
         self.path.unlink(missing_ok=True)
         self._file.close()
 
@@ -62,9 +66,13 @@ class Journal:
         return self._next
 
     def done(self, number: int) -> None:
-        """Notes that this entry needs no undoing any more."""
+        """Notes that this entry needs no undoing any more.
+
+        A full disk may refuse the note: undoing twice is harmless, and cleaning up must go on.
+        """
         if self._open.pop(number, None) is not None:
-            self._write({"number": number, "kind": "done"})
+            with suppress(OSError):
+                self._write({"number": number, "kind": "done"})
 
     def _write(self, line: Entry) -> None:
         self._file.write(json.dumps(line) + "\n")
@@ -80,8 +88,8 @@ def recover() -> list[str]:
     told: list[str] = []
     for path in sorted(directory.glob("*.jsonl")):
         try:
-            file = path.open("r+")
-        except FileNotFoundError:
+            file = path.open("r+", errors="replace")
+        except (FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
             continue
         with file:
             try:
@@ -132,6 +140,8 @@ def _undo_process(entry: Entry) -> str | None:
     if not is_alive(identity):
         return None
     end(identity, signal.Signals(entry["signal"]))
+    if is_alive(identity):
+        return f"could not end {entry['role']} (pid {identity.pid}), left by a command that was killed"
     return f"ended {entry['role']} (pid {identity.pid}), left by a command that was killed"
 
 
@@ -140,11 +150,14 @@ def _undo_directory(entry: Entry) -> str | None:
     if not path.exists():
         return None
     shutil.rmtree(path, ignore_errors=True)
-    return f"removed {path}"
+    return f"could not remove {path} whole" if path.exists() else f"removed {path}"
 
 
 def _undo_cgroup(entry: Entry) -> str | None:
-    return cgroup.remove(Path(entry["path"]))
+    path = Path(entry["path"])
+    if not path.exists():
+        return None
+    return f"removed the memory group {path}" if cgroup.remove(path) else f"could not remove the memory group {path}"
 
 
 # Undoing knows only kinds, so that a journal written by one version can be read by the next.
@@ -156,4 +169,10 @@ _UNDO: dict[str, Callable[[Entry], str | None]] = {
 
 
 def _undo(entry: Entry) -> str | None:
-    return _UNDO[entry["kind"]](entry)
+    undo = _UNDO.get(entry["kind"])
+    if undo is None:
+        return f"do not know how to undo {entry['kind']!r}; a newer Octavo wrote it"
+    try:
+        return undo(entry)
+    except OSError as error:
+        return f"could not undo {entry['kind']!r}: {error}"

@@ -31,7 +31,7 @@ class Device:
         path = str(server.directory)
         try:
             before = device_statistics(path)
-        except (LookupError, OSError) as error:
+        except (LookupError, OSError, ValueError) as error:
             raise UnavailableError(str(error)) from error
 
         def stop(result: WorkloadResult) -> list[Observation]:

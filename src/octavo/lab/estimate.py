@@ -7,11 +7,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from octavo.lab.postgres_bench import build_spec, dataset_spec, loads_of
+from octavo.lab.postgres_bench import build_spec, dataset_spec, load_settings, loads_of
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.postgres.build import BuildSpec, find_build
-from octavo.postgres.dataset import find_dataset
+from octavo.postgres.dataset import RECYCLED_WAL_BYTES, find_dataset
 from octavo.workloads.base import Workload
 
 # CPU seconds of one build; it keeps all cores busy.
@@ -24,7 +24,7 @@ _LOAD_BYTES_PER_SECOND = 40 * 1024**2
 _TRIAL_SECONDS = 4.0
 _COPY_BYTES_PER_SECOND = 180 * 1024**2
 # A data directory beside its tables: catalogs and recycled WAL segments.
-_CLUSTER_BYTES = 150 * 1024**2
+_CLUSTER_BYTES = RECYCLED_WAL_BYTES + 50 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,8 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
         largest = max(largest, size)
         for load in loads_of(cell, plan):
             wanted = dataset_spec(workload, cell.levels, load)
-            if (spec, wanted) in seen or (build is not None and find_dataset(build, wanted) is not None):
+            there = build is not None and find_dataset(build, wanted, load_settings(build, cell.levels)) is not None
+            if there or (spec, wanted) in seen:
                 continue
             seen.add((spec, wanted))
             loads += 1

@@ -24,6 +24,14 @@ class Preparing:
 
 
 @dataclass(frozen=True, slots=True)
+class RoundsStarted:
+    """Everything is prepared and the rounds begin; `trials` are those of an earlier session."""
+
+    cells: tuple[Cell, ...]
+    trials: tuple[TrialRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TrialStarted:
     """A trial has begun."""
 
@@ -36,13 +44,12 @@ class TrialStarted:
 
 @dataclass(frozen=True, slots=True)
 class TrialEnded:
-    """A trial was stored. `ratios` are the primary metric's ratios to the baseline so far, by condition and label."""
+    """A trial was stored."""
 
     cell: Cell
     record: TrialRecord
     number: int
     total: int
-    ratios: dict[tuple[str, str], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,5 +59,5 @@ class Notice:
     text: str
 
 
-Event = BuildProgress | Preparing | TrialStarted | TrialEnded | Notice
+Event = BuildProgress | Preparing | RoundsStarted | TrialStarted | TrialEnded | Notice
 Notify = Callable[[Event], None]

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from octavo.errors import HostError
 from octavo.lab.bench import Bench, Clock
-from octavo.lab.events import Notice, Notify, TrialEnded, TrialStarted
-from octavo.lab.running_ratio import running_ratios
+from octavo.lab.events import Notice, Notify, RoundsStarted, TrialEnded, TrialStarted
 from octavo.plan.cells import Cell, load_of, order_of_round
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -35,7 +35,6 @@ def execute(
     bench: Bench,
     store: Store,
     clock: Clock,
-    primary_metric: str,
     notify: Notify,
 ) -> Outcome:
     """Runs what the store does not yet have of the plan, each trial stored as it ends.
@@ -45,14 +44,14 @@ def execute(
     trials = store.trials(run)
     runnable = _skip_what_cannot_run(run, cells, trials, bench, store, clock, seed, notify)
     total = plan.rounds * len(runnable)
+    notify(RoundsStarted(tuple(cells), tuple(trials)))
     for round_number in range(1, plan.rounds + 1):
-        attempt = _attempt(round_number, trials, len(runnable), clock, notify)
+        attempt = _attempt(round_number, trials, runnable, clock, notify)
         order = order_of_round(runnable, round_number, attempt, seed)
-        position = 0
         while cell := _next_cell(order, [t for t in trials if (t.round, t.attempt) == (round_number, attempt)]):
             finished = len({(t.round, t.cell) for t in trials if t.status != "skipped"})
             position = 1 + sum((t.round, t.attempt) == (round_number, attempt) for t in trials)
-            if position > 1 and attempt < _attempt(round_number, trials, len(runnable), clock, notify):
+            if position > 1 and attempt < _attempt(round_number, trials, runnable, clock, notify):
                 attempt += 1
                 order = order_of_round(runnable, round_number, attempt, seed)
                 continue
@@ -61,7 +60,7 @@ def execute(
             record = _run_trial(cell, round_number, attempt, position, plan, seed, bench, clock)
             store.add_trial(run, record)
             trials.append(record)
-            notify(TrialEnded(cell, record, number, total, running_ratios(cells, trials, primary_metric)))
+            notify(TrialEnded(cell, record, number, total))
     return Outcome(*(sum(t.status == status for t in trials) for status in ("ok", "invalid", "failed", "skipped")))
 
 
@@ -75,28 +74,35 @@ def _skip_what_cannot_run(
     seed: int,
     notify: Notify,
 ) -> list[Cell]:
-    runnable: list[Cell] = []
+    reasons = {cell.id: reason for cell in cells if (reason := bench.cannot_run(cell)) is not None}
+    lost = {cell.condition for cell in cells if cell.baseline and cell.id in reasons}
     for cell in cells:
-        reason = bench.cannot_run(cell)
-        if reason is None:
-            runnable.append(cell)
-        elif not any(t.cell == cell.id for t in trials):
+        if cell.condition in lost:
+            reasons.setdefault(cell.id, "its baseline cannot run here, so there is nothing to compare it with")
+    known = {t.cell for t in trials}
+    for cell in cells:
+        if cell.id in reasons and cell.id not in known:
             now = clock.now()
-            record = TrialRecord(cell.id, 1, 1, 0, load_of(cell, 1, 1), "skipped", reason, now, now, seed)
+            record = TrialRecord(cell.id, 1, 1, 0, load_of(cell, 1, 1), "skipped", reasons[cell.id], now, now, seed)
             store.add_trial(run, record)
             trials.append(record)
-            notify(Notice(f"skipped {cell.id}: {reason}"))
+            notify(Notice(f"skipped {cell.id}: {record.reason}"))
+    runnable = [cell for cell in cells if cell.id not in reasons]
+    if not runnable:
+        raise HostError(f"no cell of this plan can run on this host: {next(iter(reasons.values()))}")
     return runnable
 
 
-def _attempt(round_number: int, trials: Sequence[TrialRecord], cells: int, clock: Clock, notify: Notify) -> int:
+def _attempt(
+    round_number: int, trials: Sequence[TrialRecord], cells: Sequence[Cell], clock: Clock, notify: Notify
+) -> int:
     """Which attempt at the round to go on with: the last one, or a new one when that was broken for too long."""
     mine = [t for t in trials if t.round == round_number and t.status != "skipped"]
     if not mine:
         return 1
     attempt = max(t.attempt for t in mine)
     current = [t for t in mine if t.attempt == attempt]
-    complete = len({t.cell for t in current}) == cells
+    complete = _next_cell(cells, current) is None
     if complete or clock.now() - current[-1].ended <= BROKEN_AFTER_SECONDS:
         return attempt
     minutes = BROKEN_AFTER_SECONDS / 60

@@ -8,9 +8,9 @@ from typing import Any
 
 import psycopg
 
-from octavo.errors import OctavoError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory, octavo_home
-from octavo.host import cgroup
+from octavo.host import cgroup, children
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.instruments import all_instruments
@@ -26,17 +26,10 @@ from octavo.plan.model import Plan
 from octavo.postgres import cluster
 from octavo.postgres.build import Build, BuildSpec, ensure_build
 from octavo.postgres.cluster import Server
-from octavo.postgres.dataset import Dataset, DatasetSpec, ensure_dataset, find_dataset
+from octavo.postgres.dataset import LOAD_SETTINGS, Dataset, DatasetSpec, ensure_dataset, find_dataset
 from octavo.postgres.pinned import pinned_settings
 from octavo.units import parse_size
 from octavo.workloads.base import Levels, Workload, WorkloadResult
-
-_LOAD_SETTINGS = {
-    "max_wal_size": "16GB",
-    "checkpoint_timeout": "1h",
-    "maintenance_work_mem": "256MB",
-    "autovacuum": "off",
-}
 
 
 def build_spec(levels: Levels) -> BuildSpec:
@@ -47,6 +40,11 @@ def build_spec(levels: Levels) -> BuildSpec:
 def dataset_spec(workload: Workload, levels: Levels, load: int) -> DatasetSpec:
     """The dataset that a cell needs for a load."""
     return DatasetSpec(workload.contents(levels), parse_size(levels["wal_segment"]), levels["checksums"] == "on", load)
+
+
+def load_settings(build: Build, levels: Levels) -> dict[str, str]:
+    """The settings under which a cell's loads are made."""
+    return {**pinned_settings(build.manifest["version"], levels["data_block"]), **LOAD_SETTINGS}
 
 
 def loads_of(cell: Cell, plan: Plan) -> list[int]:
@@ -93,24 +91,39 @@ class PostgresBench:
         """Makes every build and load that the cells need, before the first trial, so that no round is broken by one."""
         runnable = [cell for cell in cells if self.cannot_run(cell) is None]
         for spec in dict.fromkeys(build_spec(cell.levels) for cell in runnable):
-            name = f"PostgreSQL {spec.version} with {spec.data_block} data and {spec.wal_block} WAL blocks"
+            name = str(spec)
             self._notify(Preparing(f"build of {name}"))
             self._builds[spec] = ensure_build(
                 spec,
                 self._journal,
+                waiting=lambda name=name: self._notify(Preparing(f"{name}: another process is building it; waiting")),
                 progress=lambda done, total, name=name: self._notify(BuildProgress(name, done, total)),
             )
         for cell in runnable:
             for load in loads_of(cell, self._plan):
                 self._dataset(cell, load)
+            self._check_settings(cell)
+
+    def _check_settings(self, cell: Cell) -> None:
+        """Lets the build's own server read the settings without starting. Raises UsageError naming a bad one."""
+        build = self._builds[build_spec(cell.levels)]
+        arguments = [build.program("postgres"), "-D", self._dataset(cell, loads_of(cell, self._plan)[0]).directory]
+        for name, value in self._settings(build, cell.levels).items():
+            arguments += ["-c", f"{name}={value}"]
+        finished = children.run(
+            [*arguments, "-C", "shared_buffers"], self._journal, role="postgres -C", account=self._account
+        )
+        if finished.returncode != 0:
+            problem = next((line for line in finished.stderr.splitlines() if "FATAL" in line), finished.stderr.strip())
+            raise UsageError(f"settings: PostgreSQL refuses them: {problem.partition('FATAL:')[2].strip() or problem}")
 
     def _dataset(self, cell: Cell, load: int) -> Dataset:
         build = self._builds[build_spec(cell.levels)]
         spec = dataset_spec(self._workload, cell.levels, load)
-        if found := find_dataset(build, spec):
+        settings = load_settings(build, cell.levels)
+        if found := find_dataset(build, spec, settings):
             return found
         self._notify(Preparing(f"load {load} of {cell.label}"))
-        settings = {**pinned_settings(build.manifest["version"], cell.levels["data_block"]), **_LOAD_SETTINGS}
 
         def fill(server: Server) -> None:
             server.execute("CREATE EXTENSION pg_prewarm")
@@ -140,6 +153,8 @@ class PostgresBench:
                 settings = server.settings()
                 bring_to_state(server, self._workload, cell.levels, seed)
                 result, observations, evidence = self._watch(server, cell.levels, seed, log)
+        except HostError:  # a full disk fails every trial to come: the run stops, and can be resumed
+            raise
         except (OctavoError, psycopg.Error) as error:
             return Measurement("failed", " ".join(str(error).split()), facts=facts)
         log.with_suffix("").with_suffix(".client.log").write_text(result.output)
@@ -166,7 +181,9 @@ class PostgresBench:
             started_after = server.query("started")[0]["started"]
         except (OctavoError, psycopg.Error):
             pass  # the rule on restarts says it: the server does not answer
-        evidence = Evidence(result, server.is_alive(), started, started_after, log.read_text(errors="replace"))
+        numbers = {observation.metric: observation.value for observation in observations}
+        words = log.read_text(errors="replace")
+        evidence = Evidence(result, numbers, server.is_alive(), started, started_after, words)
         return result, tuple(observations), evidence
 
     def _start_instruments(self, server: Server) -> list[Stop]:

@@ -1,6 +1,7 @@
 """Reset: what puts dataset, caches and memory limit into the declared state before a trial."""
 
 import os
+import secrets
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from octavo.workloads.base import Levels, Workload
 @contextmanager
 def pristine_copy(source: Dataset, journal: Journal) -> Generator[Path, None, None]:
     """A copy of the dataset for one trial, out of the page cache, gone at the end."""
-    target = make_directory(octavo_home() / "scratch") / journal.token
+    target = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
     entry = journal.record("directory", path=str(target))
     try:
         dataset.copy(source, target, journal)
@@ -36,14 +37,14 @@ def memory_limit(level: str, journal: Journal) -> Generator[Path | None, None, N
     if level == "none":
         yield None
         return
-    path = cgroup.group_path(journal.token[:12])
+    path = cgroup.group_path(secrets.token_hex(6))
     entry = journal.record("cgroup", path=str(path))
     try:
         cgroup.create(path, parse_size(level))
         yield path
     finally:
-        cgroup.remove(path)
-        journal.done(entry)
+        if cgroup.remove(path):  # else the journal tries again at the end
+            journal.done(entry)
 
 
 def bring_to_state(server: Server, workload: Workload, levels: Levels, seed: int) -> None:

@@ -5,13 +5,15 @@ import random
 import secrets
 import time
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from octavo import __version__, workloads
-from octavo.errors import OctavoError, UsageError
+from octavo.errors import HostError, Interrupted, UsageError
 from octavo.home import make_directory, octavo_home, store_path
 from octavo.host.facts import host_facts
 from octavo.host.journal import Journal
@@ -43,7 +45,7 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
     run = f"{stamp}-{plan.name}-{secrets.token_hex(2)}"
     cells = make_cells(plan)
-    with _working(run) as (journal, store):
+    with _working() as (journal, store):
         bench = PostgresBench(run, plan, workloads.find(plan.workload), journal, notify)
         record = RunRecord(
             id=run,
@@ -65,7 +67,7 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
 
 def resume_run(run: str, notify: Notify) -> Ended:
     """Goes on with a run that was stopped, with its own plan and seed. Raises UsageError when it is finished."""
-    with _working(run) as (journal, store):
+    with _working() as (journal, store):
         record = store.run(run)
         if record.status == "finished":
             raise UsageError(f"{run} is finished; octavo report {run} shows it")
@@ -76,9 +78,9 @@ def resume_run(run: str, notify: Notify) -> Ended:
 
 
 @contextmanager
-def _working(run: str) -> Generator[tuple[Journal, Store], None, None]:
+def _working() -> Generator[tuple[Journal, Store], None, None]:
     """The host's lock, a journal and the store, opened together and closed in reverse."""
-    with host_lock(run), Journal() as journal, closing(Store.open(store_path())) as store:
+    with host_lock(), Journal() as journal, closing(Store.open(store_path())) as store:
         yield journal, store
 
 
@@ -87,17 +89,35 @@ def _work(
 ) -> Ended:
     try:
         bench.prepare(cells)
+        _check_same_host(store.run(run), bench.builds)
         store.set_environment(run, _environment(plan, cells, bench.builds))
-        primary = workloads.find(plan.workload).metrics[0].name
-        outcome = execute(run, plan, cells, seed, bench, store, WallClock(), primary, notify)
-    except OctavoError:
-        store.set_status(run, "failed", ended=time.time())
-        raise
-    except BaseException:
-        store.set_status(run, "interrupted", ended=time.time())
+        outcome = execute(run, plan, cells, seed, bench, store, WallClock(), notify)
+    except BaseException as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        with suppress(SQLAlchemyError):  # a full disk, say: the error that we have is the one to tell
+            store.set_status(run, "interrupted" if interrupted else "failed", ended=time.time())
+        if interrupted:
+            raise Interrupted(f"interrupted; finished trials are kept, go on with: octavo run --resume {run}") from None
+        if isinstance(error, HostError):
+            raise HostError(f"{error}; then go on with: octavo run --resume {run}") from error
         raise
     store.set_status(run, "finished", ended=time.time())
     return Ended(run, outcome)
+
+
+def _check_same_host(record: RunRecord, builds: Sequence[Build]) -> None:
+    """Raises UsageError when a run is resumed where its rounds would not compare: another host, kernel or build."""
+    if not record.environment:
+        return
+    before = record.environment
+    now = {**host_facts(make_directory(octavo_home())), "builds": [build.name for build in builds]}
+    then = {**before["host"], "builds": [build["name"] for build in before["builds"]]}
+    for name in ("hostname", "kernel", "cpu", "builds"):
+        if now[name] != then[name]:
+            raise UsageError(
+                f"{record.id} began with another {name} ({then[name]}, now {now[name]}): its rounds would not compare; "
+                "start a new run"
+            )
 
 
 def _environment(plan: Plan, cells: Sequence[Cell], builds: Sequence[Build]) -> dict[str, Any]:
@@ -114,9 +134,16 @@ def _environment(plan: Plan, cells: Sequence[Cell], builds: Sequence[Build]) -> 
             }
             for build in builds
         ],
-        "pinned": {
-            **pinned_settings(builds[0].manifest["version"] if builds else "18", cells[0].levels["data_block"]),
-            **plan.settings,
-        },
+        "pinned": _pinned(plan, cells),
         "not_pinned": not_pinned(),
     }
+
+
+def _pinned(plan: Plan, cells: Sequence[Cell]) -> dict[str, str]:
+    """The settings that every cell has, and those that differ from block size to block size as their range."""
+    values: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        settings = {**pinned_settings(cell.levels["version"], cell.levels["data_block"]), **plan.settings}
+        for name, value in settings.items():
+            values.setdefault(name, {})[value] = None
+    return {name: " / ".join(found) for name, found in values.items()}

@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -42,7 +41,7 @@ class Plan(BaseModel):
     loads: Annotated[int, Field(ge=1, le=100)] = 2
     control: bool = True
     threshold: str = "3%"
-    baseline: dict[str, _Level]
+    baseline: Annotated[dict[str, _Level], Field(min_length=1)]
     factors: dict[str, _Levels]
     settings: dict[str, _Level] = Field(default_factory=dict)
 
@@ -75,15 +74,6 @@ def parse_plan(
     except ValidationError as error:
         raise UsageError(f"{origin}: {_first_problem(error)}") from None
     return _check_levels(plan, changes or {}, origin)
-
-
-def load_plan(path: Path, *, changes: Mapping[str, list[str]] | None = None, rounds: int | None = None) -> Plan:
-    """The checked plan in a TOML file. Raises UsageError."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    return parse_plan(text, origin=str(path), changes=changes, rounds=rounds)
 
 
 def restore_plan(content: Mapping[str, Any]) -> Plan:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import HostError, OctavoError
-from octavo.home import make_directory, octavo_home
+from octavo.home import make_directory, octavo_home, sync_directory
 from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.postgres.source import Source, find_source, unpack
@@ -60,6 +60,9 @@ class BuildSpec:
     data_block: str
     wal_block: str
 
+    def __str__(self) -> str:
+        return f"PostgreSQL {self.version} with {self.data_block} data and {self.wal_block} WAL blocks"
+
 
 @dataclass(frozen=True, slots=True)
 class Build:
@@ -88,7 +91,7 @@ def list_builds() -> list[Build]:
 
 
 def find_build(spec: BuildSpec) -> Build | None:
-    """A finished build that answers the spec, newest minor version first, without looking for sources."""
+    """A finished build that answers the spec, newest minor version first, without looking at sources or compiler."""
     found = [
         build
         for build in list_builds()
@@ -96,6 +99,7 @@ def find_build(spec: BuildSpec) -> Build | None:
         and build.manifest["wal_block"] == spec.wal_block
         and (build.manifest["version"] + ".").startswith(spec.version + ".")
         and build.manifest["options"] == _options(build.manifest["version"])
+        and build.manifest["contrib"] == list(_CONTRIB)
     ]
     return max(found, key=lambda build: [int(part) for part in build.manifest["version"].split(".")], default=None)
 
@@ -106,12 +110,13 @@ def ensure_build(
     *,
     local: Path | None = None,
     progress: Progress = lambda done, total: None,
+    waiting: Callable[[], None] = lambda: None,
 ) -> Build:
     """The build for the spec, made now if the cache does not have it.
 
-    The key is a digest of the source, the sizes, the options and the compiler. The directory appears
-    under its name only once it is complete. Raises HostError when a tool or the source is missing,
-    OctavoError when the compilation fails.
+    The key is a digest of the source, the sizes, the options and the compiler. The directory appears under
+    its name only once it is complete. `waiting` is called when another process is at it already. Raises
+    HostError when a tool or the source is missing, OctavoError when the compilation fails.
     """
     source = find_source(spec.version, journal, local)
     options = _options(source.version)
@@ -128,17 +133,21 @@ def ensure_build(
     key = hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:12]
     name = f"{source.version}-b{parse_size(spec.data_block) // 1024}w{parse_size(spec.wal_block) // 1024}-{key}"
     prefix = builds_directory() / name
-    with _lock(name):
+    with _lock(name, waiting):
         if not (prefix / "manifest.json").exists():
             _build(spec, source, options, prefix, {**ingredients, "key": key}, journal, progress)
     return Build(name, prefix, json.loads((prefix / "manifest.json").read_text()))
 
 
 @contextmanager
-def _lock(name: str) -> Generator[None, None, None]:
+def _lock(name: str, waiting: Callable[[], None]) -> Generator[None, None, None]:
     directory = make_directory(builds_directory())
     with (directory / f".{name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -148,9 +157,9 @@ def _options(version: str) -> list[str]:
 
 
 def _compiler(journal: Journal) -> str:
-    compiler = shutil.which("gcc") or shutil.which("cc")
+    compiler = shutil.which("gcc", path=children.PLAIN_PATH)  # where the build will look for it
     if compiler is None:
-        raise HostError("no C compiler; script/bootstrap installs what a build needs")
+        raise HostError("gcc is missing; script/bootstrap installs what a build needs")
     version = children.check(children.run([compiler, "--version"], journal, role="compiler"), "asking the compiler")
     machine = children.check(children.run([compiler, "-dumpmachine"], journal, role="compiler"), "asking the compiler")
     return f"{version.stdout.splitlines()[0]}, {machine.stdout.strip()}"
@@ -166,14 +175,13 @@ def _build(
     progress: Progress,
 ) -> None:
     for tool in ("meson", "ninja", "ccache", "bison", "flex", "perl"):
-        if shutil.which(tool, path="/usr/local/bin:/usr/bin:/bin") is None:
+        if shutil.which(tool, path=children.PLAIN_PATH) is None:
             raise HostError(f"{tool} is missing; script/bootstrap installs what a build needs")
-    # The place is a function of the name, so that ccache finds the same paths again; a leftover of a
-    # build that was killed is of no use, and the lock says that nobody works in it.
-    work = octavo_home() / "work" / prefix.name
-    shutil.rmtree(work, ignore_errors=True)
-    make_directory(work)
+    # On the same filesystem, so that the last step is a rename; nobody else's place, so that clearing up
+    # after a killed build cannot reach it. ccache sees paths relative to it (CCACHE_BASEDIR).
+    work = prefix.parent / ".work" / f"{prefix.name}-{journal.token[:8]}"
     entry = journal.record("directory", path=str(work))
+    make_directory(work)
     try:
         tree = unpack(source, work / "source")
         build = work / "build"
@@ -194,7 +202,7 @@ def _build(
                 arguments, journal, role=doing, directory=work, environment=environment, on_line=on_line
             )
             if finished.returncode != 0:
-                log = octavo_home() / "work" / f"{prefix.name}.log"
+                log = prefix.parent / ".work" / f"{prefix.name}.log"
                 log.write_text(finished.stdout + finished.stderr)
                 raise OctavoError(f"{doing} of PostgreSQL {source.version} failed; see {log}")
             return finished.stdout
@@ -229,8 +237,8 @@ def _build(
         }
         (root / "manifest.json").write_text(json.dumps(manifest, indent=1))
         os.sync()
-        shutil.rmtree(prefix, ignore_errors=True)
         root.rename(prefix)
+        sync_directory(prefix.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
         journal.done(entry)

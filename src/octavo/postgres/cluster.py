@@ -25,7 +25,7 @@ SUPERUSER = "octavo"
 DATABASE = "octavo"
 _PORT = 5432  # only a part of the socket's name: no server listens on TCP
 _START_SECONDS = 120.0
-_STOP_SECONDS = 300.0
+_STOP_SECONDS = 60.0
 
 
 def initialise(
@@ -80,7 +80,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop("immediate")
+        self.stop()
 
     @property
     def connection(self) -> psycopg.Connection[DictRow]:
@@ -144,17 +144,28 @@ class Server:
         """Whether the postmaster runs."""
         return self.process.poll() is None
 
-    def stop(self, mode: str) -> None:
-        """Stops it: `fast` with a checkpoint, `immediate` without (for a copy that is thrown away)."""
+    def shut_down(self) -> None:
+        """Stops it with a checkpoint, however long that takes. Raises OctavoError when it did not end cleanly."""
+        self.disconnect()
+        self.process.send_signal(signal.SIGINT)
+        if self.process.wait() != 0:
+            raise OctavoError(f"the server did not shut down cleanly: {last_words(self.log)}; its log is {self.log}")
+        self._clear()
+
+    def stop(self) -> None:
+        """Stops it at once, without a checkpoint: its data directory is thrown away."""
         with suppress(psycopg.Error):
             self.disconnect()
         if self.is_alive():
-            self.process.send_signal(signal.SIGINT if mode == "fast" else signal.SIGQUIT)
+            self.process.send_signal(signal.SIGQUIT)
             try:
                 self.process.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        self._clear()
+
+    def _clear(self) -> None:
         for path in self.socket_directory.glob(".s.PGSQL.*"):
             path.unlink(missing_ok=True)
         with suppress(OSError):
@@ -203,7 +214,7 @@ def start(
     try:
         _wait_until_ready(server)
     except BaseException:
-        server.stop("immediate")
+        server.stop()
         raise
     return server
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import HostError
-from octavo.home import make_directory, octavo_home
+from octavo.home import make_directory, octavo_home, sync_directory, write_durably
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
@@ -20,6 +20,21 @@ from octavo.postgres import cluster
 from octavo.postgres.build import Build
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import human_size
+
+# Raised when the way a load is made changes, so that old loads are not compared with new ones.
+_RECIPE = 1
+# The WAL that a trial of seconds may write before it has to create segments.
+RECYCLED_WAL_BYTES = 384 * 1024**2
+# Loading writes little WAL, and recycles what there is.
+LOAD_SETTINGS = {
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "16GB",
+    "min_wal_size": f"{RECYCLED_WAL_BYTES // 1024**2}MB",
+    "checkpoint_timeout": "1h",
+    "maintenance_work_mem": "256MB",
+    "autovacuum": "off",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +60,12 @@ def datasets_directory() -> Path:
     return octavo_home() / "datasets"
 
 
-def find_dataset(build: Build, spec: DatasetSpec) -> Dataset | None:
+def find_dataset(build: Build, spec: DatasetSpec, settings: Mapping[str, str]) -> Dataset | None:
     """The dataset when it is in the cache and complete."""
-    path = _place(build, spec)
+    path = _place(build, spec, settings)
     try:
         return Dataset(path / "data", json.loads((path / "manifest.json").read_text()))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return None
 
 
@@ -67,25 +82,28 @@ def ensure_dataset(
     A load ends with VACUUM (FREEZE, ANALYZE) and a clean shutdown, so that no trial pays for hint bits
     or recovery. Raises OctavoError when loading fails, HostError when the disk is full.
     """
-    path = _place(build, spec)
+    path = _place(build, spec, settings)
     make_directory(path.parent)
+    log = path.with_name(f"{path.name}.log")
     with (path.parent / f".{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if found := find_dataset(build, spec):
+        if found := find_dataset(build, spec, settings):
             return found
-        shutil.rmtree(path, ignore_errors=True)
-        entry = journal.record("directory", path=str(path))
-        make_directory(path)
+        shutil.rmtree(path, ignore_errors=True)  # one that cannot be read
+        work = path.with_name(f".{path.name}-{journal.token[:8]}")
+        entry = journal.record("directory", path=str(work))
+        make_directory(work)
         started = time.monotonic()
-        data = path / "data"
+        data = work / "data"
         cluster.initialise(build, data, journal, account, wal_segment=spec.wal_segment, checksums=spec.checksums)
-        with cluster.start(build, data, settings, journal, account, log=path / "load.log") as server:
+        with cluster.start(build, data, settings, journal, account, log=log) as server:
             with server.connect("postgres") as connection:
                 connection.execute(f"CREATE DATABASE {DATABASE}".encode())
             fill(server)
             server.execute("VACUUM (FREEZE, ANALYZE)")
             size = server.query("size")[0]["bytes"]
-            server.stop("fast")
+            _leave_recycled_segments(server, spec.wal_segment)
+            server.shut_down()
         manifest = {
             "build": build.name,
             "contents": dict(spec.contents),
@@ -95,9 +113,11 @@ def ensure_dataset(
             "seconds": time.monotonic() - started,
         }
         _sync(data)
-        (path / "manifest.json").write_text(json.dumps(manifest))
+        write_durably(work / "manifest.json", json.dumps(manifest))
+        work.rename(path)
+        sync_directory(path.parent)
         journal.done(entry)
-        return Dataset(data, manifest)
+        return Dataset(path / "data", manifest)
 
 
 def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
@@ -110,7 +130,7 @@ def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
     if free < needed * 1.1:
         raise HostError(f"{target.parent} has {human_size(free)} free, a trial needs {human_size(needed * 1.1)}")
     children.check(
-        children.run(["cp", "-a", "--reflink=never", dataset.directory, target], journal, role="copy"),
+        children.run(["cp", "-a", "-T", "--reflink=never", dataset.directory, target], journal, role="copy"),
         "copying the dataset",
     )
     _sync(target)
@@ -118,16 +138,32 @@ def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
         _forget(tree)
 
 
-def _place(build: Build, spec: DatasetSpec) -> Path:
-    facts = {"contents": spec.contents, "wal_segment": spec.wal_segment, "checksums": spec.checksums}
+def _leave_recycled_segments(server: Server, wal_segment: int) -> None:
+    """Leaves the same supply of recycled WAL segments in every load, whatever WAL its blocks took.
+
+    A trial that runs out of them creates new ones, filled with zeros and synced, which a server in
+    production has long behind it; unequal supplies would charge that to one cell alone.
+    """
+    for _ in range(max(2, RECYCLED_WAL_BYTES // wal_segment)):
+        server.query("next_segment")
+    server.execute("CHECKPOINT")
+
+
+def _place(build: Build, spec: DatasetSpec, settings: Mapping[str, str]) -> Path:
+    facts = {
+        "recipe": _RECIPE, "settings": dict(settings), "contents": spec.contents,
+        "wal_segment": spec.wal_segment, "checksums": spec.checksums,
+    }  # fmt: skip
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
     return datasets_directory() / f"{build.name}-{key}" / f"load-{spec.load}"
 
 
 def _sync(tree: Path) -> None:
-    """Writes back every file of the tree, so that no trial pays for the copy."""
-    for path in tree.rglob("*"):
-        if path.is_file():
+    """Writes back every file and directory of the tree, so that no trial pays for the copy."""
+    for path in (tree, *tree.rglob("*")):
+        if path.is_dir():
+            sync_directory(path)
+        elif path.is_file():
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)

@@ -1,13 +1,13 @@
 """PostgreSQL's source: a local tarball, one fetched before, Debian's source package, or upstream's tarball."""
 
 import hashlib
+import http.client
 import os
 import re
 import shutil
 import tarfile
 import tempfile
 import tomllib
-import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from importlib import resources
@@ -45,12 +45,15 @@ def find_source(version: str, journal: Journal, local: Path | None = None) -> So
     tried: list[str] = []
     for fetch in (_fetch_debian, _fetch_upstream):
         with tempfile.TemporaryDirectory(dir=make_directory(_directory())) as scratch:
+            entry = journal.record("directory", path=scratch)
             try:
                 tarball, origin = fetch(version, Path(scratch), journal)
             except OctavoError as error:
                 tried.append(str(error))
-                continue
-            return _keep(tarball, origin)
+            else:
+                return _keep(tarball, origin)
+            finally:
+                journal.done(entry)
     raise HostError(f"no source of PostgreSQL {version}: {'; '.join(tried)}; give a tarball with --source FILE")
 
 
@@ -59,7 +62,7 @@ def unpack(source: Source, target: Path) -> Path:
     try:
         with tarfile.open(source.tarball) as archive:
             archive.extractall(target, filter="data")
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, OSError) as error:
         raise OctavoError(f"{source.tarball} cannot be unpacked: {error}; remove it and run again") from error
     (root,) = [entry for entry in target.iterdir() if entry.is_dir()]
     return root
@@ -134,7 +137,7 @@ def _fetch_debian(wanted: str, scratch: Path, journal: Journal) -> tuple[Path, s
     if archive is None or shutil.which("apt-get") is None:
         raise HostError("this is no Debian with an archive in its apt sources")
     address, keyring = archive
-    for part in ("lists/partial", "cache/archives/partial", "download"):
+    for part in ("lists/partial", "cache/archives/partial"):
         (scratch / part).mkdir(parents=True)
     options = [
         "-o", f"Dir::State::lists={scratch / 'lists'}",
@@ -149,21 +152,23 @@ def _fetch_debian(wanted: str, scratch: Path, journal: Journal) -> tuple[Path, s
         (scratch / "suite.sources").write_text(
             f"Types: deb-src\nURIs: {address}\nSuites: {suite}\nComponents: main\nSigned-By: {keyring}\n"
         )
+        download = scratch / suite
+        download.mkdir()
         for arguments in (["update"], ["source", "--download-only", f"postgresql-{major}"]):
             finished = children.run(
                 ["apt-get", "-q", *options, *arguments],
                 journal,
                 role="apt-get",
-                directory=scratch / "download",
+                directory=download,
             )
             if finished.returncode != 0:
                 problem = (finished.stderr.strip().splitlines() or ["it failed"])[0]
                 break
         else:
-            for path in (scratch / "download").glob("*.orig.tar.*"):
+            for path in download.glob("*.orig.tar.*"):
                 version = _version_of(path)
                 if version and _matches(version, wanted):
-                    (description,) = (scratch / "download").glob("*.dsc")
+                    (description,) = download.glob("*.dsc")
                     return (
                         path,
                         f"Debian source package {description.stem} ({suite}), signature checked by apt",
@@ -204,7 +209,7 @@ def _fetch_upstream(wanted: str, scratch: Path, journal: Journal) -> tuple[Path,
     try:
         expected = known.get(version) or _read(f"{address}.sha256").decode().split()[0]
         tarball.write_bytes(_read(address))
-    except (OSError, urllib.error.URLError) as error:
+    except (OSError, http.client.HTTPException) as error:
         raise HostError(f"upstream: {address}: {getattr(error, 'reason', error)}") from error
     if _digest(tarball) != expected:
         raise OctavoError(f"upstream: {address} does not have the sha256 {expected}")

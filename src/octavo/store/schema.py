@@ -1,4 +1,4 @@
-"""The tables. A change here raises SCHEMA_VERSION and adds a step to `store.migrate`."""
+"""The tables. A change here raises SCHEMA_VERSION."""
 
 from sqlalchemy import (
     JSON,

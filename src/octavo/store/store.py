@@ -45,12 +45,18 @@ class Store:
         return store
 
     def _prepare(self) -> None:
-        # Two processes may make the tables at once; the one that comes second finds them.
-        with self._engine.begin() as connection:
-            if not inspect(connection).has_table("schema_version"):
+        """Makes the tables unless they are there. Two processes may do so at once, and either may be killed."""
+        with self._engine.connect() as connection:
+            ready = inspect(connection).has_table("schema_version")
+            version = connection.scalar(select(schema.schema_version.c.version)) if ready else None
+        if version is None:
+            with self._engine.begin() as connection:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")  # SQLite commits each statement of DDL without it
                 schema.metadata.create_all(connection)
-                connection.execute(insert(schema.schema_version).values(version=schema.SCHEMA_VERSION))
-            version = connection.scalar(select(schema.schema_version.c.version))
+                version = connection.scalar(select(schema.schema_version.c.version))
+                if version is None:
+                    version = schema.SCHEMA_VERSION
+                    connection.execute(insert(schema.schema_version).values(version=version))
         if version != schema.SCHEMA_VERSION:
             raise OctavoError(
                 f"the store has schema version {version}, this Octavo knows {schema.SCHEMA_VERSION}; "

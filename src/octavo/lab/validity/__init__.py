@@ -5,7 +5,7 @@ A rule may not depend on what a factor can cause: fewer checkpoints or more memo
 
 from collections.abc import Callable
 
-from octavo.lab.validity import client_problems, duration, server_restart, transactions
+from octavo.lab.validity import client_problems, duration, server_restart, steal, transactions
 from octavo.lab.validity.evidence import Evidence
 
 RULES: tuple[Callable[[Evidence], str | None], ...] = (
@@ -13,6 +13,7 @@ RULES: tuple[Callable[[Evidence], str | None], ...] = (
     client_problems.judge,
     duration.judge,
     transactions.judge,
+    steal.judge,
 )
 
 

@@ -1,5 +1,6 @@
 """What the rules look at."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from octavo.workloads.base import WorkloadResult
@@ -7,9 +8,13 @@ from octavo.workloads.base import WorkloadResult
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A measured run and how its server fared. `started_after` is None when the server could not be asked again."""
+    """A measured run, its observed numbers by metric, and how its server fared.
+
+    `started_after` is None when the server could not be asked again.
+    """
 
     result: WorkloadResult
+    numbers: Mapping[str, float]
     server_alive: bool
     started_before: float
     started_after: float | None

@@ -1,4 +1,4 @@
-"""The ratios so far, for the progress display; the verdict and its interval are the analysis's."""
+"""The ratios so far, for the progress display; they have no interval and no verdict."""
 
 import math
 from collections.abc import Sequence

@@ -1,0 +1,63 @@
+"""A state directory of the tests' own, which shares built PostgreSQLs with the machine's."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from octavo.home import make_directory, octavo_home
+
+# What costs minutes to make, and is valid wherever it was made.
+_SHARED = ("builds", "sources", "ccache")
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[Path]:
+    """OCTAVO_HOME for the session: runs, datasets and journal apart, builds shared, gone at the end."""
+    machine = octavo_home()
+    # Not below pytest's own directory, which the servers' user may not enter.
+    directory = Path(tempfile.mkdtemp(prefix="octavo-test-", dir="/var/tmp"))
+    directory.chmod(0o755)
+    for name in _SHARED:
+        (directory / name).symlink_to(make_directory(machine / name))
+    before = os.environ.get("OCTAVO_HOME")
+    os.environ["OCTAVO_HOME"] = str(directory)
+    yield directory
+    if before is None:
+        del os.environ["OCTAVO_HOME"]
+    else:
+        os.environ["OCTAVO_HOME"] = before
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Path:
+    """A plan of seconds: two cells and a control, read-write, two rounds."""
+    path = tmp_path / "tiny.toml"
+    path.write_text(
+        """
+        name = "tiny"
+        question = "Does the whole way work?"
+        workload = "pgbench"
+        rounds = 2
+        loads = 1
+
+        [baseline]
+        data_block = "8kB"
+
+        [factors]
+        data_block = ["4kB", "8kB"]
+        mode = "read-write"
+        scale = 1
+        clients = 2
+        duration = "1s"
+        shared_buffers = "16MB"
+
+        [settings]
+        autovacuum = "off"
+        """
+    )
+    return path

@@ -1,0 +1,107 @@
+"""A user's first minute: help, listings, and mistakes told in one line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.e2e.conftest import Octavo
+
+from octavo.postgres.limits import DATA_BLOCKS
+
+_VERBS = (["run"], ["runs"], ["report"], ["presets"], ["presets", "show"], ["build"], ["host"])
+
+
+@pytest.mark.parametrize("verb", _VERBS, ids=" ".join)
+def test_every_verb_explains_itself_with_an_example(octavo: Octavo, verb: list[str]) -> None:
+    finished = octavo(*verb, "--help")
+    assert finished.returncode == 0
+    assert f"octavo {verb[0]}" in finished.stdout.split("Example:")[1]
+
+
+def test_help_names_every_verb(octavo: Octavo) -> None:
+    text = octavo("--help").stdout
+    assert all(f"\n  {verb[0]} " in text for verb in _VERBS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["run", "oltp-blocks-demo", "--set", "data_block=3kB"], ["data_block", "'3kB'", *DATA_BLOCKS]),
+        (["run", "oltp-blocks-demo", "--set", "data_page=4kB"], ["unknown factor 'data_page'", "data_block"]),
+        (["run", "oltp-blocks-demo", "--set", "data_block"], ["--set data_block", "FACTOR=LEVEL"]),
+        (["run", "oltp-blocks-demo", "--set", "clients=none"], ["clients", "'none'", "1 to 10000"]),
+        (["run", "no-such-preset"], ["no preset 'no-such-preset'", "oltp-blocks-demo"]),
+        (["run", "absent.toml"], ["absent.toml", "No such file"]),
+        (["run"], ["oltp-blocks-demo", ".toml"]),
+        (["run", "--resume", "19990101", "oltp-blocks-demo"], ["--resume"]),
+        (["run", "oltp-blocks-demo", "--rounds", "0"], ["rounds", "greater than or equal to 1"]),
+        (["build", "--data-block", "3kB"], ["--data-block", "'3kB'", *DATA_BLOCKS]),
+        (["build", "--wal-block", "128kB"], ["--wal-block", "64kB"]),
+        (["build", "--pg", "9.6"], ["--pg", "18"]),
+        (["presets", "show", "nothing"], ["no preset 'nothing'", "oltp-blocks-demo"]),
+        (["report", "--format", "pdf"], ["pdf", "json"]),
+        (["nothing"], ["nothing"]),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_way_out(octavo: Octavo, arguments: list[str], names: list[str]) -> None:
+    finished = octavo(*arguments)
+    assert finished.returncode == 2, finished.stderr
+    assert len(finished.stderr.splitlines()) == 1
+    assert all(name in finished.stderr for name in names), finished.stderr
+    assert finished.stdout == ""
+
+
+def test_a_plan_with_a_wrong_key_names_it(octavo: Octavo, plan_file: Path) -> None:
+    plan_file.write_text(plan_file.read_text().replace("loads = 1", "lodes = 1"))
+    finished = octavo("run", plan_file)
+    assert finished.returncode == 2
+    assert "unknown key 'lodes'" in finished.stderr
+    assert "loads" in finished.stderr
+
+
+def test_a_run_that_is_not_there(octavo: Octavo) -> None:
+    finished = octavo("report", "19990101")
+    assert finished.returncode == 2
+    assert len(finished.stderr.splitlines()) == 1
+
+
+def test_the_host_has_a_page_stack(octavo: Octavo) -> None:
+    facts = json.loads(octavo("host", "--format", "json").stdout)
+    layers = {layer["layer"]: layer for layer in facts["page_stack"]}
+    assert layers["CPU memory page"]["size_bytes"] in (4096, 16384, 65536)
+    assert {"huge page", "data block", "WAL block", "WAL segment", "filesystem block"} <= set(layers)
+    assert "CPU memory page" in octavo("host").stdout
+
+
+def test_presets_can_be_listed_and_taken_as_a_plan(octavo: Octavo, tmp_path: Path) -> None:
+    assert "oltp-blocks-demo" in octavo("presets").stdout
+    mine = tmp_path / "mine.toml"
+    mine.write_text(octavo("presets", "show", "oltp-blocks-demo").stdout)
+    finished = octavo("run", mine, "--dry-run", "--seed", "1")
+    assert finished.returncode == 0
+    for word in ("cells (6)", "(baseline)", "(A/A control)", "round 5, load 1", "builds needed", "disk:", "time:"):
+        assert word in finished.stdout
+
+
+def test_a_build_that_is_there_is_said_to_be_cached(octavo: Octavo) -> None:
+    octavo("build", "--data-block", "4kB")
+    finished = octavo("build", "--data-block", "4kB", "--wal-block", "8kB", "--pg", "18")
+    assert finished.returncode == 0
+    assert "cached" in finished.stderr
+    assert (Path(finished.stdout.strip()) / "bin" / "postgres").exists()
+
+
+def test_output_that_nobody_reads_is_no_error(octavo: Octavo) -> None:
+    import os
+    import subprocess
+
+    from tests.e2e.conftest import ROOT
+
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as closed:
+        finished = subprocess.run(
+            [ROOT / "octavo", "host"], stdout=closed, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert finished.returncode == 0
+    assert "Traceback" not in finished.stderr

@@ -1,0 +1,152 @@
+"""The demo's preset, shortened to seconds a trial, and everything that shows it again."""
+
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.conftest import Octavo
+
+_BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def demo(home: Path) -> subprocess.CompletedProcess[str]:
+    root = Path(__file__).parents[2]
+    arguments = ["--set", "duration=2s", "--set", "scale=2", "--rounds", "3", "--seed", "11"]
+    return subprocess.run(
+        [root / "octavo", "run", "oltp-blocks-demo", *arguments],
+        capture_output=True, text=True, check=False, cwd="/", env=dict(os.environ), timeout=900,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def document(demo: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    root = Path(__file__).parents[2]
+    finished = subprocess.run(
+        [root / "octavo", "report", "last", "--format", "json"], capture_output=True, text=True, check=True
+    )
+    return json.loads(finished.stdout)
+
+
+def test_it_ends_with_a_verdict_for_each_mode_and_a_page(
+    demo: subprocess.CompletedProcess[str], document: dict[str, Any]
+) -> None:
+    assert demo.returncode == 0, demo.stderr
+    words = " ".join(demo.stdout.split())
+    assert len(document["verdicts"]) == 2
+    for verdict in document["verdicts"]:
+        assert verdict["sentence"] in words
+        assert "conditional on these 2 loads" in verdict["sentence"]
+    assert Path(demo.stdout.split("report: ")[1].strip()).stat().st_size > 10_000
+
+
+def test_progress_is_shown_all_the_time(demo: subprocess.CompletedProcess[str]) -> None:
+    trials = re.findall(r"^trial (\d+) of 18, round (\d): .* left$", demo.stderr, re.MULTILINE)
+    assert [int(number) for number, _ in trials] == list(range(1, 19))
+    assert "ratio so far" in demo.stderr
+    assert "preparing build of PostgreSQL 18 with 4kB" in demo.stderr
+
+
+def test_the_json_keeps_its_contract(document: dict[str, Any]) -> None:
+    assert {
+        "schema_version", "run", "cells", "trials", "effects", "noise_floor", "environment",
+    } <= set(document)  # fmt: skip
+    assert len(document["trials"]) == 18
+    for trial in document["trials"]:
+        assert {"id", "round", "load", "status", "reason", "levels", "observations"} <= set(trial)
+        assert trial["levels"]["data_block"] in ("4kB", "8kB")
+        for observation in trial["observations"]:
+            assert set(observation) == {"item", "repetition", "metric", "value", "unit"}
+        metrics = {observation["metric"] for observation in trial["observations"]}
+        assert {"tps", "latency_avg_ms", "wal_bytes_per_transaction"} <= metrics
+    for effect in document["effects"]:
+        assert {"cell", "metric", "item", "ratio", "low", "high", "verdict"} <= set(effect)
+    for number in (1, 2, 3):
+        cells = [trial["cell"] for trial in document["trials"] if trial["round"] == number]
+        assert sorted(cells) == sorted(cell["id"] for cell in document["cells"])
+
+
+def test_the_control_has_loads_of_its_own(document: dict[str, Any]) -> None:
+    control = {cell["id"] for cell in document["cells"] if cell["control"]}
+    baseline = {cell["id"] for cell in document["cells"] if cell["baseline"]}
+    loads = {
+        name: {trial["load"] for trial in document["trials"] if trial["cell"] in cells}
+        for name, cells in (("control", control), ("baseline", baseline))
+    }
+    assert loads == {"control": {3, 4}, "baseline": {1, 2}}
+
+
+def test_the_ratio_is_the_mean_of_rounds_ratios(document: dict[str, Any]) -> None:
+    """Computed anew from the raw trials, by other code than the product's."""
+    tps = {
+        (trial["cell"], trial["round"]): observation["value"]
+        for trial in document["trials"]
+        for observation in trial["observations"]
+        if observation["metric"] == "tps"
+    }
+    for mode in ("read-only", "read-write"):
+        (effect,) = (
+            effect
+            for effect in document["effects"]
+            if effect["metric"] == "tps" and effect["cell"] == f"data_block=4kB mode={mode}"
+        )
+        ratio = {
+            number: tps[f"data_block=4kB mode={mode}", number] / tps[f"data_block=8kB mode={mode}", number]
+            for number in (1, 2, 3)
+        }
+        expected = ((ratio[1] * ratio[3]) ** 0.5 * ratio[2]) ** 0.5  # rounds 1 and 3 are load 1, round 2 is load 2
+        assert effect["ratio"] == pytest.approx(expected)
+
+
+def test_every_format_shows_it_again(octavo: Octavo, document: dict[str, Any], tmp_path: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(octavo("report", "last", "--format", "csv").stdout)))
+    assert len(rows) == sum(len(trial["observations"]) for trial in document["trials"])
+    assert document["verdicts"][0]["sentence"] in " ".join(octavo("report", "--format", "md").stdout.split())
+    finished = octavo("report", document["run"]["id"], "--html", tmp_path / "report.html")
+    assert finished.stdout.strip() == str(tmp_path / "report.html")
+    text = octavo("report", "last", NO_COLOR="1", COLUMNS="80").stdout
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_runs_lists_it(octavo: Octavo, document: dict[str, Any]) -> None:
+    listed = json.loads(octavo("runs", "--format", "json").stdout)
+    assert listed[0]["id"] == document["run"]["id"]
+    assert listed[0]["name"] == "oltp-blocks-demo"
+    assert listed[0]["status"] == "finished"
+    assert document["run"]["id"] in octavo("runs").stdout
+
+
+def browse(page: Path, tmp_path: Path) -> str:
+    """What the browser says while it opens the page with the network off."""
+    assert _BROWSER is not None
+    offline = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--net", "--map-root-user"]
+    finished = subprocess.run(
+        [
+            *offline, _BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+            "--disable-background-networking", "--disable-component-update", "--disable-sync",
+            f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1200,3000", "--enable-logging=stderr",
+            f"--screenshot={tmp_path / 'page.png'}", page.as_uri(),
+        ],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert (tmp_path / "page.png").stat().st_size > 1000, finished.stderr
+    return finished.stderr
+
+
+@pytest.mark.skipif(_BROWSER is None, reason="no Chromium")
+def test_the_page_opens_without_a_network_and_without_complaint(
+    demo: subprocess.CompletedProcess[str], tmp_path: Path
+) -> None:
+    assert "CONSOLE" not in browse(Path(demo.stdout.split("report: ")[1].strip()), tmp_path)
+    # The same look at a page that does complain.
+    bad = tmp_path / "bad.html"
+    bad.write_text("<!doctype html><script>missing()</script><img src='https://example.invalid/x.png'>")
+    assert "CONSOLE" in browse(bad, tmp_path)

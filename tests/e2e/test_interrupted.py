@@ -1,0 +1,132 @@
+"""Ctrl-C and kill -9 in the middle of a trial: finished trials kept, nothing left behind, resumed in the same order."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.conftest import ROOT, Octavo
+
+from octavo.host import process
+
+_DEADLINE_SECONDS = 300
+
+
+def journal_entries(home: Path) -> list[dict[str, Any]]:
+    """What is open in the journals of all Octavo processes."""
+    entries: dict[tuple[str, int], dict[str, Any]] = {}
+    for path in (home / "journal").glob("*.jsonl"):
+        for line in path.read_text().splitlines():
+            entry: dict[str, Any] = json.loads(line) if line.endswith("}") else {"kind": "done", "number": 0}
+            if entry["kind"] == "done":
+                entries.pop((path.name, entry["number"]), None)
+            else:
+                entries[path.name, entry["number"]] = entry
+    return list(entries.values())
+
+
+def start_and_reach_the_third_trial(home: Path, plan: Path) -> tuple[subprocess.Popen[str], int]:
+    """A run whose third trial is being measured, and the pid of its server."""
+    run = subprocess.Popen(
+        [ROOT / "octavo", "run", plan, "--seed", "5"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=dict(os.environ),
+    )  # fmt: skip
+    assert run.stderr is not None
+    for line in run.stderr:
+        if line.startswith("trial 2 of 6"):
+            break
+    deadline = time.monotonic() + _DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        roles = {entry["role"]: entry["pid"] for entry in journal_entries(home) if entry["kind"] == "process"}
+        if "server" in roles and "pgbench" in roles:
+            return run, roles["server"]
+        assert run.poll() is None
+        time.sleep(0.005)
+    raise AssertionError("the third trial did not begin")
+
+
+def trials(octavo: Octavo, run: str) -> list[dict[str, Any]]:
+    return json.loads(octavo("report", run, "--format", "json").stdout)["trials"]
+
+
+def planned_order(octavo: Octavo, plan: Path) -> list[str]:
+    text = octavo("run", plan, "--seed", "5", "--dry-run").stdout
+    return re.findall(r"^    (\S.*)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_keeps_its_trials_and_goes_on(
+    octavo: Octavo, home: Path, plan_file: Path, how: signal.Signals
+) -> None:
+    octavo("run", plan_file, "--rounds", "1")  # builds and loads are there, so that the run below starts at once
+    run, server = start_and_reach_the_third_trial(home, plan_file)
+    run.send_signal(how)
+    assert run.stderr is not None
+    said = run.stderr.read()
+    run.wait()
+    run.stderr.close()
+    if how is signal.SIGKILL:
+        assert process.identify(server) is not None  # the orphan
+    else:
+        assert run.returncode == 130
+        assert "Traceback" not in said
+        assert "--resume" in said
+        assert process.identify(server) is None
+
+    listed = json.loads(octavo("runs", "--format", "json").stdout)
+    assert listed[0]["status"] == "interrupted"
+    assert process.identify(server) is None
+    assert journal_entries(home) == []
+    assert not list((home / "scratch").glob("*"))
+    identifier = listed[0]["id"]
+    kept = trials(octavo, identifier)
+    assert [trial["status"] for trial in kept] == ["ok", "ok"]
+
+    resumed = octavo("run", "--resume", identifier)
+    assert resumed.returncode == 0, resumed.stderr
+    finished = trials(octavo, identifier)
+    assert finished[:2] == kept
+    assert [trial["cell"] for trial in finished] == planned_order(octavo, plan_file)
+    assert len({trial["id"] for trial in finished}) == 6
+    again = octavo("run", "--resume", identifier)
+    assert again.returncode == 2
+    assert "is finished" in again.stderr
+
+
+def test_a_server_that_dies_in_a_trial_costs_that_trial_only(octavo: Octavo, home: Path, plan_file: Path) -> None:
+    octavo("run", plan_file, "--rounds", "1")
+    run, server = start_and_reach_the_third_trial(home, plan_file)
+    identity = process.identify(server)
+    assert identity is not None
+    process.end(identity, signal.SIGKILL)
+    assert run.stderr is not None
+    run.stderr.read()
+    run.stderr.close()
+    assert run.wait() in (0, 4)  # invalid, or failed when pgbench had measured nothing
+    (last,) = json.loads(octavo("runs", "--format", "json").stdout)[:1]
+    statuses = [trial["status"] for trial in trials(octavo, last["id"])]
+    assert statuses[:2] == ["ok", "ok"]
+    assert statuses[2] in ("invalid", "failed")
+    assert set(statuses[3:]) == {"ok"}
+    assert last["status"] == "finished"
+
+
+def test_two_runs_do_not_measure_at_once(octavo: Octavo, home: Path, plan_file: Path) -> None:
+    octavo("run", plan_file, "--rounds", "1")
+    run, _ = start_and_reach_the_third_trial(home, plan_file)
+    try:
+        second = octavo("run", plan_file)
+        assert second.returncode == 3
+        assert len(second.stderr.splitlines()) == 1
+        assert f"pid {run.pid}" in second.stderr
+    finally:
+        run.send_signal(signal.SIGINT)
+        assert run.stderr is not None
+        run.stderr.read()
+        run.stderr.close()
+        run.wait()

@@ -1,0 +1,116 @@
+"""Builds for real: what is in them, that they are complete or absent, that two who ask do not collide."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import OctavoError
+from octavo.host import children
+from octavo.host.journal import Journal, recover
+from octavo.postgres.build import Build, BuildSpec, ensure_build, find_build, list_builds
+
+
+def output(journal: Journal, *arguments: str | Path) -> str:
+    return children.check(children.run(arguments, journal, role="test"), "asking").stdout
+
+
+def test_a_build_has_what_the_laboratory_needs(build: Build, journal: Journal) -> None:
+    for program in ("postgres", "initdb", "pgbench", "psql", "pg_ctl", "pg_waldump", "pg_controldata", "pg_checksums"):
+        assert "PostgreSQL" in output(journal, build.program(program), "--version")
+    # pg_config finds its files from where it stands, wherever the build was moved.
+    share = Path(output(journal, build.program("pg_config"), "--sharedir").strip())
+    assert share.is_relative_to(build.prefix)
+    for extension in ("pageinspect", "pg_buffercache", "pg_prewarm", "pg_walinspect", "pg_visibility"):
+        assert (share / "extension" / f"{extension}.control").exists()
+    assert "/opt/octavo/postgresql" not in output(journal, "ldd", build.program("pgbench"))
+
+
+def test_the_manifest_names_every_file_and_where_it_all_came_from(build: Build) -> None:
+    files = {str(p.relative_to(build.prefix)) for p in build.prefix.rglob("*") if p.is_file()} - {"manifest.json"}
+    assert set(build.manifest["files"]) == files
+    assert build.manifest["origin"]
+    assert len(build.manifest["source_sha256"]) == 64
+
+
+def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:
+    spec = BuildSpec("18", build.manifest["data_block"], build.manifest["wal_block"])
+    steps: list[int] = []
+    again = ensure_build(spec, journal, progress=lambda done, total: steps.append(done))
+    assert (again.prefix, steps) == (build.prefix, [])
+    assert find_build(spec) == build
+
+
+# Asks for a build below a state directory of its own, and says when compiling has begun.
+_BUILDER = """
+import sys
+from octavo.host.journal import Journal
+from octavo.postgres.build import BuildSpec, ensure_build
+with Journal() as journal:
+    ensure_build(BuildSpec("18", "8kB", "8kB"), journal, progress=lambda done, total: print(done, flush=True))
+"""
+
+
+@pytest.fixture
+def empty_home(build: Build, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory without builds, but with the source and the compiler's cache."""
+    directory = home / "empty"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    for name in ("sources", "ccache"):
+        (directory / name).symlink_to((home / name).resolve())
+    monkeypatch.setenv("OCTAVO_HOME", str(directory))
+    return directory
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_killed_build_leaves_nothing_that_looks_finished(empty_home: Path) -> None:
+    builder = subprocess.Popen(
+        [sys.executable, "-c", _BUILDER], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    assert builder.stdout is not None
+    assert builder.stdout.readline()  # the first step of the compilation is done
+    builder.kill()
+    builder.wait()
+    builder.stdout.close()
+    assert list_builds() == []
+    told = recover()
+    assert any("compilation" in line for line in told)  # ninja was still at work
+    assert not any((empty_home / "builds" / ".work").iterdir())
+    with Journal() as journal:  # and the next one succeeds
+        assert ensure_build(BuildSpec("18", "8kB", "8kB"), journal).manifest["reported"] == "postgres (PostgreSQL) 18.6"
+    shutil.rmtree(empty_home)
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_two_who_ask_at_once_get_one_build(empty_home: Path) -> None:
+    compiled: list[str] = []
+    found: list[Build] = []
+
+    def ask(name: str) -> None:
+        with Journal() as journal:
+            spec = BuildSpec("18", "8kB", "8kB")
+            found.append(ensure_build(spec, journal, progress=lambda done, total: compiled.append(name)))
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] == found[1]
+    assert len(set(compiled)) == 1  # the second one waited, and compiled nothing
+    shutil.rmtree(empty_home)
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_source_that_is_none_fails_with_one_line(empty_home: Path) -> None:
+    broken = empty_home / "postgresql-18.6.tar.bz2"
+    broken.write_bytes(b"no tarball")
+    with Journal() as journal, pytest.raises(OctavoError, match="cannot be unpacked"):
+        ensure_build(BuildSpec("18", "8kB", "8kB"), journal, local=broken)
+    assert list_builds() == []
+    shutil.rmtree(empty_home)

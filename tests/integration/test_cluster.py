@@ -1,0 +1,96 @@
+import os
+import signal
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.integration.conftest import needs_root
+from tests.integration.servers import data_directory, running
+
+from octavo.errors import HostError, OctavoError
+from octavo.host import cgroup, process
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres import cluster
+from octavo.postgres.build import Build
+from octavo.postgres.cluster import check_reachable
+from octavo.postgres.pinned import pinned_settings
+from octavo.units import parse_size
+
+
+def test_a_server_has_the_block_size_it_was_built_with(build: Build, journal: Journal, account: Account) -> None:
+    block = parse_size(build.manifest["data_block"])
+    pinned = pinned_settings(build.manifest["version"], build.manifest["data_block"])
+    with (
+        data_directory(build, journal, account) as path,
+        running(build, path, journal, account, shared_buffers="16MB", **pinned) as server,
+    ):
+        settings = server.settings()
+        assert settings["block_size"] == str(block)
+        assert settings["wal_block_size"] == str(parse_size(build.manifest["wal_block"]))
+        assert settings["shared_buffers"] == "16MB"
+        assert settings["effective_cache_size"] == "4GB"
+        assert settings["listen_addresses"] == ""
+        assert settings["debug_assertions"] == "off"
+        assert settings["data_checksums"] == "on"
+        assert len(settings) > 300
+        assert server.socket_directory.stat().st_mode & 0o777 == 0o700
+        if os.geteuid() == 0:
+            status = Path(f"/proc/{server.process.pid}/status").read_text()
+            assert f"Uid:\t{account.uid}\t{account.uid}" in status
+    assert not server.socket_directory.exists()
+    assert not server.is_alive()
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_server_that_does_not_start_says_why(build: Build, journal: Journal, account: Account) -> None:
+    with data_directory(build, journal, account) as path, pytest.raises(OctavoError, match="shared_buffer"):
+        cluster.start(build, path, {"shared_buffers": "1"}, journal, account, log=path.with_suffix(".log"))
+
+
+def test_a_data_directory_of_another_block_size_is_refused(build: Build, journal: Journal, account: Account) -> None:
+    from octavo.postgres.build import BuildSpec, ensure_build
+
+    other = "8kB" if build.manifest["data_block"] == "4kB" else "4kB"
+    wrong = ensure_build(BuildSpec("18", other, "8kB"), journal)
+    with data_directory(build, journal, account) as path, pytest.raises(OctavoError, match="FATAL"):
+        cluster.start(wrong, path, {}, journal, account, log=path.with_suffix(".log"))
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_server_that_dies_is_noticed(build: Build, journal: Journal, account: Account) -> None:
+    with data_directory(build, journal, account) as path, running(build, path, journal, account) as server:
+        identity = process.identify(server.process.pid)
+        assert identity is not None
+        process.end(identity, signal.SIGQUIT)
+        assert server.process.wait(30) != 0 or not server.is_alive()
+        with pytest.raises((OctavoError, psycopg.Error)):
+            server.query("started")
+
+
+@needs_root
+@pytest.mark.skipif(cgroup.memory_controller() is None, reason="no memory controller")
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_server_is_born_inside_its_memory_limit(build: Build, journal: Journal, account: Account) -> None:
+    group = cgroup.group_path("test")
+    cgroup.create(group, 256 * 1024**2)
+    try:
+        with data_directory(build, journal, account) as path:
+            log = path.with_suffix(".log")
+            with cluster.start(build, path, {}, journal, account, log=log, memory_group=group) as server:
+                members = {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
+                assert server.process.pid in members
+                assert len(members) > 3  # its children too
+                assert cgroup.achieved_limit(group) == 256 * 1024**2
+                assert f"Uid:\t{account.uid}" in Path(f"/proc/{server.process.pid}/status").read_text()
+    finally:
+        cgroup.remove(group)
+    assert not group.exists()
+
+
+@needs_root
+def test_a_directory_that_the_servers_user_cannot_enter_is_named(tmp_path: Path, account: Account) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    with pytest.raises(HostError, match="cannot enter"):
+        check_reachable(closed / "data", account)

@@ -1,0 +1,127 @@
+"""Whole runs on real servers, with everything small."""
+
+import math
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.conftest import needs_root
+
+from octavo.analysis.document import make_document
+from octavo.home import octavo_home, store_path
+from octavo.host import cgroup
+from octavo.instruments import INSTRUMENTS
+from octavo.lab.events import Event, TrialEnded
+from octavo.lab.session import Ended, start_run
+from octavo.plan.model import Plan, parse_plan
+from octavo.plan.presets import find_plan
+from octavo.store.store import Store
+from octavo.workloads import WORKLOADS
+
+
+def run(plan: Plan) -> tuple[Ended, dict[str, Any], list[Event]]:
+    events: list[Event] = []
+    ended = start_run(plan, "", "octavo run", 7, events.append)
+    with closing(Store.open(store_path())) as store:
+        return ended, make_document(store, ended.run), events
+
+
+def observed(trial: dict[str, Any]) -> dict[str, float]:
+    return {observation["metric"]: observation["value"] for observation in trial["observations"]}
+
+
+@pytest.fixture
+def nothing_left(home: Path) -> Iterator[None]:
+    yield
+    assert not list((octavo_home() / "scratch").glob("*"))
+    assert not list((octavo_home() / "journal").glob("*"))
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_run_from_plan_to_document(home: Path, plan_file: Path) -> None:
+    ended, document, events = run(find_plan(str(plan_file))[0])
+    assert (ended.outcome.ok, ended.outcome.failed) == (6, 0)
+    trials = document["trials"]
+    assert [trial["status"] for trial in trials] == ["ok"] * 6
+    for trial in trials:
+        values = observed(trial)
+        assert values["tps"] > 0
+        assert values["wal_bytes_per_transaction"] > 100  # an update, an insert and a commit
+        assert values["wal_full_page_images"] > 0  # the regime is after-checkpoint
+        assert values["checkpoints"] == 0
+        assert 0 < values["client_cpu_share"] < 1
+        assert math.isclose(values["tps"] * 1.0, values["transactions"], rel_tol=0.2)
+        assert (octavo_home() / trial["facts"]["log"]).exists()
+    assert {trial["load"] for trial in trials} == {1, 2}  # the control has a load of its own
+    blocks = {cell: settings["block_size"] for cell, settings in document["environment"]["settings"].items()}
+    assert sorted(blocks.values()) == ["4096", "8192", "8192"]
+    assert {effect["cell"] for effect in document["effects"] if effect["metric"] == "tps"} == {
+        "data_block=4kB",
+        "data_block=8kB (again)",
+    }
+    assert document["verdicts"][0]["sentence"].count("conditional on this load") == 1
+    assert sum(isinstance(event, TrialEnded) for event in events) == 6
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_another_data_block_is_not_taken_for_the_default(home: Path, plan_file: Path) -> None:
+    plan = find_plan(str(plan_file), changes={"data_block": ["32kB", "8kB"]}, rounds=1)[0]
+    ended, document, _ = run(plan)
+    assert ended.outcome.ok == 3
+    (large,) = [trial for trial in document["trials"] if trial["levels"]["data_block"] == "32kB"]
+    assert document["environment"]["settings"][large["cell"]]["block_size"] == str(32 * 1024)
+    assert observed(large)["tps"] > 0
+
+
+@needs_root
+@pytest.mark.skipif(cgroup.memory_controller() is None, reason="no memory controller")
+@pytest.mark.usefixtures("nothing_left")
+def test_a_memory_limit_is_held_and_recorded(home: Path, plan_file: Path) -> None:
+    plan = find_plan(str(plan_file), changes={"data_block": ["8kB"], "memory": ["256MB"]}, rounds=1)[0]
+    ended, document, _ = run(plan)
+    assert ended.outcome.ok == 2
+    assert {trial["facts"]["memory_limit_bytes"] for trial in document["trials"]} == {256 * 1024**2}
+    controller = cgroup.memory_controller()
+    assert controller is not None
+    assert not list(controller.glob("octavo-*"))
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_cell_that_fails_does_not_end_the_run(home: Path, plan_file: Path) -> None:
+    text = plan_file.read_text().replace("clients = 2", "clients = [2, 2000]")  # more than max_connections
+    ended, document, _ = run(parse_plan(text, origin="test", rounds=1))
+    assert (ended.outcome.ok, ended.outcome.failed) == (3, 3)
+    failed = [trial for trial in document["trials"] if trial["status"] == "failed"]
+    assert all(trial["levels"]["clients"] == "2000" for trial in failed)
+    assert all("\n" not in trial["reason"] and "pgbench" in trial["reason"] for trial in failed)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_workload_and_an_instrument_are_one_file_and_one_line_each(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WORKLOADS, "counting", "tests.integration.counting")
+    monkeypatch.setitem(INSTRUMENTS, "scans", "tests.integration.scans")
+    plan = parse_plan(
+        """
+        name = "counting"
+        question = "How fast are rows counted?"
+        workload = "counting"
+        rounds = 2
+        loads = 1
+        [baseline]
+        data_block = "8kB"
+        [factors]
+        data_block = ["4kB", "8kB"]
+        rows = 500
+        """,
+        origin="test",
+    )
+    ended, document, _ = run(plan)
+    assert (ended.outcome.ok, ended.outcome.failed) == (6, 0)
+    for trial in document["trials"]:
+        assert observed(trial)["counts_per_second"] > 0
+        assert observed(trial)["sequential_scans"] >= 200
+    assert document["run"]["primary_metric"] == "counts_per_second"
