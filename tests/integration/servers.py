@@ -31,7 +31,7 @@ def running(
     build: Build, path: Path, journal: Journal, account: Account, **settings: str
 ) -> Generator[Server, None, None]:
     """A server on the data directory, with the database that clients connect to."""
-    with cluster.start(build, path, settings, journal, account, log=path.with_suffix(".log")) as server:
+    with cluster.start(build, path, settings, journal, account, log=path / "server.log") as server:
         with server.connect("postgres") as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'octavo'").fetchone():
                 connection.execute("CREATE DATABASE octavo")

@@ -116,6 +116,8 @@ def test_a_workload_and_an_instrument_are_one_file_and_one_line_each(
         [factors]
         data_block = ["4kB", "8kB"]
         rows = 500
+        [validity]
+        most_steal = "100%"
         """,
         origin="test",
     )

@@ -3,6 +3,7 @@ import pytest
 from octavo.errors import OctavoError
 from octavo.lab.validity import reason_to_doubt
 from octavo.lab.validity.evidence import Evidence
+from octavo.plan.model import Thresholds
 from octavo.workloads.base import WorkloadResult
 from octavo.workloads.pgbench import parse
 
@@ -48,7 +49,7 @@ def evidence(measured: WorkloadResult, **changes: object) -> Evidence:
     values: dict[str, object] = {
         "result": measured,
         "numbers": {"cpu_steal_share": 0.001}, "server_alive": True, "started_before": 1.5, "started_after": 1.5,
-        "server_log": "ready",
+        "server_log": "ready", "thresholds": Thresholds(),
     }  # fmt: skip
     return Evidence(**{**values, **changes})  # type: ignore[arg-type]
 

@@ -23,6 +23,8 @@ from octavo.plan.presets import preset_names, preset_text
         ('workload = "pgbench"', 'workload = "tpcz"', ["workload", "'tpcz'", "pgbench"]),
         ("rounds = 4", "rounds = 4\nthreshold = 3", ["threshold"]),
         ("rounds = 4", 'rounds = 4\nthreshold = "3"', ["threshold", "%"]),
+        ("[baseline]", "[validity]\nmost_stele = '1%'\n[baseline]", ["validity.most_stele", "most_steal"]),
+        ('[baseline]\ndata_block = "8kB"', "[baseline]", ["baseline", "at least 1"]),
         ("rounds = 4", "rounds = ", ["small.toml", "not TOML"]),
     ],
 )  # fmt: skip

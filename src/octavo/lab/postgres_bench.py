@@ -183,7 +183,7 @@ class PostgresBench:
             pass  # the rule on restarts says it: the server does not answer
         numbers = {observation.metric: observation.value for observation in observations}
         words = log.read_text(errors="replace")
-        evidence = Evidence(result, numbers, server.is_alive(), started, started_after, words)
+        evidence = Evidence(result, numbers, server.is_alive(), started, started_after, words, self._plan.validity)
         return result, tuple(observations), evidence
 
     def _start_instruments(self, server: Server) -> list[Stop]:

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from octavo import workloads
 from octavo.errors import UsageError
@@ -28,6 +28,27 @@ _Level = Annotated[str, BeforeValidator(_spell)]
 _Levels = Annotated[list[_Level], BeforeValidator(_spell_list), Field(min_length=1)]
 
 
+def _percentage(text: str) -> str:
+    try:
+        parse_percentage(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from None  # pydantic adds the key
+    return text
+
+
+_Percentage = Annotated[str, AfterValidator(_percentage)]
+
+
+class Thresholds(BaseModel):
+    """From where on a trial is not believed; each is read by the rule of its name in `lab.validity`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    shortest_duration: _Percentage = "95%"
+    fewest_transactions: Annotated[int, Field(ge=1)] = 100
+    most_steal: _Percentage = "2%"
+
+
 class Plan(BaseModel):
     """An experiment. A factor that `baseline` does not name, but that has several levels, is a condition:
     each of its levels is answered apart."""
@@ -40,10 +61,11 @@ class Plan(BaseModel):
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
     loads: Annotated[int, Field(ge=1, le=100)] = 2
     control: bool = True
-    threshold: str = "3%"
+    threshold: _Percentage = "3%"
     baseline: Annotated[dict[str, _Level], Field(min_length=1)]
     factors: dict[str, _Levels]
     settings: dict[str, _Level] = Field(default_factory=dict)
+    validity: Thresholds = Thresholds()
 
     @property
     def threshold_fraction(self) -> float:
@@ -85,18 +107,16 @@ def _first_problem(error: ValidationError) -> str:
     problem = error.errors()[0]
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"unknown key {key!r}; allowed: {', '.join(Plan.model_fields)}"
+        table = Thresholds if problem["loc"][0] == "validity" else Plan
+        return f"unknown key {key!r}; allowed: {', '.join(table.model_fields)}"
     if problem["type"] == "missing":
         return f"the key {key!r} is missing"
-    return f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{key}: {message[0].lower()}{message[1:]}"
 
 
 def _check_levels(plan: Plan, changes: Mapping[str, list[str]], origin: str) -> Plan:
     known = known_factors(plan.workload)
-    try:
-        parse_percentage(plan.threshold)
-    except UsageError as error:
-        raise UsageError(f"{origin}: threshold: {error}") from None
     wanted = {**plan.factors, **changes}
     for name in (*wanted, *plan.baseline):
         if name not in known:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from octavo.plan.model import Thresholds
 from octavo.workloads.base import WorkloadResult
 
 
@@ -19,3 +20,4 @@ class Evidence:
     started_before: float
     started_after: float | None
     server_log: str
+    thresholds: Thresholds

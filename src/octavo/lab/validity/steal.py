@@ -1,13 +1,13 @@
 """The hypervisor gave the CPU to somebody else: no factor can cause that."""
 
 from octavo.lab.validity.evidence import Evidence
-
-_MOST = 0.02
+from octavo.units import parse_percentage
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when more than 2 % of the machine's CPU time was stolen during the run."""
+    """Invalid when more than `most_steal` of the machine's CPU time was stolen during the run."""
+    most = evidence.thresholds.most_steal
     stolen = evidence.numbers.get("cpu_steal_share", 0.0)
-    if stolen <= _MOST:
+    if stolen <= parse_percentage(most):
         return None
-    return f"the hypervisor took {stolen * 100:.2f} % of the CPU (more than {_MOST * 100:g} %)"
+    return f"the hypervisor took {stolen * 100:.2f} % of the CPU (more than {most})"

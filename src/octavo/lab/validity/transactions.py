@@ -2,11 +2,10 @@
 
 from octavo.lab.validity.evidence import Evidence
 
-_FEWEST = 100
-
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid below 100 transactions: their count alone would scatter by 10 % (a Poisson count's 1/√n)."""
-    if evidence.result.transactions >= _FEWEST:
+    """Invalid below `fewest_transactions`: a count of 100 scatters by 10 % on its own (a Poisson count's 1/√n)."""
+    fewest = evidence.thresholds.fewest_transactions
+    if evidence.result.transactions >= fewest:
         return None
-    return f"only {evidence.result.transactions} transactions, fewer than {_FEWEST}"
+    return f"only {evidence.result.transactions} transactions, fewer than {fewest}"
