@@ -54,6 +54,8 @@ def plan_file(tmp_path: Path) -> Path:
         scale = 1
         clients = 2
         duration = "1s"
+        cache = "cold"
+        recycled_wal = "64MB"
         shared_buffers = "16MB"
 
         [settings]

@@ -23,7 +23,18 @@ def demo(home: Path) -> subprocess.CompletedProcess[str]:
     """The preset, but for shorter trials that are believed on a busy machine too."""
     plan = home / "demo.toml"
     plan.write_text(preset_text("oltp-blocks-demo") + '\n[validity]\nmost_steal = "100%"\n')
-    arguments = ["--set", "duration=2s", "--set", "scale=2", "--rounds", "3", "--seed", "11"]
+    arguments = [
+        "--set",
+        "duration=2s",
+        "--set",
+        "scale=2",
+        "--set",
+        "recycled_wal=64MB",
+        "--rounds",
+        "3",
+        "--seed",
+        "11",
+    ]
     return subprocess.run(
         [ROOT / "octavo", "run", plan, *arguments],
         capture_output=True, text=True, check=False, cwd="/", env=dict(os.environ), timeout=900,

@@ -116,6 +116,7 @@ def test_a_workload_and_an_instrument_are_one_file_and_one_line_each(
         [factors]
         data_block = ["4kB", "8kB"]
         rows = 500
+        recycled_wal = "32MB"
         [validity]
         most_steal = "100%"
         """,

@@ -12,6 +12,7 @@ from octavo.analysis.running_ratio import running_ratios
 from octavo.cli.output import console
 from octavo.lab.events import (
     BuildProgress,
+    Estimated,
     Event,
     Notice,
     Preparing,
@@ -36,6 +37,7 @@ class RunProgress:
         self._bars: Progress | None = _bars(self._console) if self._console.is_terminal else None
         self._task: TaskID | None = None
         self._durations: list[float] = []
+        self._estimated = 0.0
         self._quarter: dict[str, int] = {}
         self._cells: tuple[Cell, ...] = ()
         self._trials: list[TrialRecord] = []
@@ -56,6 +58,10 @@ class RunProgress:
                 self._build(event)
             case Preparing():
                 self._say(f"preparing {event.what}")
+            case Estimated():
+                self._estimated = event.trial_seconds / event.trials
+                prepare, trials = human_duration(event.prepare_seconds), human_duration(event.trial_seconds)
+                self._say(f"estimate: {prepare} to prepare, {trials} for {event.trials} trials")
             case RoundsStarted():
                 self._cells, self._trials = event.cells, list(event.trials)
             case TrialStarted():
@@ -97,9 +103,8 @@ class RunProgress:
             self._show(f"round {record.round}", event.number, event.total, left.removeprefix("; "))
 
     def _left(self, trials: int) -> str:
-        if not self._durations:
-            return ""
-        return f"; {human_duration(trials * sum(self._durations) / len(self._durations))} left"
+        each = sum(self._durations) / len(self._durations) if self._durations else self._estimated
+        return f"; {human_duration(trials * each)} left"
 
     def _show(self, what: str, done: int, total: int, note: str) -> None:
         assert self._bars is not None

@@ -11,7 +11,8 @@ from octavo.lab.postgres_bench import build_spec, dataset_spec, load_settings, l
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.postgres.build import BuildSpec, find_build
-from octavo.postgres.dataset import RECYCLED_WAL_BYTES, find_dataset
+from octavo.postgres.dataset import find_dataset
+from octavo.units import parse_size
 from octavo.workloads.base import Workload
 
 # CPU seconds of one build; it keeps all cores busy.
@@ -23,8 +24,8 @@ _LOAD_BYTES_PER_SECOND = 40 * 1024**2
 # Start, warm-up, checkpoint and stop of a trial, and bytes a second copied and read back.
 _TRIAL_SECONDS = 4.0
 _COPY_BYTES_PER_SECOND = 180 * 1024**2
-# A data directory beside its tables: catalogs and recycled WAL segments.
-_CLUSTER_BYTES = RECYCLED_WAL_BYTES + 50 * 1024**2
+# A data directory beside its tables and its WAL.
+_CLUSTER_BYTES = 50 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
         build = find_build(spec)
         if build is None:
             missing[spec] = None
-        size = workload.database_bytes(cell.levels) + _CLUSTER_BYTES
+        size = workload.database_bytes(cell.levels) + parse_size(cell.levels["recycled_wal"]) + _CLUSTER_BYTES
         largest = max(largest, size)
         for load in loads_of(cell, plan):
             wanted = dataset_spec(workload, cell.levels, load)

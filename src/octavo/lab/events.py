@@ -24,6 +24,15 @@ class Preparing:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimated:
+    """What lies ahead, in seconds, before anything is known of it."""
+
+    prepare_seconds: float
+    trial_seconds: float
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
 class RoundsStarted:
     """Everything is prepared and the rounds begin; `trials` are those of an earlier session."""
 
@@ -59,5 +68,5 @@ class Notice:
     text: str
 
 
-Event = BuildProgress | Preparing | RoundsStarted | TrialStarted | TrialEnded | Notice
+Event = BuildProgress | Preparing | Estimated | RoundsStarted | TrialStarted | TrialEnded | Notice
 Notify = Callable[[Event], None]

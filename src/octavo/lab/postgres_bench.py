@@ -26,7 +26,7 @@ from octavo.plan.model import Plan
 from octavo.postgres import cluster
 from octavo.postgres.build import Build, BuildSpec, ensure_build
 from octavo.postgres.cluster import Server
-from octavo.postgres.dataset import LOAD_SETTINGS, Dataset, DatasetSpec, ensure_dataset, find_dataset
+from octavo.postgres.dataset import Dataset, DatasetSpec, ensure_dataset, find_dataset
 from octavo.postgres.pinned import pinned_settings
 from octavo.units import parse_size
 from octavo.workloads.base import Levels, Workload, WorkloadResult
@@ -39,12 +39,18 @@ def build_spec(levels: Levels) -> BuildSpec:
 
 def dataset_spec(workload: Workload, levels: Levels, load: int) -> DatasetSpec:
     """The dataset that a cell needs for a load."""
-    return DatasetSpec(workload.contents(levels), parse_size(levels["wal_segment"]), levels["checksums"] == "on", load)
+    return DatasetSpec(
+        workload.contents(levels),
+        wal_segment=parse_size(levels["wal_segment"]),
+        recycled_wal=parse_size(levels["recycled_wal"]),
+        checksums=levels["checksums"] == "on",
+        load=load,
+    )
 
 
 def load_settings(build: Build, levels: Levels) -> dict[str, str]:
     """The settings under which a cell's loads are made."""
-    return {**pinned_settings(build.manifest["version"], levels["data_block"]), **LOAD_SETTINGS}
+    return pinned_settings(build.manifest["version"], levels["data_block"])
 
 
 def loads_of(cell: Cell, plan: Plan) -> list[int]:
@@ -140,7 +146,7 @@ class PostgresBench:
         try:
             source = self._dataset(cell, load)
             with (
-                pristine_copy(source, self._journal) as directory,
+                pristine_copy(source, self._journal) as (directory, facts["caches_emptied_by"]),
                 memory_limit(cell.levels["memory"], self._journal) as group,
                 cluster.start(
                     build, directory, self._settings(build, cell.levels), self._journal, self._account,

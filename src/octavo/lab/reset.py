@@ -18,14 +18,13 @@ from octavo.workloads.base import Levels, Workload
 
 
 @contextmanager
-def pristine_copy(source: Dataset, journal: Journal) -> Generator[Path, None, None]:
-    """A copy of the dataset for one trial, out of the page cache, gone at the end."""
+def pristine_copy(source: Dataset, journal: Journal) -> Generator[tuple[Path, str], None, None]:
+    """A copy of the dataset for one trial, gone at the end, and what was done to get it out of the page cache."""
     target = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
     entry = journal.record("directory", path=str(target))
     try:
         dataset.copy(source, target, journal)
-        _drop_caches()
-        yield target
+        yield target, _drop_caches()
     finally:
         shutil.rmtree(target, ignore_errors=True)
         journal.done(entry)
@@ -59,9 +58,14 @@ def bring_to_state(server: Server, workload: Workload, levels: Levels, seed: int
     server.execute("CHECKPOINT")
 
 
-def _drop_caches() -> None:
-    """Empties the kernel's caches where we may; otherwise the files of the copy were already given up one by one."""
+def _drop_caches() -> str:
+    """Empties the kernel's caches where we may (Documentation/admin-guide/sysctl/vm.rst), and says what was done.
+
+    Where we may not, the files of the copy were already given up one by one.
+    """
     os.sync()
     if os.geteuid() == 0:
         with suppress(OSError):
             Path("/proc/sys/vm/drop_caches").write_text("3")
+            return "drop_caches"
+    return "posix_fadvise"

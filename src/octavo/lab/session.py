@@ -16,10 +16,11 @@ from octavo import __version__, workloads
 from octavo.errors import HostError, Interrupted, UsageError
 from octavo.home import make_directory, octavo_home, store_path
 from octavo.host.facts import host_facts
-from octavo.host.journal import Journal
+from octavo.host.journal import Journal, recover
 from octavo.host.lock import host_lock
 from octavo.lab.bench import WallClock
-from octavo.lab.events import Notify
+from octavo.lab.estimate import estimate
+from octavo.lab.events import Estimated, Notice, Notify
 from octavo.lab.execute import Outcome, execute
 from octavo.lab.postgres_bench import PostgresBench
 from octavo.plan.cells import Cell, make_cells
@@ -45,7 +46,7 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
     run = f"{stamp}-{plan.name}-{secrets.token_hex(2)}"
     cells = make_cells(plan)
-    with _working() as (journal, store):
+    with _working(notify) as (journal, store):
         bench = PostgresBench(run, plan, workloads.find(plan.workload), journal, notify)
         record = RunRecord(
             id=run,
@@ -67,7 +68,7 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
 
 def resume_run(run: str, notify: Notify) -> Ended:
     """Goes on with a run that was stopped, with its own plan and seed. Raises UsageError when it is finished."""
-    with _working() as (journal, store):
+    with _working(notify) as (journal, store):
         record = store.run(run)
         if record.status == "finished":
             raise UsageError(f"{run} is finished; octavo report {run} shows it")
@@ -78,9 +79,14 @@ def resume_run(run: str, notify: Notify) -> Ended:
 
 
 @contextmanager
-def _working() -> Generator[tuple[Journal, Store], None, None]:
-    """The host's lock, a journal and the store, opened together and closed in reverse."""
+def _working(notify: Notify) -> Generator[tuple[Journal, Store], None, None]:
+    """The host's lock, a journal and the store, opened together and closed in reverse.
+
+    Who had the lock before may have been killed since this command began, so what it left is put right first.
+    """
     with host_lock(), Journal() as journal, closing(Store.open(store_path())) as store:
+        for line in recover():
+            notify(Notice(line))
         yield journal, store
 
 
@@ -88,6 +94,8 @@ def _work(
     run: str, plan: Plan, cells: Sequence[Cell], seed: int, bench: PostgresBench, store: Store, notify: Notify
 ) -> Ended:
     try:
+        ahead = estimate(plan, cells, workloads.find(plan.workload))
+        notify(Estimated(ahead.prepare_seconds, ahead.trial_seconds, ahead.trials))
         bench.prepare(cells)
         _check_same_host(store.run(run), bench.builds)
         store.set_environment(run, _environment(plan, cells, bench.builds))

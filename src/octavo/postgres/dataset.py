@@ -23,14 +23,11 @@ from octavo.units import human_size
 
 # Raised when the way a load is made changes, so that old loads are not compared with new ones.
 _RECIPE = 1
-# The WAL that a trial of seconds may write before it has to create segments.
-RECYCLED_WAL_BYTES = 384 * 1024**2
-# Loading writes little WAL, and recycles what there is.
-LOAD_SETTINGS = {
+# Loading writes little WAL.
+_LOAD_SETTINGS = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_wal_size": "16GB",
-    "min_wal_size": f"{RECYCLED_WAL_BYTES // 1024**2}MB",
     "checkpoint_timeout": "1h",
     "maintenance_work_mem": "256MB",
     "autovacuum": "off",
@@ -39,12 +36,21 @@ LOAD_SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class DatasetSpec:
-    """What a dataset depends on, beside its build: the workload's contents, the cluster's options, the load number."""
+    """What a dataset depends on, beside its build: the workload's contents, the cluster's options, the load number.
+
+    `wal_segment` and `recycled_wal` (WAL in segments that are ready for reuse) are in bytes.
+    """
 
     contents: tuple[tuple[str, str], ...]
     wal_segment: int
+    recycled_wal: int
     checksums: bool
     load: int
+
+    @property
+    def recycled_segments(self) -> int:
+        """How many segments a load leaves ready for reuse; min_wal_size allows no fewer than two."""
+        return max(2, self.recycled_wal // self.wal_segment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,11 @@ def ensure_dataset(
     path = _place(build, spec, settings)
     make_directory(path.parent)
     log = path.with_name(f"{path.name}.log")
+    used = {
+        **settings,
+        **_LOAD_SETTINGS,
+        "min_wal_size": f"{spec.recycled_segments * spec.wal_segment // 1024**2}MB",
+    }
     with (path.parent / f".{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if found := find_dataset(build, spec, settings):
@@ -96,13 +107,13 @@ def ensure_dataset(
         started = time.monotonic()
         data = work / "data"
         cluster.initialise(build, data, journal, account, wal_segment=spec.wal_segment, checksums=spec.checksums)
-        with cluster.start(build, data, settings, journal, account, log=log) as server:
+        with cluster.start(build, data, used, journal, account, log=log) as server:
             with server.connect("postgres") as connection:
                 connection.execute(f"CREATE DATABASE {DATABASE}".encode())
             fill(server)
             server.execute("VACUUM (FREEZE, ANALYZE)")
             size = server.query("size")[0]["bytes"]
-            _leave_recycled_segments(server, spec.wal_segment)
+            _leave_recycled_segments(server, spec.recycled_segments)
             server.shut_down()
         manifest = {
             "build": build.name,
@@ -138,13 +149,13 @@ def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
         _forget(tree)
 
 
-def _leave_recycled_segments(server: Server, wal_segment: int) -> None:
+def _leave_recycled_segments(server: Server, segments: int) -> None:
     """Leaves the same supply of recycled WAL segments in every load, whatever WAL its blocks took.
 
     A trial that runs out of them creates new ones, filled with zeros and synced, which a server in
     production has long behind it; unequal supplies would charge that to one cell alone.
     """
-    for _ in range(max(2, RECYCLED_WAL_BYTES // wal_segment)):
+    for _ in range(segments):
         server.query("next_segment")
     server.execute("CHECKPOINT")
 
@@ -152,7 +163,7 @@ def _leave_recycled_segments(server: Server, wal_segment: int) -> None:
 def _place(build: Build, spec: DatasetSpec, settings: Mapping[str, str]) -> Path:
     facts = {
         "recipe": _RECIPE, "settings": dict(settings), "contents": spec.contents,
-        "wal_segment": spec.wal_segment, "checksums": spec.checksums,
+        "wal_segment": spec.wal_segment, "recycled_wal": spec.recycled_wal, "checksums": spec.checksums,
     }  # fmt: skip
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
     return datasets_directory() / f"{build.name}-{key}" / f"load-{spec.load}"
