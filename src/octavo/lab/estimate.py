@@ -19,11 +19,11 @@ from octavo.workloads.base import Workload
 _BUILD_CPU_SECONDS = 290.0
 _BUILD_BYTES = 60 * 1024**2
 # initdb, start and shutdown of a load, and bytes a second that one client loads, vacuums and syncs.
-_LOAD_SECONDS = 4.0
-_LOAD_BYTES_PER_SECOND = 40 * 1024**2
+_LOAD_SECONDS = 1.5
+_LOAD_BYTES_PER_SECOND = 350 * 1024**2
 # Start, warm-up, checkpoint and stop of a trial, and bytes a second copied and read back.
-_TRIAL_SECONDS = 4.0
-_COPY_BYTES_PER_SECOND = 180 * 1024**2
+_TRIAL_SECONDS = 3.0
+_COPY_BYTES_PER_SECOND = 340 * 1024**2
 # A data directory beside its tables and its WAL.
 _CLUSTER_BYTES = 50 * 1024**2
 

@@ -170,7 +170,9 @@ class PostgresBench:
 
     def _settings(self, build: Build, levels: Levels) -> dict[str, str]:
         pinned = pinned_settings(build.manifest["version"], levels["data_block"])
-        return {**pinned, **self._plan.settings, "shared_buffers": levels["shared_buffers"]}
+        # The warm-up's WAL is recycled, not removed, so that the trial begins with the whole supply.
+        supply = {"min_wal_size": f"{dataset_spec(self._workload, levels, 1).recycled_bytes // 1024**2}MB"}
+        return {**pinned, **supply, **self._plan.settings, "shared_buffers": levels["shared_buffers"]}
 
     def _watch(
         self, server: Server, levels: Levels, seed: int, log: Path

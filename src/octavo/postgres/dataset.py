@@ -52,6 +52,11 @@ class DatasetSpec:
         """How many segments a load leaves ready for reuse; min_wal_size allows no fewer than two."""
         return max(2, self.recycled_wal // self.wal_segment)
 
+    @property
+    def recycled_bytes(self) -> int:
+        """The same in bytes of WAL."""
+        return self.recycled_segments * self.wal_segment
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
@@ -94,7 +99,7 @@ def ensure_dataset(
     used = {
         **settings,
         **_LOAD_SETTINGS,
-        "min_wal_size": f"{spec.recycled_segments * spec.wal_segment // 1024**2}MB",
+        "min_wal_size": f"{spec.recycled_bytes // 1024**2}MB",
     }
     with (path.parent / f".{path.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
