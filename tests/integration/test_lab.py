@@ -10,6 +10,7 @@ import pytest
 from tests.integration.conftest import needs_root
 
 from octavo.analysis.document import make_document
+from octavo.errors import UsageError
 from octavo.home import octavo_home, store_path
 from octavo.host import cgroup
 from octavo.instruments import INSTRUMENTS
@@ -96,6 +97,13 @@ def test_a_cell_that_fails_does_not_end_the_run(home: Path, plan_file: Path) -> 
     failed = [trial for trial in document["trials"] if trial["status"] == "failed"]
     assert all(trial["levels"]["clients"] == "2000" for trial in failed)
     assert all("\n" not in trial["reason"] and "pgbench" in trial["reason"] for trial in failed)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_settings_that_the_server_refuses_are_named_before_the_first_trial(home: Path, plan_file: Path) -> None:
+    text = plan_file.read_text().replace('autovacuum = "off"', 'autovacum = "off"')
+    with pytest.raises(UsageError, match='unrecognized configuration parameter "autovacum"'):
+        run(parse_plan(text, origin="test", rounds=1))
 
 
 @pytest.mark.usefixtures("nothing_left")

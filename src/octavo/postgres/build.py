@@ -16,7 +16,7 @@ from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home, sync_directory
 from octavo.host import children
 from octavo.host.journal import Journal
-from octavo.postgres.source import Source, find_source, unpack
+from octavo.postgres.source import Source, find_source, sha256_of, unpack
 from octavo.units import parse_size
 
 # What a production package has on its hot paths; -O2 as the distributions use, without assertions.
@@ -227,13 +227,14 @@ def _build(
             children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test"),
             "the new postgres",
         ).stdout.strip()
+        files = sorted(path for path in root.rglob("*") if path.is_file())
         manifest = {
             "version": source.version,
             "reported": reported,
             "origin": source.origin,
             **ingredients,
             "source": {**asdict(source), "tarball": source.tarball.name},
-            "files": {str(path.relative_to(root)): _digest(path) for path in sorted(root.rglob("*")) if path.is_file()},
+            "files": {str(path.relative_to(root)): sha256_of(path) for path in files},
         }
         (root / "manifest.json").write_text(json.dumps(manifest, indent=1))
         os.sync()
@@ -278,8 +279,3 @@ def _install(wanted: dict[str, str], destination: Path) -> None:
             shutil.copytree(source, path, dirs_exist_ok=True)
         else:
             shutil.copy(source, path)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -72,7 +72,8 @@ def _directory() -> Path:
     return octavo_home() / "sources"
 
 
-def _digest(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """The file's sha256 in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -94,7 +95,7 @@ def _local(path: Path, wanted: str) -> Source:
         raise UsageError(
             f"--source {path}: not a tarball of PostgreSQL {wanted} (expected postgresql-{wanted}….tar.bz2)"
         )
-    return Source(version, path, _digest(path), f"local file {path.name}")
+    return Source(version, path, sha256_of(path), f"local file {path.name}")
 
 
 def _cached(wanted: str) -> Source | None:
@@ -107,7 +108,7 @@ def _cached(wanted: str) -> Source | None:
         return None
     _, path = max(found)
     sha256, _, origin = path.with_suffix(".origin").read_text().strip().partition(" ")
-    if _digest(path) != sha256:
+    if sha256_of(path) != sha256:
         raise OctavoError(f"{path} is not what was fetched (its sha256 differs); remove it and run again")
     version = _version_of(path)
     assert version is not None
@@ -121,7 +122,7 @@ def _keep(fetched: Path, origin: str) -> Source:
     kind = fetched.name.rpartition(".tar.")[2]
     path = _directory() / f"postgresql-{version}.tar.{kind}"
     shutil.move(fetched, path)
-    sha256 = _digest(path)
+    sha256 = sha256_of(path)
     path.with_suffix(".origin").write_text(f"{sha256} {origin}\n")
     return Source(version, path, sha256, origin)
 
@@ -211,7 +212,7 @@ def _fetch_upstream(wanted: str, scratch: Path, journal: Journal) -> tuple[Path,
         tarball.write_bytes(_read(address))
     except (OSError, http.client.HTTPException) as error:
         raise HostError(f"upstream: {address}: {getattr(error, 'reason', error)}") from error
-    if _digest(tarball) != expected:
+    if sha256_of(tarball) != expected:
         raise OctavoError(f"upstream: {address} does not have the sha256 {expected}")
     return tarball, f"{address}, sha256 checked"
 
