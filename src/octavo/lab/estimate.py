@@ -16,7 +16,7 @@ from octavo.units import parse_size
 from octavo.workloads.base import Workload
 
 # CPU seconds of one build; it keeps all cores busy.
-_BUILD_CPU_SECONDS = 290.0
+_BUILD_CPU_SECONDS = 420.0
 _BUILD_BYTES = 60 * 1024**2
 # initdb, start and shutdown of a load, and bytes a second that one client loads, vacuums and syncs.
 _LOAD_SECONDS = 1.5

@@ -1,4 +1,4 @@
-"""Rounds in order: every cell once a round in random order, broken rounds again, invalid baselines retried."""
+"""Rounds in order: every cell once a round in random order, broken rounds again, invalid trials retried."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +13,10 @@ from octavo.store.store import Store
 
 # A round is a comparison only while the host is the same: one that was broken for longer is run again.
 BROKEN_AFTER_SECONDS = 600.0
-# A baseline that stays invalid says something about the host, not about chance.
-_BASELINE_TRIES = 3
+# How often a cell is tried in a round while its trials are invalid. A round without its baseline compares
+# nothing, one without its control has no noise floor; what stays invalid says something about the host.
+_TRIES = 2
+_TRIES_OF_BASELINE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +113,14 @@ def _attempt(
 
 
 def _next_cell(order: Sequence[Cell], done: Sequence[TrialRecord]) -> Cell | None:
-    """The first cell of the order without a trial in this attempt; then a baseline that is still invalid."""
+    """The first cell of the order without a trial in this attempt; then one whose trials are all invalid."""
     for cell in order:
         if not any(t.cell == cell.id for t in done):
             return cell
     for cell in order:
         mine = [t for t in done if t.cell == cell.id]
-        if cell.baseline and mine[-1].status == "invalid" and len(mine) < _BASELINE_TRIES:
+        tries = _TRIES_OF_BASELINE if cell.baseline or cell.control else _TRIES
+        if mine[-1].status == "invalid" and len(mine) < tries:
             return cell
     return None
 
