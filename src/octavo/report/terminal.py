@@ -86,7 +86,13 @@ def _heading(document: Document, console: Console) -> None:
     if state:
         console.print(_text(state, console, "bold"))
     finished = f"{run['rounds_finished']} of {run['rounds']} rounds"
-    facts = [run["id"], run["workload"], finished, f"{run['loads']} loads", f"seed {run['seed']}"]
+    facts = [
+        run["id"],
+        run["workload"],
+        finished,
+        f"{run['loads']} {'load' if run['loads'] == 1 else 'loads'}",
+        f"seed {run['seed']}",
+    ]
     if run.get("wal_regime"):
         facts.append(f"WAL regime {run['wal_regime']}")
     console.print(_text(" · ".join(str(fact) for fact in facts), console))
