@@ -8,7 +8,7 @@ from tests.e2e.conftest import Octavo
 
 from octavo.postgres.limits import DATA_BLOCKS
 
-_VERBS = (["run"], ["runs"], ["report"], ["presets"], ["presets", "show"], ["build"], ["host"])
+_VERBS = (["run"], ["runs"], ["report"], ["presets"], ["presets", "show"], ["build"], ["build", "ls"], ["host"])
 
 
 @pytest.mark.parametrize("verb", _VERBS, ids=" ".join)
@@ -21,6 +21,7 @@ def test_every_verb_explains_itself_with_an_example(octavo: Octavo, verb: list[s
 def test_help_names_every_verb(octavo: Octavo) -> None:
     text = octavo("--help").stdout
     assert all(f"\n  {verb[0]} " in text for verb in _VERBS)
+    assert octavo().stdout == text
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,10 @@ def test_a_build_that_is_there_is_said_to_be_cached(octavo: Octavo) -> None:
     assert finished.returncode == 0
     assert "cached" in finished.stderr
     assert (Path(finished.stdout.strip()) / "bin" / "postgres").exists()
+    listed = json.loads(octavo("build", "ls", "--format", "json").stdout)
+    (entry,) = (entry for entry in listed if entry["path"] == finished.stdout.strip())
+    assert (entry["data_block"], entry["wal_block"], entry["version"].partition(".")[0]) == ("4kB", "8kB", "18")
+    assert finished.stdout.strip() in octavo("build", "ls").stdout
 
 
 def test_output_that_nobody_reads_is_no_error(octavo: Octavo) -> None:

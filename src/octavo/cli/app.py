@@ -32,7 +32,7 @@ app.command()(run)
 app.command()(runs)
 app.command()(report)
 app.add_typer(presets, name="presets")
-app.command()(build)
+app.add_typer(build, name="build")
 app.command()(host)
 
 

@@ -1,4 +1,4 @@
-"""`octavo build`: a PostgreSQL with these block sizes."""
+"""`octavo build`: a PostgreSQL with these block sizes, and what is in the cache."""
 
 import re
 import sys
@@ -7,8 +7,14 @@ from typing import Annotated
 
 import typer
 
+from octavo.cli.choices import TableFormat
 
-def build(
+build = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+
+
+@build.callback()
+def make(
+    context: typer.Context,
     data_block: Annotated[str, typer.Option(help="Data block (BLCKSZ): 1kB to 32kB.")] = "8kB",
     wal_block: Annotated[str, typer.Option(help="WAL block (XLOG_BLCKSZ): 1kB to 64kB.")] = "8kB",
     pg: Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")] = "18",
@@ -18,6 +24,8 @@ def build(
 
     Example: octavo build --data-block 4kB --wal-block 8kB --pg 18
     """
+    if context.invoked_subcommand is not None:
+        return
     from octavo.cli.progress import build_progress
     from octavo.errors import UsageError
     from octavo.factor import Factor, one_of
@@ -46,3 +54,27 @@ def build(
         )
     print("cached" if made.name in before else "built", made.manifest["reported"], file=sys.stderr)
     print(made.prefix)
+
+
+@build.command("ls")
+def list_cache(
+    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+) -> None:
+    """List the builds in the cache.
+
+    Example: octavo build ls --format json
+    """
+    from octavo.cli.output import print_json
+    from octavo.postgres.build import list_builds
+
+    builds = [
+        {**{name: made.manifest[name] for name in ("version", "data_block", "wal_block")}, "path": str(made.prefix)}
+        for made in list_builds()
+    ]
+    if format is TableFormat.json:
+        print_json(builds)
+        return
+    if not builds:
+        print("no build yet; make one with: octavo build --data-block 4kB")
+    for row in builds:
+        print(f"{row['version']:6}  data {row['data_block']:>4}  WAL {row['wal_block']:>4}  {row['path']}")
