@@ -10,6 +10,7 @@ from tests.unit.plans import small_plan
 
 from octavo.analysis.interval import Estimate, estimate, student_quantile
 from octavo.analysis.pairing import LogRatio, log_ratios, used_trials
+from octavo.analysis.sentence import sentence
 from octavo.analysis.verdict import Better, Rule, verdict
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
@@ -205,3 +206,23 @@ def test_a_number_that_is_zero_in_any_round_has_no_ratio() -> None:
     small, baseline, _ = (cell.id for cell in cells)
     trials = [trial(small, 1, 110), trial(baseline, 1, 100), trial(small, 2, 0), trial(baseline, 2, 100)]
     assert log_ratios(cells, trials)[small] == {}
+
+
+@pytest.mark.parametrize(
+    ("compared", "word", "claim"),
+    [
+        (["data_block"], "faster", "4kB data pages are faster than 8kB: TPS × 1.100"),
+        (["data_block"], "same within 3 %", "4kB and 8kB data pages are the same within 3 %: "),
+        (["clients"], "slower", "clients 4kB is slower than 8kB: "),
+        (["clients"], "undecided (needs 2 more)", "clients 4kB against 8kB is undecided (needs 2 more): "),
+    ],
+)
+def test_a_sentence_names_what_is_compared(compared: list[str], word: str, claim: str) -> None:
+    cells = make_cells(small_plan(mode=["read-only"]))
+    effect = {
+        "cell": cells[0].id, "condition": "", "verdict": word, "ratio": 1.1, "low": 1.05, "high": 1.15,
+        "loads": 2, "conditional": True,
+    }  # fmt: skip
+    text = sentence(effect, cells, compared, "TPS", 0.02, writes=False)
+    assert text.startswith(claim)
+    assert text.endswith("(95 % interval 1.050 to 1.150; noise floor 2.0 %), conditional on these 2 loads.")

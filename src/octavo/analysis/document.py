@@ -25,6 +25,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
     cells = store.cells(run)
     trials = store.trials(run)
     used = used_trials(trials)
+    written = _cells_that_write(used)
     comparisons = _comparisons(cells)
     estimates = {
         cell: {key: estimate(ratios, comparisons[cell]) for key, ratios in by_key.items()}
@@ -50,14 +51,15 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
             {
                 "condition": effect["condition"], "cell": effect["cell"], "metric": primary,
                 "sentence": sentence(
-                    effect, cells, list(plan.baseline), record.metrics[primary]["title"], _floor(controls, effect),
-                    writes=_writes(used, effect["cell"]),
+                    effect, cells, list(plan.baseline), record.metrics[primary]["title"],
+                    _floor_fraction(controls.get(effect["condition"], {}).get((None, primary))),
+                    writes=effect["cell"] in written,
                 ),
             }
             for effect in effects
             if effect["metric"] == primary and effect["item"] is None and not _find(cells, effect["cell"]).control
         ],
-        "limits": _limits(plan, cells, used),
+        "limits": _limits(plan, cells, used, written),
         "environment": {**record.environment, "settings": store.settings_by_cell(run)},
     }  # fmt: skip
 
@@ -77,7 +79,6 @@ def _controls(cells: Sequence[Cell], estimates: Estimates) -> dict[str, Mapping[
 
 
 def _noise_floor(condition: str, key: Key, value: Estimate) -> dict[str, Any]:
-    floor = noise_floor(value)
     return {
         "condition": condition,
         "metric": key[1],
@@ -85,8 +86,14 @@ def _noise_floor(condition: str, key: Key, value: Estimate) -> dict[str, Any]:
         "ratio": value.ratio,
         "low": value.low,
         "high": value.high,
-        "floor": None if floor is None else math.expm1(floor),
+        "floor": _floor_fraction(value),
     }
+
+
+def _floor_fraction(control: Estimate | None) -> float | None:
+    """The noise floor as a fraction, None while it is not known."""
+    floor = noise_floor(control)
+    return None if floor is None else math.expm1(floor)
 
 
 def _effects(
@@ -123,15 +130,10 @@ def _effects(
     return effects
 
 
-def _floor(controls: Mapping[str, Mapping[Key, Estimate]], effect: Mapping[str, Any]) -> float | None:
-    floor = noise_floor(controls.get(effect["condition"], {}).get((effect["item"], effect["metric"])))
-    return None if floor is None else math.expm1(floor)
-
-
-def _writes(used: Mapping[tuple[int, str], TrialRecord], cell: str) -> bool:
-    """Whether the cell's transactions wrote WAL: a byte each at the least."""
+def _cells_that_write(used: Mapping[tuple[int, str], TrialRecord]) -> set[str]:
+    """The cells whose transactions wrote WAL: a byte each at the least."""
     key = (None, "wal_bytes_per_transaction")
-    return any(values_of(trial).get(key, 0.0) >= 1 for (_, cell_id), trial in used.items() if cell_id == cell)
+    return {cell for (_, cell), trial in used.items() if values_of(trial).get(key, 0.0) >= 1}
 
 
 def _run(
@@ -237,7 +239,9 @@ def _mean_over_loads(loads: Sequence[Sequence[float]]) -> float:
     return math.fsum(math.fsum(load) / len(load) for load in loads) / len(loads)
 
 
-def _limits(plan: Plan, cells: Sequence[Cell], used: Mapping[tuple[int, str], TrialRecord]) -> list[str]:
+def _limits(
+    plan: Plan, cells: Sequence[Cell], used: Mapping[tuple[int, str], TrialRecord], written: set[str]
+) -> list[str]:
     limits = ["The answer holds for this machine, compiler and filesystem; another one may answer otherwise."]
     loads = min(plan.loads, plan.rounds)
     if loads < LOADS_FOR_GENERAL:
@@ -249,7 +253,6 @@ def _limits(plan: Plan, cells: Sequence[Cell], used: Mapping[tuple[int, str], Tr
         limits.append(
             "No memory limit: what does not fit shared_buffers is read from the kernel's page cache when memory allows."
         )
-    written = {cell_id for _, cell_id in used if _writes(used, cell_id)}
     if any(cell.levels["wal_regime"] == "after-checkpoint" for cell in cells if cell.id in written):
         limits.append(
             "WAL regime after-checkpoint: the first change of each page writes a full-page image, "

@@ -24,7 +24,9 @@ def sentence(
     """
     cell = next(cell for cell in cells if cell.id == effect["cell"])
     baseline = next(cell for cell in cells if cell.baseline and cell.condition == effect["condition"])
-    what = _NOUNS.get(compared[0], compared[0].replace("_", " ")) if len(compared) == 1 else " / ".join(compared)
+    # "4kB data pages are faster than 8kB", but "clients 8 is faster than 4".
+    noun = _NOUNS.get(compared[0]) if len(compared) == 1 else None
+    before, after, verb = ("", f" {noun}", "are") if noun else (f"{'/'.join(compared)} ", "", "is")
     where = f"{effect['condition'][0].upper()}{effect['condition'][1:]}: " if effect["condition"] else ""
     figures = f"{title} × {effect['ratio']:.3f}"
     if effect["low"] is None:
@@ -34,11 +36,11 @@ def sentence(
         figures += f" (95 % interval {effect['low']:.3f} to {effect['high']:.3f}; {noise})"
     word: str = effect["verdict"]
     if word.startswith("undecided"):
-        claim = f"{cell.label} against {baseline.label} {what} is {word}"
+        claim = f"{before}{cell.label} against {baseline.label}{after} is {word}"
     elif word.startswith("same"):
-        claim = f"{cell.label} and {baseline.label} {what} are the {word}"
+        claim = f"{before}{cell.label} and {baseline.label}{after} are the {word}"
     else:
-        claim = f"{cell.label} {what} are {word} than {baseline.label}"
+        claim = f"{before}{cell.label}{after} {verb} {word} than {baseline.label}"
     regime = f", WAL regime {cell.levels['wal_regime']}" if writes else ""
     loads = effect["loads"]
     conditional = (

@@ -2,6 +2,7 @@
 
 import random
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,27 +40,25 @@ def run(
     if resume is not None:
         if plan is not None or set_ or rounds is not None or seed is not None or dry_run:
             raise UsageError("--resume goes on with a run's own plan and seed; it takes no other argument")
-        identifier = _find(resume)
-    elif plan is None:
+        from octavo.lab.session import resume_run
+
+        work = partial(resume_run, _find(resume))
+    elif plan is not None:
+        chosen, text, repeat = _read(plan, set_ or [], rounds, seed)
+        if dry_run:
+            _print_dry_run(chosen, seed)
+            return
+        from octavo.lab.session import start_run
+
+        work = partial(start_run, chosen, text, repeat, seed)
+    else:
         from octavo.plan.presets import preset_names
 
         raise UsageError(f"name a preset ({', '.join(preset_names())}) or a plan's .toml file")
-    else:
-        identifier = None
     from octavo.cli.progress import RunProgress
 
-    chosen, text, repeat = (None, "", "") if plan is None else _read(plan, set_ or [], rounds, seed)
-    if chosen is not None and dry_run:
-        _print_dry_run(chosen, seed)
-        return
-    from octavo.lab.session import resume_run, start_run
-
     with RunProgress() as progress:
-        if identifier is not None:
-            ended = resume_run(identifier, progress)
-        else:
-            assert chosen is not None
-            ended = start_run(chosen, text, repeat, seed, progress)
+        ended = work(progress)
     _print_result(ended.run)
     if ended.outcome.failed:
         raise TrialsFailed(f"{ended.outcome.failed} trials failed; octavo report {ended.run} names the reasons")
