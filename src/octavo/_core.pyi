@@ -90,3 +90,11 @@ def device_statistics(path: str | os.PathLike[str]) -> DeviceStatistics:
         OSError: `path` or /proc/diskstats is refused to this user.
         ValueError: /proc/diskstats is not as the kernel documents it.
     """
+
+def markers_that_reach(text: bytes, markers: list[bytes]) -> list[bool]:
+    """For each marker, whether it can reach the object code of this preprocessed C translation unit.
+
+    `text` is what the preprocessor wrote; a marker is the exact spelling of a constant that occurs
+    nowhere else, such as `0x00000002000`; at most 32. Releases the interpreter's lock while it reads.
+    False is certain; where the text leaves room for doubt, the answer is True.
+    """

@@ -6,7 +6,9 @@ import pytest
 
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
-from octavo.postgres.build import Build, BuildSpec, ensure_build
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.builds.make import ensure_builds
+from octavo.postgres.builds.spec import BuildSpec
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,11 +28,21 @@ def account() -> Account:
     return server_account()
 
 
-@pytest.fixture(scope="session", params=["4kB", "8kB", "32kB"])
-def build(request: pytest.FixtureRequest, home: Path) -> Build:
-    """Every test that takes it runs at a smaller, the default and a larger data block."""
+_SIZES = ("8kB", "4kB", "32kB")
+
+
+@pytest.fixture(scope="session")
+def builds(home: Path) -> dict[str, Build]:
+    """18 at a smaller, the default and a larger data block, made in one tree where they are not cached."""
     with Journal() as journal:
-        return ensure_build(BuildSpec("18", request.param, "8kB"), journal)
+        made = ensure_builds([BuildSpec("18", size, "8kB") for size in _SIZES], journal)
+    return dict(zip(_SIZES, made, strict=True))
+
+
+@pytest.fixture(scope="session", params=_SIZES)
+def build(request: pytest.FixtureRequest, builds: dict[str, Build]) -> Build:
+    """Every test that takes it runs at each of these data blocks."""
+    return builds[request.param]
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -9,7 +9,7 @@ from octavo.home import make_directory, octavo_home
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
-from octavo.postgres.build import Build
+from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
 
 MB = 1024**2

@@ -12,7 +12,11 @@ import pytest
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.host.journal import Journal, recover
-from octavo.postgres.build import Build, BuildSpec, ensure_build, find_build, list_builds
+from octavo.postgres.builds.cache import Build, find_build, list_builds
+from octavo.postgres.builds.make import ensure_build
+from octavo.postgres.builds.spec import BuildSpec
+
+from . import tiny_postgres
 
 
 def output(journal: Journal, *arguments: str | Path) -> str:
@@ -40,7 +44,7 @@ def test_the_manifest_names_every_file_and_where_it_all_came_from(build: Build) 
 def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:
     spec = BuildSpec("18", build.manifest["data_block"], build.manifest["wal_block"])
     steps: list[int] = []
-    again = ensure_build(spec, journal, progress=lambda done, total: steps.append(done))
+    again = ensure_build(spec, journal, progress=lambda doing, done, total: steps.append(done))
     assert (again.prefix, steps) == (build.prefix, [])
     assert find_build(spec) == build
 
@@ -49,9 +53,10 @@ def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:
 _BUILDER = """
 import sys
 from octavo.host.journal import Journal
-from octavo.postgres.build import BuildSpec, ensure_build
+from octavo.postgres.builds.make import ensure_build
+from octavo.postgres.builds.spec import BuildSpec
 with Journal() as journal:
-    ensure_build(BuildSpec("18", "8kB", "8kB"), journal, progress=lambda done, total: print(done, flush=True))
+    ensure_build(BuildSpec("18", "8kB", "8kB"), journal, progress=lambda doing, done, total: print(done, flush=True))
 """
 
 
@@ -87,14 +92,17 @@ def test_a_killed_build_leaves_nothing_that_looks_finished(empty_home: Path) -> 
 
 
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
-def test_two_who_ask_at_once_get_one_build(empty_home: Path) -> None:
+def test_two_who_ask_at_once_get_one_build(empty_home: Path, tmp_path: Path) -> None:
     compiled: list[str] = []
     found: list[Build] = []
+    tarball = tiny_postgres.write_tarball(tmp_path)
 
     def ask(name: str) -> None:
         with Journal() as journal:
             spec = BuildSpec("18", "8kB", "8kB")
-            found.append(ensure_build(spec, journal, progress=lambda done, total: compiled.append(name)))
+            found.append(
+                ensure_build(spec, journal, local=tarball, progress=lambda doing, done, total: compiled.append(name))
+            )
 
     threads = [threading.Thread(target=ask, args=(name,)) for name in ("one", "two")]
     for thread in threads:

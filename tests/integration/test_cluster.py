@@ -12,7 +12,7 @@ from octavo.host import cgroup, process
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
-from octavo.postgres.build import Build
+from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import check_reachable
 from octavo.postgres.pinned import pinned_settings
 from octavo.units import parse_size
@@ -49,7 +49,8 @@ def test_a_server_that_does_not_start_says_why(build: Build, journal: Journal, a
 
 
 def test_a_data_directory_of_another_block_size_is_refused(build: Build, journal: Journal, account: Account) -> None:
-    from octavo.postgres.build import BuildSpec, ensure_build
+    from octavo.postgres.builds.make import ensure_build
+    from octavo.postgres.builds.spec import BuildSpec
 
     other = "8kB" if build.manifest["data_block"] == "4kB" else "4kB"
     wrong = ensure_build(BuildSpec("18", other, "8kB"), journal)

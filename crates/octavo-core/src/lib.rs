@@ -3,3 +3,4 @@
 //! Nothing here knows about Python; `octavo-py` puts a thin face on it.
 
 pub mod block_device;
+pub mod translation_unit;

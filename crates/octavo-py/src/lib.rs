@@ -3,10 +3,13 @@
 use pyo3::prelude::*;
 
 mod block_device;
+mod translation_unit;
 
 /// The part of Octavo that talks to the kernel.
 #[pymodule]
 mod _core {
     #[pymodule_export]
     use crate::block_device::{DeviceStatistics, device_statistics};
+    #[pymodule_export]
+    use crate::translation_unit::markers_that_reach;
 }

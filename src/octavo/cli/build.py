@@ -1,80 +1,159 @@
-"""`octavo build`: a PostgreSQL with these block sizes, and what is in the cache."""
+"""`octavo build`: PostgreSQL at the chosen sizes, and what can be done with the builds."""
 
-import re
 import sys
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from octavo.cli.choices import TableFormat
+from octavo.cli import build_cache
+from octavo.cli.choices import PackageFormat, TableFormat
+
+if TYPE_CHECKING:
+    from octavo.host.journal import Journal
+    from octavo.postgres.builds.cache import Build
+    from octavo.postgres.builds.spec import BuildSpec
 
 build = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+build_cache.register(build)
 
 
 @build.callback()
 def make(
     context: typer.Context,
-    data_block: Annotated[str, typer.Option(help="Data block (BLCKSZ): 1kB to 32kB.")] = "8kB",
-    wal_block: Annotated[str, typer.Option(help="WAL block (XLOG_BLCKSZ): 1kB to 64kB.")] = "8kB",
-    pg: Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")] = "18",
-    source: Annotated[Path | None, typer.Option(help="A local tarball instead of a fetched one.")] = None,
+    data_block: Annotated[str, typer.Option(help="Data blocks (BLCKSZ): 1kB to 32kB, with commas, or all.")] = "8kB",
+    wal_block: Annotated[str, typer.Option(help="WAL blocks (XLOG_BLCKSZ): 1kB to 64kB, with commas, or all.")] = "8kB",
+    data_segment: Annotated[str, typer.Option(help="Segments of a table's file: 1GB to 64GB.")] = "1GB",
+    pg: Annotated[str, typer.Option(help="Versions: 18 for the newest to be had, or 18.6; with commas.")] = "18",
+    matrix: Annotated[bool, typer.Option("--matrix", help="Every data block with every WAL block.")] = False,
+    source: Annotated[Path | None, typer.Option(help="A tarball, source tree or git checkout of your own.")] = None,
+    compiler: Annotated[str, typer.Option(help="C compilers on the path, with commas.")] = "gcc",
+    flags: Annotated[list[str] | None, typer.Option(help="A further C compiler flag, such as -O3; repeatable.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="A further option for meson setup or configure.")] = None,
+    asserts: Annotated[bool, typer.Option("--asserts", help="Assertion builds.")] = False,
+    debug_symbols: Annotated[bool, typer.Option("--debug-symbols", help="Keep debug symbols.")] = False,
+    prove: Annotated[int, typer.Option(min=0, help="Build so many of them from scratch; compare all files.")] = 0,
+    smoke_test: Annotated[
+        bool, typer.Option("--smoke-test", help="Try initdb, start, pgbench and pg_checksums on each.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Run PostgreSQL's own tests on each.")] = False,
+    check_operations: Annotated[
+        bool, typer.Option("--check-operations", help="Try backup, replication, upgrade and the way over on each.")
+    ] = False,
+    package: Annotated[PackageFormat | None, typer.Option(help="Make an installable package of each.")] = None,
+    output: Annotated[Path, typer.Option(help="Where packages go.")] = Path(),
+    with_extension: Annotated[
+        Path | None, typer.Option(help="Build the PGXS extension in this directory against each.")
+    ] = None,
+    format: Annotated[TableFormat, typer.Option(help="What the checks print.")] = TableFormat.text,
 ) -> None:
-    """Build PostgreSQL with these block sizes, or say that it is cached, and print its prefix.
+    """Build PostgreSQL at these sizes, as far as the cache does not have them, and print each one's prefix.
 
-    Example: octavo build --data-block 4kB --wal-block 8kB --pg 18
+    Lists make combinations. Builds that differ only in their sizes are made together, in one tree.
+
+    Examples:
+    octavo build --data-block 4kB
+    octavo build --matrix --prove 3
+    octavo build --data-block all --check
     """
     if context.invoked_subcommand is not None:
         return
+    from octavo.cli.build_selection import selected_specs
     from octavo.cli.progress import build_progress
-    from octavo.errors import UsageError
-    from octavo.factor import Factor, one_of
-    from octavo.postgres.limits import DATA_BLOCKS, MAJOR_VERSIONS, WAL_BLOCKS
-
-    for option, value, allowed in (
-        ("--data-block", data_block, DATA_BLOCKS),
-        ("--wal-block", wal_block, WAL_BLOCKS),
-        ("--pg", pg if pg.isdecimal() else pg.partition(".")[0], MAJOR_VERSIONS),
-    ):
-        Factor(option, "build", "", "", one_of(*allowed)).level(value)
-    if not re.fullmatch(r"\d+(\.\d+)?", pg):
-        raise UsageError(f"--pg: {pg!r} is no version; write 18, or a minor one such as 18.6")
-
     from octavo.host.journal import Journal
-    from octavo.postgres.build import BuildSpec, ensure_build, list_builds
+    from octavo.postgres.builds.make import ensure_builds
+    from octavo.units import human_duration
 
-    before = {known.name for known in list_builds()}
-    with Journal() as journal, build_progress() as progress:
-        made = ensure_build(
-            BuildSpec(pg, data_block, wal_block),
-            journal,
-            local=source,
-            progress=progress,
-            waiting=lambda: print("another process is building it; waiting", file=sys.stderr),
-        )
-    print("cached" if made.name in before else "built", made.manifest["reported"], file=sys.stderr)
-    print(made.prefix)
+    specs = selected_specs(
+        data_block="all" if matrix and data_block == "8kB" else data_block,
+        wal_block="all" if matrix and wal_block == "8kB" else wal_block,
+        data_segment=data_segment,
+        pg=pg,
+        compiler=compiler,
+        flags=flags or [],
+        options=option or [],
+        asserts=asserts,
+        debug_symbols=debug_symbols,
+    )
+    started = time.monotonic()
+    made: list[str] = []
+    with Journal() as journal:
+        with build_progress() as progress:
+            builds = ensure_builds(
+                specs,
+                journal,
+                local=source,
+                progress=progress,
+                waiting=lambda: _tell("another process is building it; waiting"),
+                ready=lambda ready: made.append(ready.name),
+                notice=_tell,
+            )
+        if len(builds) == 1:
+            _tell(f"{'built' if made else 'cached'} {builds[0].manifest['reported']}")
+        else:
+            _tell(
+                f"{len(made)} built in {human_duration(time.monotonic() - started)}, {len(builds) - len(made)} cached"
+            )
+        code = 0
+        if prove:
+            code |= _prove(builds, specs, prove, source, journal)
+        if smoke_test:
+            _smoke_test(builds, journal)
+        if with_extension is not None:
+            from octavo.cli.build_extension import with_extension as build_extension
+
+            build_extension(builds, with_extension, journal)
+        if check:
+            from octavo.cli.build_check import check as run_check
+
+            code |= run_check(builds, journal, format)
+        if check_operations:
+            from octavo.cli.build_operations import check_operations as run_operations
+
+            code |= run_operations(builds, journal, format)
+        if package is not None:
+            from octavo.cli.build_package import package as make_package
+
+            make_package(builds, package.value, output, journal)
+    if not (check or check_operations or package):
+        for each in builds:
+            print(each.prefix)
+    if code:
+        raise typer.Exit(code)
 
 
-@build.command("ls")
-def list_cache(
-    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
-) -> None:
-    """List the builds in the cache.
+def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: Path | None, journal: "Journal") -> int:
+    """Proves some of the builds, drawn at random, and says how each came out."""
+    from octavo.cli.progress import build_progress
+    from octavo.postgres.builds.prove import draw, prove, replace_derived
 
-    Example: octavo build ls --format json
-    """
-    from octavo.cli.output import print_json
-    from octavo.postgres.build import list_builds
+    refuted = False
+    for spec in draw(specs, count):
+        with build_progress() as progress:
+            proof = prove(spec, journal, local=source, progress=progress)
+        if proof.holds:
+            _tell(f"proved {proof.name}: its {proof.files} files are those of a build from scratch, byte for byte")
+        else:
+            refuted = True
+            _tell(f"REFUTED {proof.name}: {', '.join(proof.differing)} differ from a build from scratch")
+    if refuted:
+        with build_progress() as progress:
+            replaced = replace_derived(specs, journal, local=source, progress=progress)
+        _tell(f"{replaced} builds that came out of a shared tree were thrown away and made from scratch; report this")
+    return int(refuted)
 
-    builds = [
-        {**{name: made.manifest[name] for name in ("version", "data_block", "wal_block")}, "path": str(made.prefix)}
-        for made in list_builds()
-    ]
-    if format is TableFormat.json:
-        print_json(builds)
-        return
-    if not builds:
-        print("no build yet; make one with: octavo build --data-block 4kB")
-    for row in builds:
-        print(f"{row['version']:6}  data {row['data_block']:>4}  WAL {row['wal_block']:>4}  {row['path']}")
+
+def _smoke_test(builds: "list[Build]", journal: "Journal") -> None:
+    """Tries every build; the first that fails ends it."""
+    from octavo.host.children import server_account
+    from octavo.postgres.smoke import smoke_test
+
+    account = server_account()
+    for each in builds:
+        smoke_test(each, journal, account)
+        _tell(f"{each.name}: initdb, start, pgbench and pg_checksums work")
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)

@@ -17,3 +17,10 @@ class ReportFormat(StrEnum):
     json = "json"
     csv = "csv"
     md = "md"
+
+
+class PackageFormat(StrEnum):
+    """What a package is made as."""
+
+    deb = "deb"
+    tar = "tar"

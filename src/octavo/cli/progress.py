@@ -21,7 +21,7 @@ from octavo.lab.events import (
     TrialStarted,
 )
 from octavo.plan.cells import Cell
-from octavo.postgres.build import Progress as BuildCallback
+from octavo.postgres.builds.spec import Progress as BuildCallback
 from octavo.store.records import TrialRecord
 from octavo.units import human_duration
 
@@ -73,12 +73,12 @@ class RunProgress:
 
     def _build(self, event: BuildProgress) -> None:
         if self._bars is not None:
-            self._show(f"building {event.name}", event.done, event.total, f"step {event.done} of {event.total}")
+            self._show(event.name, event.done, event.total, f"step {event.done} of {event.total}")
         quarter = event.done * _QUARTERS // event.total
         if quarter > self._quarter.get(event.name, 0):
             self._quarter[event.name] = quarter
             if self._bars is None:
-                self._say(f"building {event.name}: step {event.done} of {event.total}")
+                self._say(f"{event.name}: step {event.done} of {event.total}")
 
     def _started(self, event: TrialStarted) -> None:
         what = f"round {event.round} of {event.rounds}: {event.cell.id}"
@@ -122,9 +122,9 @@ class RunProgress:
 
 @contextmanager
 def build_progress() -> Generator[BuildCallback, None, None]:
-    """A progress callback for a single build."""
+    """A progress callback for builds."""
     with RunProgress() as progress:
-        yield lambda done, total: progress(BuildProgress("PostgreSQL", done, total))
+        yield lambda doing, done, total: progress(BuildProgress(doing, done, total))
 
 
 def _bars(target: Console) -> Progress:

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -43,6 +44,7 @@ class Journal:
         hidden.rename(self.path)
         self._open: dict[int, Entry] = {}
         self._next = 0
+        self._lock = threading.Lock()  # a finished build is published beside the ones still compiling
 
     def __enter__(self) -> Self:
         return self
@@ -59,20 +61,22 @@ class Journal:
 
     def record(self, kind: str, **facts: Any) -> int:
         """Writes an entry to disk before what it names is done. Returns its number, for `done`."""
-        self._next += 1
-        entry: Entry = {"number": self._next, "kind": kind, **facts}
-        self._open[self._next] = entry
-        self._write(entry)
-        return self._next
+        with self._lock:
+            self._next += 1
+            entry: Entry = {"number": self._next, "kind": kind, **facts}
+            self._open[self._next] = entry
+            self._write(entry)
+            return self._next
 
     def done(self, number: int) -> None:
         """Notes that this entry needs no undoing any more.
 
         A full disk may refuse the note: undoing twice is harmless, and cleaning up must go on.
         """
-        if self._open.pop(number, None) is not None:
-            with suppress(OSError):
-                self._write({"number": number, "kind": "done"})
+        with self._lock:
+            if self._open.pop(number, None) is not None:
+                with suppress(OSError):
+                    self._write({"number": number, "kind": "done"})
 
     def _write(self, line: Entry) -> None:
         self._file.write(json.dumps(line) + "\n")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from octavo.lab.postgres_bench import build_spec, dataset_spec, load_settings, loads_of
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
-from octavo.postgres.build import BuildSpec, find_build
+from octavo.postgres.builds.cache import find_build
+from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.dataset import find_dataset
 from octavo.units import parse_size
 from octavo.workloads.base import Workload

@@ -24,7 +24,9 @@ from octavo.observation import Observation
 from octavo.plan.cells import Cell, load_of
 from octavo.plan.model import Plan
 from octavo.postgres import cluster
-from octavo.postgres.build import Build, BuildSpec, ensure_build
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.builds.make import ensure_builds
+from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import Server
 from octavo.postgres.dataset import Dataset, DatasetSpec, ensure_dataset, find_dataset
 from octavo.postgres.pinned import pinned_settings
@@ -96,15 +98,17 @@ class PostgresBench:
     def prepare(self, cells: Sequence[Cell]) -> None:
         """Makes every build and load that the cells need, before the first trial, so that no round is broken by one."""
         runnable = [cell for cell in cells if self.cannot_run(cell) is None]
-        for spec in dict.fromkeys(build_spec(cell.levels) for cell in runnable):
-            name = str(spec)
-            self._notify(Preparing(f"build of {name}"))
-            self._builds[spec] = ensure_build(
-                spec,
-                self._journal,
-                waiting=lambda name=name: self._notify(Preparing(f"{name}: another process is building it; waiting")),
-                progress=lambda done, total, name=name: self._notify(BuildProgress(name, done, total)),
-            )
+        specs = list(dict.fromkeys(build_spec(cell.levels) for cell in runnable))
+        for spec in specs:
+            self._notify(Preparing(f"build of {spec}"))
+        builds = ensure_builds(
+            specs,
+            self._journal,
+            waiting=lambda: self._notify(Preparing("another process is making one of the builds; waiting")),
+            progress=lambda doing, done, total: self._notify(BuildProgress(doing, done, total)),
+            notice=lambda text: self._notify(Notice(text)),
+        )
+        self._builds = dict(zip(specs, builds, strict=True))
         for cell in runnable:
             for load in loads_of(cell, self._plan):
                 self._dataset(cell, load)

@@ -25,7 +25,7 @@ from octavo.lab.execute import Outcome, execute
 from octavo.lab.postgres_bench import PostgresBench
 from octavo.plan.cells import Cell, make_cells
 from octavo.plan.model import Plan, restore_plan
-from octavo.postgres.build import Build
+from octavo.postgres.builds.cache import Build
 from octavo.postgres.pinned import not_pinned, pinned_settings
 from octavo.store.records import RunRecord
 from octavo.store.store import Store

@@ -19,7 +19,7 @@ from octavo.host import cgroup, children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import sql
-from octavo.postgres.build import Build
+from octavo.postgres.builds.cache import Build
 
 SUPERUSER = "octavo"
 DATABASE = "octavo"

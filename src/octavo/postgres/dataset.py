@@ -17,7 +17,7 @@ from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
-from octavo.postgres.build import Build
+from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import human_size
 

@@ -1,0 +1,208 @@
+"""`octavo build ls | rm | path | exec | env`: finding one's way in the cache."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+if TYPE_CHECKING:
+    from octavo.postgres.builds.cache import Build
+    from octavo.postgres.builds.spec import BuildSpec
+
+DataBlock = Annotated[str, typer.Option(help="Data block (BLCKSZ): 1kB to 32kB.")]
+WalBlock = Annotated[str, typer.Option(help="WAL block (XLOG_BLCKSZ): 1kB to 64kB.")]
+Version = Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")]
+Name = Annotated[str | None, typer.Option(help="A build by its name in octavo build ls, instead of by its sizes.")]
+
+
+def register(group: typer.Typer) -> None:
+    """Adds the verbs of this file to `octavo build`."""
+    group.command("ls")(list_cache)
+    group.command("rm")(remove_builds)
+    group.command("path")(print_path)
+    group.command("env")(print_environment)
+    # What follows the program is the program's, with or without a -- before it.
+    group.command("exec", context_settings={"allow_interspersed_args": False})(execute)
+
+
+def checked_spec(data_block: str, wal_block: str, pg: str) -> "BuildSpec":
+    """The one spec of these options. Raises UsageError for a size or version that does not exist, or several."""
+    from octavo.cli.build_selection import selected_specs
+    from octavo.errors import UsageError
+
+    specs = selected_specs(
+        data_block=data_block,
+        wal_block=wal_block,
+        data_segment="1GB",
+        pg=pg,
+        compiler="gcc",
+        flags=(),
+        options=(),
+        asserts=False,
+        debug_symbols=False,
+    )
+    if len(specs) != 1:
+        raise UsageError(f"these are {len(specs)} builds; name one data block, one WAL block and one version")
+    return specs[0]
+
+
+def list_cache(
+    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+) -> None:
+    """List the builds in the cache: their sizes, extensions, last use and what they take on disk.
+
+    Example: octavo build ls --format json
+    """
+    from datetime import UTC, datetime
+
+    from octavo.cli.output import print_json
+    from octavo.postgres.builds.cache import list_builds
+    from octavo.postgres.builds.usage import size_together, usage_of
+    from octavo.postgres.extension import installed_extensions
+    from octavo.units import human_size
+
+    builds = list_builds()
+    rows: list[dict[str, Any]] = []
+    for build in builds:
+        usage = usage_of(build)
+        rows.append(
+            {
+                **{name: build.manifest[name] for name in ("version", "data_block", "wal_block")},
+                "name": build.name,
+                "path": str(build.prefix),
+                "bytes": usage.size,
+                "bytes_shared": usage.shared,
+                "last_used": datetime.fromtimestamp(usage.last_used, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "extensions": [
+                    {**{key: found[key] for key in ("name", "version")}, "problem": found.get("problem")}
+                    for found in installed_extensions(build)
+                ],
+            }
+        )
+    if format is TableFormat.json:
+        print_json(rows)
+        return
+    if not rows:
+        print("no build yet; make one with: octavo build --data-block 4kB")
+        return
+    print(f"{'version':7}  {'data':>4}  {'WAL':>4}  {'on disk':>7}  {'shared':>7}  {'last used (UTC)':16}  path")
+    for row in rows:
+        extensions = ", ".join(
+            f"{found['name']} {found['version']}{' (does not work)' if found['problem'] else ''}"
+            for found in row["extensions"]
+        )
+        print(
+            f"{row['version']:7}  {row['data_block']:>4}  {row['wal_block']:>4}  {human_size(row['bytes']):>7}  "
+            f"{human_size(row['bytes_shared']):>7}  {row['last_used'][:16].replace('T', ' ')}  {row['path']}"
+            + (f"  with {extensions}" if extensions else "")
+        )
+    plural = "" if len(rows) == 1 else "s"
+    print(f"{len(rows)} build{plural}, {human_size(size_together(builds))} on disk; what builds share counts once")
+
+
+def remove_builds(
+    names: Annotated[list[str] | None, typer.Argument(help="Names, as octavo build ls shows them.")] = None,
+    data_block: Annotated[str | None, typer.Option(help="Those with this data block.")] = None,
+    wal_block: Annotated[str | None, typer.Option(help="Those with this WAL block.")] = None,
+    pg: Annotated[str | None, typer.Option(help="Those of this version: 18, or 18.6.")] = None,
+    unused_for: Annotated[str | None, typer.Option(help="Those not used for this long, such as 30d.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+) -> None:
+    """Remove builds from the cache: the named ones, or those that answer every condition.
+
+    A build that a program runs from stays, and none goes while a run measures on this host.
+
+    Example: octavo build rm --unused-for 30d --dry-run
+    """
+    import sys
+
+    from octavo.errors import OctavoError
+    from octavo.host.journal import Journal
+    from octavo.host.lock import host_lock
+    from octavo.postgres.builds import usage
+    from octavo.units import human_size, parse_duration
+
+    checked_spec(data_block or "8kB", wal_block or "8kB", pg or "18")
+    chosen = usage.choose(
+        [name.rstrip("/").rpartition("/")[2] for name in names or []],
+        version=pg,
+        data_block=data_block,
+        wal_block=wal_block,
+        unused_seconds=parse_duration(unused_for) if unused_for is not None else None,
+    )
+    if dry_run:
+        for build in chosen:
+            pid = usage.running_from(build)
+            print(f"would keep {build.name}: process {pid} runs from it" if pid else f"would remove {build.name}")
+        removable = [build for build in chosen if not usage.running_from(build)]
+        print(f"{len(removable)} of {len(chosen)} would go, {human_size(usage.size_freed(removable))} would come free")
+        return
+    freed = kept = 0
+    with host_lock(), Journal() as journal:
+        for build in chosen:
+            try:
+                freed += usage.remove(build, journal)
+            except OctavoError as error:
+                kept += 1
+                print(f"octavo: kept: {error}", file=sys.stderr)
+            else:
+                print(f"removed {build.name}")
+    print(f"{len(chosen) - kept} of {len(chosen)} removed, {human_size(freed)} came free")
+    if kept:
+        raise typer.Exit(1)
+
+
+def print_path(
+    data_block: DataBlock = "8kB", wal_block: WalBlock = "8kB", pg: Version = "18", name: Name = None
+) -> None:
+    """Print the prefix of a cached build.
+
+    Example: ls $(octavo build path --data-block 4kB)/bin
+    """
+    print(_chosen(data_block, wal_block, pg, name).prefix)
+
+
+def print_environment(
+    data_block: DataBlock = "8kB", wal_block: WalBlock = "8kB", pg: Version = "18", name: Name = None
+) -> None:
+    """Print the shell line that puts a cached build's programs first on the PATH.
+
+    Example: eval "$(octavo build env --data-block 4kB)"
+    """
+    import shlex
+
+    print(f'export PATH={shlex.quote(str(_chosen(data_block, wal_block, pg, name).prefix / "bin"))}:"$PATH"')
+
+
+def execute(
+    command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --.", metavar="COMMAND")],
+    data_block: DataBlock = "8kB",
+    wal_block: WalBlock = "8kB",
+    pg: Version = "18",
+    name: Name = None,
+) -> None:
+    """Run a program with a cached build's programs first on the PATH. Its exit code is the program's.
+
+    Example: octavo build exec --data-block 4kB -- psql -h /tmp -c 'show block_size'
+    """
+    from octavo.host.foreground import become
+    from octavo.postgres.builds.usage import user_environment
+
+    become(command, user_environment(_chosen(data_block, wal_block, pg, name)))
+
+
+def _chosen(data_block: str, wal_block: str, pg: str, name: str | None) -> "Build":
+    """The cached build, noted as used. Raises OctavoError with the command that makes it."""
+    from octavo.errors import OctavoError
+    from octavo.postgres.builds import usage
+
+    spec = checked_spec(data_block, wal_block, pg)
+    build = usage.find_cached(spec, name)
+    if build is None:
+        raise OctavoError(
+            f"{spec} is not in the cache; make it with: "
+            f"octavo build --data-block {data_block} --wal-block {wal_block} --pg {pg}"
+        )
+    usage.note_use(build)
+    return build

@@ -1,0 +1,61 @@
+"""Which builds are meant: every combination of the levels that the options list."""
+
+import re
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from octavo.postgres.builds.spec import BuildSpec
+
+_EVERY = "all"
+
+
+def selected_specs(
+    *,
+    data_block: str,
+    wal_block: str,
+    data_segment: str,
+    pg: str,
+    compiler: str,
+    flags: Sequence[str],
+    options: Sequence[str],
+    asserts: bool,
+    debug_symbols: bool,
+) -> "list[BuildSpec]":
+    """Every combination, the defaults first: the first one is what others are derived from.
+
+    Raises UsageError for a level that does not exist, naming the option and what there is.
+    """
+    from octavo.errors import UsageError
+    from octavo.postgres.builds.spec import BuildSpec
+    from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS
+
+    versions = _levels("--pg", pg, MAJOR_VERSIONS, minor=True)
+    for version in versions:
+        if not re.fullmatch(r"\d+(\.\d+|devel|beta\d+|rc\d+)?", version):
+            raise UsageError(f"--pg: {version!r} is no version; write 18, or a minor one such as 18.6")
+    specs = [
+        BuildSpec(version, data, wal, segment, each, tuple(flags), tuple(options), asserts, debug_symbols)
+        for version, each, segment, data, wal in product(
+            versions,
+            list(dict.fromkeys(compiler.split(","))),
+            _levels("--data-segment", data_segment, DATA_SEGMENTS),
+            _levels("--data-block", data_block, DATA_BLOCKS),
+            _levels("--wal-block", wal_block, WAL_BLOCKS),
+        )
+    ]
+    return sorted(specs, key=lambda spec: (spec.data_block != "8kB") + (spec.wal_block != "8kB"))
+
+
+def _levels(option: str, text: str, known: Sequence[str], *, minor: bool = False) -> list[str]:
+    """The levels of an option: `all`, or some of those there are, separated by commas, each once."""
+    from octavo.factor import Factor, one_of
+
+    if text == _EVERY:
+        return list(known)
+    found = list(dict.fromkeys(level.strip() for level in text.split(",")))
+    for level in found:
+        name = re.match(r"\d*", level)[0] if minor else level  # type: ignore[index]
+        Factor(option, "build", "", "", one_of(*known)).level(name or level)
+    return found

@@ -1,0 +1,62 @@
+"""`octavo shell`: a scratch server of a build, and psql on it."""
+
+from typing import Annotated
+
+import typer
+
+
+def shell(
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments for psql, after --.", metavar="PSQL")] = None,
+    data_block: Annotated[str, typer.Option(help="Data block (BLCKSZ): 1kB to 32kB.")] = "8kB",
+    wal_block: Annotated[str, typer.Option(help="WAL block (XLOG_BLCKSZ): 1kB to 64kB.")] = "8kB",
+    pg: Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")] = "18",
+    name: Annotated[str | None, typer.Option(help="A build by its name in octavo build ls, instead.")] = None,
+    scale: Annotated[int, typer.Option(help="Fill it with pgbench's tables at this scale; 0: none.", min=0)] = 0,
+    setting: Annotated[
+        list[str] | None, typer.Option("-c", "--setting", help="NAME=VALUE for the server; may be repeated.")
+    ] = None,
+) -> None:
+    """Start a scratch server with these block sizes and drop into psql; leaving psql removes all of it.
+
+    The build is made when it is not in the cache. Settings are PostgreSQL's defaults.
+
+    Examples: octavo shell --data-block 4kB --scale 10, octavo shell --data-block 4kB -- -c 'show block_size'
+    """
+    import sys
+
+    from octavo.cli.build_cache import checked_spec
+    from octavo.cli.progress import build_progress
+    from octavo.host.children import server_account
+    from octavo.host.foreground import first_interrupt_only
+    from octavo.host.journal import Journal
+    from octavo.postgres.builds import usage
+    from octavo.postgres.builds.make import ensure_build
+    from octavo.postgres.scratch import fill_with_pgbench, parse_settings, run_psql, scratch_server
+
+    spec = checked_spec(data_block, wal_block, pg)
+    settings = parse_settings(setting or [])
+    account = server_account()
+    with first_interrupt_only(), Journal() as journal:
+        if found := usage.find_cached(spec, name):
+            build = found
+        else:
+            with build_progress() as progress:
+                build = ensure_build(
+                    spec,
+                    journal,
+                    progress=progress,
+                    waiting=lambda: print("another process is building it; waiting", file=sys.stderr),
+                )
+        usage.note_use(build)
+        with scratch_server(build, journal, account, settings) as server:
+            if scale:
+                fill_with_pgbench(server, scale)
+            print(
+                f"PostgreSQL {build.manifest['version']}, data block {build.manifest['data_block']}, "
+                f"WAL block {build.manifest['wal_block']}, at host={server.socket_directory} user=octavo; "
+                "all of it goes when psql ends",
+                file=sys.stderr,
+                flush=True,
+            )
+            code = run_psql(server, arguments or [])
+    raise typer.Exit(code)

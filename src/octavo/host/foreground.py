@@ -1,0 +1,128 @@
+"""A child that has the user's terminal, such as psql: journaled as every child, but in the session of the user.
+
+The terminal sends Ctrl-C to the whole foreground process group, Octavo among it: there it is the child's.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from octavo.errors import HostError
+from octavo.host.journal import TOKEN_VARIABLE, Journal
+from octavo.host.process import identify
+
+# What the keyboard sends (termios(3): INTR and QUIT), and what ends Octavo itself.
+_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PATIENCE_SECONDS = 5.0
+
+
+def run_in_foreground(
+    arguments: Sequence[str | Path], journal: Journal, *, role: str, environment: Mapping[str, str]
+) -> int:
+    """Runs a child on our own standard streams and terminal, and returns its exit code as a shell counts it.
+
+    Ctrl-C and Ctrl-\\ are left to the child. When we are ended meanwhile, it is too, and the terminal gets its
+    modes back. Raises HostError when the program cannot be started.
+    """
+    with _terminal_modes_kept(), _keyboard_left_to_child():
+        try:
+            child = subprocess.Popen(
+                [str(argument) for argument in arguments], env={**environment, TOKEN_VARIABLE: journal.token}
+            )
+        except OSError as error:
+            raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
+        facts = identify(child.pid)
+        number = journal.record(
+            "process",
+            role=role,
+            pid=child.pid,
+            start_time=facts.start_time if facts else -1,
+            boot_id=facts.boot_id if facts else "",
+            signal=int(signal.SIGTERM),
+        )
+        try:
+            code = child.wait()
+        except BaseException:
+            child.terminate()
+            try:
+                child.wait(_PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+            raise
+        finally:
+            journal.done(number)
+    return code if code >= 0 else 128 - code
+
+
+def become(arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Puts the program in the place of this process: its exit code and its signals are then ours.
+
+    Raises HostError when the environment's PATH does not have it.
+    """
+    sys.stdout.flush()
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python at its start, and the program would inherit it
+        signal.signal(ignored, signal.SIG_DFL)
+    try:
+        os.execvpe(arguments[0], arguments, environment)  # noqa: S606 (a list of arguments, no shell)
+    except OSError as error:
+        raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
+
+
+@contextmanager
+def first_interrupt_only() -> Generator[None, None, None]:
+    """Within it the first SIGINT, SIGTERM or SIGHUP is a KeyboardInterrupt, and those that follow are ignored.
+
+    A terminal that closes sends SIGHUP twice, from the shell and from the kernel when the shell has gone: the
+    second may not stop what the first has begun to put away. What nohup ignores stays ignored.
+    """
+    before = {number: signal.getsignal(number) for number in _ENDING}
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        for number in _ENDING:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _keyboard_left_to_child() -> Generator[None, None, None]:
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        """Does nothing; a handler, and not SIG_IGN, because that one would be inherited by the child."""
+
+    before = {number: signal.signal(number, leave) for number in _KEYBOARD}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if signal.getsignal(number) is leave:  # else an interrupt has ignored it meanwhile, for good
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _terminal_modes_kept() -> Generator[None, None, None]:
+    """Gives the terminal its modes back, which a child that is ended while it edits a line does not."""
+    descriptor = sys.__stdin__.fileno() if sys.__stdin__ else -1
+    modes = termios.tcgetattr(descriptor) if descriptor >= 0 and os.isatty(descriptor) else None
+    try:
+        yield
+    finally:
+        if modes is not None:
+            with suppress(termios.error):  # it may have been closed
+                termios.tcsetattr(descriptor, termios.TCSADRAIN, modes)

@@ -1,0 +1,46 @@
+"""PostgreSQL's build with configure and make (before 16)."""
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from octavo.postgres.builds.installation import forget_place
+from octavo.postgres.builds.recipe import PREFIX
+from octavo.postgres.builds.spec import Progress
+from octavo.postgres.builds.workplace import Workplace
+
+# make tells no total: this is how many there are in 15.18, and other minor versions have about as many.
+_COMPILATIONS = 1250
+_COMPILATION = re.compile(r" -c .* -o \S+\.o\b")
+
+
+def install_with_make(
+    workplace: Workplace, tree: Path, destination: Path, options: Sequence[str], progress: Progress
+) -> Path:
+    """Configures, compiles and installs the server, its programs and contrib. Returns what stands for the prefix.
+
+    It compiles in the unpacked tree itself, which is ours alone: from another directory make names every source by
+    its full path, and each message of the server would carry the workplace.
+    """
+    workplace.run("env", "-C", tree, "./configure", *options, doing="configuration")
+    # PostgreSQL's makefiles hand LDFLAGS to pg_config through a shell that expands $ORIGIN: to itself.
+    make = ("env", "ORIGIN=$ORIGIN", "make", "-C", tree)
+    compiled = 0
+
+    def watch(line: str) -> None:
+        nonlocal compiled
+        if _COMPILATION.search(line):
+            compiled += 1
+            progress("compilation", compiled, max(compiled, _COMPILATIONS))
+
+    workplace.run(*make, f"-j{os.cpu_count() or 1}", "world-bin", doing="compilation", on_line=watch)
+    workplace.run(*make, "install-world-bin", f"DESTDIR={destination}", doing="installation")
+    # The modules that test extensions, which make leaves out unless configure found all that its own tests need.
+    perl = tree / "src" / "test" / "perl"
+    workplace.run(*make[:-1], perl, "install", "enable_tap_tests=yes", f"DESTDIR={destination}", doing="installation")
+    root = destination / PREFIX.lstrip("/")
+    shutil.rmtree(root / "share" / "doc", ignore_errors=True)
+    forget_place(root, workplace.directory)
+    return root

@@ -1,0 +1,99 @@
+"""The cache of finished builds: one directory each, which appears under its name only once it is complete."""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.home import make_directory, octavo_home, sync_directory
+from octavo.postgres.builds.recipe import options
+from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.versions import order_of
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A finished build in the cache."""
+
+    name: str
+    prefix: Path
+    manifest: dict[str, Any]
+
+    def program(self, name: str) -> Path:
+        """The path of one of its programs."""
+        return self.prefix / "bin" / name
+
+
+def builds_directory() -> Path:
+    """Where finished builds live, one directory each."""
+    return octavo_home() / "builds"
+
+
+def work_directory() -> Path:
+    """Where builds are made: on the same filesystem, so that the last step is a rename."""
+    return builds_directory() / ".work"
+
+
+def key_of(ingredients: Mapping[str, Any]) -> str:
+    """The digest of everything that decides what a build is."""
+    return hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def read_build(name: str) -> Build | None:
+    """The build of this name, if it is finished."""
+    prefix = builds_directory() / name
+    try:
+        return Build(name, prefix, json.loads((prefix / MANIFEST).read_text()))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def list_builds() -> list[Build]:
+    """The finished builds, by name."""
+    names = sorted(path.parent.name for path in builds_directory().glob(f"[!.]*/{MANIFEST}"))
+    return [build for name in names if (build := read_build(name)) is not None]
+
+
+def find_build(spec: BuildSpec) -> Build | None:
+    """A finished build that answers the spec, newest minor version first, without looking at sources or compiler."""
+    found = [
+        build
+        for build in list_builds()
+        if build.manifest["data_block"] == spec.data_block
+        and build.manifest["wal_block"] == spec.wal_block
+        and build.manifest.get("data_segment") == spec.data_segment
+        and build.manifest.get("compiler_command") == spec.compiler
+        and (build.manifest["version"] + ".").startswith(spec.version + ".")
+        and build.manifest["options"] == options(spec, build.manifest["version"])
+    ]
+    return max(found, key=lambda build: order_of(build.manifest["version"]), default=None)
+
+
+def publish(root: Path, name: str, manifest: Mapping[str, Any]) -> Build:
+    """Moves a complete installation into the cache. Whoever looks sees all of it or nothing, after a power cut too."""
+    (root / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    os.sync()
+    prefix = builds_directory() / name
+    root.rename(prefix)
+    sync_directory(prefix.parent)
+    return Build(name, prefix, dict(manifest))
+
+
+@contextmanager
+def locked(name: str, waiting: Callable[[], None]) -> Generator[None, None, None]:
+    """Holds the right to make the build of this name; `waiting` is called when another process has it."""
+    directory = make_directory(builds_directory())
+    with (directory / f".{name}.lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

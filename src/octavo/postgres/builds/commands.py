@@ -1,0 +1,74 @@
+"""A finished ninja build, read back: which command made which file from which others."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.postgres.builds.workplace import Workplace
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the build, its words as the shell was given them, and its first output."""
+
+    words: tuple[str, ...]
+    output: str
+
+    @property
+    def compiles(self) -> bool:
+        """Whether it makes one object of one C source."""
+        return "-c" in self.words and self.output.endswith(".o")
+
+    @property
+    def archives(self) -> bool:
+        """Whether it makes a static library of objects."""
+        return self.output.endswith(".a")
+
+    @property
+    def links(self) -> bool:
+        """Whether it makes a program or a shared library."""
+        return not self.compiles and not self.archives and "-o" in self.words
+
+    def replaced(self, paths: dict[str, str], *before: str) -> str:
+        """The command with other paths, and with words put right after the program's name."""
+        known = {**paths, **{f"{old}.d": f"{new}.d" for old, new in paths.items()}}
+        first, *rest = [known.get(word, word) for word in self.words]
+        return " ".join([first, *before, *rest])
+
+    def to_standard_output(self, *before: str) -> str:
+        """The compilation cut short after the preprocessor, without line markers (gcc's -E and -P)."""
+        words: list[str] = []
+        skip = False
+        for word in self.words:
+            if skip or word in {"-MD", "-c"}:
+                skip = False
+            elif word in {"-MQ", "-MF", "-o"}:
+                skip = True
+            else:
+                words.append(word)
+        return " ".join([words[0], *before, *words[1:], "-E", "-P"])
+
+
+def read_commands(workplace: Workplace, build: Path) -> dict[str, Command]:
+    """Every command of the build by its output (ninja -t compdb, response files expanded)."""
+    listed = json.loads(workplace.run("ninja", "-C", build, "-t", "compdb", "-x", doing="listing commands"))
+    # The shell sees the words as they are: no path of PostgreSQL's has a blank, and quotes stay where they were.
+    # One that names the build directory in full gets the name that ninja knows.
+    return {
+        entry["output"]: Command(tuple(entry["command"].replace(f"{build}/", "").split()), entry["output"])
+        for entry in listed
+        if entry["command"]
+    }
+
+
+def read_dependencies(workplace: Workplace, build: Path) -> dict[str, list[str]]:
+    """For every object, the files that its compilation read (ninja -t deps)."""
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in workplace.run("ninja", "-C", build, "-t", "deps", doing="listing dependencies").splitlines():
+        if match := re.match(r"(\S+): #deps", line):
+            current = found.setdefault(match[1], [])
+        elif line.startswith("    "):
+            current.append(line.strip())
+    return found

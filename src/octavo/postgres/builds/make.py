@@ -1,0 +1,163 @@
+"""Builds on demand: what the cache has is taken from it, the rest is made now, together where that is quicker."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from octavo.host.journal import Journal
+from octavo.postgres.builds import recipe
+from octavo.postgres.builds.cache import Build, key_of, locked, publish, read_build
+from octavo.postgres.builds.from_scratch import install_from_scratch
+from octavo.postgres.builds.installation import make_manifest
+from octavo.postgres.builds.shared_tree import NotShareable, build_together
+from octavo.postgres.builds.spec import BuildSpec, Progress
+from octavo.postgres.builds.toolchain import check_tools, describe_compiler
+from octavo.postgres.builds.workplace import open_workplace
+from octavo.postgres.source import Source, find_source
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A build with everything that decides what it is; its name says whether the cache has it."""
+
+    spec: BuildSpec
+    source: Source
+    ingredients: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The directory's name: version, sizes, and the key."""
+        return f"{self.source.version}-{self.spec.sizes.label}-{self.ingredients['key']}"
+
+    @property
+    def family(self) -> str:
+        """What builds that differ only in their sizes have in common."""
+        return key_of({name: value for name, value in self.ingredients.items() if name not in _SIZES})
+
+
+# How a build was made, as its manifest says it.
+FROM_SCRATCH = "from scratch"
+
+_SIZES = ("data_block", "wal_block", "data_segment", "key")
+
+
+def quiet(*_: object) -> None:
+    """Tells nobody."""
+
+
+def ensure_build(
+    spec: BuildSpec,
+    journal: Journal,
+    *,
+    local: Path | None = None,
+    progress: Progress = quiet,
+    waiting: Callable[[], None] = quiet,
+) -> Build:
+    """The build for the spec, made now if the cache does not have it. See `ensure_builds`."""
+    return ensure_builds([spec], journal, local=local, progress=progress, waiting=waiting)[0]
+
+
+def ensure_builds(
+    specs: Sequence[BuildSpec],
+    journal: Journal,
+    *,
+    local: Path | None = None,
+    progress: Progress = quiet,
+    waiting: Callable[[], None] = quiet,
+    ready: Callable[[Build], None] = quiet,
+    notice: Callable[[str], None] = quiet,
+) -> list[Build]:
+    """The builds for the specs, in their order; what the cache does not have is made now.
+
+    Missing builds that differ only in their sizes are made in one shared tree; where that cannot be done
+    (`notice` is told why), each from scratch. `ready` is called with each build once it is in the cache, `waiting`
+    when another process is making one. Raises HostError when a tool or the source is missing, OctavoError when
+    the compilation fails.
+    """
+    planned = plan_builds(specs, journal, local)
+    families: dict[str, list[Planned]] = {}
+    for build in {build.name: build for build in planned}.values():
+        families.setdefault(build.family, []).append(build)
+    for family in families.values():
+        _ensure_family(family, journal, progress, waiting, ready, notice)
+    found = [read_build(build.name) for build in planned]
+    return [build for build in found if build is not None]
+
+
+def plan_builds(specs: Sequence[BuildSpec], journal: Journal, local: Path | None = None) -> list[Planned]:
+    """The specs with their sources, compilers and keys."""
+    sources: dict[str, Source] = {}
+    compilers: dict[str, str] = {}
+    planned: list[Planned] = []
+    for spec in specs:
+        if spec.version not in sources:
+            sources[spec.version] = find_source(spec.version, journal, local)
+        if spec.compiler not in compilers:
+            compilers[spec.compiler] = describe_compiler(spec.compiler, journal)
+        source = sources[spec.version]
+        ingredients: dict[str, Any] = {
+            "source_sha256": source.sha256,
+            "data_block": spec.data_block,
+            "wal_block": spec.wal_block,
+            "data_segment": spec.data_segment,
+            "options": recipe.options(spec, source.version),
+            "compiler": compilers[spec.compiler],
+            "compiler_command": spec.compiler,
+        }
+        ingredients["key"] = key_of(ingredients)
+        planned.append(Planned(replace(spec, version=source.version), source, ingredients))
+    return planned
+
+
+def _ensure_family(
+    family: Sequence[Planned],
+    journal: Journal,
+    progress: Progress,
+    waiting: Callable[[], None],
+    ready: Callable[[Build], None],
+    notice: Callable[[str], None],
+) -> None:
+    with ExitStack() as locks:
+        # In one order for everybody, so that two who want the same builds cannot wait for each other.
+        for build in sorted(family, key=lambda build: build.name):
+            if read_build(build.name) is None:
+                locks.enter_context(locked(build.name, waiting))
+        missing = [build for build in family if read_build(build.name) is None]
+        if len(missing) > 1 and recipe.has_meson(missing[0].source.version):
+            try:
+                _make_together(missing, journal, progress, ready)
+            except NotShareable as reason:
+                notice(f"{reason}: every build is made from scratch")
+        for build in missing:
+            if read_build(build.name) is None:
+                ready(make_from_scratch(build, journal, progress))
+
+
+def make_from_scratch(planned: Planned, journal: Journal, progress: Progress = quiet) -> Build:
+    """Makes one build by itself and puts it into the cache."""
+    check_tools(meson=recipe.has_meson(planned.source.version))
+    with open_workplace(planned.name, planned.spec, journal) as workplace:
+        root = install_from_scratch(workplace, planned.spec, planned.source, progress)
+        manifest = make_manifest(root, planned.source, planned.ingredients, FROM_SCRATCH, journal, {})
+        return publish(root, planned.name, manifest)
+
+
+def _make_together(
+    missing: Sequence[Planned], journal: Journal, progress: Progress, ready: Callable[[Build], None]
+) -> None:
+    check_tools(meson=True)
+    by_sizes = {build.spec.sizes: build for build in missing}
+    first = missing[0]
+
+    def finished(sizes: object, root: Path, known: dict[str, str]) -> dict[str, str]:
+        build = by_sizes[sizes]  # type: ignore[index]
+        how = f"in a tree shared with {len(missing) - 1} other sizes"
+        manifest = make_manifest(root, build.source, build.ingredients, how, journal, known)
+        ready(publish(root, build.name, manifest))
+        return manifest["files"]
+
+    name = f"{first.source.version}-together-{first.family}"
+    with open_workplace(name, first.spec, journal, builds=len(missing)) as workplace:
+        build_together(workplace, first.spec, first.source, list(by_sizes), finished, progress)

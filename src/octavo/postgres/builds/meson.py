@@ -1,0 +1,48 @@
+"""PostgreSQL's meson build (16 and later): configuration, what it installs, compilation."""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from octavo.postgres.builds.spec import Progress
+from octavo.postgres.builds.workplace import Workplace
+
+
+def configure(workplace: Workplace, tree: Path, build: Path, options: Sequence[str]) -> None:
+    """Sets the build directory up, or changes the options of one that is."""
+    again = ["--reconfigure"] if (build / "build.ninja").exists() else []
+    workplace.run("meson", "setup", *again, build, tree, *options, doing="configuration")
+
+
+def compile_installed(workplace: Workplace, build: Path, progress: Progress) -> list[str]:
+    """Compiles what is installed and nothing else (no tests). Returns ninja's targets for it."""
+    listed = workplace.run("ninja", "-C", build, "-t", "targets", "all", doing="listing")
+    known = {line.rpartition(": ")[0] for line in listed.splitlines()}
+    files = _introspected(workplace, build)
+    targets = sorted(known & {os.path.relpath(path, build) for path in files if Path(path).is_relative_to(build)})
+    workplace.ninja("-C", build, *targets, doing="compilation", progress=progress)
+    return targets
+
+
+def installed(workplace: Workplace, build: Path) -> list[tuple[str, str]]:
+    """What `meson install` would install, as pairs (from, to). A symbolic link is listed as its text and itself.
+
+    Meson's introspection names one place for each file; the others come from a rehearsal, for which everything
+    has to be compiled.
+    """
+    files = _introspected(workplace, build)
+    pairs = list(files.items())
+    rehearsal = workplace.run(
+        "meson", "install", "-C", build, "--no-rebuild", "--dry-run", "--destdir", "/rehearsal", doing="rehearsal"
+    )
+    for source, directory in re.findall(r"^Installing (\S+) to /rehearsal(\S+)$", rehearsal, re.MULTILINE):
+        known = files.get(str(build / source))
+        if known is not None and Path(known).parent != Path(directory):
+            pairs.append((str(build / source), str(Path(directory) / Path(known).name)))
+    return pairs
+
+
+def _introspected(workplace: Workplace, build: Path) -> dict[str, str]:
+    return json.loads(workplace.run("meson", "introspect", "--installed", build, doing="introspection"))

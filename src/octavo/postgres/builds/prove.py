@@ -1,0 +1,75 @@
+"""The proof that a shared tree builds what a build from scratch does: the same bytes in every file."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import read_build
+from octavo.postgres.builds.from_scratch import install_from_scratch
+from octavo.postgres.builds.make import FROM_SCRATCH, Planned, ensure_builds, make_from_scratch, plan_builds, quiet
+from octavo.postgres.builds.spec import BuildSpec, Progress
+from octavo.postgres.builds.usage import remove
+from octavo.postgres.builds.workplace import open_workplace
+from octavo.postgres.source import sha256_of
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What comparing a cached build with one from scratch gave: the files compared, and those that differ."""
+
+    name: str
+    files: int
+    differing: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every file is the same."""
+        return not self.differing
+
+
+def draw(specs: Sequence[BuildSpec], count: int) -> list[BuildSpec]:
+    """So many of the specs, at random; all of them when there are fewer."""
+    return random.SystemRandom().sample(list(specs), min(count, len(specs)))
+
+
+def prove(spec: BuildSpec, journal: Journal, *, local: Path | None = None, progress: Progress = quiet) -> Proof:
+    """Builds once more from scratch, without the compiler's cache, and compares every file with the cached build's.
+
+    Both are read from disk, so that a cached build that was changed since is found, too. What an extension added
+    to the cached build is not compared.
+    """
+    (cached,) = ensure_builds([spec], journal, local=local, progress=progress)
+    (planned,) = plan_builds([spec], journal, local)
+    with open_workplace(f"{planned.name}-proof", planned.spec, journal, cached=False) as workplace:
+        root = install_from_scratch(workplace, planned.spec, planned.source, progress)
+        again = {
+            str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file() and not path.is_symlink()
+        }
+        names = sorted(
+            {*again, *(name for name in cached.manifest["files"] if not (cached.prefix / name).is_symlink())}
+        )
+        differing = [
+            name
+            for name in names
+            if name not in again
+            or not (cached.prefix / name).is_file()
+            or sha256_of(again[name]) != sha256_of(cached.prefix / name)
+        ]
+    return Proof(cached.name, len(names), tuple(differing))
+
+
+def replace_derived(
+    specs: Sequence[BuildSpec], journal: Journal, *, local: Path | None = None, progress: Progress = quiet
+) -> int:
+    """Throws away those of the builds that came out of a shared tree, and makes each from scratch. Returns how many."""
+    derived: list[Planned] = []
+    for planned in plan_builds(specs, journal, local):
+        build = read_build(planned.name)
+        if build is not None and build.manifest["made"] != FROM_SCRATCH:
+            remove(build, journal)
+            derived.append(planned)
+    for planned in derived:
+        make_from_scratch(planned, journal, progress)
+    return len(derived)

@@ -1,0 +1,75 @@
+"""How a spec is told to PostgreSQL's two build systems: meson since 16, configure and make before."""
+
+from octavo.postgres.builds.spec import BuildSpec, Sizes
+from octavo.postgres.versions import major_of
+
+PREFIX = "/opt/octavo/postgresql"
+
+# `rpath` relative to the program makes an installation relocatable, and the same bytes at any place.
+_RPATH = "-Wl,-rpath,$ORIGIN/../lib"
+
+# What a production package has on its hot paths; -O2 as the distributions use, without assertions.
+_MESON = (
+    f"--prefix={PREFIX}",
+    "--libdir=lib",
+    "--auto-features=disabled",
+    "-Doptimization=2",
+    "-Dicu=enabled",
+    "-Dliburing=enabled",
+    "-Dlibnuma=enabled",
+    "-Dlz4=enabled",
+    "-Dzstd=enabled",
+    "-Dzlib=enabled",
+    "-Dreadline=enabled",
+    "-Dssl=openssl",
+    "-Drpath=false",
+    f"-Dc_link_args={_RPATH}",
+)
+# liburing and libnuma support came with 18.
+_MESON_SINCE = {"-Dliburing=enabled": 18, "-Dlibnuma=enabled": 18}
+
+_CONFIGURE = (
+    f"--prefix={PREFIX}",
+    "--disable-rpath",
+    "--with-icu",
+    "--with-lz4",
+    "--with-zstd",
+    "--with-ssl=openssl",
+)
+
+# What an installation may tell of the place where it was compiled; the same in every build.
+SOURCE_PLACE = "/usr/src/octavo"
+
+
+def has_meson(version: str) -> bool:
+    """Whether this version has a meson build (PostgreSQL 16's release notes)."""
+    return major_of(version) >= 16
+
+
+def options(spec: BuildSpec, version: str) -> list[str]:
+    """Every option but the sizes, for meson or configure, whichever this version is built with."""
+    if has_meson(version):
+        return [
+            *(option for option in _MESON if major_of(version) >= _MESON_SINCE.get(option, 0)),
+            f"-Ddebug={str(spec.debug_symbols).lower()}",
+            f"-Dcassert={str(spec.asserts).lower()}",
+            *([f"-Dc_args={' '.join(spec.flags)}"] if spec.flags else []),
+            *spec.options,
+        ]
+    optimisation = ["-O2", *(["-g"] if spec.debug_symbols else []), *spec.flags]
+    return [
+        *_CONFIGURE,
+        *(["--enable-cassert"] if spec.asserts else []),
+        f"CFLAGS={' '.join(optimisation)}",
+        # make expands $$ to $, and the shell that links keeps what is in quotes.
+        f"LDFLAGS={_RPATH.replace('$ORIGIN', chr(39) + '$$ORIGIN' + chr(39))}",
+        *spec.options,
+    ]
+
+
+def size_options(sizes: Sizes, version: str) -> list[str]:
+    """The options that set the sizes: kB for the blocks, GB for the segment in both build systems."""
+    data, wal, segment = sizes.data_block // 1024, sizes.wal_block // 1024, sizes.data_segment // 1024**3
+    if has_meson(version):
+        return [f"-Dblocksize={data}", f"-Dwal_blocksize={wal}", f"-Dsegsize={segment}"]
+    return [f"--with-blocksize={data}", f"--with-wal-blocksize={wal}", f"--with-segsize={segment}"]

@@ -1,0 +1,258 @@
+"""Builds at many sizes out of one tree: every object, library and program is made once for what it depends on.
+
+One build is made from scratch. Then the others are one graph for ninja, in which an object that depends on the data
+block stands once per data block, one that depends on both blocks once per pair, and all others stand where they are;
+libraries and programs follow from their objects. Links and compilations run side by side, and an installation is
+finished as soon as its last program is linked.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from octavo.postgres.builds import meson, recipe
+from octavo.postgres.builds.commands import Command, read_commands
+from octavo.postgres.builds.installation import derive, lay_out
+from octavo.postgres.builds.size_dependence import (
+    HEADER,
+    Dependence,
+    NotShareable,
+    check_configuration,
+    derive_dependence,
+    with_macros,
+)
+from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
+from octavo.postgres.builds.workplace import Workplace
+from octavo.postgres.source import Source, unpack
+
+# Takes an installation's sizes, its root and the digests known before; gives the digests of all its files.
+Finished = Callable[[Sizes, Path, dict[str, str]], dict[str, str]]
+
+
+def build_together(
+    workplace: Workplace,
+    spec: BuildSpec,
+    source: Source,
+    sizes: Sequence[Sizes],
+    finished: Finished,
+    progress: Progress,
+) -> None:
+    """Makes an installation for each of the sizes and hands it over, still in the workplace, as soon as it is whole.
+
+    Raises NotShareable, before anything was handed over, when this version cannot be built this way.
+    """
+    tree = unpack(source, workplace.directory / "source")
+    build = workplace.directory / "build"
+    options = [*recipe.options(spec, source.version), *recipe.size_options(sizes[0], source.version)]
+    meson.configure(workplace, tree, build, options)
+    check_configuration(workplace, spec, source.version, tree, build, sizes)
+    targets = meson.compile_installed(workplace, build, progress)
+    files = meson.installed(workplace, build)
+    graph = Graph(workplace, spec, build, targets, sizes, progress)
+    root = lay_out(files, workplace.directory / "install", workplace.directory)
+    digests = finished(sizes[0], derive(root, {}, workplace.directory / sizes[0].label), {})
+
+    def finish(each: Sizes) -> None:
+        made = {**graph.products(each), HEADER: graph.header(each.macros)}
+        replaced = {
+            os.path.relpath(target, recipe.PREFIX): made[output]
+            for path, target in files
+            if (output := os.path.relpath(path, build)) in made
+        }
+        same = {name: digest for name, digest in digests.items() if name not in replaced}
+        finished(each, derive(root, replaced, workplace.directory / each.label), same)
+
+    graph.run({each.label: each for each in sizes[1:]}, finish)
+
+
+class Graph:
+    """What has to be made again for other sizes, and where it is put."""
+
+    def __init__(
+        self,
+        workplace: Workplace,
+        spec: BuildSpec,
+        build: Path,
+        targets: Sequence[str],
+        sizes: Sequence[Sizes],
+        progress: Progress,
+    ) -> None:
+        self._workplace = workplace
+        self._build = build
+        self._sizes = sizes
+        self._progress = progress
+        self._maps_header = spec.debug_symbols
+        self._header_text = (build / HEADER).read_text()
+        self._commands = read_commands(workplace, build)
+        wanted = _closure(self._commands, targets)
+        objects = [command for command in wanted.values() if command.compiles]
+        self._dependence: Dependence = derive_dependence(workplace, build, objects, sizes, progress)
+        self._needs: dict[str, frozenset[str]] = {}
+        self._members = self._members_linked(wanted)
+        for output, command in wanted.items():
+            if self._needed(output) and not (command.compiles or command.archives or command.links):
+                raise NotShareable(f"{output} is made by a tool that depends on the sizes")
+        self._targets = [target for target in targets if self._needed(target)]
+
+    def _inputs(self, command: Command) -> list[str]:
+        """The files made by other commands that this one reads; of an archive only the members that are linked."""
+        found = [word for word in command.words if word != command.output and word in self._commands]
+        if command.output not in self._members:
+            return found
+        objects = [word for word in found if not word.endswith(".a")]
+        return [*objects, *self._members[command.output]]
+
+    def _needed(self, output: str) -> frozenset[str]:
+        """What decides the contents of this file: size macros, or an object whose text has several forms."""
+        if output not in self._needs:
+            command = self._commands.get(output)
+            needs: frozenset[str] = frozenset()
+            if command is None:
+                pass
+            elif command.compiles:
+                texts = {output} if output in self._dependence.texts else set[str]()
+                needs = self._dependence.macros.get(output, needs) | texts
+            else:
+                needs = needs.union(*(self._needed(path) for path in self._inputs(command)))
+            self._needs[output] = needs
+        return self._needs[output]
+
+    def _members_linked(self, wanted: Mapping[str, Command]) -> dict[str, list[str]]:
+        """For every link with archives that depend on a size, the objects that the linker takes out of archives.
+
+        The linker is asked (ld's --trace, twice for members): most programs take nothing that depends on a size.
+        """
+        self._members: dict[str, list[str]] = {}
+        links = [
+            command
+            for command in wanted.values()
+            if command.links and any(word.endswith(".a") and self._needed(word) for word in command.words)
+        ]
+        self._needs = {name: needs for name, needs in self._needs.items() if self._commands[name].compiles}
+        lines = [_RULE]
+        for number, command in enumerate(links):
+            output = f"trace/{number}"
+            traced = command.replaced({command.output: f"{output}.linked"})
+            lines += _edge(f"{output}.txt", f"{traced} -Wl,-t,-t > {output}.txt && rm {output}.linked", [])
+        file = self._build / "trace.ninja"
+        file.write_text("\n".join(lines) + "\n")
+        self._workplace.run("ninja", "-C", self._build, "-f", file.name, doing="tracing links")
+        members: dict[str, list[str]] = {}
+        for number, command in enumerate(links):
+            text = (self._build / "trace" / f"{number}.txt").read_text()
+            members[command.output] = self._traced(text)
+        return members
+
+    def _traced(self, text: str) -> list[str]:
+        found: list[str] = []
+        for archive, member in re.findall(r"^\((\S+?\.a)\)(\S+)$", text, re.MULTILINE):
+            if archive in self._commands:
+                words = self._commands[archive].words
+                found += [word for word in words if word.endswith(f"/{member}") and word in self._commands]
+        # A thin archive's members are told by their own paths.
+        return found + [line for line in text.splitlines() if line in self._commands and line.endswith(".o")]
+
+    def _values(self, output: str, sizes: Sizes) -> tuple[tuple[str, int], ...]:
+        macros = sizes.macros
+        return tuple(
+            (need, macros[need] if need in macros else self._dependence.texts[need][sizes])
+            for need in sorted(self._needed(output))
+        )
+
+    def _place(self, output: str, sizes: Sizes) -> str:
+        """Where the file for these sizes is: where the first build has it, if nothing that it needs differs."""
+        values = self._values(output, sizes)
+        if values == self._values(output, self._sizes[0]):
+            return output
+        tag = "-".join(
+            f"{need if need in sizes.macros else re.sub(r'[^a-zA-Z0-9]', '_', need)}={value}" for need, value in values
+        )
+        return f"sizes/{tag}/{output}"
+
+    def products(self, sizes: Sizes) -> dict[str, Path]:
+        """Of the targets, those that depend on a size (output: where the one for these sizes is)."""
+        return {target: self._build / self._place(target, sizes) for target in self._targets}
+
+    def header(self, macros: Mapping[str, int]) -> Path:
+        """The pg_config.h with these macros, written when it is asked for first."""
+        tag = "-".join(f"{name}={value}" for name, value in sorted(macros.items()))
+        path = self._build / "headers" / tag / "pg_config.h"
+        if not path.exists():
+            path.parent.mkdir(parents=True)
+            path.write_text(with_macros(self._header_text, macros))
+        return path
+
+    def run(self, wanted: Mapping[str, Sizes], finish: Callable[[Sizes], None]) -> None:
+        """Makes everything for the wanted sizes; `finish` is called, beside the work, for each that is complete."""
+        file = self._build / "sizes.ninja"
+        lines = [_RULE]
+        written: set[str] = set()
+        for label, sizes in wanted.items():
+            places = [self._make(target, sizes, lines, written) for target in self._targets]
+            lines += _edge(f"ready/{label}", f"touch ready/{label}", places)
+        file.write_text("\n".join(lines) + "\n")
+        doing = f"compilation of {len(wanted)} more sizes"
+        with ThreadPoolExecutor(1) as finisher:
+            pending: list[Future[None]] = []
+
+            def watch(line: str) -> None:
+                if match := re.match(r"(\d+)/(\d+) (?:ready/(\S+))?", line):
+                    self._progress(doing, int(match[1]), int(match[2]))
+                    if match[3]:
+                        pending.append(finisher.submit(finish, wanted[match[3]]))
+
+            try:
+                self._workplace.run("ninja", "-C", self._build, "-f", file.name, doing=doing, on_line=watch)
+                for future in pending:
+                    future.result()
+            except BaseException:
+                finisher.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _make(self, output: str, sizes: Sizes, lines: list[str], written: set[str]) -> str:
+        """Adds what makes the file for these sizes, with all that it needs. Returns where it will be."""
+        place = self._place(output, sizes)
+        if place == output or place in written:
+            return place
+        written.add(place)
+        command = self._commands[output]
+        paths = {output: place}
+        before: list[str] = []
+        inputs: list[str] = []
+        if command.compiles:
+            macros = {**self._sizes[0].macros, **{n: v for n, v in sizes.macros.items() if n in self._needed(output)}}
+            # One text of several forms is compiled as these sizes give it.
+            header = self.header(sizes.macros if output in self._dependence.texts else macros)
+            directory = os.path.relpath(header.parent, self._build)
+            before = [f"-I{directory}"]
+            if self._maps_header:
+                before.append(f"-ffile-prefix-map={directory}={Path(HEADER).parent}")
+        else:
+            for path in command.words:
+                if path != output and path in self._commands and self._needed(path):
+                    paths[path] = self._make(path, sizes, lines, written)
+                    inputs.append(paths[path])
+        lines += _edge(place, command.replaced(paths, *before), inputs)
+        return place
+
+
+_RULE = "rule run\n  command = $does\n  description = $out"
+
+
+def _edge(output: str, command: str, inputs: Sequence[str]) -> list[str]:
+    """An edge of a ninja file; ninja makes the output's directory (its manual, "build statements")."""
+    return [f"build {output}: run {' '.join(inputs)}", f"  does = {command.replace('$', '$$')}"]
+
+
+def _closure(commands: Mapping[str, Command], targets: Sequence[str]) -> dict[str, Command]:
+    """The commands that the targets need, directly or through others."""
+    found: dict[str, Command] = {}
+    pending = [target for target in targets if target in commands]
+    while pending:
+        output = pending.pop()
+        if output not in found:
+            command = found[output] = commands[output]
+            pending += [word for word in command.words if word in commands and word != output]
+    return found

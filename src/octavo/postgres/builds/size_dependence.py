@@ -1,0 +1,199 @@
+"""Which objects depend on which size: derived from the sources as they were compiled, never listed.
+
+Three ways lead from a size into an object, and each is looked for:
+- The macro's value in code or data. The preprocessor runs over every source with a marked spelling of the value,
+  and `octavo._core.markers_that_reach` says whether it reaches what is emitted.
+- A conditional (`#if BLCKSZ < PG_IO_ALIGN_SIZE`), which leaves no trace in the text. Where a compiled file has one,
+  its text is compared at every combination of sizes that is wanted.
+- A configured file other than pg_config.h. `check_configuration` configures once more with other sizes and compares.
+
+`prove` is what keeps this honest: it builds from scratch and compares every byte.
+"""
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.postgres.builds import meson, recipe
+from octavo.postgres.builds.commands import Command, read_dependencies
+from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
+from octavo.postgres.builds.workplace import Workplace
+
+HEADER = "src/include/pg_config.h"
+
+# What a marked value looks like: as many digits as nobody writes, another number of them for each macro.
+_FIRST_WIDTH = 20
+
+
+class NotShareable(Exception):
+    """The builds cannot share a tree; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """For each object that depends on a size: on which macros.
+
+    `texts` has, for an object with conditionals on sizes, which of its texts each combination of sizes gives.
+    """
+
+    macros: Mapping[str, frozenset[str]]
+    texts: Mapping[str, Mapping[Sizes, int]]
+
+
+def check_configuration(
+    workplace: Workplace, spec: BuildSpec, version: str, tree: Path, build: Path, sizes: Sequence[Sizes]
+) -> None:
+    """Configures a copy of a configured directory with sizes that all differ, and compares every file.
+
+    Raises NotShareable unless the sizes' macros in pg_config.h are the only difference, and are what
+    `Sizes.macros` says for both.
+    """
+    other = Sizes(*(_another(getattr(spec.sizes, name), name, sizes) for name in Sizes.__slots__))
+    probe = workplace.directory / "probe"
+    shutil.copytree(build, probe, symlinks=True)
+    meson.configure(workplace, tree, probe, recipe.size_options(other, version))
+    differing = [
+        str(path.relative_to(build))
+        for path in build.rglob("*")
+        if path.is_file() and not _is_mesons_own(path.relative_to(build)) and not _same(path, build, probe)
+    ]
+    if differing != [HEADER]:
+        raise NotShareable(f"the sizes change {', '.join(differing) or 'nothing'} and not only {HEADER}")
+    here, there = (build / HEADER).read_text(), (probe / HEADER).read_text()
+    if with_macros(here, other.macros) != there or with_macros(there, spec.sizes.macros) != here:
+        raise NotShareable(f"the sizes change {HEADER} in another way than known")
+    shutil.rmtree(probe)
+
+
+def _another(size: int, name: str, sizes: Sequence[Sizes]) -> int:
+    """A size that differs: one that is wanted if there is, else twice or half as much."""
+    wanted = [getattr(each, name) for each in sizes if getattr(each, name) != size]
+    return wanted[0] if wanted else (size * 2 if name == "data_segment" or size < 32768 else size // 2)
+
+
+def _is_mesons_own(path: Path) -> bool:
+    """Meson's records: options, logs, and the introspection of both."""
+    return path.parts[0] in {"meson-private", "meson-info", "meson-logs"} or path.name == "compile_commands.json"
+
+
+def _same(path: Path, build: Path, probe: Path) -> bool:
+    other = probe / path.relative_to(build)
+    if not other.is_file():
+        return False
+    return path.read_bytes() == other.read_bytes().replace(str(probe).encode(), str(build).encode())
+
+
+def with_macros(header: str, values: Mapping[str, int | str]) -> str:
+    """The header with other values of these macros. Raises NotShareable when it does not define each once."""
+    for name, value in values.items():
+        header, count = re.subn(rf"(?m)^#define {name} \w+$", f"#define {name} {value}", header)
+        if count != 1:
+            raise NotShareable(f"{HEADER} does not define {name} once")
+    return header
+
+
+def derive_dependence(
+    workplace: Workplace,
+    build: Path,
+    objects: Sequence[Command],
+    sizes: Sequence[Sizes],
+    progress: Progress,
+) -> Dependence:
+    """Finds on which sizes each of the objects depends. The first of the sizes is the one that was compiled."""
+    macros = list(sizes[0].macros)
+    header = (build / HEADER).read_text()
+    markers: list[dict[str, str]] = []
+    for number, each in enumerate(sizes):
+        marked = {name: _marked(value, index) for index, (name, value) in enumerate(each.macros.items())}
+        directory = workplace.directory / "marked" / str(number)
+        directory.mkdir(parents=True)
+        (directory / "pg_config.h").write_text(with_macros(header, marked))
+        markers.append(marked)
+    dependencies = read_dependencies(workplace, build)
+    conditional = _files_with_conditionals({file for files in dependencies.values() for file in files}, build, macros)
+    tested = [command for command in objects if conditional & set(dependencies.get(command.output, []))]
+    jobs = [(command.output, 0, command) for command in objects]
+    jobs += [(command.output, number, command) for command in tested for number in range(1, len(sizes))]
+    answers = _preprocess(workplace, build, jobs, markers, progress)
+    reached: dict[str, set[str]] = {}
+    texts: dict[str, dict[Sizes, int]] = {}
+    digests: dict[str, list[str]] = {}
+    for (output, number, _), (reaches, digest) in zip(jobs, answers, strict=True):
+        reached.setdefault(output, set()).update(name for name, yes in zip(macros, reaches, strict=True) if yes)
+        if any(output == command.output for command in tested):
+            known = digests.setdefault(output, [])
+            if digest not in known:
+                known.append(digest)
+            texts.setdefault(output, {})[sizes[number]] = known.index(digest)
+    return Dependence(
+        {output: frozenset(names) for output, names in reached.items() if names},
+        {output: numbers for output, numbers in texts.items() if len(set(numbers.values())) > 1},
+    )
+
+
+def _marked(value: int, index: int) -> str:
+    """A spelling of the value as C reads it, in hexadecimal with more zeros than anybody writes."""
+    return f"0x{value:0{_FIRST_WIDTH + index}x}"
+
+
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|elif|define)\b((?:.*\\\n)*.*)$", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def _files_with_conditionals(files: Iterable[str], build: Path, macros: Sequence[str]) -> set[str]:
+    """The files with an `#if` on a size, directly or through macros whose definition mentions one, in any file."""
+    defined: dict[str, set[str]] = {}
+    conditions: dict[str, set[str]] = {}
+    for file in files:
+        path = build / file
+        if path.is_absolute() and not path.is_relative_to(build) and file.startswith(("/usr/include", "/usr/lib")):
+            continue  # the system's headers do not know of PostgreSQL's sizes
+        text = path.read_text(errors="replace")
+        if not any(word in text for word in ("#if", "# if", "#elif", "# elif", "#define", "# define")):
+            continue
+        for kind, rest in _DIRECTIVE.findall(text):
+            names = _NAME.findall(rest)
+            if kind == "define" and names:
+                defined.setdefault(names[0], set()).update(names[1:])
+            elif kind != "define":
+                conditions.setdefault(file, set()).update(names)
+    sized = set(macros)
+    while more := {name for name, body in defined.items() if name not in sized and body & sized}:
+        sized |= more
+    return {file for file, names in conditions.items() if names & sized}
+
+
+def _preprocess(
+    workplace: Workplace,
+    build: Path,
+    jobs: Sequence[tuple[str, int, Command]],
+    markers: Sequence[Mapping[str, str]],
+    progress: Progress,
+) -> list[tuple[list[bool], str]]:
+    """Preprocesses every job and asks which markers reach; in a process of its own, which the journal knows."""
+    directory = workplace.directory / "marked"
+    asked = {
+        "directory": str(build),
+        "jobs": [
+            {
+                "command": command.to_standard_output(f"-I{directory / str(number)}"),
+                "markers": [*markers[number].values()],
+            }
+            for _, number, command in jobs
+        ],
+    }
+    request, answer = directory / "jobs.json", directory / "answers.json"
+    request.write_text(json.dumps(asked))
+
+    def watch(line: str) -> None:
+        progress("finding what depends on the sizes", int(line), len(jobs))
+
+    workplace.run(
+        sys.executable, "-m", "octavo.postgres.builds.preprocess", request, answer,
+        doing="finding what depends on the sizes", on_line=watch,
+    )  # fmt: skip
+    return [(reaches, digest) for reaches, digest in json.loads(answer.read_text())]

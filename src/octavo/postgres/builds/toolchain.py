@@ -1,0 +1,29 @@
+"""The tools that a build needs, and what the compiler says it is."""
+
+import shutil
+
+from octavo.errors import HostError
+from octavo.host import children
+from octavo.host.journal import Journal
+
+_MESON_TOOLS = ("meson", "ninja", "ccache", "bison", "flex", "perl")
+_MAKE_TOOLS = ("make", "ccache", "bison", "flex", "perl")
+
+
+def check_tools(*, meson: bool) -> None:
+    """Raises HostError when a tool is missing from the path that builds see."""
+    for tool in _MESON_TOOLS if meson else _MAKE_TOOLS:
+        if shutil.which(tool, path=children.PLAIN_PATH) is None:
+            raise HostError(f"{tool} is missing; script/bootstrap installs what a build needs")
+
+
+def describe_compiler(compiler: str, journal: Journal) -> str:
+    """The compiler's version and the machine that it compiles for: a part of a build's key."""
+    path = shutil.which(compiler, path=children.PLAIN_PATH)
+    if path is None:
+        raise HostError(
+            f"the compiler {compiler} is missing; script/bootstrap installs gcc, another one is yours to install"
+        )
+    version = children.check(children.run([path, "--version"], journal, role="compiler"), "asking the compiler")
+    machine = children.check(children.run([path, "-dumpmachine"], journal, role="compiler"), "asking the compiler")
+    return f"{version.stdout.splitlines()[0]}, {machine.stdout.strip()}"

@@ -1,0 +1,160 @@
+"""What the cache's builds take and when they were last used, and removing those that nobody needs."""
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from octavo.errors import OctavoError, UsageError
+from octavo.host import children
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import (
+    MANIFEST,
+    Build,
+    builds_directory,
+    find_build,
+    list_builds,
+    locked,
+    read_build,
+)
+from octavo.postgres.builds.spec import BuildSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a build takes on disk, in bytes, how much of that other builds share, and when it was last used (epoch)."""
+
+    build: Build
+    size: int
+    shared: int
+    last_used: float
+
+
+def note_use(build: Build) -> None:
+    """Remembers that the build is used now: the modification time of its manifest, which nothing else changes."""
+    with suppress(OSError):  # another user's cache may be read only
+        os.utime(build.prefix / MANIFEST)
+
+
+def user_environment(build: Build) -> dict[str, str]:
+    """The user's own environment with the build's programs first on the PATH."""
+    path = os.environ.get("PATH") or children.PLAIN_PATH
+    return {**os.environ, "PATH": f"{build.prefix / 'bin'}{os.pathsep}{path}"}
+
+
+def usage_of(build: Build) -> Usage:
+    """Size and last use of one build."""
+    size = shared = 0
+    for facts, here in _inodes([build]).values():
+        size += _allocated(facts)
+        if facts.st_nlink > here:
+            shared += _allocated(facts)
+    return Usage(build, size, shared, (build.prefix / MANIFEST).stat().st_mtime)
+
+
+def size_together(builds: Iterable[Build]) -> int:
+    """Bytes on disk of all these builds; what they share counts once."""
+    return sum(_allocated(facts) for facts, _ in _inodes(builds).values())
+
+
+def size_freed(builds: Iterable[Build]) -> int:
+    """Bytes that come free when all these builds go; what a build that stays shares is not among them."""
+    return sum(_allocated(facts) for facts, here in _inodes(builds).values() if facts.st_nlink <= here)
+
+
+def find_cached(spec: BuildSpec, name: str | None) -> Build | None:
+    """The cached build of this name, else the one that answers the spec. Raises UsageError for an unknown name."""
+    return by_name(name) if name else find_build(spec)
+
+
+def by_name(name: str) -> Build:
+    """The cached build of this name. Raises UsageError when there is none."""
+    build = None if "/" in name or name.startswith(".") else read_build(name)
+    if build is None:
+        raise UsageError(f"there is no build {name}; octavo build ls shows their names")
+    return build
+
+
+def choose(
+    names: Sequence[str],
+    *,
+    version: str | None = None,
+    data_block: str | None = None,
+    wal_block: str | None = None,
+    unused_seconds: float | None = None,
+) -> list[Build]:
+    """The builds that are named, or else those that answer every condition given.
+
+    Raises UsageError for an unknown name, and when nothing narrows the choice: nobody asks for all by silence.
+    """
+    conditions = (version, data_block, wal_block, unused_seconds)
+    if names and any(condition is not None for condition in conditions):
+        raise UsageError("give names or conditions, not both")
+    if names:
+        return [by_name(name) for name in dict.fromkeys(names)]
+    if all(condition is None for condition in conditions):
+        raise UsageError("say which builds: a name, --pg, --data-block, --wal-block or --unused-for (0d for all)")
+    now = time.time()
+    return [
+        build
+        for build in list_builds()
+        if (version is None or (build.manifest["version"] + ".").startswith(version + "."))
+        and data_block in (None, build.manifest["data_block"])
+        and wal_block in (None, build.manifest["wal_block"])
+        and (unused_seconds is None or now - (build.prefix / MANIFEST).stat().st_mtime >= unused_seconds)
+    ]
+
+
+def running_from(build: Build) -> int | None:
+    """The pid of a process that runs one of the build's programs, or None."""
+    inside = f"{build.prefix.resolve()}/"
+    for link in Path("/proc").glob("[0-9]*/exe"):
+        with suppress(OSError):  # gone meanwhile, or another user's
+            if str(link.readlink()).startswith(inside):
+                return int(link.parent.name)
+    return None
+
+
+def remove(build: Build, journal: Journal) -> int:
+    """Removes a build from the cache and returns the bytes that this freed.
+
+    It leaves its name at once, by a rename, so that a build half removed never looks whole; what is left of it
+    when we are killed goes with the next command. Raises OctavoError when a program of it runs or it is being made.
+    """
+
+    def refuse() -> NoReturn:
+        raise OctavoError(f"{build.name} is being made or changed by another process; try again when that has ended")
+
+    with locked(build.name, refuse):
+        if pid := running_from(build):
+            raise OctavoError(f"{build.name} is in use: process {pid} runs from it; stop that first")
+        freed = size_freed([build])
+        hidden = builds_directory() / f".removed-{build.name}-{journal.token[:8]}"
+        entry = journal.record("directory", path=str(hidden))
+        build.prefix.rename(hidden)
+        shutil.rmtree(hidden)
+        journal.done(entry)
+    return freed
+
+
+def _inodes(builds: Iterable[Build]) -> dict[tuple[int, int], tuple[os.stat_result, int]]:
+    """Every inode of these builds, with how many of its links are in them."""
+    found: dict[tuple[int, int], tuple[os.stat_result, int]] = {}
+    for build in builds:
+        for directory, _, names in os.walk(build.prefix):
+            for path in (directory, *(f"{directory}/{name}" for name in names)):
+                facts = os.lstat(path)
+                key = (facts.st_dev, facts.st_ino)
+                # A directory has one name, whatever its link count (those of its subdirectories' ..) says.
+                here = facts.st_nlink if path == directory else found[key][1] + 1 if key in found else 1
+                found[key] = (facts, here)
+    return found
+
+
+def _allocated(facts: os.stat_result) -> int:
+    """Bytes on disk: st_blocks counts 512-byte units whatever the filesystem's block is (stat(2))."""
+    return facts.st_blocks * 512

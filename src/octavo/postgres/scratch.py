@@ -1,0 +1,111 @@
+"""Scratch servers: a fresh cluster of a build with PostgreSQL's own defaults, gone when it is left."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from octavo.errors import OctavoError, UsageError
+from octavo.home import make_directory, octavo_home
+from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.foreground import run_in_foreground
+from octavo.host.journal import Journal
+from octavo.postgres import cluster
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.builds.usage import user_environment
+from octavo.postgres.cluster import Server
+
+# The database that initdb makes: a scratch server needs none of its own.
+_DATABASE = "postgres"
+# libpq's variables that say where to connect, as whom and how (libpq's documentation, environment variables).
+_CONNECTION_VARIABLES = frozenset({
+    "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGPASSFILE", "PGSERVICE",
+    "PGSERVICEFILE", "PGOPTIONS", "PGSSLMODE", "PGREQUIRESSL", "PGGSSENCMODE", "PGREQUIREAUTH", "PGCHANNELBINDING",
+    "PGTARGETSESSIONATTRS", "PGREQUIREPEER", "PGLOADBALANCEHOSTS",
+})  # fmt: skip
+
+
+@contextmanager
+def scratch_server(
+    build: Build, journal: Journal, account: Account, settings: Mapping[str, str]
+) -> Generator[Server, None, None]:
+    """A running server on a new cluster, whose every file is gone at the end, however the end comes.
+
+    Nothing is pinned: settings are PostgreSQL's defaults and those given. Raises OctavoError when it does not start,
+    with the server's reason, HostError when the account cannot reach the state directory.
+    """
+    work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
+    entry = journal.record("directory", path=str(work))
+    try:
+        make_directory(work)
+        data = make_directory(work / "data", 0o700)
+        if os.geteuid() == 0:
+            os.chown(data, account.uid, account.gid)
+        cluster.check_reachable(data, account)
+        # What is thrown away need not survive a power cut: initdb does not sync it.
+        arguments = [
+            build.program("initdb"), "--pgdata", data, "--username", cluster.SUPERUSER, "--auth=trust",
+            "--encoding=UTF8", "--locale=C", "--no-instructions", "--no-sync",
+        ]  # fmt: skip
+        children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
+        with _started(build, data, settings, journal, account) as server:
+            yield server
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        journal.done(entry)
+
+
+def _started(build: Build, data: Path, settings: Mapping[str, str], journal: Journal, account: Account) -> Server:
+    """The server, or an OctavoError with its last words and without the place of a log that is gone by then."""
+    log = data.with_name("server.log")
+    try:
+        return cluster.start(build, data, settings, journal, account, log=log)
+    except OctavoError as error:
+        raise OctavoError(str(error).removesuffix(f"; its log is {log}")) from error
+
+
+def fill_with_pgbench(server: Server, scale: int) -> None:
+    """Makes pgbench's tables at this scale in the database that psql opens. Raises OctavoError when it fails."""
+    finished = children.run(
+        [server.build.program("pgbench"), "--initialize", "--quiet", f"--scale={scale}", _DATABASE],
+        server.journal,
+        role="pgbench",
+        account=server.account,
+        directory=server.socket_directory,
+        environment=server.client_environment(),
+    )
+    children.check(finished, "pgbench --initialize")
+
+
+def run_psql(server: Server, arguments: Sequence[str]) -> int:
+    """Runs the build's psql on the user's terminal until the user leaves it, and returns its exit code.
+
+    It runs as the user, not as the server's account: \\i, \\copy, the history and ~/.psqlrc are the user's.
+    """
+    environment = {
+        name: value for name, value in user_environment(server.build).items() if name not in _CONNECTION_VARIABLES
+    }
+    return run_in_foreground(
+        [server.build.program("psql"), *arguments],
+        server.journal,
+        role="psql",
+        environment={**environment, **server.client_environment(), "PGDATABASE": _DATABASE},
+    )
+
+
+def parse_settings(texts: Sequence[str]) -> dict[str, str]:
+    """The settings of `NAME=VALUE` texts, as `postgres -c` takes them. Raises UsageError when one is none.
+
+    >>> parse_settings(["work_mem=64MB", "search_path=a,b=c"])
+    {'work_mem': '64MB', 'search_path': 'a,b=c'}
+    """
+    settings: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise UsageError(f"-c {text!r} is no setting; write NAME=VALUE, such as work_mem=64MB")
+        settings[name.strip()] = value
+    return settings

@@ -1,0 +1,51 @@
+"""The least that a build has to do: initdb, start, tell its sizes, run pgbench, shut down, pass pg_checksums."""
+
+import secrets
+import shutil
+
+from octavo.errors import OctavoError
+from octavo.home import make_directory, octavo_home
+from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres import cluster
+from octavo.postgres.builds.cache import Build
+from octavo.units import parse_size
+
+_WAL_SEGMENT = 16 * 1024**2
+_TRANSACTIONS = 200
+_CLIENTS = 2
+
+
+def smoke_test(build: Build, journal: Journal, account: Account) -> None:
+    """Raises OctavoError with the step that failed. Leaves nothing behind."""
+    work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
+    entry = journal.record("directory", path=str(work))
+    data = work / "data"
+    try:
+        make_directory(work)
+        cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=True)
+        with cluster.start(build, data, {}, journal, account, log=work / "server.log") as server:
+            with server.connect("postgres") as connection:
+                connection.execute(f"CREATE DATABASE {cluster.DATABASE}".encode())
+            _check_sizes(build, server.settings())
+            children.check(server.run_client("pgbench", "--initialize", "--quiet"), "pgbench --initialize")
+            ran = server.run_client("pgbench", f"--client={_CLIENTS}", f"--transactions={_TRANSACTIONS}")
+            if f"processed: {_CLIENTS * _TRANSACTIONS}/{_CLIENTS * _TRANSACTIONS}" not in ran.stdout:
+                raise OctavoError(f"pgbench did not run all its transactions: {ran.stderr.strip()}")
+            server.shut_down()
+        arguments = [build.program("pg_checksums"), "--check", "--pgdata", data]
+        children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
+    except OctavoError as error:
+        raise OctavoError(f"{build.name} fails its smoke test: {error}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        journal.done(entry)
+
+
+def _check_sizes(build: Build, settings: dict[str, str]) -> None:
+    """Compares what the server says of its sizes (its preset options) with what was asked for."""
+    asked = tuple(parse_size(build.manifest[name]) for name in ("data_block", "wal_block", "data_segment"))
+    told = (int(settings["block_size"]), int(settings["wal_block_size"]), parse_size(settings["segment_size"]))
+    if told != asked:
+        raise OctavoError(f"the server tells other sizes than were asked for: {told} and not {asked} bytes")

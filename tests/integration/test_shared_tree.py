@@ -1,0 +1,169 @@
+"""Builds at many sizes out of one tree: the same bytes as from scratch, each part made once, nothing half done."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from octavo.home import make_directory
+from octavo.host import children
+from octavo.host.journal import Journal, recover
+from octavo.postgres.builds.cache import Build, list_builds
+from octavo.postgres.builds.make import FROM_SCRATCH, ensure_builds
+from octavo.postgres.builds.prove import prove, replace_derived
+from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.source import sha256_of
+
+from . import tiny_postgres
+
+DATA, WAL = ("8kB", "2kB", "32kB"), ("8kB", "64kB")
+SPECS = [BuildSpec("18", data, wal) for data, wal in product(DATA, WAL)]
+
+
+@pytest.fixture
+def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state directory with nothing in it."""
+    directory = make_directory(home / f"tiny-{tmp_path.name}")
+    monkeypatch.setenv("OCTAVO_HOME", str(directory))
+    yield directory
+    shutil.rmtree(directory)
+
+
+def says(build: Build, journal: Journal) -> str:
+    return children.check(children.run([build.program("postgres")], journal, role="test"), "asking").stdout.strip()
+
+
+def expected(build: Build) -> str:
+    data, wal = (int(build.manifest[name].removesuffix("kB")) * 1024 for name in ("data_block", "wal_block"))
+    return f"{data} {wal} {data + wal} {int(data >= 4096 and wal < 16384)} 3"
+
+
+def is_whole(build: Build) -> bool:
+    return all(sha256_of(build.prefix / name) == digest for name, digest in build.manifest["files"].items())
+
+
+def test_every_build_is_that_from_scratch_byte_for_byte(own_home: Path, tmp_path: Path) -> None:
+    tarball = tiny_postgres.write_tarball(tmp_path)
+    seen: list[str] = []
+    with Journal() as journal:
+        builds = ensure_builds(SPECS, journal, local=tarball, ready=lambda build: seen.append(build.name))
+        assert sorted(seen) == sorted(build.name for build in builds) and len(set(seen)) == len(SPECS)
+        assert not any(build.manifest["made"] == FROM_SCRATCH for build in builds)
+        for build in builds:
+            assert says(build, journal) == expected(build)
+            assert is_whole(build)
+        for spec in SPECS:
+            assert prove(spec, journal, local=tarball).differing == ()
+    # What does not depend on a size is there once.
+    for name in ("bin/plain_program", "include/c.h", "share/made.txt"):
+        assert len({(build.prefix / name).stat().st_ino for build in builds}) == 1, name
+    assert len({(build.prefix / "bin/sized_program").read_bytes() for build in builds}) == len(DATA)
+    assert not any((own_home / "builds" / ".work").iterdir())
+
+
+def test_each_object_is_compiled_once_for_what_it_depends_on(own_home: Path, tmp_path: Path) -> None:
+    steps: list[tuple[str, int]] = []
+    with Journal() as journal:
+        ensure_builds(
+            SPECS,
+            journal,
+            local=tiny_postgres.write_tarball(tmp_path),
+            progress=lambda doing, done, total: steps.append((doing, total)),
+        )
+    # For the 5 sizes beside the first: data.c, sized.c, libcommon.a and sized_program for 2 data blocks, wal.c for one
+    # WAL block, both.c and postgres for 5 pairs, conditional.c for its other text, and 5 notes that a build is ready.
+    assert steps[-1] == ("compilation of 5 more sizes", 4 * 2 + 1 + 5 * 2 + 1 + 5)
+
+
+@pytest.mark.parametrize(
+    ("difference", "reason"),
+    [
+        (
+            {"extra": "configure_file(output: 'other.h', configuration: {'BLOCK': blocksize})"},
+            "the sizes change other.h, src/include/pg_config.h",
+        ),
+        (
+            {
+                "maker": '#include "c.h"\n#include <stdio.h>\nint main(int argc, char **argv)\n'
+                '{ FILE *file = fopen(argv[argc - 1], "w"); fprintf(file, "%d", BLCKSZ); return 0; }\n'
+            },
+            "made.txt is made by a tool that depends on the sizes",
+        ),
+    ],
+)
+def test_what_cannot_share_a_tree_is_made_from_scratch(
+    own_home: Path, tmp_path: Path, difference: dict[str, str], reason: str
+) -> None:
+    told: list[str] = []
+    with Journal() as journal:
+        builds = ensure_builds(
+            SPECS[:3], journal, local=tiny_postgres.write_tarball(tmp_path, **difference), notice=told.append
+        )
+        assert [says(build, journal) for build in builds] == [expected(build) for build in builds]
+    assert all(build.manifest["made"] == FROM_SCRATCH for build in builds)
+    assert len(told) == 1
+    assert reason in told[0]
+
+
+def test_a_wrong_build_is_found_out_and_replaced(own_home: Path, tmp_path: Path) -> None:
+    tarball = tiny_postgres.write_tarball(tmp_path)
+    with Journal() as journal:
+        builds = ensure_builds(SPECS[:2], journal, local=tarball)
+        wrong = builds[1].program("postgres")
+        content = wrong.read_bytes()
+        wrong.unlink()  # the file may be linked from other builds
+        wrong.write_bytes(content + b"\0")
+        proof = prove(SPECS[1], journal, local=tarball)
+        assert proof.differing == ("bin/postgres",)
+        assert replace_derived(SPECS[:2], journal, local=tarball) == 2
+        again = ensure_builds(SPECS[:2], journal, local=tarball)
+        assert [build.manifest["made"] for build in again] == [FROM_SCRATCH, FROM_SCRATCH]
+        assert all(is_whole(build) for build in again)
+
+
+_BUILDER = """
+import sys
+from itertools import product
+from pathlib import Path
+from octavo.host.journal import Journal
+from octavo.postgres.builds.make import ensure_builds
+from octavo.postgres.builds.spec import BuildSpec
+specs = [BuildSpec("18", data, wal) for data, wal in product(sys.argv[2].split(","), sys.argv[3].split(","))]
+with Journal() as journal:
+    ensure_builds(specs, journal, local=Path(sys.argv[1]))
+"""
+
+
+def test_killed_at_thirty_moments_it_never_leaves_a_wrong_or_half_build(own_home: Path, tmp_path: Path) -> None:
+    tarball = tiny_postgres.write_tarball(tmp_path)
+    command = [sys.executable, "-c", _BUILDER, str(tarball), ",".join(DATA), ",".join(WAL)]
+    began = time.monotonic()
+    subprocess.run(command, check=True, env=dict(os.environ))
+    whole = time.monotonic() - began
+    moments = random.Random(3)
+    finished: list[int] = []
+    for _ in range(30):
+        shutil.rmtree(own_home / "builds", ignore_errors=True)
+        builder = subprocess.Popen(command, env=dict(os.environ), stderr=subprocess.DEVNULL)
+        try:
+            builder.wait(moments.uniform(0.0, whole))
+        except subprocess.TimeoutExpired:
+            builder.kill()
+        builder.wait()
+        recover()
+        builds = list_builds()
+        finished.append(len(builds))
+        with Journal() as journal:
+            assert all(is_whole(build) and says(build, journal) == expected(build) for build in builds)
+        work = own_home / "builds" / ".work"
+        assert not work.exists() or not any(path.is_dir() for path in work.iterdir())
+    assert 0 in finished  # some were killed before the first build was there,
+    with Journal() as journal:  # and the next one always succeeds
+        assert all(is_whole(build) for build in ensure_builds(SPECS, journal, local=tarball))
