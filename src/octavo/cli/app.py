@@ -16,6 +16,7 @@ from octavo.cli.presets import presets
 from octavo.cli.report import report
 from octavo.cli.run import run
 from octavo.cli.runs import runs
+from octavo.cli.shell import shell
 from octavo.errors import HostError, Interrupted, OctavoError
 from octavo.host.journal import recover
 
@@ -33,6 +34,7 @@ app.command()(runs)
 app.command()(report)
 app.add_typer(presets, name="presets")
 app.add_typer(build, name="build")
+app.command(context_settings={"allow_interspersed_args": False})(shell)
 app.command()(host)
 
 

@@ -52,6 +52,7 @@ def make(
 
     Lists make combinations. Builds that differ only in their sizes are made together, in one tree.
 
+    \b
     Examples:
     octavo build --data-block 4kB
     octavo build --matrix --prove 3

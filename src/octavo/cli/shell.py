@@ -25,12 +25,10 @@ def shell(
     import sys
 
     from octavo.cli.build_cache import checked_spec
-    from octavo.cli.progress import build_progress
     from octavo.host.children import server_account
     from octavo.host.foreground import first_interrupt_only
     from octavo.host.journal import Journal
     from octavo.postgres.builds import usage
-    from octavo.postgres.builds.make import ensure_build
     from octavo.postgres.scratch import fill_with_pgbench, parse_settings, run_psql, scratch_server
 
     spec = checked_spec(data_block, wal_block, pg)
@@ -40,6 +38,10 @@ def shell(
         if found := usage.find_cached(spec, name):
             build = found
         else:
+            # Not before: what they import takes longer than to start the server.
+            from octavo.cli.progress import build_progress
+            from octavo.postgres.builds.make import ensure_build
+
             with build_progress() as progress:
                 build = ensure_build(
                     spec,

@@ -117,6 +117,7 @@ def try_extension(installed: Installed, journal: Journal, account: Account) -> s
     problem = _try(build, record, journal, account, {})
     if problem and "shared_preload_libraries" in problem:
         problem = _try(build, record, journal, account, {"shared_preload_libraries": ",".join(record["libraries"])})
+    problem = problem and problem.splitlines()[0]
     with locked(build.name, lambda: None):
         final = _records(build) / f"{installed.name}.json"
         if final.exists() and json.loads(final.read_text())["source_sha256"] == record["source_sha256"]:
@@ -134,7 +135,7 @@ def _try(
             try:
                 connection.execute(statement.encode())
             except psycopg.Error as error:
-                return str(error).splitlines()[0]
+                return str(error)
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from octavo.host import children
 from octavo.host.journal import Journal
-from octavo.postgres.builds.recipe import PREFIX, SOURCE_PLACE
+from octavo.postgres.builds.recipe import PREFIX, RUN_PATH, RUN_PATH_FOR_MAKE, SOURCE_PLACE
 from octavo.postgres.source import Source, sha256_of
 
 _ELF = b"\x7fELF"
@@ -35,13 +35,26 @@ def lay_out(files: Sequence[tuple[str, str]], destination: Path, work: Path) -> 
 
 
 def forget_place(root: Path, work: Path) -> None:
-    """Puts one neutral place where a text file of the installation names the workplace."""
+    """Makes an installation the same wherever it was made, and right for those who compile against it anywhere."""
     before, after = str(work).encode(), SOURCE_PLACE.encode()
     for path in root.rglob("*"):
         if path.is_file() and not path.is_symlink():
             content = path.read_bytes()
             if before in content and not content.startswith(_ELF):
                 path.write_bytes(content.replace(before, after))
+    _make_relocatable(root)
+
+
+def _make_relocatable(root: Path) -> None:
+    """Mends what a build with a relative run path tells those who compile against it.
+
+    make takes the dollar of `$ORIGIN` in Makefile.global as its own, and pkg-config's files name the prefix, where
+    `pcfiledir` (pkg-config(1)) is the directory that they are in.
+    """
+    for path in root.glob("lib/pgxs/src/Makefile.global"):
+        path.write_text(path.read_text().replace(RUN_PATH, RUN_PATH_FOR_MAKE))
+    for path in root.glob("lib/pkgconfig/*.pc"):
+        path.write_text(path.read_text().replace(f"prefix={PREFIX}\n", "prefix=${pcfiledir}/../..\n"))
 
 
 def derive(base: Path, files: Mapping[str, Path], root: Path) -> Path:

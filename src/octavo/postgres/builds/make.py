@@ -14,6 +14,7 @@ from octavo.postgres.builds.installation import make_manifest
 from octavo.postgres.builds.shared_tree import NotShareable, build_together
 from octavo.postgres.builds.spec import BuildSpec, Progress
 from octavo.postgres.builds.toolchain import check_tools, describe_compiler
+from octavo.postgres.builds.usage import note_use
 from octavo.postgres.builds.workplace import open_workplace
 from octavo.postgres.source import Source, find_source
 
@@ -82,8 +83,10 @@ def ensure_builds(
         families.setdefault(build.family, []).append(build)
     for family in families.values():
         _ensure_family(family, journal, progress, waiting, ready, notice)
-    found = [read_build(build.name) for build in planned]
-    return [build for build in found if build is not None]
+    found = [build for each in planned if (build := read_build(each.name)) is not None]
+    for build in found:
+        note_use(build)
+    return found
 
 
 def plan_builds(specs: Sequence[BuildSpec], journal: Journal, local: Path | None = None) -> list[Planned]:

@@ -6,7 +6,9 @@ from octavo.postgres.versions import major_of
 PREFIX = "/opt/octavo/postgresql"
 
 # `rpath` relative to the program makes an installation relocatable, and the same bytes at any place.
-_RPATH = "-Wl,-rpath,$ORIGIN/../lib"
+RUN_PATH = "-Wl,-rpath,$ORIGIN/../lib"
+# make expands $$ to $, and the shell that links keeps what is in quotes.
+RUN_PATH_FOR_MAKE = "-Wl,-rpath,'$$ORIGIN'/../lib"
 
 # What a production package has on its hot paths; -O2 as the distributions use, without assertions.
 _MESON = (
@@ -23,7 +25,7 @@ _MESON = (
     "-Dreadline=enabled",
     "-Dssl=openssl",
     "-Drpath=false",
-    f"-Dc_link_args={_RPATH}",
+    f"-Dc_link_args={RUN_PATH}",
 )
 # liburing and libnuma support came with 18.
 _MESON_SINCE = {"-Dliburing=enabled": 18, "-Dlibnuma=enabled": 18}
@@ -61,8 +63,7 @@ def options(spec: BuildSpec, version: str) -> list[str]:
         *_CONFIGURE,
         *(["--enable-cassert"] if spec.asserts else []),
         f"CFLAGS={' '.join(optimisation)}",
-        # make expands $$ to $, and the shell that links keeps what is in quotes.
-        f"LDFLAGS={_RPATH.replace('$ORIGIN', chr(39) + '$$ORIGIN' + chr(39))}",
+        f"LDFLAGS={RUN_PATH_FOR_MAKE}",
         *spec.options,
     ]
 

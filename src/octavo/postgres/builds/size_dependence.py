@@ -114,7 +114,7 @@ def derive_dependence(
         (directory / "pg_config.h").write_text(with_macros(header, marked))
         markers.append(marked)
     dependencies = read_dependencies(workplace, build)
-    conditional = _files_with_conditionals({file for files in dependencies.values() for file in files}, build, macros)
+    conditional = files_with_conditionals({file for files in dependencies.values() for file in files}, build, macros)
     tested = [command for command in objects if conditional & set(dependencies.get(command.output, []))]
     jobs = [(command.output, 0, command) for command in objects]
     jobs += [(command.output, number, command) for command in tested for number in range(1, len(sizes))]
@@ -144,18 +144,15 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|elif|define)\b((?:.*\\\n)*.*)$", re.
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def _files_with_conditionals(files: Iterable[str], build: Path, macros: Sequence[str]) -> set[str]:
+def files_with_conditionals(files: Iterable[str], build: Path, macros: Sequence[str]) -> set[str]:
     """The files with an `#if` on a size, directly or through macros whose definition mentions one, in any file."""
     defined: dict[str, set[str]] = {}
     conditions: dict[str, set[str]] = {}
     for file in files:
         path = build / file
-        if path.is_absolute() and not path.is_relative_to(build) and file.startswith(("/usr/include", "/usr/lib")):
+        if file.startswith(("/usr/include", "/usr/lib")):
             continue  # the system's headers do not know of PostgreSQL's sizes
-        text = path.read_text(errors="replace")
-        if not any(word in text for word in ("#if", "# if", "#elif", "# elif", "#define", "# define")):
-            continue
-        for kind, rest in _DIRECTIVE.findall(text):
+        for kind, rest in _DIRECTIVE.findall(path.read_text(errors="replace")):
             names = _NAME.findall(rest)
             if kind == "define" and names:
                 defined.setdefault(names[0], set()).update(names[1:])
