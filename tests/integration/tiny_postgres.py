@@ -1,8 +1,8 @@
 """A source tarball that is configured, compiled and installed as PostgreSQL is, in seconds.
 
 It has one of everything that the shared tree has to tell apart: sources that depend on no size, on one, on both and on
-neither although their text names it; a conditional; an archive of which a program takes one member or another; a tool
-that is run while building.
+neither although their text names it; a conditional; a generated source that names its place; an archive of which a
+program takes one member or another; a tool that is run while building.
 """
 
 import io
@@ -24,8 +24,10 @@ inc = include_directories('src/include')
 generator_tool = executable('maker', 'maker.c', include_directories: inc)
 made = custom_target('made', output: 'made.txt', command: [generator_tool, '@OUTPUT@'], install: true,
   install_dir: 'share')
+scanner = configure_file(input: 'scanner.c.in', output: 'scanner.c',
+  configuration: {'SOURCE': meson.current_source_dir()})
 common = static_library('common', 'plain.c', 'sized.c', include_directories: inc, install: true)
-executable('postgres', 'postgres.c', 'data.c', 'wal.c', 'both.c', 'conditional.c', 'neither.c',
+executable('postgres', 'postgres.c', 'data.c', 'wal.c', 'both.c', 'conditional.c', 'neither.c', scanner,
   include_directories: inc, link_with: common, install: true)
 executable('plain_program', 'plain_program.c', include_directories: inc, link_with: common, install: true)
 executable('sized_program', 'sized_program.c', include_directories: inc, link_with: common, install: true)
@@ -59,6 +61,8 @@ _FILES = {
         extern int data_size(void), wal_size(void), both_sizes(void), conditional(void), neither(void);
         extern int plain(void), sized(void);
     """,
+    # As flex writes its scanners: with the full path of the source.
+    "scanner.c.in": '#line 1 "@SOURCE@/scanner.l"\nconst char *scanner(void) { return __FILE__; }\n',
     "data.c": '#include "c.h"\nint data_size(void) { PGAlignedBlock block; return sizeof(block); }\n',
     "wal.c": '#include "c.h"\nint wal_size(void) { PGAlignedXLogBlock block; return sizeof(block); }\n',
     "both.c": '#include "c.h"\nint both_sizes(void) { return half() * 2 + XLOG_BLCKSZ; }\n',

@@ -116,7 +116,7 @@ def make(
         if package is not None:
             from octavo.cli.build_package import package as make_package
 
-            make_package(builds, package.value, output, journal)
+            make_package(builds, package.value, output, journal, source)
     if not (check or check_operations or package):
         for each in builds:
             print(each.prefix)

@@ -72,7 +72,7 @@ def become(arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python at its start, and the program would inherit it
         signal.signal(ignored, signal.SIG_DFL)
     try:
-        os.execvpe(arguments[0], arguments, environment)  # noqa: S606 (a list of arguments, no shell)
+        os.execvpe(arguments[0], list(arguments), environment)  # noqa: S606 (a list of arguments, no shell)
     except OSError as error:
         raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
 

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from octavo.postgres.builds.installation import forget_place
+from octavo.postgres.builds.installation import make_portable
 from octavo.postgres.builds.recipe import PREFIX
 from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.workplace import Workplace
@@ -42,5 +42,5 @@ def install_with_make(
     workplace.run(*make[:-1], perl, "install", "enable_tap_tests=yes", f"DESTDIR={destination}", doing="installation")
     root = destination / PREFIX.lstrip("/")
     shutil.rmtree(root / "share" / "doc", ignore_errors=True)
-    forget_place(root, workplace.directory)
+    make_portable(root, workplace.directory)
     return root

@@ -2,8 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,64 +13,83 @@ from octavo.postgres.builds.recipe import PREFIX, RUN_PATH, RUN_PATH_FOR_MAKE, S
 from octavo.postgres.source import Source, sha256_of
 
 _ELF = b"\x7fELF"
+# What a program looks for libraries in, and what a compilation adds for programs that run from its own tree. Meson
+# takes that out in `meson install` only; left in, it would be a directory that somebody else may own.
+_SEARCHED = b"$ORIGIN/../lib"
 
 
-def lay_out(files: Sequence[tuple[str, str]], destination: Path, work: Path) -> Path:
-    """Copies an installation's files (pairs of from and to) below the destination. Returns what stands for the prefix.
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An installation as pairs: files (from, to), and symbolic links (what they point to, where they are)."""
 
-    A text that names the workplace names the same neutral place in every build instead.
-    """
-    for source, target in files:
+    files: tuple[tuple[str, str], ...]
+    links: tuple[tuple[str, str], ...]
+
+
+def lay_out(installed: Installed, destination: Path, work: Path) -> Path:
+    """Copies an installation below the destination. Returns what stands for the prefix."""
+    for source, target in installed.files:
         path = destination / target.lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not source.startswith("/"):
-            path.symlink_to(source)
-        elif Path(source).is_dir():
+        if Path(source).is_dir():
             shutil.copytree(source, path, dirs_exist_ok=True)
         else:
             shutil.copy(source, path)
+    for text, target in installed.links:
+        (destination / target.lstrip("/")).symlink_to(text)
     root = destination / PREFIX.lstrip("/")
-    forget_place(root, work)
+    make_portable(root, work)
     return root
 
 
-def forget_place(root: Path, work: Path) -> None:
-    """Makes an installation the same wherever it was made, and right for those who compile against it anywhere."""
+def make_portable(root: Path, work: Path) -> None:
+    """Makes an installation the same wherever it was made, and right wherever it is put.
+
+    - A text that names the workplace names one neutral place instead.
+    - Programs look for libraries in the installation and where the system has its own. The regression drivers are
+      deeper below lib than a program is, and look beside their own directory.
+    - make takes the dollar of `$ORIGIN` in Makefile.global as its own, and pkg-config's files name the prefix, where
+      `pcfiledir` (pkg-config(1)) is the directory that they are in.
+    """
     before, after = str(work).encode(), SOURCE_PLACE.encode()
-    for path in root.rglob("*"):
+    for path in sorted(root.rglob("*")):
         if path.is_file() and not path.is_symlink():
             content = path.read_bytes()
-            if before in content and not content.startswith(_ELF):
+            if content.startswith(_ELF):
+                _cut_run_path(path, content)
+                searched = path.parent.parent / "lib"
+                if not searched.exists():
+                    searched.symlink_to(os.path.relpath(root / "lib", searched.parent))
+            elif before in content:
                 path.write_bytes(content.replace(before, after))
-    _make_relocatable(root)
-
-
-def _make_relocatable(root: Path) -> None:
-    """Mends what a build with a relative run path tells those who compile against it.
-
-    make takes the dollar of `$ORIGIN` in Makefile.global as its own, and pkg-config's files name the prefix, where
-    `pcfiledir` (pkg-config(1)) is the directory that they are in.
-    """
     for path in root.glob("lib/pgxs/src/Makefile.global"):
         path.write_text(path.read_text().replace(RUN_PATH, RUN_PATH_FOR_MAKE))
     for path in root.glob("lib/pkgconfig/*.pc"):
         path.write_text(path.read_text().replace(f"prefix={PREFIX}\n", "prefix=${pcfiledir}/../..\n"))
 
 
+def _cut_run_path(path: Path, content: bytes) -> None:
+    """The run path is a string that ends at its first zero byte; its length in the file stays."""
+    if (beyond := _SEARCHED + b":$ORIGIN/") in content:
+        path.write_bytes(content.replace(beyond, _SEARCHED + b"\0$ORIGIN/"))
+
+
 def derive(base: Path, files: Mapping[str, Path], root: Path) -> Path:
-    """An installation like the base's but for some files (relative path: the file to copy instead).
+    """An installation like the base's but for some files (relative path: the compiled file to copy instead).
 
     What is the same is linked, not copied: the files of a build never change once they are there.
     """
-    for directory, _, names in os.walk(base):
-        relative = Path(directory).relative_to(base)
-        (root / relative).mkdir(parents=True, exist_ok=True)
-        for name in names:
-            path = relative / name
-            if str(path) in files:
-                shutil.copy(files[str(path)], root / path)
-            elif str(path) != "manifest.json":
-                os.link(base / path, root / path, follow_symlinks=False)
+    for path in sorted(base.rglob("*")):
+        relative = str(path.relative_to(base))
+        if path.is_symlink():
+            (root / relative).symlink_to(path.readlink())
+        elif path.is_dir():
+            (root / relative).mkdir(parents=True, exist_ok=True)
+        elif relative in files:
+            shutil.copy(files[relative], root / relative)
+            _cut_run_path(root / relative, files[relative].read_bytes())
+        else:
+            os.link(path, root / relative)
     return root
 
 

@@ -38,6 +38,9 @@ class Planned:
         return key_of({name: value for name, value in self.ingredients.items() if name not in _SIZES})
 
 
+# Raised when builds of the same ingredients come out otherwise than before: what the cache has is made anew.
+_REVISION = 2
+
 # How a build was made, as its manifest says it.
 FROM_SCRATCH = "from scratch"
 
@@ -101,6 +104,7 @@ def plan_builds(specs: Sequence[BuildSpec], journal: Journal, local: Path | None
             compilers[spec.compiler] = describe_compiler(spec.compiler, journal)
         source = sources[spec.version]
         ingredients: dict[str, Any] = {
+            "revision": _REVISION,
             "source_sha256": source.sha256,
             "data_block": spec.data_block,
             "wal_block": spec.wal_block,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from octavo.postgres.builds.installation import Installed
 from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.workplace import Workplace
 
@@ -26,22 +27,22 @@ def compile_installed(workplace: Workplace, build: Path, progress: Progress) -> 
     return targets
 
 
-def installed(workplace: Workplace, build: Path) -> list[tuple[str, str]]:
-    """What `meson install` would install, as pairs (from, to). A symbolic link is listed as its text and itself.
+def installed(workplace: Workplace, build: Path) -> Installed:
+    """What `meson install` would install, once everything is compiled.
 
-    Meson's introspection names one place for each file; the others come from a rehearsal, for which everything
-    has to be compiled.
+    Meson's introspection names one place for each file; further places and the links come from a rehearsal.
     """
-    files = _introspected(workplace, build)
-    pairs = list(files.items())
+    plan = _introspected(workplace, build)
+    files = [(path, target) for path, target in plan.items() if path.startswith("/")]
     rehearsal = workplace.run(
         "meson", "install", "-C", build, "--no-rebuild", "--dry-run", "--destdir", "/rehearsal", doing="rehearsal"
     )
     for source, directory in re.findall(r"^Installing (\S+) to /rehearsal(\S+)$", rehearsal, re.MULTILINE):
-        known = files.get(str(build / source))
+        known = plan.get(str(build / source))
         if known is not None and Path(known).parent != Path(directory):
-            pairs.append((str(build / source), str(Path(directory) / Path(known).name)))
-    return pairs
+            files.append((str(build / source), str(Path(directory) / Path(known).name)))
+    links = re.findall(r"^Installing symlink pointing to (\S+) to /rehearsal(\S+)$", rehearsal, re.MULTILINE)
+    return Installed(tuple(files), tuple(links))
 
 
 def _introspected(workplace: Workplace, build: Path) -> dict[str, str]:

@@ -44,19 +44,9 @@ def prove(spec: BuildSpec, journal: Journal, *, local: Path | None = None, progr
     (planned,) = plan_builds([spec], journal, local)
     with open_workplace(f"{planned.name}-proof", planned.spec, journal, cached=False) as workplace:
         root = install_from_scratch(workplace, planned.spec, planned.source, progress)
-        again = {
-            str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file() and not path.is_symlink()
-        }
-        names = sorted(
-            {*again, *(name for name in cached.manifest["files"] if not (cached.prefix / name).is_symlink())}
-        )
-        differing = [
-            name
-            for name in names
-            if name not in again
-            or not (cached.prefix / name).is_file()
-            or sha256_of(again[name]) != sha256_of(cached.prefix / name)
-        ]
+        again = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_symlink() or path.is_file()}
+        names = sorted(again | set(cached.manifest["files"]))
+        differing = [name for name in names if _content(root / name) != _content(cached.prefix / name)]
     return Proof(cached.name, len(names), tuple(differing))
 
 
@@ -73,3 +63,10 @@ def replace_derived(
     for planned in derived:
         make_from_scratch(planned, journal, progress)
     return len(derived)
+
+
+def _content(path: Path) -> str:
+    """What tells a file's or link's contents apart from others, and from there being none."""
+    if path.is_symlink():
+        return f"link to {path.readlink()}"
+    return sha256_of(path) if path.is_file() else "nothing"

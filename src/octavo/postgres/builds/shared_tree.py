@@ -49,16 +49,16 @@ def build_together(
     meson.configure(workplace, tree, build, options)
     check_configuration(workplace, spec, source.version, tree, build, sizes)
     targets = meson.compile_installed(workplace, build, progress)
-    files = meson.installed(workplace, build)
+    installed = meson.installed(workplace, build)
     graph = Graph(workplace, spec, build, targets, sizes, progress)
-    root = lay_out(files, workplace.directory / "install", workplace.directory)
+    root = lay_out(installed, workplace.directory / "install", workplace.directory)
     digests = finished(sizes[0], derive(root, {}, workplace.directory / sizes[0].label), {})
 
     def finish(each: Sizes) -> None:
         made = {**graph.products(each), HEADER: graph.header(each.macros)}
         replaced = {
             os.path.relpath(target, recipe.PREFIX): made[output]
-            for path, target in files
+            for path, target in installed.files
             if (output := os.path.relpath(path, build)) in made
         }
         same = {name: digest for name, digest in digests.items() if name not in replaced}

@@ -96,20 +96,18 @@ def open_workplace(
 def _compiler_place(spec: BuildSpec, directory: Path, *, cached: bool) -> Path:
     """A directory with the compiler under its own name, because PostgreSQL remembers and tells extensions the name.
 
-    What stands there is ccache (its manual, "run modes"), and debug information that does not name the workplace.
+    What stands there goes through ccache (its manual, "run modes"), and has the objects name one neutral place instead
+    of the workplace: generated scanners carry their source's full path, and so does debug information.
     """
     place = make_directory(directory / "compiler")
     compiler = shutil.which(spec.compiler, path=children.PLAIN_PATH)
     ccache = shutil.which("ccache", path=children.PLAIN_PATH)
     if compiler is None or ccache is None:
         raise HostError(f"{spec.compiler} or ccache is missing; script/bootstrap installs what a build needs")
+    command = [*([ccache] if cached else []), compiler, f"-ffile-prefix-map={directory}={SOURCE_PLACE}"]
     program = place / spec.compiler
-    if spec.debug_symbols:
-        command = [*([ccache] if cached else []), compiler, f"-ffile-prefix-map={directory}={SOURCE_PLACE}"]
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-        program.chmod(0o755)
-    else:
-        program.symlink_to(ccache if cached else compiler)
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    program.chmod(0o755)
     return place
 
 
@@ -127,8 +125,9 @@ def _ccache_settings(directory: Path) -> dict[str, str]:
     }
 
 
-# Compilers, ninja and configure say `error:`, meson ERROR, make `*** `; a directory may be called error.
-_SAYS_WHY = re.compile(r"\berror: |\bERROR\b|No space left|\*\*\* ")
+# Compilers, ninja and configure say `error:`, meson ERROR, make `*** `; a directory may be called error, and
+# configure says in one line where the error is, in the next what it is.
+_SAYS_WHY = re.compile(r"\berror: (?!in `)|\bERROR\b|No space left|\*\*\* ")
 
 
 def _cause(output: str) -> str:

@@ -1,0 +1,102 @@
+"""Operations: what a DBA does with servers of a block size. A new one is a file here and a line in the table."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from octavo.errors import OctavoError
+from octavo.host.children import server_account
+from octavo.host.journal import Journal
+from octavo.operations import (
+    base_backup,
+    dump_restore,
+    logical_replication,
+    pg_amcheck,
+    pg_checksums,
+    pg_upgrade,
+    pg_waldump,
+    point_in_time,
+    refused,
+    streaming_replica,
+)
+from octavo.operations.base import Operation, Outcome, Skip
+from octavo.operations.companions import choose
+from octavo.operations.ground import Ground, prepared
+from octavo.postgres.builds.cache import Build
+
+# What works at every size, what another size is refused, the ways over.
+OPERATIONS: tuple[Operation, ...] = (
+    pg_checksums.OPERATION,
+    pg_amcheck.OPERATION,
+    pg_waldump.OPERATION,
+    base_backup.OPERATION,
+    base_backup.INCREMENTAL,
+    streaming_replica.OPERATION,
+    streaming_replica.REWIND,
+    point_in_time.OPERATION,
+    pg_upgrade.NEW_PROGRAMS,
+    pg_upgrade.SAME_MAJOR,
+    pg_upgrade.OLDER_MAJOR,
+    refused.DATA_BLOCK,
+    refused.WAL_BLOCK,
+    refused.BACKUP,
+    refused.REPLICA,
+    pg_waldump.OF_ANOTHER_WAL_BLOCK,
+    pg_upgrade.OF_ANOTHER_DATA_BLOCK,
+    dump_restore.TO,
+    dump_restore.BACK,
+    logical_replication.OPERATION,
+)
+SCALE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class OperationsReport:
+    """What was tried with a build, in the table's order."""
+
+    build: Build
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing failed; what was skipped counts neither way."""
+        return all(outcome.result != "failed" for outcome in self.outcomes)
+
+
+def check_operations(
+    build: Build,
+    others: Sequence[Build],
+    journal: Journal,
+    *,
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    operations: Sequence[Operation] = OPERATIONS,
+    scale: int = SCALE,
+) -> OperationsReport:
+    """Tries the operations on real servers of a build; its companions are chosen among the other builds.
+
+    `scale` is pgbench's, with 200 documents each. An operation that goes wrong is an outcome, not an error.
+    Raises HostError when this host cannot run servers or its disk has no room.
+    """
+    outcomes: list[Outcome] = []
+    with prepared(build, choose(build, others), journal, server_account(), scale) as ground:
+        ground.filled()
+        for number, operation in enumerate(operations):
+            outcomes.append(_try(operation, ground, number))
+            on_outcome(outcomes[-1])
+    return OperationsReport(build, tuple(outcomes))
+
+
+def _try(operation: Operation, ground: Ground, number: int) -> Outcome:
+    started = time.monotonic()
+    try:
+        with ground.operation(number):
+            evidence = operation.check(ground)
+    except Skip as skip:
+        return Outcome(operation.name, "skipped", time.monotonic() - started, str(skip))
+    except (OctavoError, psycopg.Error) as error:
+        # The server's log goes with the operation's place, so it is not named.
+        text = str(error).strip().partition("; its log is ")[0].splitlines()
+        return Outcome(operation.name, "failed", time.monotonic() - started, text[0] if text else "it said nothing")
+    return Outcome(operation.name, "ok", time.monotonic() - started, evidence.text, evidence.figures)

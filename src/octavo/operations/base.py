@@ -1,0 +1,45 @@
+"""What an operation is asked for, and what it gives back."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from octavo.operations.ground import Ground
+
+Result = Literal["ok", "failed", "skipped"]
+
+
+class Skip(Exception):
+    """Raised by an operation that cannot be tried here; its text is the reason and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was seen, in words, and its figures; their names end in their unit."""
+
+    text: str
+    figures: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something that a DBA does.
+
+    `check` does it on real servers. It returns its evidence when everything went as it must, raises Skip when
+    it cannot be tried, and OctavoError when something went wrong.
+    """
+
+    name: str
+    check: "Callable[[Ground], Evidence]"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an operation ended. `evidence` is the reason when it failed or was skipped."""
+
+    name: str
+    result: Result
+    seconds: float
+    evidence: str
+    figures: Mapping[str, float] = field(default_factory=dict[str, float])

@@ -1,0 +1,53 @@
+"""pg_basebackup: taken, verified, started, compared; and one on top of another, combined."""
+
+from octavo.host import children
+from octavo.operations import contents
+from octavo.operations.base import Evidence, Operation, Skip
+from octavo.operations.ground import Ground, first
+
+
+def _check(ground: Ground) -> Evidence:
+    backup = ground.place / "backup"
+    with ground.serve(ground.copy("data")) as server:
+        contents.write(server, 200)
+        expected = contents.read(server)
+        children.check(
+            server.run_client("pg_basebackup", "--checkpoint=fast", "--no-sync", "--pgdata", str(backup)),
+            "pg_basebackup",
+        )
+    children.check(ground.run(ground.build, "pg_verifybackup", backup), "pg_verifybackup")
+    with ground.serve(backup) as restored:
+        same = contents.check_same(expected, contents.read(restored), "the restored backup")
+        contents.write(restored, 200)
+    return Evidence(f"backup verified by pg_verifybackup and started: {same}")
+
+
+def _check_incremental(ground: Ground) -> Evidence:
+    if int(ground.build.manifest["version"].split(".")[0]) < 17:
+        raise Skip("incremental backups came with PostgreSQL 17")
+    full, increment, combined = (ground.place / name for name in ("full", "increment", "combined"))
+    with ground.serve(ground.copy("data"), settings={"summarize_wal": "on"}) as server:
+        take = ("pg_basebackup", "--checkpoint=fast", "--no-sync", "--pgdata")
+        children.check(server.run_client(*take, str(full)), "pg_basebackup")
+        contents.write(server, 200)
+        expected = contents.read(server)
+        children.check(
+            server.run_client(*take, str(increment), "--incremental", str(full / "backup_manifest")),
+            "pg_basebackup --incremental",
+        )
+        size: int = first(server, "SELECT pg_database_size(current_database())")
+    changed = sum(path.stat().st_size for path in increment.glob("base/**/*") if path.is_file())
+    children.check(
+        ground.run(ground.build, "pg_combinebackup", full, increment, "--no-sync", "--output", combined), "combining"
+    )
+    children.check(ground.run(ground.build, "pg_verifybackup", combined), "pg_verifybackup")
+    with ground.serve(combined) as restored:
+        same = contents.check_same(expected, contents.read(restored), "the combined backup")
+    return Evidence(
+        f"{changed / 1024**2:.1f} MB of changes combined with the full backup, verified and started: {same}",
+        {"increment_bytes": changed, "database_bytes": size},
+    )
+
+
+OPERATION = Operation("pg_basebackup", _check)
+INCREMENTAL = Operation("incremental backup", _check_incremental)

@@ -1,0 +1,111 @@
+"""The builds beside which a build is checked: another block size, another version of the same sizes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from octavo.operations.base import Skip
+from octavo.postgres.builds.cache import Build
+from octavo.units import parse_size
+
+_SIZES = ("data_block", "wal_block", "data_segment")
+_DEFAULTS = {"data_segment": "1GB"}
+# What a companion should share, so that a difference is one of sizes or versions only.
+_LIKE = ("compiler", "compiler_command", "options")
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """One build for each part beside the build that is checked; None when the cache has none.
+
+    What needs one raises Skip with the command that makes it.
+    """
+
+    build: Build
+    another_data_block: Build | None
+    another_wal_block: Build | None
+    same_major: Build | None
+    older_major: Build | None
+
+    def need_another_data_block(self) -> Build:
+        """A build of the same version that differs in its data block alone."""
+        data_block = "4kB" if self.build.manifest["data_block"] == "8kB" else "8kB"
+        return self._need(self.another_data_block, "another data block", data_block=data_block)
+
+    def need_another_wal_block(self) -> Build:
+        """A build of the same version that differs in its WAL block alone."""
+        wal_block = "16kB" if self.build.manifest["wal_block"] == "8kB" else "8kB"
+        return self._need(self.another_wal_block, "another WAL block", wal_block=wal_block)
+
+    def need_older_major(self) -> Build:
+        """A build of an older major version with the same sizes."""
+        older = str(_version(self.build)[0] - 1)
+        return self._need(self.older_major, "an older major version with these sizes", version=older)
+
+    def need_same_major(self) -> Build:
+        """A build of the same major version, not newer, with the same sizes; minor version or options may differ."""
+        what = "this major version and these sizes, of another minor version or with other options,"
+        major, minor = _version(self.build)
+        return self._need(self.same_major, what, version=f"{major}.{max(0, minor - 1)}")
+
+    def _need(self, found: Build | None, what: str, **wanted: str) -> Build:
+        if found is not None:
+            return found
+        manifest = {**self.build.manifest, **wanted}
+        raise Skip(
+            f"no build of {what} in the cache; make one with: octavo build --data-block {manifest['data_block']} "
+            f"--wal-block {manifest['wal_block']} --pg {manifest['version']}"
+        )
+
+
+def choose(build: Build, others: Sequence[Build]) -> Companions:
+    """The companions of a build among others: as much like it as can be had, then nearest to the default 8 kB."""
+    candidates = [other for other in others if other.prefix != build.prefix]
+    same_version = [other for other in candidates if other.manifest["version"] == build.manifest["version"]]
+    same_sizes = [other for other in candidates if all(_size(other, name) == _size(build, name) for name in _SIZES)]
+    older = [other for other in same_sizes if _version(other)[0] < _version(build)[0]]
+    return Companions(
+        build,
+        another_data_block=_best(build, [other for other in same_version if _differ(build, other) == {"data_block"}]),
+        another_wal_block=_best(build, [other for other in same_version if _differ(build, other) == {"wal_block"}]),
+        same_major=_best(
+            build,
+            [
+                other
+                for other in same_sizes
+                if _version(other)[0] == _version(build)[0] and _version(other) <= _version(build)
+            ],
+        ),
+        older_major=max(older, key=lambda other: (_version(other), _likeness(build, other)), default=None),
+    )
+
+
+def _differ(build: Build, other: Build) -> set[str]:
+    return {name for name in _SIZES if _size(build, name) != _size(other, name)}
+
+
+def _best(build: Build, candidates: Sequence[Build]) -> Build | None:
+    return max(
+        candidates,
+        key=lambda other: (_likeness(build, other), [-abs(_size(other, name) - 8192) for name in _SIZES[:2]]),
+        default=None,
+    )
+
+
+def _likeness(build: Build, other: Build) -> int:
+    return sum(build.manifest.get(name) == other.manifest.get(name) for name in _LIKE)
+
+
+def _size(build: Build, name: str) -> int:
+    value: Any = build.manifest.get(name, _DEFAULTS.get(name))
+    return parse_size(value)
+
+
+def described(build: Build) -> str:
+    """A build in the words of its manifest."""
+    manifest = build.manifest
+    return f"{manifest['version']} with {manifest['data_block']} data and {manifest['wal_block']} WAL blocks"
+
+
+def _version(build: Build) -> list[int]:
+    return [int(part) for part in build.manifest["version"].split(".")]

@@ -1,0 +1,86 @@
+"""The way over by pg_dump and pg_restore: to this data block from another one, and back, timed."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from octavo.host import children
+from octavo.operations import contents
+from octavo.operations.base import Evidence, Operation
+from octavo.operations.ground import DURABLE, Ground, create_database
+from octavo.postgres.builds.cache import Build
+
+_JOBS = "--jobs=2"
+_MB = 1024**2
+
+
+def _check_to(ground: Ground) -> Evidence:
+    return _move(ground, ground.companions.need_another_data_block(), ground.build)
+
+
+def _check_back(ground: Ground) -> Evidence:
+    return _move(ground, ground.build, ground.companions.need_another_data_block())
+
+
+def _move(ground: Ground, source_build: Build, target_build: Build) -> Evidence:
+    """Dumps with the programs of the target, as PostgreSQL's documentation advises, and restores."""
+    filled = ground.filled(source_build)
+    dump = ground.place / "dump"
+    with ground.serve(ground.copy("source", source_build), source_build, DURABLE) as source:
+        environment = source.client_environment()
+
+        def take() -> None:
+            children.check(
+                children.run(
+                    [target_build.program("pg_dump"), "--format=directory", _JOBS, "--file", dump],
+                    ground.journal, role="pg_dump", account=ground.account, directory=ground.place,
+                    environment=environment,
+                ),
+                "pg_dump",
+            )  # fmt: skip
+
+        dump_seconds = _timed(take)
+    with ground.serve(ground.empty("target", target_build), target_build, DURABLE) as target:
+        create_database(target)
+
+        def restore() -> None:
+            children.check(
+                target.run_client("pg_restore", _JOBS, "--exit-on-error", "--dbname=octavo", str(dump)), "pg_restore"
+            )
+
+        def analyse() -> None:
+            children.check(target.run_client("vacuumdb", "--analyze-only", "--quiet", _JOBS), "vacuumdb")
+
+        restore_seconds, analyse_seconds = _timed(restore), _timed(analyse)
+        same = contents.check_same(filled.contents, contents.read(target), "the restored database")
+        contents.write(target, 200)
+        target_bytes: int = target.query("size")[0]["bytes"]
+    seconds = dump_seconds + restore_seconds + analyse_seconds
+    rate = filled.database_bytes / _MB / seconds
+    return Evidence(
+        f"{source_build.manifest['data_block']} to {target_build.manifest['data_block']} data blocks: "
+        f"{filled.database_bytes / _MB:.0f} MB dumped in {dump_seconds:.1f} s, restored in {restore_seconds:.1f} s, "
+        f"analyzed in {analyse_seconds:.1f} s: {rate:.0f} MB/s in all; {same}",
+        {
+            "database_bytes": filled.database_bytes,
+            "dump_bytes": _bytes_below(dump),
+            "target_database_bytes": target_bytes,
+            "dump_seconds": dump_seconds,
+            "restore_seconds": restore_seconds,
+            "analyze_seconds": analyse_seconds,
+        },
+    )
+
+
+def _timed(action: Callable[[], None]) -> float:
+    started = time.monotonic()
+    action()
+    return time.monotonic() - started
+
+
+def _bytes_below(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+TO = Operation("dump and restore, to this data block", _check_to)
+BACK = Operation("dump and restore, back", _check_back)

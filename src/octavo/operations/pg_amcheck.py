@@ -1,0 +1,23 @@
+"""pg_amcheck: every table and B-tree index looked through, and each index against its table."""
+
+from octavo.host import children
+from octavo.operations import contents
+from octavo.operations.base import Evidence, Operation
+from octavo.operations.ground import Ground, first
+
+
+def _check(ground: Ground) -> Evidence:
+    with ground.serve(ground.copy("data")) as server:
+        contents.write(server, 400)
+        children.check(
+            server.run_client("pg_amcheck", "--all", "--install-missing", "--heapallindexed", "--parent-check"),
+            "pg_amcheck",
+        )
+        relations: int = first(server, "SELECT count(*) FROM pg_class WHERE relkind IN ('r', 't', 'i')")
+    return Evidence(
+        f"{relations} tables and indexes are sound, and all rows are in their B-trees",
+        {"relations": relations},
+    )
+
+
+OPERATION = Operation("pg_amcheck", _check)

@@ -1,0 +1,61 @@
+"""pg_checksums: every block checked, a damaged one found, checksums switched off and on again."""
+
+import re
+from pathlib import Path
+
+from octavo.errors import OctavoError
+from octavo.host import children
+from octavo.operations.base import Evidence, Operation
+from octavo.operations.ground import Ground, first
+from octavo.operations.words import complaint
+from octavo.units import parse_size
+
+
+def _check(ground: Ground) -> Evidence:
+    data = ground.copy("data")
+    blocks = blocks_checked(ground, data)
+    for switch in ("--disable", "--enable"):
+        children.check(
+            ground.run(ground.build, "pg_checksums", switch, "--no-sync", "--pgdata", data), f"pg_checksums {switch}"
+        )
+    blocks_checked(ground, data)
+    path = data / _file_of_accounts(ground)
+    damage(path, 3 * parse_size(ground.build.manifest["data_block"]))
+    finished = ground.run(ground.build, "pg_checksums", "--check", "--pgdata", data)
+    found = re.search(r"checksum verification failed in file .*", finished.stderr)
+    if finished.returncode == 0 or found is None:
+        raise OctavoError(f"pg_checksums did not find the damaged block 3 of {path.name}: {complaint(finished)}")
+    return Evidence(
+        f"{blocks:,} blocks checked; off, on and checked again; one byte damaged in block 3 of a table: found",
+        {"blocks": blocks},
+    )
+
+
+def blocks_checked(ground: Ground, data: Path) -> int:
+    """How many blocks of a data directory `pg_checksums --check` found good. Raises OctavoError when one is bad."""
+    finished = ground.run(ground.build, "pg_checksums", "--check", "--pgdata", data)
+    if bad := re.search(r"checksum verification failed in file .*", finished.stderr):
+        raise OctavoError(f"pg_checksums: {bad[0]}")
+    children.check(finished, "pg_checksums")
+    blocks = re.search(r"Blocks scanned:\s+(\d+)", finished.stdout)
+    if blocks is None:
+        raise OctavoError(f"pg_checksums did not say how many blocks it checked: {complaint(finished)}")
+    return int(blocks[1])
+
+
+def damage(path: Path, offset: int) -> None:
+    """Flips the bits of one byte, some way into the block at the offset."""
+    with path.open("r+b") as file:
+        file.seek(offset + 500)
+        byte = file.read(1)[0]
+        file.seek(offset + 500)
+        file.write(bytes([byte ^ 0xFF]))
+
+
+def _file_of_accounts(ground: Ground) -> str:
+    """The table's first file; a copy of its own is asked, so that the one that is damaged stays shut down."""
+    with ground.serve(ground.copy("asked")) as server:
+        return first(server, "SELECT pg_relation_filepath('pgbench_accounts')")
+
+
+OPERATION = Operation("pg_checksums", _check)

@@ -1,0 +1,88 @@
+"""A streaming replica: behind a primary that writes, caught up, promoted; the old primary rewound to follow it."""
+
+from pathlib import Path
+
+from octavo.errors import OctavoError
+from octavo.host import children
+from octavo.operations import contents
+from octavo.operations.base import Evidence, Operation
+from octavo.operations.ground import Ground, first, wait_for
+from octavo.postgres.cluster import Server
+
+_LOAD_PER_SECOND = 400
+
+
+def _check(ground: Ground) -> Evidence:
+    with ground.serve(ground.copy("primary")) as primary:
+        with ground.load(primary, _LOAD_PER_SECOND):
+            replica = _replica_of(ground, primary)
+        with replica:
+            seconds = catch_up(primary, replica)
+            expected = contents.read(primary)
+            same = contents.check_same(expected, contents.read(replica), "the replica")
+            lag = first(primary, "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
+            if lag != 1:
+                raise OctavoError("the primary does not say that a replica is streaming")
+            promote(replica)
+            contents.write(replica, 200)
+    return Evidence(
+        f"made while the primary wrote {_LOAD_PER_SECOND}/s, caught up in {seconds:.2f} s: {same}; promoted, writes",
+        {"catch_up_seconds": seconds},
+    )
+
+
+def _check_rewind(ground: Ground) -> Evidence:
+    data = ground.copy("primary")
+    with ground.serve(data) as primary:
+        replica = _replica_of(ground, primary)
+        with replica:
+            catch_up(primary, replica)
+            promote(replica)
+            contents.write(replica, 200)
+            contents.write(primary, 200)  # what only the old primary has: it must go
+            primary.shut_down()
+            replica.execute("CHECKPOINT; SELECT pg_create_physical_replication_slot('replica')")
+            source = f"host={replica.socket_directory} user={replica.connection.info.user} dbname=octavo"
+            children.check(
+                ground.run(
+                    ground.build, "pg_rewind", "--no-sync", "--target-pgdata", data,
+                    "--source-server", source, "--write-recovery-conf",
+                ),
+                "pg_rewind",
+            )  # fmt: skip
+            with ground.serve(data) as follower:
+                catch_up(replica, follower)
+                same = contents.check_same(contents.read(replica), contents.read(follower), "the rewound server")
+    return Evidence(f"the old primary, with writes of its own, follows the promoted replica: {same}")
+
+
+def _replica_of(ground: Ground, primary: Server) -> Server:
+    """A hot standby of the primary, made by pg_basebackup with a slot, so that no WAL is missing."""
+    directory: Path = ground.place / "replica"
+    children.check(
+        primary.run_client(
+            "pg_basebackup", "--checkpoint=fast", "--no-sync", "--pgdata", str(directory),
+            "--write-recovery-conf", "--create-slot", "--slot=replica",
+        ),
+        "pg_basebackup",
+    )  # fmt: skip
+    return ground.serve(directory)
+
+
+def catch_up(primary: Server, replica: Server) -> float:
+    """Waits until the replica has replayed all that the primary has written by now. Returns the seconds."""
+    written = first(primary, "SELECT pg_current_wal_insert_lsn()::text")
+    return wait_for(
+        "the replica to catch up",
+        lambda: first(replica, "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", written),
+    )
+
+
+def promote(replica: Server) -> None:
+    """Makes the replica a primary. Raises OctavoError when it stays one."""
+    if not first(replica, "SELECT pg_promote(true, 60)"):
+        raise OctavoError("the replica was not promoted within 60 s")
+
+
+OPERATION = Operation("streaming replica", _check)
+REWIND = Operation("pg_rewind", _check_rewind)

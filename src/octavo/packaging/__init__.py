@@ -1,0 +1,53 @@
+"""Packages of a finished build. A new format is a file here and a line in the table.
+
+A package depends on the build and on the release that it was built from, on nothing else: no time, no place, no
+user. The same build made twice, in two places, gives the same bytes.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from octavo.errors import UsageError
+from octavo.home import make_directory, octavo_home, sync_directory
+from octavo.host.journal import Journal
+from octavo.packaging import deb, tar
+from octavo.postgres.builds.cache import Build
+
+# Writes the package somewhere below the directory, which is its own to work in, and returns its path. The last
+# argument is the source that the user gave.
+Writer = Callable[[Build, Path, Journal, Path | None], Path]
+
+FORMATS: dict[str, Writer] = {
+    "deb": deb.write,
+    "tar": tar.write,
+}
+
+
+def package(build: Build, format: str, directory: Path, journal: Journal, *, local: Path | None = None) -> Path:
+    """Writes the build's package into the directory and returns its path; one of the same name is replaced.
+
+    The licences come from the source that the build was made from: `local`, or the one that is fetched.
+
+    Raises UsageError for an unknown format, HostError when a tool that the format needs or the release's source
+    is missing, OctavoError when the build is not whole.
+    """
+    if format not in FORMATS:
+        raise UsageError(f"--package: there is no format {format!r}; allowed: {', '.join(FORMATS)}")
+    make_directory(directory)
+    work = make_directory(octavo_home() / "scratch") / f"package-{journal.token[:8]}"
+    entry = journal.record("directory", path=str(work))
+    try:
+        made = FORMATS[format](build, make_directory(work), journal, local)
+        # It appears under its name only once it is complete, also on another filesystem.
+        beside = directory / f".{made.name}.{journal.token[:8]}"
+        try:
+            shutil.copyfile(made, beside)
+            beside.replace(directory / made.name)
+        finally:
+            beside.unlink(missing_ok=True)
+        sync_directory(directory)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        journal.done(entry)
+    return directory / made.name

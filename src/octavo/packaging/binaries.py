@@ -1,0 +1,71 @@
+"""Programs and libraries: what they need, and taking out what only a debugger reads."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.errors import HostError, OctavoError
+from octavo.host import children
+from octavo.host.journal import Journal
+
+_ENTRY = re.compile(r"\((NEEDED|SONAME)\).*\[(.*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Linkage:
+    """Of a tree: its programs and libraries, and the libraries (by SONAME) that it needs from the system."""
+
+    files: tuple[Path, ...]
+    needed: tuple[str, ...]
+
+
+def linked_files(tree: Path) -> list[Path]:
+    """The tree's programs and shared libraries (ELF), in the order of their paths."""
+    return list(_files_that_begin(tree, b"\x7fELF"))
+
+
+def strip(tree: Path, journal: Journal) -> None:
+    """Takes symbol tables and debug information out of every program and library of the tree, as dh_strip(1) does."""
+    archives = list(_files_that_begin(tree, b"!<arch>\n"))
+    for options, files in (
+        (["--strip-unneeded", "--remove-section=.comment"], linked_files(tree)),
+        (["--strip-debug", "--enable-deterministic-archives"], archives),
+    ):
+        if files:
+            _binutils("strip", *options, *files, journal=journal)
+
+
+def linkage(tree: Path, journal: Journal) -> Linkage:
+    """What the tree's programs need from the system.
+
+    Raises OctavoError when the tree holds a library that its programs cannot find under the name they look for:
+    they would take the system's one, which may be of another version.
+    """
+    files = tuple(linked_files(tree))
+    text = _binutils("readelf", "--wide", "--dynamic", *files, journal=journal) if files else ""
+    found: dict[str, set[str]] = {"NEEDED": set(), "SONAME": set()}
+    for kind, name in _ENTRY.findall(text):
+        found[kind].add(name)
+    inside = {path.name for path in (tree / "lib").iterdir() if path.exists()}  # a link may lead nowhere
+    if missing := sorted((found["NEEDED"] & found["SONAME"]) - inside):
+        raise OctavoError(
+            f"the build is not whole: its programs look for {missing[0]}, which is not in its lib; "
+            "remove the build's directory and build it again"
+        )
+    return Linkage(files, tuple(sorted(found["NEEDED"] - inside)))
+
+
+def _files_that_begin(tree: Path, magic: bytes) -> Iterator[Path]:
+    for path in sorted(tree.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with path.open("rb") as file:
+                if file.read(len(magic)) == magic:
+                    yield path
+
+
+def _binutils(tool: str, *arguments: str | Path, journal: Journal) -> str:
+    if shutil.which(tool, path=children.PLAIN_PATH) is None:
+        raise HostError(f"{tool} is missing; script/bootstrap installs it with the compiler (binutils)")
+    return children.check(children.run([tool, *arguments], journal, role=tool), tool).stdout

@@ -1,0 +1,62 @@
+"""What goes into every package, whatever its format: the build's files, how it was made, its licences, its SBOM."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.host.journal import Journal
+from octavo.packaging import sbom
+from octavo.packaging.binaries import Linkage, linkage, strip
+from octavo.packaging.names import Names, names_of
+from octavo.packaging.release import Release, release_of
+from octavo.postgres.builds.cache import MANIFEST, Build
+
+# What the manifest says of the way, not of the result: two builds of the same may differ in it. The files are
+# those before stripping.
+_OF_THE_WAY = ("files", "key", "made", "origin", "source")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The files of a package, complete below `prefix`, and what is known of them."""
+
+    prefix: Path
+    names: Names
+    data_block: str
+    wal_block: str
+    release: Release
+    linkage: Linkage
+
+
+def lay_out(build: Build, prefix: Path, journal: Journal, local: Path | None) -> Contents:
+    """Puts everything that a package holds below the prefix, which must not exist yet.
+
+    Raises HostError without binutils or the release's source, OctavoError when the build is not whole.
+    """
+    names = names_of(build)
+    release = release_of(build, journal, local)
+    shutil.copytree(build.prefix, prefix, symlinks=True, ignore=shutil.ignore_patterns(MANIFEST))
+    if not _keeps_debug_symbols(build.manifest["options"]):
+        strip(prefix, journal)
+    linked = linkage(prefix, journal)
+    documents = prefix / "share" / "doc"
+    documents.mkdir(parents=True, exist_ok=True)
+    (documents / "COPYRIGHT").write_text(release.copyright())
+    (documents / "build.json").write_text(json.dumps(_how_it_was_built(build), indent=1, sort_keys=True) + "\n")
+    # Last, for it names every other file.
+    document = sbom.spdx(names, build.manifest, prefix, linked.needed, release.epoch)
+    (documents / "sbom.spdx.json").write_text(json.dumps(document, indent=1) + "\n")
+    return Contents(prefix, names, build.manifest["data_block"], build.manifest["wal_block"], release, linked)
+
+
+def _keeps_debug_symbols(options: Sequence[str]) -> bool:
+    """Whether the build was asked for them, in the words of meson or of configure."""
+    flags = [flag for option in options if option.startswith("CFLAGS=") for flag in option[7:].split()]
+    return "-Ddebug=true" in options or "-g" in flags
+
+
+def _how_it_was_built(build: Build) -> dict[str, Any]:
+    return {name: value for name, value in build.manifest.items() if name not in _OF_THE_WAY}

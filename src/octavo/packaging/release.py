@@ -1,0 +1,57 @@
+"""What a package takes from the release's source: its licences and its date."""
+
+import tarfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from octavo.errors import OctavoError
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.source import find_source
+
+_LICENCE_FILES = ("COPYRIGHT", "COPYING", "LICENSE")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Of a release: the texts of its licence files by their path in the source, and its date.
+
+    The date is that of the newest file in it, in seconds since 1970.
+    """
+
+    licences: tuple[tuple[str, str], ...]
+    epoch: int
+
+    def copyright(self) -> str:
+        """All licence files as one text, PostgreSQL's own first."""
+        return "\n".join(f"{path}:\n\n{text.strip()}\n" for path, text in self.licences)
+
+
+def release_of(build: Build, journal: Journal, local: Path | None) -> Release:
+    """The release that a build was made from, out of its source: `local` when the user gave one.
+
+    Raises HostError when the source is not to be had, OctavoError when it is not what the build was made from.
+    """
+    source = find_source(build.manifest["version"], journal, local)
+    if source.sha256 != build.manifest["source_sha256"]:
+        raise OctavoError(
+            f"{build.name} was made from another source than {source.origin}, and its licences are in its own; "
+            "give that one with --source"
+        )
+    return _read(source.tarball, source.sha256)
+
+
+@cache  # decompressing takes seconds, and many builds have one source
+def _read(tarball: Path, sha256: str) -> Release:
+    licences: list[tuple[str, str]] = []
+    epoch = 0
+    with tarfile.open(tarball) as archive:
+        for member in archive:
+            epoch = max(epoch, int(member.mtime))
+            path = member.name.partition("/")[2]
+            if member.isfile() and path.rpartition("/")[2] in _LICENCE_FILES and (file := archive.extractfile(member)):
+                licences.append((path, file.read().decode()))
+    if not licences:
+        raise OctavoError(f"{tarball} has no COPYRIGHT; a package may not go without PostgreSQL's licence")
+    return Release(tuple(sorted(licences, key=lambda licence: (licence[0].count("/"), licence[0]))), epoch)

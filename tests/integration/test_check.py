@@ -1,0 +1,81 @@
+"""PostgreSQL's own tests against the builds: at 8 kB nothing differs, elsewhere what differs has a reason."""
+
+import resource
+import shutil
+from pathlib import Path
+
+import pytest
+
+from octavo.check.outcome import Suite
+from octavo.check.run import check_builds
+from octavo.check.suites import run_regression
+from octavo.check.workplace import open_tests, open_workplace
+from octavo.errors import UsageError
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import Build
+
+
+def told(suite: Suite) -> str:
+    """What a failed test says: the first difference that nothing explains, or the first failure."""
+    return f"{suite.failed}: {suite.unexplained[:1]} {suite.failures[:1]}"
+
+
+@pytest.mark.parametrize("build", ["8kB", "4kB"], indirect=True)
+def test_the_regression_suite(build: Build, journal: Journal) -> None:
+    seen: list[int] = []
+    reports = check_builds(
+        [build], journal, suites=["installation", "regression"], progress=lambda doing, done, total: seen.append(done)
+    )
+    (report,) = reports
+    installation, regression = report.suites
+    assert not installation.failed, told(installation)
+    assert not regression.failed, told(regression)
+    assert regression.tests > 200
+    assert seen[-1] == regression.tests
+    if build.manifest["data_block"] == "8kB":
+        assert regression.judged == ()
+        assert regression.identical == regression.tests
+    else:
+        assert regression.identical + len(regression.allowed) == regression.tests
+        assert regression.count("limit") > 0
+        assert (regression.kept / "regression.diffs").exists()
+    assert report.passed
+
+
+# A backend that dies as one with a defect does.
+_SEGFAULT = "COPY (SELECT pg_backend_pid()) TO PROGRAM 'read pid; kill -SEGV $pid';\n"
+
+
+@pytest.mark.parametrize("build", ["4kB"], indirect=True)
+def test_a_wrong_answer_and_a_crash_are_failures(build: Build, journal: Journal, account: Account) -> None:
+    with open_tests(build.manifest["version"], journal) as tests:
+        suite = tests.tree / "src" / "test" / "regress"
+        (suite / "parallel_schedule").write_text("test: test_setup\ntest: boolean\ntest: pg_lsn\n")
+        expected = suite / "expected" / "boolean.out"
+        expected.write_text(expected.read_text().replace(" one \n-----\n   1\n", " one \n-----\n   2\n"))
+        for file in (suite / "sql" / "pg_lsn.sql", suite / "expected" / "pg_lsn.out"):
+            file.write_text(file.read_text() + _SEGFAULT)
+        with open_workplace(build, tests, journal, account) as workplace:
+            outcome = run_regression(workplace, lambda doing, done, total: None)
+        directory = tests.directory
+    assert outcome.tests == 3
+    assert {"boolean", "pg_lsn"} <= set(outcome.failed)
+    assert [difference.statement for difference in outcome.unexplained] == ["SELECT 1 AS one;", _SEGFAULT.strip()]
+    assert any("terminated by signal 11" in failure.what for failure in outcome.failures)
+    if _leaves_cores():
+        assert any(line.startswith("#0 ") for failure in outcome.failures for line in failure.details)
+    assert not directory.exists()  # nothing is left behind but what differed
+    assert (outcome.kept / "regression.diffs").exists()
+
+
+def _leaves_cores() -> bool:
+    """Whether a crashed child leaves a core file in its working directory, and gdb can read it."""
+    pattern = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    return pattern == "core" and hard != 0 and shutil.which("gdb") is not None
+
+
+def test_a_suite_that_does_not_exist_is_named(journal: Journal) -> None:
+    with pytest.raises(UsageError, match="there is no suite 'speed'"):
+        list(check_builds([], journal, suites=["speed"]))

@@ -1,0 +1,179 @@
+"""Operations without servers: who is chosen beside a build, what counts as the same, what programs said."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.cli import build_operations
+from octavo.cli.choices import TableFormat
+from octavo.errors import OctavoError
+from octavo.host.children import Finished
+from octavo.host.journal import Journal
+from octavo.operations import OPERATIONS, OperationsReport
+from octavo.operations.base import Outcome, Skip
+from octavo.operations.companions import choose
+from octavo.operations.contents import Contents, check_same
+from octavo.operations.ground import wait_for
+from octavo.operations.pg_checksums import damage
+from octavo.operations.words import complaint, in_command, said
+from octavo.postgres.builds.cache import Build
+
+
+def made(version: str, data_block: str, wal_block: str, **more: Any) -> Build:
+    name = f"{version}-{data_block}-{wal_block}-{'-'.join(map(str, more.values()))}"
+    manifest: dict[str, Any] = {"version": version, "data_block": data_block, "wal_block": wal_block, "options": []}
+    return Build(name, Path("/nowhere") / name, {**manifest, **more})
+
+
+OURS = made("18.6", "4kB", "8kB")
+
+
+def test_companions_differ_in_what_they_are_for_and_in_nothing_else() -> None:
+    data, wal = made("18.6", "8kB", "8kB"), made("18.6", "4kB", "16kB")
+    older, older_minor = made("17.11", "4kB", "8kB"), made("18.5", "4kB", "8kB")
+    both = made("18.6", "8kB", "16kB")
+    others = [OURS, both, made("17.11", "8kB", "8kB"), made("16.9", "4kB", "8kB"), data, wal, older, older_minor]
+    found = choose(OURS, others)
+    assert found.need_another_data_block() is data
+    assert found.need_another_wal_block() is wal
+    assert found.need_older_major() is older
+    assert found.need_same_major() is older_minor
+
+
+def test_companions_are_like_the_build_and_then_near_the_default() -> None:
+    asserts = made("18.6", "8kB", "8kB", options=["-Dcassert=true"])
+    far, near = made("18.6", "32kB", "8kB"), made("18.6", "16kB", "8kB")
+    assert choose(OURS, [asserts, far, near]).another_data_block is near
+    assert choose(OURS, [asserts]).another_data_block is asserts
+
+
+def test_another_data_segment_makes_other_sizes() -> None:
+    # A build from before data segments were a factor has the default one.
+    assert choose(OURS, [made("17.11", "4kB", "8kB", data_segment="4GB")]).older_major is None
+    assert choose(OURS, [made("17.11", "4kB", "8kB", data_segment="1GB")]).older_major is not None
+
+
+def test_no_newer_build_is_the_old_one_of_an_update() -> None:
+    assert choose(OURS, [made("18.7", "4kB", "8kB")]).same_major is None
+
+
+@pytest.mark.parametrize(
+    ("need", "command"),
+    [
+        ("need_another_data_block", "octavo build --data-block 8kB --wal-block 8kB --pg 18.6"),
+        ("need_another_wal_block", "octavo build --data-block 4kB --wal-block 16kB --pg 18.6"),
+        ("need_older_major", "octavo build --data-block 4kB --wal-block 8kB --pg 17"),
+        ("need_same_major", "octavo build --data-block 4kB --wal-block 8kB --pg 18.5"),
+    ],
+)
+def test_a_missing_companion_is_skipped_with_the_command_that_makes_it(need: str, command: str) -> None:
+    with pytest.raises(Skip) as skip:
+        getattr(choose(OURS, [OURS]), need)()
+    assert str(skip.value).endswith(f"make one with: {command}")
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"a": (3, "11"), "b": (1, "5")}, None),
+        ({"a": (3, "11")}, "table b is missing"),
+        ({"a": (2, "11"), "b": (1, "5")}, "table a has 2 rows instead of 3"),
+        ({"a": (3, "12"), "b": (1, "5")}, "table a has as many rows (3), but others: the digests differ"),
+        ({"a": (3, "11"), "b": (1, "5"), "c": (0, "0")}, "there is a table c that should not be"),
+    ],
+)
+def test_contents_that_differ_are_told_by_the_table(found: dict[str, tuple[int, str]], told: str | None) -> None:
+    expected = Contents({"a": (3, "11"), "b": (1, "5")})
+    if told is None:
+        assert check_same(expected, Contents(found), "the copy") == "4 rows of 2 tables are the same"
+        return
+    with pytest.raises(OctavoError) as error:
+        check_same(expected, Contents(found), "the copy")
+    assert str(error.value) == f"the copy: {told}"
+
+
+def test_a_refusal_is_told_without_times_and_pids() -> None:
+    log = (
+        "2026-01-01 00:00:00.000 UTC [7] postmaster FATAL:  database files are incompatible with server\n"
+        "2026-01-01 00:00:00.000 UTC [7] postmaster DETAIL:  It was 1, but is 2.\n"
+        "2026-01-01 00:00:00.000 UTC [7] postmaster LOG:  database system is shut down\n"
+    )
+    assert said(log) == "FATAL: database files are incompatible with server DETAIL: It was 1, but is 2."
+
+
+def test_a_complaint_is_the_last_line_that_tells_something() -> None:
+    assert complaint(Finished(1, "one\nsizes do not match\nFailure, exiting\n\n", "", 0)) == "sizes do not match"
+    assert complaint(Finished(1, "out", "error\n", 0)) == "error"
+    assert complaint(Finished(1, "", "", 0)) == "it said nothing"
+
+
+def test_a_path_in_an_archive_command_is_one_word_and_no_placeholder() -> None:
+    assert in_command(Path("/a b/%f")) == "'/a b/%%f'"
+
+
+def test_damage_changes_one_byte(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(8192))
+    damage(path, 4096)
+    assert [offset for offset, byte in enumerate(path.read_bytes()) if byte] == [4096 + 500]
+
+
+def test_waiting_ends() -> None:
+    with pytest.raises(OctavoError, match=r"waited 0 s for godot, in vain"):
+        wait_for("godot", lambda: False, patience_seconds=0.05)
+
+
+def test_operations_have_names_of_their_own() -> None:
+    names = [operation.name for operation in OPERATIONS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Makes every build's check end with this result."""
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+
+    def report(result: Any) -> None:
+        def check(build: Build, others: Any, journal: Any, *, on_outcome: Callable[[Outcome], None]) -> Any:
+            outcomes = (
+                Outcome("pg_checksums", "ok", 1.0, "8 blocks checked", {"blocks": 8}),
+                Outcome("[b] in brackets", result, 0.5, "the reason"),
+            )
+            for outcome in outcomes:
+                on_outcome(outcome)
+            return OperationsReport(build, outcomes)
+
+        monkeypatch.setattr("octavo.operations.check_operations", check)
+
+    return report
+
+
+@pytest.mark.parametrize(("result", "code"), [("ok", 0), ("skipped", 0), ("failed", 1)])
+def test_the_exit_code_says_whether_something_failed(
+    reported: Callable[[str], None], result: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reported(result)
+    with Journal() as journal:
+        assert build_operations.check_operations([OURS], journal, TableFormat.text) == code
+    printed = capsys.readouterr()
+    assert "PostgreSQL 18.6 with 4kB data and 8kB WAL blocks" in printed.out
+    assert "[b] in brackets" in printed.out
+    assert f"{result:7}    0.5 s  [b] in brackets" in printed.err
+
+
+def test_programs_get_json(reported: Callable[[str], None], capsys: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    reported("failed")
+    with Journal() as journal:
+        build_operations.check_operations([OURS, OURS], journal, TableFormat.json)
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema_version"] == 1
+    assert [build["passed"] for build in document["builds"]] == [False, False]
+    first, second = document["builds"][0]["operations"]
+    assert first == {
+        "name": "pg_checksums", "result": "ok", "seconds": 1.0, "evidence": "8 blocks checked", "figures": {"blocks": 8}
+    }  # fmt: skip
+    assert (second["result"], second["evidence"]) == ("failed", "the reason")
