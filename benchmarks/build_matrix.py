@@ -4,15 +4,17 @@
 
 Everything is measured in one go on one machine, into a state directory that has neither builds nor a compiler's cache:
 - base: one build from scratch without ccache, which everything is compared with;
+- Octavo: `ensure_builds` for all 42, with a fresh cache;
 - naive: a sample of other sizes, each from scratch without ccache, times the number of combinations;
-- ccache: the first build fills a fresh cache, then the same sample with that cache, times the number of combinations;
-- Octavo: `ensure_builds` for all 42, with a fresh cache.
+- ccache: the first build fills a fresh cache, then the same sample with that cache, times the number of combinations.
 
-Takes about half an hour on 2 cores. Without --home the builds are thrown away.
+Takes about half an hour on 2 cores. Without --home the builds are thrown away. CPU seconds are those of all processes
+that were started, and tell more than seconds where the machine has other work to do.
 """
 
 import argparse
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -20,6 +22,9 @@ import time
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from octavo.home import make_directory, octavo_home
 from octavo.host.journal import Journal
@@ -61,25 +66,28 @@ def measure(version: str, sample: int) -> None:
     others = combinations[-sample:]
     with Journal() as journal:
         first, *rest = plan_builds([combinations[0], *others], journal)
-        base = seconds(lambda: from_scratch(first, journal, cached=False))
-        print(f"base: {base:.0f} s", flush=True)
-        naive = [seconds(lambda each=each: from_scratch(each, journal, cached=False)) for each in rest]
-        print(f"naive, sample: {', '.join(f'{value:.0f} s' for value in naive)}", flush=True)
-        filling = seconds(lambda: from_scratch(first, journal, cached=True))
-        with_ccache = [seconds(lambda each=each: from_scratch(each, journal, cached=True)) for each in rest]
-        print(f"ccache: {filling:.0f} s, sample: {', '.join(f'{value:.0f} s' for value in with_ccache)}", flush=True)
+        base = timed("one from scratch", lambda: from_scratch(first, journal, cached=False))
+        ours = timed("Octavo", lambda: ensure_builds(combinations, journal, notice=print))
         shutil.rmtree(octavo_home() / "ccache")
-        ours = seconds(lambda: ensure_builds(combinations, journal, notice=print))
+        naive = [
+            timed("another from scratch", lambda each=each: from_scratch(each, journal, cached=False)) for each in rest
+        ]
+        filling = timed("one that fills ccache", lambda: from_scratch(first, journal, cached=True))
+        with_ccache = [
+            timed("another with ccache", lambda each=each: from_scratch(each, journal, cached=True)) for each in rest
+        ]
     count = len(combinations)
+    estimated = f"estimated from {sample + 1}"
     table = [
-        ("one build from scratch (base)", base, ""),
-        (f"{count} from scratch", base + (count - 1) * mean(naive), f"estimated from {len(naive) + 1}"),
-        (f"{count} with ccache", filling + (count - 1) * mean(with_ccache), f"estimated from {len(with_ccache) + 1}"),
+        ("one from scratch (base)", base, "measured"),
+        (f"{count} from scratch", base + mean(naive) * (count - 1), estimated),
+        (f"{count} with ccache", filling + mean(with_ccache) * (count - 1), estimated),
         (f"{count} with Octavo", ours, "measured"),
     ]
-    print(f"\n{'PostgreSQL ' + first.source.version:32}{'seconds':>9}{'ratio':>8}")
-    for what, took, note in table:
-        print(f"{what:32}{took:9.0f}{took / base:8.2f}  {note}".rstrip())
+    print(f"\n{'PostgreSQL ' + first.source.version:26}{'seconds':>9}{'ratio':>8}{'CPU s':>9}{'ratio':>8}")
+    for what, cost, how in table:
+        (wall, cpu), (wall_ratio, cpu_ratio) = cost, cost / base
+        print(f"{what:26}{wall:9.0f}{wall_ratio:8.2f}{cpu:9.0f}{cpu_ratio:8.2f}  {how}")
 
 
 def from_scratch(planned: Planned, journal: Journal, *, cached: bool) -> None:
@@ -88,16 +96,19 @@ def from_scratch(planned: Planned, journal: Journal, *, cached: bool) -> None:
         install_from_scratch(workplace, planned.spec, planned.source, quiet)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """How long it took."""
-    began = time.monotonic()
+def timed(what: str, work: Callable[[], object]) -> NDArray[np.float64]:
+    """Seconds by the clock and by the CPU of everything that the work started; told at once."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     work()
-    return time.monotonic() - began
+    ended, after = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    cost = np.array([ended - began, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime])
+    print(f"{what}: {cost[0]:.0f} s, {cost[1]:.0f} CPU s", flush=True)
+    return cost
 
 
-def mean(values: list[float]) -> float:
+def mean(costs: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     """The arithmetic mean."""
-    return sum(values) / len(values)
+    return np.mean(costs, axis=0)
 
 
 if __name__ == "__main__":

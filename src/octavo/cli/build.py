@@ -108,7 +108,7 @@ def make(
         if check:
             from octavo.cli.build_check import check as run_check
 
-            code |= run_check(builds, journal, format)
+            code |= run_check(builds, journal, format, source=source)
         if check_operations:
             from octavo.cli.build_operations import check_operations as run_operations
 
