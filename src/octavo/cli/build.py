@@ -128,13 +128,16 @@ def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: 
     """Proves some of the builds, drawn at random, and says how each came out."""
     from octavo.cli.progress import build_progress
     from octavo.postgres.builds.prove import draw, prove, replace_derived
+    from octavo.units import human_duration
 
     refuted = False
     for spec in draw(specs, count):
+        began = time.monotonic()
         with build_progress() as progress:
             proof = prove(spec, journal, local=source, progress=progress)
         if proof.holds:
-            _tell(f"proved {proof.name}: its {proof.files} files are those of a build from scratch, byte for byte")
+            took = human_duration(time.monotonic() - began)
+            _tell(f"proved {proof.name}: {proof.files} files, byte for byte those of a build from scratch ({took})")
         else:
             refuted = True
             _tell(f"REFUTED {proof.name}: {', '.join(proof.differing)} differ from a build from scratch")

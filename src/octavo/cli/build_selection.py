@@ -56,6 +56,6 @@ def _levels(option: str, text: str, known: Sequence[str], *, minor: bool = False
         return list(known)
     found = list(dict.fromkeys(level.strip() for level in text.split(",")))
     for level in found:
-        name = re.match(r"\d*", level)[0] if minor else level  # type: ignore[index]
-        Factor(option, "build", "", "", one_of(*known)).level(name or level)
+        major = re.sub(r"\D.*", "", level)
+        Factor(option, "build", "", "", one_of(*known)).level(major if minor and major else level)
     return found
