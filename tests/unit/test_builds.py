@@ -56,6 +56,11 @@ def test_lists_make_combinations_with_the_default_sizes_first() -> None:
     assert (every[0].data_block, every[0].wal_block) == ("8kB", "8kB")
     assert [spec.data_block for spec in select(data_block="4kB, 4kB,32kB")] == ["4kB", "32kB"]
     assert {spec.version for spec in select(pg="17,18.6")} == {"17", "18.6"}
+    own = selected_specs(
+        data_block="4kB", wal_block="8kB", data_segment="1GB", pg="19devel", compiler="gcc", flags=[], options=[],
+        asserts=False, debug_symbols=False, own_source=True,
+    )  # fmt: skip
+    assert [spec.version for spec in own] == ["19devel"]
     for wrong in ({"data_block": ""}, {"wal_block": "8"}, {"pg": "18.x"}, {"pg": "18.6.1"}, {"data_segment": "3GB"}):
         with pytest.raises(UsageError, match="--"):
             select(**wrong)

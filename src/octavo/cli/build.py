@@ -76,6 +76,7 @@ def make(
         options=option or [],
         asserts=asserts,
         debug_symbols=debug_symbols,
+        own_source=source is not None,
     )
     started = time.monotonic()
     made: list[str] = []

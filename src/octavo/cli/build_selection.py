@@ -22,18 +22,22 @@ def selected_specs(
     options: Sequence[str],
     asserts: bool,
     debug_symbols: bool,
+    own_source: bool = False,
 ) -> "list[BuildSpec]":
     """Every combination, the defaults first: the first one is what others are derived from.
+
+    Versions are those that we have built and run; with a source of the user's own, any.
 
     Raises UsageError for a level that does not exist, naming the option and what there is.
     """
     from octavo.errors import UsageError
     from octavo.postgres.builds.spec import BuildSpec
     from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS
+    from octavo.postgres.versions import is_version
 
-    versions = _levels("--pg", pg, MAJOR_VERSIONS, minor=True)
+    versions = pg.split(",") if own_source else _levels("--pg", pg, MAJOR_VERSIONS, minor=True)
     for version in versions:
-        if not re.fullmatch(r"\d+(\.\d+|devel|beta\d+|rc\d+)?", version):
+        if not is_version(version):
             raise UsageError(f"--pg: {version!r} is no version; write 18, or a minor one such as 18.6")
     specs = [
         BuildSpec(version, data, wal, segment, each, tuple(flags), tuple(options), asserts, debug_symbols)

@@ -1,0 +1,1 @@
+"""PostgreSQL's own tests against a finished build, and the limits that its block size imposes."""

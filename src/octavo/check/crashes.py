@@ -1,0 +1,77 @@
+"""Crashes: what a server's log and its core files tell of them."""
+
+import re
+import resource
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from octavo.check.outcome import Failure
+from octavo.errors import HostError
+from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import Build
+
+_TRAP = re.compile(r"TRAP: ")
+_CRASH = re.compile(r"\bPANIC:  |\bterminated by signal (\d+)|\bTRAP: ")
+_BACKTRACE = re.compile(r"\S+\(\S*\+0x[0-9a-f]+\)|\S+\(\+?0x[0-9a-f]+\)|\[0x[0-9a-f]+\]$")
+_CONTEXT = 12
+
+
+@contextmanager
+def cores_allowed() -> Generator[None, None, None]:
+    """Lets children that crash leave a core file as far as this process may allow it (setrlimit(2))."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+
+
+def crashes_in_log(log: Path, *, killing_is_tested: bool) -> list[Failure]:
+    """A failure for each PANIC, assertion and death by a signal in a server's log, with the lines around it.
+
+    `killing_is_tested`: the suite itself ends backends with SIGKILL, which is then no crash.
+    """
+    if not log.is_file():
+        return []
+    lines = log.read_text(errors="replace").splitlines()
+    found: list[Failure] = []
+    for place, line in enumerate(lines):
+        match = _CRASH.search(line)
+        if match is None or (killing_is_tested and match[1] == "9"):
+            continue
+        end = place + _CONTEXT
+        while end < len(lines) and _BACKTRACE.search(lines[end]):
+            end += 1
+        first = place if _TRAP.search(line) else max(0, place - 2)
+        found.append(Failure(log.stem, f"the server crashed: {line.strip()}", tuple(lines[first:end])))
+    return found
+
+
+def backtraces(build: Build, directory: Path, journal: Journal, account: Account) -> list[Failure]:
+    """A failure for each core file below the directory, with gdb's backtrace, or why there is none."""
+    found: list[Failure] = []
+    for core in sorted(path for path in directory.rglob("core*") if _is_core(path)):
+        arguments = ["gdb", "-q", "-batch", "-ex", "bt", build.program("postgres"), core]
+        try:
+            finished = children.run(arguments, journal, role="gdb", account=account)
+            lines = [line for line in finished.stdout.splitlines() if line.startswith(("#", "Program", "Core"))]
+        except HostError:
+            lines = [f"gdb is missing; install it to see where {core.name} comes from"]
+        found.append(Failure(core.parent.name, "a server left a core file", tuple(lines)))
+    return found
+
+
+def _is_core(path: Path) -> bool:
+    if not re.fullmatch(r"core(\.\d+)?", path.name) or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def logs_below(directories: Sequence[Path]) -> list[Path]:
+    """The server logs below these directories."""
+    return sorted(path for directory in directories if directory.is_dir() for path in directory.rglob("*.log"))

@@ -1,0 +1,232 @@
+"""PostgreSQL's recovery suite (src/test/recovery): Perl scripts, each with clusters of its own, judged by their TAP.
+
+They are run here and not by prove, which stops all of them when one bails out. The scripts ask for shared_buffers in
+bytes, as few as 16 blocks of 8 kB. At another block they get as many blocks as at 8 kB: at 32 kB there would be no
+buffer left to pin, and at 1 kB eight times as many as a script wants to overflow.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from octavo.check import crashes
+from octavo.check.classify import classify
+from octavo.check.outcome import Failure, Judged, Suite
+from octavo.check.outputs import Difference
+from octavo.check.suites import Progress, crashed, judge_diffs, keep, read_lines, results_of
+from octavo.check.workplace import Workplace
+from octavo.errors import HostError
+from octavo.home import make_directory
+from octavo.host import children
+from octavo.units import parse_size
+
+_POLL_SECONDS = 0.1
+_STREAM_REGRESS = "027_stream_regress"  # runs the regression suite on a primary, with a standby behind it
+_STREAM_POINT = "regression tests pass"
+_POINT = re.compile(r"(?P<ok>ok|not ok) +(?P<number>\d+)(?: +- +(?P<name>.*))?")
+_PLAN = re.compile(r"1\.\.(?P<points>\d+)(?: +# SKIP (?P<reason>.*))?")
+_DEFAULT_BLOCK = "8kB"
+_SHARED_BUFFERS = re.compile(r"(?P<setting>shared_buffers ?= ?)(?P<size>\d+(?:kB|MB))\b")
+_BAIL_OUT = re.compile(r"Bail out!.*")
+# Why a server of a test did not start; the test itself says no more than that.
+_REFUSED = re.compile(r"LOG:  .* outside the valid range for parameter .*|FATAL:  .*")
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """What a test script said: its points, whether it came to its end, why it was skipped or gave up."""
+
+    points: tuple[tuple[bool, str], ...]
+    complete: bool
+    skipped: str | None
+    bail_out: str | None
+
+    @property
+    def failed(self) -> list[str]:
+        """The names of the points that failed."""
+        return [name for passed, name in self.points if not passed]
+
+
+def parse_tap(lines: Sequence[str]) -> Tap:
+    """Reads the Test Anything Protocol as Test::More writes it; what failed as `# TODO` was expected to."""
+    points: list[tuple[bool, str]] = []
+    planned: int | None = None
+    skipped: str | None = None
+    bail_out: str | None = None
+    for line in lines:
+        if match := _PLAN.fullmatch(line):
+            planned, skipped = int(match["points"]), match["reason"]
+        elif _BAIL_OUT.fullmatch(line):
+            bail_out = line
+        elif match := _POINT.fullmatch(line):
+            name = match["name"] or f"point {match['number']}"
+            points.append((match["ok"] == "ok" or "# TODO" in name, name))
+    return Tap(tuple(points), planned == len(points) and bail_out is None, skipped, bail_out)
+
+
+def run_recovery(workplace: Workplace, progress: Progress) -> Suite:
+    """Runs every script, as many at once as there are CPUs. Without perl's IPC::Run it is skipped, with the reason."""
+    if reason := _perl_lacks(workplace):
+        kept = keep(workplace, "recovery", [])
+        return Suite("recovery", 0, 0, (), (), (("recovery", reason),), 0.0, kept)
+    output = workplace.own("recovery")
+    tests = _tests_in_blocks(workplace)
+    scripts = sorted((tests / "recovery" / "t").glob("*.pl"))
+    started = time.monotonic()
+    with crashes.cores_allowed():
+        ended = _run_scripts(workplace, tests, output, scripts, progress)
+    seconds = time.monotonic() - started
+    judged: list[Judged] = []
+    failures = crashed(workplace, output, crashes.logs_below([output]), killing_is_tested=True)
+    skipped: list[tuple[str, str]] = []
+    identical = 0
+    for script in scripts:
+        test = script.stem
+        tap = parse_tap(read_lines(output / test / "stdout"))
+        if tap.skipped is not None:
+            skipped.append((test, tap.skipped))
+        elif tap.complete and not tap.failed and ended[test] == 0:
+            identical += 1
+        elif test == _STREAM_REGRESS and tap.complete and tap.failed == [_STREAM_POINT]:
+            found, unread = _judge_regression(workplace, output / test)
+            judged += found
+            failures += unread
+        elif (difference := _difference(test, tap, ended[test], output / test)) is not None:
+            allowed = classify("recovery", difference, workplace.build.manifest["data_block"])
+            judged.append(Judged(difference, allowed))
+        else:
+            told = [*read_lines(output / test / "stdout"), *read_lines(output / test / "stderr")]
+            failures.append(Failure(test, f"it ended early (exit {ended[test]})", tuple(told[-20:])))
+    # The clusters themselves are large, and gone; what was said is kept.
+    wrong = {each.difference.test for each in judged} | {failure.test for failure in failures}
+    told = [output / test / name for test in sorted(wrong) for name in ("stdout", "stderr", "log")]
+    diffs = output / _STREAM_REGRESS / "data" / "regression.diffs"
+    kept = keep(workplace, "recovery", [diffs, *told], below=output)
+    return Suite(
+        "recovery", len(scripts), identical, tuple(judged), tuple(failures), tuple(skipped), seconds, kept
+    )  # fmt: skip
+
+
+def _tests_in_blocks(workplace: Workplace) -> Path:
+    """The tests with shared_buffers as a number of blocks; the tests themselves where blocks are 8 kB."""
+    if workplace.build.manifest["data_block"] == _DEFAULT_BLOCK:
+        return workplace.tests
+    copy = make_directory(workplace.directory / "tests")
+    (copy / "regress").symlink_to(workplace.tests / "regress")
+    for name in ("recovery", "perl"):
+        shutil.copytree(workplace.tests / name, copy / name)
+        for file in (copy / name).rglob("*.p[lm]"):
+            file.write_text(_SHARED_BUFFERS.sub(_as_blocks, file.read_text()))
+    return copy
+
+
+def _as_blocks(match: re.Match[str]) -> str:
+    return f"{match['setting']}{parse_size(match['size']) // parse_size(_DEFAULT_BLOCK)}"
+
+
+def _run_scripts(
+    workplace: Workplace, tests: Path, output: Path, scripts: Sequence[Path], progress: Progress
+) -> dict[str, int]:
+    """Exit codes by test. What a script wrote is in `stdout` and `stderr` of its directory below the output."""
+    waiting = list(scripts)
+    running: dict[str, tuple[subprocess.Popen[str], int]] = {}
+    ended: dict[str, int] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < (os.cpu_count() or 1):
+                script = waiting.pop(0)
+                running[script.stem] = _start(workplace, tests, output, script)
+            for test, (child, entry) in list(running.items()):
+                code = child.poll()
+                if code is not None:
+                    ended[test] = code
+                    workplace.journal.done(entry)
+                    del running[test]
+                    progress("recovery", len(ended), len(scripts))
+            time.sleep(_POLL_SECONDS)
+    finally:
+        for child, entry in running.values():
+            os.killpg(child.pid, signal.SIGTERM)
+            child.wait()
+            workplace.journal.done(entry)
+    return ended
+
+
+def _start(workplace: Workplace, tests: Path, output: Path, script: Path) -> tuple[subprocess.Popen[str], int]:
+    place = workplace.own(f"{output.name}/{script.stem}")
+    environment = {
+        **workplace.environment(),
+        "PG_REGRESS": str(workplace.driver / "regress" / "pg_regress"),
+        "REGRESS_SHLIB": str(workplace.libraries / "regress.so"),
+        "TESTDATADIR": str(place / "data"),
+        "TESTLOGDIR": str(place / "log"),
+        # One place for all, where scripts that run side by side agree on ports.
+        "PG_TEST_PORT_DIR": str(workplace.own(f"{output.name}/ports")),
+        "enable_injection_points": "no",
+    }
+    with (place / "stdout").open("w") as stdout, (place / "stderr").open("w") as stderr:
+        return children.start(
+            ["perl", "-I", tests / "perl", "-I", tests / "recovery", script], workplace.journal,
+            role="perl", account=workplace.account, directory=tests / "recovery", environment=environment,
+            stdout=stdout, stderr=stderr,
+        )  # fmt: skip
+
+
+def _difference(test: str, tap: Tap, code: int, place: Path) -> Difference | None:
+    """A script's failed points, or why its server was refused, as a difference; None when it ended otherwise."""
+    if tap.bail_out is not None:
+        reasons = [
+            match[0]
+            for log in sorted((place / "log").glob(f"{test}_*.log"))
+            for line in read_lines(log)
+            if (match := _REFUSED.search(line))
+        ]
+        return Difference(test, 0, tap.bail_out, (), (tap.bail_out, *reasons))
+    if waited := _waited_for(read_lines(place / "stderr")):
+        return Difference(test, 0, waited[0], (), tuple(waited))
+    if tap.complete and code == len(tap.failed):  # Test::More's exit code
+        expected, actual = ((f"{word} - {name}" for name in tap.failed) for word in ("ok", "not ok"))
+        return Difference(test, 0, "\n".join(tap.failed), tuple(expected), tuple(actual))
+    return None
+
+
+def _waited_for(stderr: Sequence[str]) -> list[str]:
+    """What a script says that waited in vain for a query's result (poll_query_until), with the query."""
+    told = [line.removeprefix("#").strip() for line in stderr if line.startswith("#")]
+    start = next((place for place, line in enumerate(told) if line.startswith("poll_query_until timed out")), None)
+    return [] if start is None else [line for line in told[start:] if line]
+
+
+def _judge_regression(workplace: Workplace, place: Path) -> tuple[list[Judged], list[Failure]]:
+    lines = [line.strip() for line in read_lines(place / "log" / f"regress_log_{_STREAM_REGRESS}")]
+    differing = [match["test"] for match in results_of(lines) if match["ok"] == "not ok"]
+    diffs = place / "data" / "regression.diffs"
+    judged, failures = judge_diffs(workplace, "regression", workplace.tests / "regress", diffs, differing)
+    # They belong to the one script that ran them all.
+    named = [
+        replace(
+            each,
+            difference=replace(
+                each.difference,
+                test=_STREAM_REGRESS,
+                statement=f"{each.difference.test}: {each.difference.statement}",
+            ),
+        )
+        for each in judged
+    ]
+    return named, failures
+
+
+def _perl_lacks(workplace: Workplace) -> str | None:
+    """Why the Perl tests cannot run here, or None."""
+    try:
+        found = children.run(["perl", "-MIPC::Run", "-e", "1"], workplace.journal, role="perl")
+    except HostError:
+        return "perl is missing"
+    return None if found.returncode == 0 else "perl's IPC::Run is missing (Debian's package libipc-run-perl)"

@@ -1,0 +1,152 @@
+"""Running PostgreSQL's suites against an installed build, and judging what they say."""
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from octavo.check import crashes
+from octavo.check.classify import classify
+from octavo.check.diffs import FileDiff, parse_diffs
+from octavo.check.outcome import Failure, Judged, Suite
+from octavo.check.outputs import Difference, compare_isolation, compare_regression
+from octavo.check.workplace import Workplace
+from octavo.home import make_directory
+from octavo.host import children
+
+# What is being done, and how many of how many tests are done.
+Progress = Callable[[str, int, int], None]
+
+_RESULT = re.compile(r"(?P<ok>ok|not ok) +\d+ +[-+] (?P<test>\S+) +\d+ ms(?P<directive>.*)")
+_PLAN = re.compile(r"1\.\.(\d+)")
+_CONNECTIONS = 20  # PostgreSQL's own limit for its parallel schedule (GNUmakefile: MAXCONNOPT)
+
+
+def run_regression(workplace: Workplace, progress: Progress) -> Suite:
+    """`make check`'s suite, src/test/regress, in a temporary instance."""
+    return _run_pg_regress(workplace, "regression", "regress", "parallel_schedule", progress)
+
+
+def run_isolation(workplace: Workplace, progress: Progress) -> Suite:
+    """Concurrent sessions, step by step: src/test/isolation."""
+    return _run_pg_regress(workplace, "isolation", "isolation", "isolation_schedule", progress)
+
+
+def _run_pg_regress(workplace: Workplace, name: str, directory: str, schedule: str, progress: Progress) -> Suite:
+    tests = workplace.tests / directory
+    output = workplace.own(name)
+    program = "pg_regress" if directory == "regress" else "pg_isolation_regress"
+    arguments: list[str | Path] = [
+        workplace.driver / directory / program,
+        f"--inputdir={tests}",
+        f"--expecteddir={tests}",
+        f"--outputdir={output}",
+        f"--temp-instance={output / 'instance'}",
+        f"--bindir={workplace.build.prefix / 'bin'}",
+        f"--dlpath={workplace.libraries}",
+        f"--schedule={tests / schedule}",
+        f"--max-concurrent-tests={_CONNECTIONS}",
+        "--encoding=UTF8",
+    ]
+    total = _scheduled(tests / schedule)
+    lines: list[str] = []
+
+    def watch(line: str) -> None:
+        lines.append(line)
+        if _RESULT.match(line):
+            progress(name, sum(_RESULT.match(seen) is not None for seen in lines), total)
+
+    started = time.monotonic()
+    with crashes.cores_allowed():
+        children.run(
+            arguments, workplace.journal, role=program, account=workplace.account, directory=output,
+            environment=workplace.environment(), on_line=watch,
+        )  # fmt: skip
+    seconds = time.monotonic() - started
+    results = results_of(lines)
+    failures = crashed(workplace, output, [output / "log" / "postmaster.log"], killing_is_tested=False)
+    if not any(_PLAN.fullmatch(line) for line in lines) or len(results) < total:
+        last = [line for line in lines if line.strip()][-12:]
+        failures.append(Failure(name, f"only {len(results)} of {total} tests ran", tuple(last)))
+    differing = [match["test"] for match in results if match["ok"] == "not ok"]
+    judged, unread = judge_diffs(workplace, name, tests, output / "regression.diffs", differing)
+    kept = keep(workplace, name, [output / "regression.diffs", output / "regression.out", output / "log"])
+    _keep_results(output / "results", differing, kept)
+    identical = sum(match["ok"] == "ok" for match in results)
+    return Suite(name, len(results), identical, tuple(judged), tuple(failures + unread), (), seconds, kept)
+
+
+def results_of(lines: Sequence[str]) -> list[re.Match[str]]:
+    """What pg_regress said of each test: `ok` (ok or not ok) and `test`."""
+    return [match for line in lines if (match := _RESULT.match(line))]
+
+
+def judge_diffs(
+    workplace: Workplace, suite: str, tests: Path, diffs: Path, differing: Sequence[str]
+) -> tuple[list[Judged], list[Failure]]:
+    """The differences of these tests with what allows them; a test whose differences cannot be read has failed."""
+    block = workplace.build.manifest["data_block"]
+    try:
+        found = {diff.test: diff for diff in parse_diffs(_text(diffs))} if diffs.exists() else {}
+    except ValueError as error:
+        return [], [Failure(test, f"its differences cannot be read: {error}") for test in differing]
+    judged: list[Judged] = []
+    failures: list[Failure] = []
+    for test in dict.fromkeys([*differing, *found]):
+        differences = _compare(suite, tests, found[test]) if test in found else []
+        if not differences:
+            failures.append(Failure(test, "it failed without a difference from the expected output"))
+        judged += [Judged(difference, classify(suite, difference, block)) for difference in differences]
+    return judged, failures
+
+
+def _compare(suite: str, tests: Path, diff: FileDiff) -> list[Difference]:
+    # The tests' own relative paths are seen from their directory.
+    expected, actual = (read_lines(tests / path) for path in (diff.expected, diff.actual))
+    if suite == "isolation":
+        return compare_isolation(diff.test, expected, actual)
+    return compare_regression(diff.test, read_lines(tests / "sql" / f"{diff.test}.sql"), expected, actual)
+
+
+def _scheduled(schedule: Path) -> int:
+    """How many tests a schedule names: `test: NAME NAME …` lines."""
+    return sum(len(line.split()) - 1 for line in read_lines(schedule) if line.startswith("test:"))
+
+
+def read_lines(path: Path) -> list[str]:
+    """A file's lines, none when it is not there."""
+    return (_text(path) if path.exists() else "").removesuffix("\n").split("\n")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace")
+
+
+def crashed(workplace: Workplace, output: Path, logs: Sequence[Path], *, killing_is_tested: bool) -> list[Failure]:
+    """What the servers' logs and core files tell of crashes."""
+    found = [failure for log in logs for failure in crashes.crashes_in_log(log, killing_is_tested=killing_is_tested)]
+    return found + crashes.backtraces(workplace.build, output, workplace.journal, workplace.account)
+
+
+def keep(workplace: Workplace, name: str, paths: Sequence[Path], below: Path | None = None) -> Path:
+    """Copies differences and logs to where they outlive the check, in place of the last check's.
+
+    With `below` they are kept in the directories that they have there.
+    """
+    kept = workplace.kept / name
+    shutil.rmtree(kept, ignore_errors=True)
+    make_directory(kept)
+    for path in paths:
+        target = kept / (path.relative_to(below) if below else path.name)
+        if path.is_dir():
+            shutil.copytree(path, target)
+        elif path.exists():
+            shutil.copyfile(path, make_directory(target.parent) / target.name)
+    return kept
+
+
+def _keep_results(results: Path, differing: Sequence[str], kept: Path) -> None:
+    for test in differing:
+        if (result := results / f"{test}.out").exists():
+            shutil.copyfile(result, make_directory(kept / "results") / result.name)

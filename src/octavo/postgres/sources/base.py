@@ -1,0 +1,81 @@
+"""What every kind of source makes: a tarball, and how to know it again."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from octavo.host.journal import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source's tarball: its version (`18.6`), its digest, and where it came from in words."""
+
+    version: str
+    tarball: Path
+    sha256: str
+    origin: str
+
+
+class LocalKind(Protocol):
+    """A kind that the user gives."""
+
+    def recognises(self, path: Path, /) -> bool:
+        """Whether the path (absolute) looks like one of this kind."""
+        ...
+
+    def take(self, path: Path, journal: Journal, /) -> Source:
+        """The source there. Raises UsageError when it is none of PostgreSQL's or cannot be taken as it is."""
+        ...
+
+
+class FetchedKind(Protocol):
+    """A kind that is fetched."""
+
+    def fetch(self, wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
+        """Fetches a major version's newest or the minor version wanted into the scratch directory and checks it.
+
+        Returns the tarball and its origin in words. Raises OctavoError, which names the kind, when it has none.
+        """
+        ...
+
+
+def sha256_of(path: Path) -> str:
+    """The file's sha256 in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# Upstream's and Debian's names: postgresql-18.6.tar.bz2, postgresql-18_18.6.orig.tar.bz2, postgresql-19_19~beta1...
+_NAME = re.compile(r"postgresql-(?:\d+_)?(\d+)~?(\.\d+|devel|(?:alpha|beta|rc)\d+)(?:\.orig)?\.tar(?:\.(?:bz2|gz|xz))?")
+
+
+def version_in_name(path: Path) -> str | None:
+    """The version that a tarball's name tells.
+
+    >>> version_in_name(Path("postgresql-18.6.tar.bz2")), version_in_name(Path("postgresql-19_19~beta1.orig.tar.xz"))
+    ('18.6', '19beta1')
+    """
+    match = _NAME.fullmatch(path.name)
+    return match[1] + match[2] if match else None
+
+
+# Where a tree says its version: configure.ac, and meson.build since 16. Each with the file's path in the tree.
+_TELLING = {
+    "configure.ac": re.compile(r"^AC_INIT\(\[PostgreSQL\],\s*\[([^]]+)\]", re.MULTILINE),
+    "meson.build": re.compile(r"^project\('postgresql',[^)]*?\bversion:\s*'([^']+)'", re.MULTILINE),
+}
+
+TELLING_FILES = tuple(_TELLING)
+
+
+def version_in_text(name: str, text: str) -> str | None:
+    """The version that one of the telling files has in its text.
+
+    >>> version_in_text("configure.ac", "AC_INIT([PostgreSQL], [19devel], [pgsql-bugs@lists.postgresql.org], [], [])")
+    '19devel'
+    """
+    match = _TELLING[name].search(text)
+    return match[1] if match else None

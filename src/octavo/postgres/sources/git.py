@@ -1,0 +1,61 @@
+"""A git checkout: the files that git tracks, as they are now."""
+
+import os
+import shutil
+from pathlib import Path
+
+from octavo.errors import HostError, UsageError
+from octavo.host import children
+from octavo.host.journal import Journal
+from octavo.postgres.sources.base import Source
+from octavo.postgres.sources.snapshot import take_snapshot, version_of_tree
+
+# Where git looks for the user's own settings, and whose repositories sudo lets root read (git-config, safe.directory).
+_ENVIRONMENT = ("HOME", "XDG_CONFIG_HOME", "SUDO_UID")
+
+
+def recognises(path: Path, /) -> bool:
+    """Whether it is the root of a checkout (in a worktree .git is a file), or a repository without files."""
+    return (path / ".git").exists() or _is_bare(path)
+
+
+def take(path: Path, journal: Journal, /) -> Source:
+    """The tracked files of the working tree with their changes; the origin names the commit.
+
+    A file that git does not track is no part of it. Raises UsageError when there is no checkout or no commit,
+    HostError when git is missing or does not trust the directory.
+    """
+    if _is_bare(path):
+        raise UsageError(f"--source {path}: a bare repository has no files; give a checkout of it (git worktree add)")
+    commit = _git(path, journal, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
+    version_of_tree(path)
+    changed = _git(path, journal, "status", "--porcelain", "--untracked-files=no")
+    tracked = _git(path, journal, "ls-files", "-z").split("\0")
+    files = [name for name in tracked if name and ((path / name).is_symlink() or (path / name).is_file())]
+    origin = f"git commit {commit}{' with uncommitted changes' if changed.strip() else ''}"
+    return take_snapshot(path, files, origin, journal)
+
+
+def _is_bare(path: Path) -> bool:
+    return all((path / name).exists() for name in ("HEAD", "objects", "refs"))
+
+
+def _git(path: Path, journal: Journal, *arguments: str) -> str:
+    if shutil.which("git", path=children.PLAIN_PATH) is None:
+        raise HostError(f"--source {path}: git is missing, and this is a git checkout; install git")
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    # The index is not written: status refreshes it otherwise, and the checkout is the user's.
+    finished = children.run(
+        ["git", "--no-optional-locks", "-C", path, *arguments], journal, role="git", environment=environment
+    )
+    if finished.returncode == 0:
+        return finished.stdout
+    said = finished.stderr.strip().splitlines() or [""]
+    if "dubious ownership" in finished.stderr:
+        raise HostError(
+            f"--source {path}: git does not trust it, because it belongs to another user; run as that user, or "
+            f"git config --global --add safe.directory {path}"
+        )
+    if arguments[0] == "rev-parse" and not said[0]:
+        raise UsageError(f"--source {path}: the checkout has no commit; give one of PostgreSQL's repository")
+    raise UsageError(f"--source {path}: git {arguments[0]} failed: {said[0].removeprefix('fatal: ')}")

@@ -1,0 +1,499 @@
+"""Where sources come from: trees and git checkouts made here, a server on the loopback, and what a user reads."""
+
+import hashlib
+import io
+import os
+import subprocess
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo.errors import HostError, OctavoError, UsageError
+from octavo.host.children import Finished
+from octavo.host.journal import Journal
+from octavo.postgres.source import Source, find_source, sha256_of, unpack
+from octavo.postgres.sources import debian, fetched, tree, upstream
+from octavo.postgres.versions import answers, is_release, is_version, major_of, order_of
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+@pytest.fixture
+def journal(home: Path) -> Iterator[Journal]:
+    with Journal() as opened:
+        yield opened
+
+
+# ── Versions ──────────────────────────────────────────────────────────────────────────────────
+
+majors = st.integers(min_value=10, max_value=99)
+numbers = st.integers(min_value=0, max_value=40)
+stages = st.sampled_from(["alpha", "beta", "rc"])
+versions = st.one_of(
+    st.builds("{}.{}".format, majors, numbers),
+    st.builds("{}devel".format, majors),
+    st.builds("{}{}{}".format, majors, stages, numbers),
+)
+
+
+@given(versions)
+def test_every_version_is_one_of_its_major_version(version: str) -> None:
+    assert is_version(version)
+    assert version.startswith(str(major_of(version)))
+    assert answers(version, version)
+    assert answers(version, str(major_of(version)))
+    assert not answers(version, str(major_of(version) + 1))
+
+
+@given(majors, numbers, numbers)
+def test_releases_are_ordered_by_number_and_come_after_everything_before_them(major: int, one: int, two: int) -> None:
+    assert (order_of(f"{major}.{one}") < order_of(f"{major}.{two}")) == (one < two)
+    before = [f"{major}devel", f"{major}alpha{one}", f"{major}beta{one}", f"{major}rc{one}"]
+    assert sorted([before[3], before[0], before[2], before[1]], key=order_of) == before
+    assert order_of(before[-1]) < order_of(f"{major}.0") < order_of(f"{major + 1}devel")
+    assert is_release(f"{major}.{one}") and not any(is_release(version) for version in before)
+
+
+@given(st.text(max_size=12).filter(lambda text: not text[:1].isdigit()))
+def test_what_is_no_version_is_not_taken_for_one(text: str) -> None:
+    assert not is_version(text)
+    with pytest.raises(ValueError, match="no version"):
+        order_of(text)
+
+
+# ── What the user gives ───────────────────────────────────────────────────────────────────────
+
+CONFIGURE = "AC_INIT([PostgreSQL], [{}], [pgsql-bugs@lists.postgresql.org], [], [https://www.postgresql.org/])\n"
+MESON = "project('postgresql',\n  ['c'],\n  version: '{}',\n  license: 'PostgreSQL',\n)\n"
+
+
+def make_tree(root: Path, version: str) -> Path:
+    """As little of a source tree as is taken for one: a program to run, a link, and a directory below another."""
+    (root / "src" / "include").mkdir(parents=True)
+    (root / "configure.ac").write_text("# how it is configured\n" + CONFIGURE.format(version))
+    (root / "configure").write_text("#!/bin/sh\n")
+    (root / "configure").chmod(0o755)
+    (root / "src" / "include" / "c.h").write_text("/* c */\n")
+    (root / "README").symlink_to("configure.ac")
+    return root
+
+
+def contents(root: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(root)): str(path.readlink()) if path.is_symlink() else path.read_text()
+        for path in root.rglob("*")
+        if (path.is_symlink() or path.is_file()) and ".git" not in path.parts
+    }
+
+
+def one_line(problem: pytest.ExceptionInfo[OctavoError]) -> str:
+    text = str(problem.value)
+    assert "\n" not in text
+    return text
+
+
+def test_a_local_tarball_is_taken_with_its_digest(home: Path, journal: Journal) -> None:
+    tarball = home / "postgresql-18.3.tar.bz2"
+    tarball.write_bytes(b"not much")
+    source = find_source("18", journal, tarball)
+    assert source == Source("18.3", tarball, hashlib.sha256(b"not much").hexdigest(), f"local file {tarball.name}")
+    with pytest.raises(UsageError, match=r"it is PostgreSQL 18\.3, and 17 was asked for; say --pg 18"):
+        find_source("17", journal, tarball)
+    with pytest.raises(UsageError, match=r"and 18\.2 was asked for; say --pg 18\.3"):
+        find_source("18.2", journal, tarball)
+    with pytest.raises(UsageError, match="no such file"):
+        find_source("18", journal, home / "absent.tar.bz2")
+
+
+def test_a_tarball_of_another_name_tells_its_version_inside(home: Path, journal: Journal) -> None:
+    tarball = home / "snapshot.tar.gz"
+    with tarfile.open(tarball, "w:gz") as archive:
+        archive.add(make_tree(home / "postgresql-REL_18_STABLE", "18beta1"), "postgresql-REL_18_STABLE")
+    assert find_source("18", journal, tarball).version == "18beta1"
+    other = home / "holiday.tar.gz"
+    other.write_bytes(b"no tarball at all")
+    with pytest.raises(UsageError, match="not a tarball of PostgreSQL"):
+        find_source("18", journal, other)
+
+
+@pytest.mark.parametrize("version", ["15.18", "18beta1", "19devel", "18rc2"])
+def test_a_tree_is_packed_and_its_version_read_from_it(home: Path, journal: Journal, version: str) -> None:
+    root = make_tree(home / "postgresql", version)
+    source = find_source(str(major_of(version)), journal, root)
+    assert (source.version, source.origin) == (version, "local source tree postgresql")
+    unpacked = unpack(source, home / "unpacked")
+    assert contents(unpacked) == contents(root)
+    assert (unpacked / "configure").stat().st_mode & 0o111
+    with pytest.raises(UsageError, match=f"it is PostgreSQL {version}, and 14 was asked for"):
+        find_source("14", journal, root)
+
+
+def test_a_tree_with_meson_only_tells_its_version(home: Path, journal: Journal) -> None:
+    root = make_tree(home / "postgresql", "18.6")
+    (root / "configure.ac").unlink()
+    (root / "README").unlink()
+    (root / "meson.build").write_text(MESON.format("18.6"))
+    assert find_source("18.6", journal, root).version == "18.6"
+
+
+def test_the_digest_of_a_tree_is_of_its_contents(home: Path, journal: Journal) -> None:
+    one, two = make_tree(home / "one", "18.6"), make_tree(home / "two", "18.6")
+    os.utime(two / "configure", (1, 1))
+    (two / "build" / "meson-private").mkdir(parents=True)
+    (two / "build" / "postgres").write_text("built")
+    (two / ".git").mkdir()
+    (two / ".git" / "config").write_text("not source")
+    first = find_source("18", journal, one).sha256
+    assert first == tree.take(two, journal).sha256
+    (two / "src" / "include" / "c.h").write_text("/* changed */\n")
+    assert first != tree.take(two, journal).sha256
+
+
+@pytest.mark.parametrize("product", ["config.status", "src/include/pg_config.h"])
+def test_a_tree_that_was_configured_in_place_is_refused(home: Path, journal: Journal, product: str) -> None:
+    root = make_tree(home / "postgresql", "18.6")
+    (root / product).write_text("configured")
+    with pytest.raises(UsageError, match="configured in place") as problem:
+        find_source("18", journal, root)
+    assert "make distclean" in one_line(problem)
+
+
+def test_a_directory_that_is_no_tree_is_named(home: Path, journal: Journal) -> None:
+    (home / "empty").mkdir()
+    with pytest.raises(UsageError, match="no PostgreSQL source tree"):
+        find_source("18", journal, home / "empty")
+
+
+def test_a_snapshot_goes_with_the_journal(home: Path) -> None:
+    root = make_tree(home / "postgresql", "18.6")
+    with Journal() as journal:
+        assert find_source("18", journal, root).tarball.exists()
+    assert list((home / "home" / "sources").iterdir()) == []
+    assert (root / "configure").exists()
+
+
+# ── git ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def git(root: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=Octavo", "-c", "user.email=octavo@localhost", "-c", "commit.gpgsign=false")
+    return subprocess.run(
+        ["git", "-C", root, *identity, *arguments], check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+@pytest.fixture
+def checkout(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(home))  # nobody's own git settings
+    root = make_tree(home / "checkout", "19devel")
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "first")
+    return root
+
+
+def test_a_checkout_is_what_git_tracks_and_names_its_commit(checkout: Path, journal: Journal) -> None:
+    (checkout / "config.status").write_text("configured in place: git does not track it")
+    source = find_source("19", journal, checkout)
+    assert source.version == "19devel"
+    assert source.origin == f"git commit {git(checkout, 'rev-parse', 'HEAD')}"
+    (checkout / "config.status").unlink()
+    unpacked = unpack(source, checkout.parent / "unpacked")
+    assert contents(unpacked) == contents(checkout)
+
+
+def test_uncommitted_changes_are_built_and_told(checkout: Path, journal: Journal) -> None:
+    clean = find_source("19", journal, checkout)
+    (checkout / "src" / "include" / "c.h").write_text("/* changed */\n")
+    (checkout / "README").unlink()
+    changed = find_source("19", journal, checkout)
+    assert changed.origin == f"{clean.origin} with uncommitted changes"
+    assert changed.sha256 != clean.sha256
+    unpacked = unpack(changed, checkout.parent / "unpacked")
+    assert (unpacked / "src" / "include" / "c.h").read_text() == "/* changed */\n"
+    assert not (unpacked / "README").is_symlink()
+
+
+def test_a_worktree_is_a_checkout(checkout: Path, journal: Journal) -> None:
+    worktree = checkout.parent / "worktree"
+    git(checkout, "worktree", "add", "--quiet", "--detach", str(worktree))
+    assert find_source("19", journal, worktree).sha256 == find_source("19", journal, checkout).sha256
+
+
+def test_a_repository_without_files_or_commits_is_named(checkout: Path, journal: Journal) -> None:
+    bare = checkout.parent / "bare"
+    git(checkout, "clone", "--quiet", "--bare", ".", str(bare))
+    with pytest.raises(UsageError, match="bare repository") as problem:
+        find_source("19", journal, bare)
+    one_line(problem)
+    fresh = make_tree(checkout.parent / "fresh", "19devel")
+    git(fresh, "init", "--quiet")
+    with pytest.raises(UsageError, match="no commit") as problem:
+        find_source("19", journal, fresh)
+    one_line(problem)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_a_checkout_of_another_user_is_refused_with_what_to_do(
+    checkout: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    for path in (checkout, checkout / ".git"):
+        os.chown(path, 65534, 65534)
+    with pytest.raises(HostError, match="belongs to another user") as problem:
+        find_source("19", journal, checkout)
+    assert f"safe.directory {checkout}" in one_line(problem)
+    git(checkout.parent, "config", "--global", "--add", "safe.directory", str(checkout))
+    assert find_source("19", journal, checkout).version == "19devel"
+
+
+# ── What was fetched before ───────────────────────────────────────────────────────────────────
+
+
+def keep_one(home: Path, version: str, content: bytes = b"a tarball") -> Path:
+    directory = home / "home" / "sources"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"postgresql-{version}.tar.bz2"
+    path.write_bytes(content)
+    path.with_suffix(".origin").write_text(f"{hashlib.sha256(content).hexdigest()} somewhere\n")
+    return path
+
+
+def test_the_newest_that_was_fetched_is_used_without_a_network(home: Path, journal: Journal) -> None:
+    for version in ("18.9", "18.10", "18.2", "17.11", "18rc1"):
+        keep_one(home, version)
+    assert find_source("18", journal).version == "18.10"
+    assert find_source("18.9", journal).version == "18.9"
+    assert find_source("18rc1", journal).version == "18rc1"
+    assert find_source("17", journal).origin == "somewhere"
+
+
+def test_a_fetched_source_that_changed_is_not_used(home: Path, journal: Journal) -> None:
+    keep_one(home, "18.9").write_bytes(b"tampered")
+    with pytest.raises(OctavoError, match="sha256 differs"):
+        find_source("18", journal)
+
+
+def test_a_fetch_that_was_cut_short_does_not_count(home: Path) -> None:
+    keep_one(home, "18.9").with_suffix(".origin").unlink()
+    assert fetched.find("18") is None
+
+
+# ── Debian, with apt played by a listing and by archives that are or are not there ────────────
+
+LISTING = """Package: postgresql-15
+Version: 15.18-0+deb12u1
+
+Package: postgresql-15
+Version: 15.20-0+deb12u1
+
+Package: postgresql-15
+Version: 15~rc1-2
+"""
+
+
+@pytest.fixture
+def archive(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The package versions whose files the archive has."""
+    there: set[str] = set()
+
+    def run(self: object, program: str, *arguments: str, directory: Path | None = None) -> Finished:
+        if arguments[0] == "showsrc":
+            return Finished(0, LISTING if arguments[-1] == "postgresql-15" else "", "", 0.0)
+        if arguments[0] == "update":
+            return Finished(100, "", "E: The repository has no Release file\n", 0.0)
+        package, _, full = arguments[-1].partition("=")
+        if full not in there:
+            return Finished(100, "", f"E: Failed to fetch {full}  404  Not Found\n", 0.0)
+        assert directory is not None
+        (directory / f"{package}_{full}.dsc").write_text("signed")
+        (directory / f"{package}_{full.rpartition('-')[0]}.orig.tar.bz2").write_bytes(full.encode())
+        return Finished(0, "", "", 0.0)
+
+    monkeypatch.setattr(debian, "_archives", lambda: {"debian": "http://archive/debian"})
+    monkeypatch.setattr(debian, "_KEYRING", Path(__file__))
+    monkeypatch.setattr("octavo.postgres.sources.debian.shutil.which", str)
+    monkeypatch.setattr("octavo.postgres.sources.debian._Apt.run", run)
+    monkeypatch.setattr("octavo.postgres.source.FETCHED_KINDS", (debian,))
+    return there
+
+
+def test_of_what_debian_lists_the_newest_that_is_there_is_taken(archive: set[str], journal: Journal) -> None:
+    archive.add("15.18-0+deb12u1")  # 15.20 is listed and not there yet
+    source = find_source("15", journal)
+    assert source.version == "15.18"
+    assert source.origin == "Debian source package postgresql-15_15.18-0+deb12u1, signature checked by apt"
+
+
+def test_a_candidate_is_fetched_only_by_name(archive: set[str], journal: Journal) -> None:
+    archive |= {"15.18-0+deb12u1", "15.20-0+deb12u1", "15~rc1-2"}
+    assert find_source("15.18", journal).version == "15.18"
+    assert find_source("15rc1", journal).version == "15rc1"
+
+
+def test_what_debian_has_instead_is_told(archive: set[str], journal: Journal) -> None:
+    with pytest.raises(HostError, match=r"Debian: it has 15rc1, 15\.18, 15\.20 of postgresql-15") as problem:
+        find_source("15.3", journal)
+    one_line(problem)
+    with pytest.raises(HostError, match=r"Debian: Failed to fetch 15\.20"):
+        find_source("15", journal)
+    with pytest.raises(HostError, match="Debian: The repository has no Release file"):
+        find_source("18", journal)
+
+
+# ── Upstream, played by a server on the loopback ──────────────────────────────────────────────
+
+
+@dataclass
+class Upstream:
+    """What the server has, by path; `cut` are the paths whose answers break off half way."""
+
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    cut: set[str] = field(default_factory=set[str])
+
+    def publish(self, version: str, content: bytes, digest: str | None = None) -> None:
+        """A release with its digest beside it."""
+        name = f"postgresql-{version}.tar.bz2"
+        self.files[f"/v{version}/{name}"] = content
+        told = digest or hashlib.sha256(content).hexdigest()
+        self.files[f"/v{version}/{name}.sha256"] = f"{told}  {name}\n".encode()
+        links = "".join(f'<a href="{path.split("/")[1]}/">' for path in self.files if path.endswith(".bz2"))
+        self.files["/"] = f"<html>{links}</html>".encode()
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
+    """Upstream alone, at an address on the loopback."""
+    content = Upstream()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = content.files.get(self.path)
+            if body is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[: len(body) // 2] if self.path in content.cut else body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setattr(upstream, "ADDRESS", f"http://127.0.0.1:{server.server_address[1]}")
+        monkeypatch.setattr("octavo.postgres.source.FETCHED_KINDS", (upstream,))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        yield content
+        server.shutdown()
+        thread.join()
+
+
+def packed(version: str) -> bytes:
+    """A tarball of a tree of this version."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:bz2") as archive:
+        text = CONFIGURE.format(version).encode()
+        member = tarfile.TarInfo(f"postgresql-{version}/configure.ac")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    return file.getvalue()
+
+
+def test_the_newest_minor_version_is_fetched_checked_and_kept(home: Path, journal: Journal, served: Upstream) -> None:
+    for version in ("18.98", "18.101", "18.99", "17.200"):
+        served.publish(version, packed(version))
+    source = find_source("18", journal)
+    assert source.version == "18.101"
+    assert source.origin.endswith("/v18.101/postgresql-18.101.tar.bz2, sha256 as published beside it")
+    assert source.sha256 == sha256_of(source.tarball)
+    assert unpack(source, home / "unpacked").name == "postgresql-18.101"
+    served.files.clear()  # from now on there is no upstream
+    assert find_source("18", journal) == source
+    assert find_source("18.101", journal) == source
+    left = {path.name for path in (home / "home" / "sources").iterdir()}
+    assert left == {"postgresql-18.101.tar.bz2", "postgresql-18.101.tar.origin"}
+
+
+def test_a_minor_version_is_fetched_by_name(journal: Journal, served: Upstream, home: Path) -> None:
+    for version in ("18.98", "18.99", "19beta1"):
+        served.publish(version, packed(version))
+    assert find_source("18.98", journal).version == "18.98"
+    assert find_source("19beta1", journal).version == "19beta1"
+    with pytest.raises(HostError, match="lists no release of 19"):
+        find_source("19", journal)
+
+
+def test_a_wrong_digest_is_refused(home: Path, journal: Journal, served: Upstream) -> None:
+    served.publish("18.99", packed("18.99"), digest="0" * 64)
+    with pytest.raises(HostError, match="does not have the sha256 0000") as problem:
+        find_source("18.99", journal)
+    one_line(problem)
+    assert fetched.find("18") is None
+
+
+def test_a_digest_that_we_know_goes_before_the_one_beside_the_tarball(journal: Journal, served: Upstream) -> None:
+    served.publish("18.6", b"another tarball than the one that was released")
+    with pytest.raises(HostError, match="does not have the sha256 5556"):
+        find_source("18.6", journal)
+
+
+def test_a_download_that_breaks_off_is_told(journal: Journal, served: Upstream) -> None:
+    served.publish("18.99", bytes(1000))
+    served.cut.add("/v18.99/postgresql-18.99.tar.bz2")
+    with pytest.raises(HostError, match="broke off after 500 of 1000 bytes") as problem:
+        find_source("18.99", journal)
+    one_line(problem)
+    served.cut.add("/v18.99/postgresql-18.99.tar.bz2.sha256")
+    with pytest.raises(HostError, match=r"\.sha256: IncompleteRead"):
+        find_source("18.99", journal)
+
+
+def test_a_version_that_is_not_there_is_told(journal: Journal, served: Upstream) -> None:
+    with pytest.raises(HostError, match="404") as problem:
+        find_source("18.99", journal)
+    one_line(problem)
+
+
+def test_without_a_network_every_way_is_named_and_the_way_out(
+    home: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        port = server.server_address[1]
+    monkeypatch.setattr(upstream, "ADDRESS", f"http://127.0.0.1:{port}")  # nobody listens there any more
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(debian, "_archives", dict[str, str])
+    with pytest.raises(HostError) as problem:
+        find_source("18", journal)
+    text = one_line(problem)
+    assert f"none in {home / 'home' / 'sources'}" in text
+    assert "Debian: this system has no Debian archive" in text
+    assert "upstream: http://127.0.0.1" in text and "refused" in text
+    assert text.endswith("give a tarball, a source tree or a git checkout with --source")
+
+
+def test_what_is_no_version_is_a_usage_error(journal: Journal) -> None:
+    with pytest.raises(UsageError, match="'eighteen' is no version"):
+        find_source("eighteen", journal)
+
+
+def test_an_archive_without_one_directory_is_named(home: Path) -> None:
+    tarball = home / "postgresql-18.6.tar"
+    with tarfile.open(tarball, "w"):
+        pass
+    (home / "target").mkdir()
+    with pytest.raises(OctavoError, match="0 directories at its top"):
+        unpack(Source("18.6", tarball, "", ""), home / "target")
