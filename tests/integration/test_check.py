@@ -21,26 +21,24 @@ def told(suite: Suite) -> str:
     return f"{suite.failed}: {suite.unexplained[:1]} {suite.failures[:1]}"
 
 
-@pytest.mark.parametrize("build", ["8kB", "4kB"], indirect=True)
-def test_the_regression_suite(build: Build, journal: Journal) -> None:
+def test_the_regression_suite_at_the_default_and_another_block(builds: dict[str, Build], journal: Journal) -> None:
     seen: list[int] = []
-    reports = check_builds(
-        [build], journal, suites=["installation", "regression"], progress=lambda doing, done, total: seen.append(done)
+    default, other = check_builds(
+        [builds["8kB"], builds["4kB"]],
+        journal,
+        suites=["installation", "regression"],
+        progress=lambda doing, done, total: seen.append(done),
     )
-    (report,) = reports
-    installation, regression = report.suites
-    assert not installation.failed, told(installation)
-    assert not regression.failed, told(regression)
-    assert regression.tests > 200
-    assert seen[-1] == regression.tests
-    if build.manifest["data_block"] == "8kB":
-        assert regression.judged == ()
-        assert regression.identical == regression.tests
-    else:
-        assert regression.identical + len(regression.allowed) == regression.tests
-        assert regression.count("limit") > 0
-        assert (regression.kept / "regression.diffs").exists()
-    assert report.passed
+    for report in (default, other):
+        for suite in report.suites:
+            assert not suite.failed, told(suite)
+        assert report.passed
+        regression = report.suites[1]
+        assert regression.tests > 200
+        assert regression.identical + len(regression.allowed) == regression.tests == seen[-1]
+    assert default.suites[1].judged == ()
+    assert other.suites[1].count("limit") > 0
+    assert (other.suites[1].kept / "regression.diffs").exists()
 
 
 # A backend that dies as one with a defect does.

@@ -14,7 +14,7 @@ from octavo.check.crashes import crashes_in_log
 from octavo.check.diffs import parse_diffs
 from octavo.check.outcome import Failure, Judged, Report, Suite
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
-from octavo.check.recovery import parse_tap
+from octavo.check.recovery import parse_tap, waited_for
 from octavo.check.report import as_dict, markdown, text
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.limits import DATA_BLOCKS
@@ -276,6 +276,7 @@ TRAP: failed Assert("offset > 0"), File: "bufpage.c", Line: 7, PID: 12
 postgres: octavo regression SELECT(ExceptionalCondition+0x54) [0x55]
 2026-01-01 00:00:01 LOG:  client backend (PID 12) was terminated by signal 6: Aborted
 2026-01-01 00:00:02 LOG:  client backend (PID 13) was terminated by signal 9: Killed
+2026-01-01 00:00:02 FATAL:  could not restore file "02": child process was terminated by signal 3: Quit
 2026-01-01 00:00:03 PANIC:  could not locate a valid checkpoint record
 """
 
@@ -308,6 +309,19 @@ def test_what_a_script_of_the_recovery_suite_says(
 ) -> None:
     tap = parse_tap(told.splitlines())
     assert (tap.failed, tap.complete, tap.skipped) == (failed, complete, skipped)
+
+
+def test_what_a_script_waited_for_in_vain_is_told_without_how_it_ended() -> None:
+    told = [
+        "perl: warning",
+        "# poll_query_until timed out executing this query:",
+        "# SELECT 1",
+        "# ",
+        "# with stderr:",
+        "# 4",
+    ]
+    assert waited_for(told) == ["poll_query_until timed out executing this query:", "SELECT 1"]
+    assert waited_for(["# fine"]) == []
 
 
 def a_report(tmp_path: Path, *judged: Judged, failures: tuple[Failure, ...] = ()) -> Report:

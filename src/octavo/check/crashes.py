@@ -14,7 +14,8 @@ from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 
 _TRAP = re.compile(r"TRAP: ")
-_CRASH = re.compile(r"\bPANIC:  |\bterminated by signal (\d+)|\bTRAP: ")
+# A server's process is named with its PID; a command that it ran (archive_command …) is not.
+_CRASH = re.compile(r"\bPANIC:  |\(PID \d+\) was terminated by signal (\d+)|\bTRAP: ")
 _BACKTRACE = re.compile(r"\S+\(\S*\+0x[0-9a-f]+\)|\S+\(\+?0x[0-9a-f]+\)|\[0x[0-9a-f]+\]$")
 _CONTEXT = 12
 

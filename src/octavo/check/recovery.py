@@ -5,6 +5,7 @@ bytes, as few as 16 blocks of 8 kB. At another block they get as many blocks as 
 buffer left to pin, and at 1 kB eight times as many as a script wants to overflow.
 """
 
+import itertools
 import os
 import re
 import shutil
@@ -188,7 +189,7 @@ def _difference(test: str, tap: Tap, code: int, place: Path) -> Difference | Non
             if (match := _REFUSED.search(line))
         ]
         return Difference(test, 0, tap.bail_out, (), (tap.bail_out, *reasons))
-    if waited := _waited_for(read_lines(place / "stderr")):
+    if waited := waited_for(read_lines(place / "stderr")):
         return Difference(test, 0, waited[0], (), tuple(waited))
     if tap.complete and code == len(tap.failed):  # Test::More's exit code
         expected, actual = ((f"{word} - {name}" for name in tap.failed) for word in ("ok", "not ok"))
@@ -196,11 +197,13 @@ def _difference(test: str, tap: Tap, code: int, place: Path) -> Difference | Non
     return None
 
 
-def _waited_for(stderr: Sequence[str]) -> list[str]:
+def waited_for(stderr: Sequence[str]) -> list[str]:
     """What a script says that waited in vain for a query's result (poll_query_until), with the query."""
     told = [line.removeprefix("#").strip() for line in stderr if line.startswith("#")]
     start = next((place for place, line in enumerate(told) if line.startswith("poll_query_until timed out")), None)
-    return [] if start is None else [line for line in told[start:] if line]
+    if start is None:
+        return []
+    return [line for line in itertools.takewhile(lambda line: line != "with stderr:", told[start:]) if line]
 
 
 def _judge_regression(workplace: Workplace, place: Path) -> tuple[list[Judged], list[Failure]]:

@@ -31,13 +31,16 @@ def make(
     compiler: Annotated[str, typer.Option(help="C compilers on the path, with commas.")] = "gcc",
     flags: Annotated[list[str] | None, typer.Option(help="A further C compiler flag, such as -O3; repeatable.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="A further option for meson setup or configure.")] = None,
-    asserts: Annotated[bool, typer.Option("--asserts", help="Assertion builds.")] = False,
+    asserts: Annotated[bool, typer.Option("--asserts", help="Assertion builds, with debug symbols.")] = False,
     debug_symbols: Annotated[bool, typer.Option("--debug-symbols", help="Keep debug symbols.")] = False,
     prove: Annotated[int, typer.Option(min=0, help="Build so many of them from scratch; compare all files.")] = 0,
     smoke_test: Annotated[
         bool, typer.Option("--smoke-test", help="Try initdb, start, pgbench and pg_checksums on each.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Run PostgreSQL's own tests on each.")] = False,
+    suite: Annotated[
+        str, typer.Option(help="Of --check: installation, regression, isolation, recovery, with commas; or all.")
+    ] = "all",
     check_operations: Annotated[
         bool, typer.Option("--check-operations", help="Try backup, replication, upgrade and the way over on each.")
     ] = False,
@@ -75,7 +78,7 @@ def make(
         flags=flags or [],
         options=option or [],
         asserts=asserts,
-        debug_symbols=debug_symbols,
+        debug_symbols=debug_symbols or asserts,
         own_source=source is not None,
     )
     started = time.monotonic()
@@ -109,7 +112,8 @@ def make(
         if check:
             from octavo.cli.build_check import check as run_check
 
-            code |= run_check(builds, journal, format, source=source)
+            suites = None if suite == "all" else suite.split(",")
+            code |= run_check(builds, journal, format, suites=suites, source=source)
         if check_operations:
             from octavo.cli.build_operations import check_operations as run_operations
 
