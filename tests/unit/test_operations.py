@@ -12,8 +12,8 @@ from octavo.errors import OctavoError
 from octavo.host.children import Finished
 from octavo.host.journal import Journal
 from octavo.operations import OPERATIONS, OperationsReport
-from octavo.operations.base import Outcome, Skip
-from octavo.operations.companions import choose
+from octavo.operations.base import Outcome
+from octavo.operations.companions import Skip, choose
 from octavo.operations.contents import Contents, check_same
 from octavo.operations.ground import wait_for
 from octavo.operations.pg_checksums import damage

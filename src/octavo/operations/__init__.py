@@ -21,8 +21,8 @@ from octavo.operations import (
     refused,
     streaming_replica,
 )
-from octavo.operations.base import Operation, Outcome, Skip
-from octavo.operations.companions import choose
+from octavo.operations.base import Operation, Outcome
+from octavo.operations.companions import Skip, choose
 from octavo.operations.ground import Ground, prepared
 from octavo.postgres.builds.cache import Build
 

@@ -2,16 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from octavo.operations.ground import Ground
+from octavo.operations.ground import Ground
 
 Result = Literal["ok", "failed", "skipped"]
-
-
-class Skip(Exception):
-    """Raised by an operation that cannot be tried here; its text is the reason and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +26,7 @@ class Operation:
     """
 
     name: str
-    check: "Callable[[Ground], Evidence]"
+    check: Callable[[Ground], Evidence]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from octavo.host import children
 from octavo.operations import contents
-from octavo.operations.base import Evidence, Operation, Skip
+from octavo.operations.base import Evidence, Operation
+from octavo.operations.companions import Skip
 from octavo.operations.ground import Ground, first
 
 

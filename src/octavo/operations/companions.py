@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from octavo.operations.base import Skip
 from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
 
@@ -12,6 +11,10 @@ _SIZES = ("data_block", "wal_block", "data_segment")
 _DEFAULTS = {"data_segment": "1GB"}
 # What a companion should share, so that a difference is one of sizes or versions only.
 _LIKE = ("compiler", "compiler_command", "options")
+
+
+class Skip(Exception):
+    """Raised by an operation that cannot be tried here; its text is the reason and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
