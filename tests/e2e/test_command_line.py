@@ -1,6 +1,7 @@
 """A user's first minute: help, listings, and mistakes told in one line."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,14 +9,25 @@ from tests.e2e.conftest import Octavo
 
 from octavo.postgres.limits import DATA_BLOCKS
 
-_VERBS = (["run"], ["runs"], ["report"], ["presets"], ["presets", "show"], ["build"], ["build", "ls"], ["host"])
+_VERBS = (
+    ["run"],
+    ["runs"],
+    ["report"],
+    ["presets"],
+    ["presets", "show"],
+    ["build"],
+    ["build", "ls"],
+    ["build", "rm"],
+    ["host"],
+    ["shell"],
+)
 
 
 @pytest.mark.parametrize("verb", _VERBS, ids=" ".join)
 def test_every_verb_explains_itself_with_an_example(octavo: Octavo, verb: list[str]) -> None:
     finished = octavo(*verb, "--help")
     assert finished.returncode == 0
-    assert f"octavo {verb[0]}" in finished.stdout.split("Example:")[1]
+    assert f"octavo {verb[0]}" in re.split("Examples?:", finished.stdout)[1]
 
 
 def test_help_names_every_verb(octavo: Octavo) -> None:
