@@ -20,6 +20,7 @@ from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build, list_builds
+from octavo.postgres.versions import major_of
 from octavo.units import format_size, parse_size
 
 WAL_SEGMENT = 16 * 1024**2
@@ -252,7 +253,7 @@ def measurable(version: str) -> list[Build]:
     found = {
         build.manifest["data_block"]: build
         for build in list_builds()
-        if build.manifest["wal_block"] == "8kB" and str(build.manifest["version"]).split(".")[0] == version
+        if build.manifest["wal_block"] == "8kB" and major_of(build.manifest["version"]) == int(version)
     }
     return [found[block] for block in sorted(found, key=parse_size)]
 

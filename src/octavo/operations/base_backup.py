@@ -5,6 +5,7 @@ from octavo.operations import contents
 from octavo.operations.base import Evidence, Operation
 from octavo.operations.companions import Skip
 from octavo.operations.ground import Ground, first
+from octavo.postgres.versions import major_of
 
 
 def _check(ground: Ground) -> Evidence:
@@ -24,7 +25,7 @@ def _check(ground: Ground) -> Evidence:
 
 
 def _check_incremental(ground: Ground) -> Evidence:
-    if int(ground.build.manifest["version"].split(".")[0]) < 17:
+    if major_of(ground.build.manifest["version"]) < 17:
         raise Skip("incremental backups came with PostgreSQL 17")
     full, increment, combined = (ground.place / name for name in ("full", "increment", "combined"))
     with ground.serve(ground.copy("data"), settings={"summarize_wal": "on"}) as server:

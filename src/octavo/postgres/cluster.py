@@ -20,6 +20,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import sql
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.versions import major_of
 
 SUPERUSER = "octavo"
 DATABASE = "octavo"
@@ -40,7 +41,7 @@ def initialise(
         os.chown(directory, account.uid, account.gid)
     check_reachable(directory, account)
     checksum_option = "--data-checksums" if checksums else "--no-data-checksums"
-    if not checksums and int(build.manifest["version"].split(".")[0]) < 18:
+    if not checksums and major_of(build.manifest["version"]) < 18:
         checksum_option = ""  # off was the default, and the option to say so came with 18
     arguments = [
         build.program("initdb"), "--pgdata", directory, "--username", SUPERUSER, "--auth=trust", "--encoding=UTF8",

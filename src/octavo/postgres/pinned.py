@@ -5,6 +5,7 @@ import tomllib
 from importlib import resources
 from typing import Any
 
+from octavo.postgres.versions import major_of
 from octavo.units import parse_size
 
 
@@ -15,7 +16,7 @@ def _table() -> dict[str, dict[str, Any]]:
 
 def pinned_settings(version: str, data_block: str) -> dict[str, str]:
     """What to set at this version (`18` or `18.6`) and data block, so that bytes stay equal when blocks do not."""
-    major = int(version.split(".")[0])
+    major = major_of(version)
     table = _table()
     settings = {name: entry["value"] for name, entry in table["bytes"].items() if major >= entry.get("since", 0)}
     for name, entry in table["pages"].items():
