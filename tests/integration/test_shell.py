@@ -163,9 +163,9 @@ def test_on_a_terminal_ctrl_c_ends_the_query_and_ctrl_d_the_shell(shell: list[st
     terminal = Terminal(shell)
     terminal.wait_for("all of it goes when psql ends")
     terminal.wait_for("=# ")
-    terminal.type("select 'begun'; select pg_sleep(600);\n")
-    terminal.wait_for("begun'")
-    terminal.wait_for("begun")
+    # A notice comes from within the statement, so that there is one to cancel.
+    terminal.type("do $$ begin raise notice 'begun'; perform pg_sleep(600); end $$;\n")
+    terminal.wait_for("NOTICE:")
     terminal.type("\x03")
     terminal.wait_for("canceling statement due to user request")
     terminal.type("\x03\nshow block_size;\n")
