@@ -22,11 +22,17 @@ build_cache.register(build)
 @build.callback()
 def make(
     context: typer.Context,
-    data_block: Annotated[str, typer.Option(help="Data blocks (BLCKSZ): 1kB to 32kB, with commas, or all.")] = "8kB",
-    wal_block: Annotated[str, typer.Option(help="WAL blocks (XLOG_BLCKSZ): 1kB to 64kB, with commas, or all.")] = "8kB",
+    data_block: Annotated[
+        str | None, typer.Option(help="Data blocks (BLCKSZ): 1kB to 32kB, with commas, or all.  [default: 8kB]")
+    ] = None,
+    wal_block: Annotated[
+        str | None, typer.Option(help="WAL blocks (XLOG_BLCKSZ): 1kB to 64kB, with commas, or all.  [default: 8kB]")
+    ] = None,
     data_segment: Annotated[str, typer.Option(help="Segments of a table's file: 1GB to 64GB.")] = "1GB",
     pg: Annotated[str, typer.Option(help="Versions: 18 for the newest to be had, or 18.6; with commas.")] = "18",
-    matrix: Annotated[bool, typer.Option("--matrix", help="Every data block with every WAL block.")] = False,
+    matrix: Annotated[
+        bool, typer.Option("--matrix", help="Every data block with every WAL block, where none is named.")
+    ] = False,
     source: Annotated[Path | None, typer.Option(help="A tarball, source tree or git checkout of your own.")] = None,
     compiler: Annotated[str, typer.Option(help="C compilers on the path, with commas.")] = "gcc",
     flags: Annotated[list[str] | None, typer.Option(help="A further C compiler flag, such as -O3; repeatable.")] = None,
@@ -69,9 +75,10 @@ def make(
     from octavo.postgres.builds.make import ensure_builds
     from octavo.units import human_duration
 
+    unnamed = "all" if matrix else "8kB"
     specs = selected_specs(
-        data_block="all" if matrix and data_block == "8kB" else data_block,
-        wal_block="all" if matrix and wal_block == "8kB" else wal_block,
+        data_block=data_block or unnamed,
+        wal_block=wal_block or unnamed,
         data_segment=data_segment,
         pg=pg,
         compiler=compiler,
