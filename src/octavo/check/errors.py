@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from octavo.check import formulas
-
-_DEFAULT_BLOCK = 8192
+from octavo.postgres.limits import DEFAULT_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def explain_limit_error(output: Sequence[str], block: int) -> str | None:
                 return None
         size = int(match["size"])
         for formula in error.formulas:
-            if named == [str(formula(block))] and formula(block) < size <= formula(_DEFAULT_BLOCK):
+            if named == [str(formula(block))] and formula(block) < size <= formula(DEFAULT_BLOCK):
                 return error.reason
     return None
 
@@ -106,7 +105,7 @@ def explain_other_bound(expected: Sequence[str], actual: Sequence[str], block: i
 def _with_bound(line: str, error: LimitError, formula: Callable[[int], int], block: int) -> str:
     """The line with this block's maximum in place of the one for 8 kB."""
     match = error.pattern.fullmatch(line) or _BOUNDS.fullmatch(line)
-    if match is None or match.groupdict().get("most") != str(formula(_DEFAULT_BLOCK)):
+    if match is None or match.groupdict().get("most") != str(formula(DEFAULT_BLOCK)):
         return line
     begin, end = match.span("most")
     return f"{line[:begin]}{formula(block)}{line[end:]}"

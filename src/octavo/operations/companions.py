@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.limits import DEFAULT_BLOCK
 from octavo.units import parse_size
 
 _SIZES = ("data_block", "wal_block", "data_segment")
@@ -90,7 +91,7 @@ def _differ(build: Build, other: Build) -> set[str]:
 def _best(build: Build, candidates: Sequence[Build]) -> Build | None:
     return max(
         candidates,
-        key=lambda other: (_likeness(build, other), [-abs(_size(other, name) - 8192) for name in _SIZES[:2]]),
+        key=lambda other: (_likeness(build, other), [-abs(_size(other, name) - DEFAULT_BLOCK) for name in _SIZES[:2]]),
         default=None,
     )
 

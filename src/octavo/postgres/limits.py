@@ -1,5 +1,8 @@
 """What PostgreSQL can be built and initialised with (configure --help, initdb's documentation, meson_options.txt)."""
 
+# BLCKSZ and XLOG_BLCKSZ in bytes where nobody chooses (configure --help, meson_options.txt).
+DEFAULT_BLOCK = 8192
+
 DATA_BLOCKS = ("1kB", "2kB", "4kB", "8kB", "16kB", "32kB")
 WAL_BLOCKS = ("1kB", "2kB", "4kB", "8kB", "16kB", "32kB", "64kB")
 DATA_SEGMENTS = ("1GB", "2GB", "4GB", "8GB", "16GB", "32GB", "64GB")

@@ -116,6 +116,7 @@ def derive_dependence(
     dependencies = read_dependencies(workplace, build)
     conditional = files_with_conditionals({file for files in dependencies.values() for file in files}, build, macros)
     tested = [command for command in objects if conditional & set(dependencies.get(command.output, []))]
+    several = {command.output for command in tested}
     jobs = [(command.output, 0, command) for command in objects]
     jobs += [(command.output, number, command) for command in tested for number in range(1, len(sizes))]
     answers = _preprocess(workplace, build, jobs, markers, progress)
@@ -124,7 +125,7 @@ def derive_dependence(
     digests: dict[str, list[str]] = {}
     for (output, number, _), (reaches, digest) in zip(jobs, answers, strict=True):
         reached.setdefault(output, set()).update(name for name, yes in zip(macros, reaches, strict=True) if yes)
-        if any(output == command.output for command in tested):
+        if output in several:
             known = digests.setdefault(output, [])
             if digest not in known:
                 known.append(digest)
