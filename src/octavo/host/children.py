@@ -85,16 +85,20 @@ def start(
         )
     except OSError as error:
         raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
-    facts = identify(child.pid)
-    number = journal.record(
+    return child, record(child.pid, journal, role, end_signal)
+
+
+def record(pid: int, journal: Journal, role: str, end_signal: signal.Signals) -> int:
+    """Notes a child that was just started, and the signal that ends it. Returns its journal number."""
+    facts = identify(pid)
+    return journal.record(
         "process",
         role=role,
-        pid=child.pid,
+        pid=pid,
         start_time=facts.start_time if facts else -1,
         boot_id=facts.boot_id if facts else "",
         signal=int(end_signal),
     )
-    return child, number
 
 
 def run(

@@ -15,8 +15,8 @@ from types import FrameType
 from typing import NoReturn
 
 from octavo.errors import HostError
+from octavo.host import children
 from octavo.host.journal import TOKEN_VARIABLE, Journal
-from octavo.host.process import identify
 
 # What the keyboard sends (termios(3): INTR and QUIT), and what ends Octavo itself.
 _KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
@@ -39,15 +39,7 @@ def run_in_foreground(
             )
         except OSError as error:
             raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
-        facts = identify(child.pid)
-        number = journal.record(
-            "process",
-            role=role,
-            pid=child.pid,
-            start_time=facts.start_time if facts else -1,
-            boot_id=facts.boot_id if facts else "",
-            signal=int(signal.SIGTERM),
-        )
+        number = children.record(child.pid, journal, role, signal.SIGTERM)
         try:
             code = child.wait()
         except BaseException:
