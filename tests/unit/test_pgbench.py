@@ -3,7 +3,7 @@ import pytest
 from octavo.errors import OctavoError
 from octavo.lab.validity import reason_to_doubt
 from octavo.lab.validity.evidence import Evidence
-from octavo.plan.model import Thresholds
+from octavo.plan.thresholds import Thresholds
 from octavo.workloads.base import WorkloadResult
 from octavo.workloads.pgbench import parse
 

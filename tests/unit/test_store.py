@@ -145,3 +145,23 @@ def test_runs_are_found_by_how_they_begin(store: Store, home: Path) -> None:
         find_run(path, "2026")
     with pytest.raises(UsageError, match=r"no run 'x'.*20260102-b"):
         find_run(path, "x")
+
+
+def test_a_store_of_the_first_version_is_brought_to_this_one(home: Path) -> None:
+    path = home / "octavo.sqlite"
+    store = Store.open(path)
+    add_run(store, "one")
+    store.add_trial("one", a_trial())
+    store.close()
+    with sqlite3.connect(path) as connection:
+        for statement in (
+            "ALTER TABLE cell DROP COLUMN dataset",
+            "ALTER TABLE trial DROP COLUMN part",
+            "UPDATE schema_version SET version = 1",
+        ):
+            connection.execute(statement)
+    connection.close()
+    store = Store.open(path)
+    assert [cell.dataset for cell in store.cells("one")] == [cell.id for cell in make_cells(small_plan())]
+    assert [trial.part for trial in store.trials("one")] == [1]
+    store.close()

@@ -5,12 +5,16 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from octavo import workloads
 from octavo.plan.model import Plan, known_factors
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One combination of levels. The control is the baseline under a second name, with loads of its own."""
+    """One combination of levels. The control is the baseline under a second name, with loads of its own.
+
+    Cells with the same `dataset` are measured on the same loads: sizes, plans and layouts are theirs in common.
+    """
 
     id: str
     label: str
@@ -18,6 +22,7 @@ class Cell:
     condition: str
     baseline: bool
     control: bool
+    dataset: str
 
 
 def make_cells(plan: Plan) -> list[Cell]:
@@ -34,12 +39,27 @@ def make_cells(plan: Plan) -> list[Cell]:
         identifier = " ".join(f"{name}={chosen[name]}" for name in (*compared, *conditions))
         label = "/".join(chosen[name] for name in compared)
         condition = ", ".join(_condition_word(name, chosen[name]) for name in conditions)
-        cells.append(Cell(identifier, label, chosen, condition, is_baseline, control=False))
+        dataset = _dataset_of(plan.workload, chosen)
+        cells.append(Cell(identifier, label, chosen, condition, is_baseline, control=False, dataset=dataset))
         if is_baseline and plan.control:
             cells.append(
-                Cell(f"{identifier} (again)", f"{label} again", chosen, condition, baseline=False, control=True)
+                Cell(
+                    f"{identifier} (again)",
+                    f"{label} again",
+                    chosen,
+                    condition,
+                    baseline=False,
+                    control=True,
+                    dataset=f"{dataset} (again)",
+                )
             )
     return cells
+
+
+def _dataset_of(workload: str, levels: Mapping[str, str]) -> str:
+    """What a load depends on. The WAL's geometry is no part of it: a load is grafted into another one."""
+    facts = [(name, levels[name]) for name in ("version", "data_block", "checksums")]
+    return " ".join(f"{name}={value}" for name, value in (*facts, *workloads.find(workload).contents(levels)))
 
 
 def _condition_word(name: str, level: str) -> str:

@@ -4,12 +4,13 @@ import tomllib
 from collections.abc import Mapping
 from typing import Annotated, Any, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from octavo import workloads
 from octavo.errors import UsageError
 from octavo.factor import Factor
 from octavo.plan.factors import COMMON
+from octavo.plan.thresholds import Percentage, Thresholds
 from octavo.units import parse_percentage
 
 
@@ -28,27 +29,6 @@ _Level = Annotated[str, BeforeValidator(_spell)]
 _Levels = Annotated[list[_Level], BeforeValidator(_spell_list), Field(min_length=1)]
 
 
-def _percentage(text: str) -> str:
-    try:
-        parse_percentage(text)
-    except UsageError as error:
-        raise ValueError(str(error)) from None  # pydantic adds the key
-    return text
-
-
-_Percentage = Annotated[str, AfterValidator(_percentage)]
-
-
-class Thresholds(BaseModel):
-    """From where on a trial is not believed; each is read by the rule of its name in `lab.validity`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    shortest_duration: _Percentage = "95%"
-    fewest_transactions: Annotated[int, Field(ge=1)] = 100
-    most_steal: _Percentage = "2%"
-
-
 class Plan(BaseModel):
     """An experiment. A factor that `baseline` does not name, but that has several levels, is a condition:
     each of its levels is answered apart."""
@@ -61,7 +41,7 @@ class Plan(BaseModel):
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
     loads: Annotated[int, Field(ge=1, le=100)] = 2
     control: bool = True
-    threshold: _Percentage = "3%"
+    threshold: Percentage = "3%"
     baseline: Annotated[dict[str, _Level], Field(min_length=1)]
     factors: dict[str, _Levels]
     settings: dict[str, _Level] = Field(default_factory=dict)

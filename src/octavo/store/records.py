@@ -30,7 +30,10 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class TrialRecord:
-    """A trial that has ended, with everything that could explain its numbers."""
+    """A trial that has ended, with everything that could explain its numbers.
+
+    A round whose cells do not all fit the disk runs in parts, each with its baseline; ratios are taken within a part.
+    """
 
     cell: str
     round: int
@@ -46,4 +49,5 @@ class TrialRecord:
     settings: Mapping[str, str] | None = None
     build: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] | None = None
+    part: int = 1
     id: int = 0

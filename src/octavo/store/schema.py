@@ -13,7 +13,16 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+# What brings a store of an earlier version to the next one.
+MIGRATIONS: dict[int, tuple[str, ...]] = {
+    1: (
+        "ALTER TABLE cell ADD COLUMN dataset TEXT NOT NULL DEFAULT ''",
+        "UPDATE cell SET dataset = id",
+        "ALTER TABLE trial ADD COLUMN part INTEGER NOT NULL DEFAULT 1",
+    ),
+}
 
 metadata = MetaData()
 
@@ -47,6 +56,7 @@ cell = Table(
     Column("levels", JSON, nullable=False),
     Column("baseline", Boolean, nullable=False),
     Column("control", Boolean, nullable=False),
+    Column("dataset", Text, nullable=False),  # cells that share it share their loads
 )
 
 # Settings and build manifests, stored once however many trials share them.
@@ -75,6 +85,7 @@ trial = Table(
     Column("settings", Text, ForeignKey("document.digest")),
     Column("build", Text, ForeignKey("document.digest")),
     Column("facts", JSON, nullable=False),
+    Column("part", Integer, nullable=False),
     Index("trial_of_run", "run", "id"),
 )
 

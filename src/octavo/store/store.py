@@ -45,18 +45,14 @@ class Store:
         return store
 
     def _prepare(self) -> None:
-        """Makes the tables unless they are there. Two processes may do so at once, and either may be killed."""
+        """Makes the tables, or brings them to this version. Two processes may do so at once, and either be killed."""
         with self._engine.connect() as connection:
             ready = inspect(connection).has_table("schema_version")
             version = connection.scalar(select(schema.schema_version.c.version)) if ready else None
-        if version is None:
+        if version is None or version in schema.MIGRATIONS:
             with self._engine.begin() as connection:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")  # SQLite commits each statement of DDL without it
-                schema.metadata.create_all(connection)
-                version = connection.scalar(select(schema.schema_version.c.version))
-                if version is None:
-                    version = schema.SCHEMA_VERSION
-                    connection.execute(insert(schema.schema_version).values(version=version))
+                version = _migrate(connection)
         if version != schema.SCHEMA_VERSION:
             raise OctavoError(
                 f"the store has schema version {version}, this Octavo knows {schema.SCHEMA_VERSION}; "
@@ -173,6 +169,22 @@ class Store:
         )
         with self._engine.connect() as connection:
             return {row.cell: row.content for row in connection.execute(query)}
+
+
+def _migrate(connection: Connection) -> int:
+    """From nothing, or from an earlier version step by step, to this one; returns the version reached."""
+    ready = inspect(connection).has_table("schema_version")
+    version = connection.scalar(select(schema.schema_version.c.version)) if ready else None
+    if version is None:
+        schema.metadata.create_all(connection)
+        version = schema.SCHEMA_VERSION
+        connection.execute(insert(schema.schema_version).values(version=version))
+    while version in schema.MIGRATIONS:
+        for statement in schema.MIGRATIONS[version]:
+            connection.exec_driver_sql(statement)
+        version += 1
+        connection.execute(update(schema.schema_version).values(version=version))
+    return version
 
 
 def _fields(record: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from octavo.plan.model import Thresholds
+from octavo.plan.thresholds import Thresholds
 from octavo.workloads.base import WorkloadResult
 
 
