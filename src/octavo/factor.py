@@ -1,5 +1,6 @@
 """A factor: a knob, the values it may take, and what changing it costs."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -80,5 +81,21 @@ def size(low: str, high: str, *words: str) -> Check:
             alternatives = f", or {' or '.join(words)}" if words else ""
             raise UsageError(f"allowed: sizes from {low} to {high}{alternatives}")
         return format_size(value)
+
+    return check
+
+
+def matching(pattern: str, allowed: str) -> Check:
+    """Levels that match a regular expression whole; runs of white space become one space. `allowed` says it in words.
+
+    >>> matching(r"-O[0-3]", "an optimisation, such as -O2")(" -O3 ")
+    '-O3'
+    """
+
+    def check(text: str) -> str:
+        level = " ".join(text.split())
+        if re.fullmatch(pattern, level) is None:
+            raise UsageError(f"allowed: {allowed}")
+        return level
 
     return check

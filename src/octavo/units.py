@@ -5,7 +5,7 @@ import re
 from octavo.errors import UsageError
 
 _SIZE_UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
-_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def parse_size(text: str) -> int:
@@ -47,10 +47,10 @@ def human_size(size: float) -> str:
 def parse_duration(text: str) -> float:
     """Seconds of a duration such as `9s` or `2min`. Raises UsageError when it is none.
 
-    >>> parse_duration("9s"), parse_duration("1.5min"), parse_duration("250ms")
-    (9.0, 90.0, 0.25)
+    >>> parse_duration("9s"), parse_duration("1.5min"), parse_duration("30m"), parse_duration("250ms")
+    (9.0, 90.0, 1800.0, 0.25)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", text)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*", text)
     if match is None:
         raise UsageError(f"{text!r} is not a duration; write a number with ms, s, min, h or d, such as 30s")
     return float(match[1]) * _DURATION_UNITS[match[2]]

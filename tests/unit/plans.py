@@ -1,5 +1,7 @@
 """Plans for tests: small, and complete."""
 
+from collections.abc import Mapping
+
 from octavo.plan.model import Plan, parse_plan
 
 TEXT = """
@@ -20,3 +22,12 @@ mode = ["read-only", "read-write"]
 
 def small_plan(**changes: list[str]) -> Plan:
     return parse_plan(TEXT, origin="small.toml", changes=changes)
+
+
+def changed_plan(replacements: Mapping[str, str], **changes: list[str]) -> Plan:
+    """The small plan with pieces of its text replaced; what is put before [baseline] may be keys or whole tables."""
+    text = TEXT
+    for old, new in replacements.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return parse_plan(text, origin="small.toml", changes=changes)

@@ -12,26 +12,41 @@ presets = typer.Typer(
 
 @presets.callback()
 def list_presets(context: typer.Context) -> None:
-    """List the presets, or print one as TOML to start a plan of your own from.
+    """List the presets with their sizes, or print one as TOML to start a plan of your own from.
 
     Example: octavo presets show oltp-blocks-demo > mine.toml
     """
     if context.invoked_subcommand is not None:
         return
-    from octavo.plan.presets import preset_questions
+    from octavo.plan.cells import make_cells
+    from octavo.plan.presets import all_presets
 
-    questions = preset_questions()
-    width = max(map(len, questions))
-    for name, question in questions.items():
-        print(f"{name:{width}}  {question}")
+    for preset in all_presets():
+        print(f"{preset.name}: {preset.question}")
+        for size, plan in preset.plans.items():
+            print(
+                f"  --size {size:5}  {len(make_cells(plan))} cells, up to {plan.rounds} rounds on {plan.loads} loads"
+                f"{f', at most {plan.budget}' if plan.budget else ''}"
+            )
 
 
 @presets.command("show")
-def show(name: Annotated[str, typer.Argument(help="The preset's name.")]) -> None:
+def show(
+    name: Annotated[str, typer.Argument(help="The preset's name.")],
+    size: Annotated[
+        str | None, typer.Option(help="The plan as it runs in this size: quick, here or full; else all sizes.")
+    ] = None,
+) -> None:
     """Print the TOML of a preset.
 
     Example: octavo presets show oltp-blocks-demo > mine.toml
     """
-    from octavo.plan.presets import preset_text
+    from octavo.plan.presets import find_plan, preset_text
 
-    print(preset_text(name), end="")
+    if size is None:
+        print(preset_text(name), end="")
+        return
+    from octavo.plan.text import plan_text
+
+    preset_text(name)  # a file is no preset
+    print(plan_text(find_plan(name, size=size)[0]), end="")

@@ -1,12 +1,13 @@
 """From a plan to its cells, and from cells to the order in which a round runs them."""
 
-import itertools
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from octavo import workloads
-from octavo.plan.model import Plan, known_factors
+from octavo.plan.design import combinations, compared_factors, condition_factors, is_baseline, levels_of
+from octavo.plan.model import Plan, factors_of
+from octavo.plan.server_settings import PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,45 +27,48 @@ class Cell:
 
 
 def make_cells(plan: Plan) -> list[Cell]:
-    """Every combination of the plan's levels, and a control for each condition's baseline."""
-    known = known_factors(plan.workload)
-    levels = {name: plan.factors.get(name, [factor.default]) for name, factor in known.items()}
-    varying = [name for name in levels if len(levels[name]) > 1]
-    compared = [name for name in varying if name in plan.baseline] or list(plan.baseline)
-    conditions = [name for name in varying if name not in plan.baseline]
+    """The cells of the plan's design, and a control for each condition's baseline.
+
+    Raises UsageError when the design is at odds with itself, which a plan that was parsed is not.
+    """
+    known = factors_of(plan)
+    levels = levels_of(plan, known)
+    compared = compared_factors(plan, levels)
+    conditions = condition_factors(plan, levels)
+    contents = workloads.find(plan.workload).contents
     cells: list[Cell] = []
-    for combination in itertools.product(*levels.values()):
-        chosen = dict(zip(levels, combination, strict=True))
-        is_baseline = all(chosen[name] == level for name, level in plan.baseline.items())
+    for chosen in combinations(plan, known):
+        baseline = is_baseline(plan, chosen)
         identifier = " ".join(f"{name}={chosen[name]}" for name in (*compared, *conditions))
-        label = "/".join(chosen[name] for name in compared)
+        label = chosen[compared[0]] if len(compared) == 1 else "/".join(_short(name, chosen[name]) for name in compared)
         condition = ", ".join(_condition_word(name, chosen[name]) for name in conditions)
-        dataset = _dataset_of(plan.workload, chosen)
-        cells.append(Cell(identifier, label, chosen, condition, is_baseline, control=False, dataset=dataset))
-        if is_baseline and plan.control:
-            cells.append(
-                Cell(
-                    f"{identifier} (again)",
-                    f"{label} again",
-                    chosen,
-                    condition,
-                    baseline=False,
-                    control=True,
-                    dataset=f"{dataset} (again)",
-                )
-            )
+        dataset = " ".join(f"{name}={value}" for name, value in (*_made_by(chosen), *contents(chosen)))
+        cells.append(Cell(identifier, label, chosen, condition, baseline, control=False, dataset=dataset))
+        if baseline and plan.control:
+            again = f"{identifier} (again)"
+            loads = f"{dataset} (again)"
+            cells.append(Cell(again, f"{label} again", chosen, condition, baseline=False, control=True, dataset=loads))
     return cells
 
 
-def _dataset_of(workload: str, levels: Mapping[str, str]) -> str:
-    """What a load depends on. The WAL's geometry is no part of it: a load is grafted into another one."""
-    facts = [(name, levels[name]) for name in ("version", "data_block", "checksums")]
-    return " ".join(f"{name}={value}" for name, value in (*facts, *workloads.find(workload).contents(levels)))
+# What a load depends on beside its contents. The WAL's geometry is no part of it, nor is the compiler: a load is
+# grafted into the cluster of any build that reads its pages.
+_LOAD_FACTORS = ("version", "data_block", "data_segment", "checksums")
+
+
+def _made_by(levels: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(name, levels[name]) for name in _LOAD_FACTORS]
 
 
 def _condition_word(name: str, level: str) -> str:
     """A level that speaks for itself stands alone; a number needs its factor's name."""
-    return f"{name} {level}" if level[0].isdigit() or level in ("on", "off", "none") else level
+    return f"{name.removeprefix(PREFIX)} {level}" if level[:1].isdigit() else _short(name, level)
+
+
+def _short(name: str, level: str) -> str:
+    """A level among others: sizes and words stand alone; switches, bare numbers and settings need a name."""
+    bare = not name.startswith(PREFIX) and level not in ("on", "off", "none") and not level.isdigit()
+    return level if bare else f"{name.removeprefix(PREFIX)} {level}"
 
 
 def load_of(cell: Cell, round_number: int, loads: int) -> int:

@@ -1,17 +1,53 @@
 """The factors that every workload has: PostgreSQL's builds and clusters, and the state of a run."""
 
-from octavo.factor import Factor, one_of, size
-from octavo.postgres.limits import DATA_BLOCKS, MAJOR_VERSIONS, WAL_BLOCKS, WAL_SEGMENTS
+from collections.abc import Mapping
+
+from octavo.errors import UsageError
+from octavo.factor import Factor, matching, one_of, size
+from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS, WAL_SEGMENTS
+from octavo.postgres.versions import is_version, major_of
+
+
+def _version(text: str) -> str:
+    """A major version, for which the newest minor release is taken, or one release of it."""
+    if not is_version(text) or str(major_of(text)) not in MAJOR_VERSIONS:
+        raise UsageError(f"allowed: {', '.join(MAJOR_VERSIONS)}, or a release of these, such as {MAJOR_VERSIONS[0]}.1")
+    return text
+
+
+_COMPILER = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "the name of a C compiler on the path, such as gcc or clang-16")
+_FLAGS = matching(r"none|-\S+( -\S+)*", "none, or flags with spaces between them, such as '-O3 -march=native'")
+_REGIMES = ("after-checkpoint", "steady")
 
 COMMON: tuple[Factor, ...] = (
-    Factor("version", "build", "PostgreSQL's major version", MAJOR_VERSIONS[0], one_of(*MAJOR_VERSIONS)),
+    Factor("version", "build", "PostgreSQL's version, major or minor", MAJOR_VERSIONS[0], _version),
     Factor("data_block", "build", "data block (BLCKSZ)", "8kB", one_of(*DATA_BLOCKS)),
     Factor("wal_block", "build", "WAL block (XLOG_BLCKSZ)", "8kB", one_of(*WAL_BLOCKS)),
+    Factor("data_segment", "build", "file that a table is cut into (RELSEG_SIZE)", "1GB", one_of(*DATA_SEGMENTS)),
+    Factor("compiler", "build", "C compiler", "gcc", _COMPILER),
+    Factor("compiler_flags", "build", "flags of the C compiler, after the build's own -O2", "none", _FLAGS),
     Factor("wal_segment", "cluster", "WAL segment (initdb --wal-segsize)", "16MB", one_of(*WAL_SEGMENTS)),
     Factor("checksums", "cluster", "data checksums (initdb)", "on", one_of("on", "off")),
-    Factor("recycled_wal", "cluster", "WAL in segments ready for reuse", "384MB", size("16MB", "1TB")),
-    Factor("shared_buffers", "run", "PostgreSQL's own cache", "128MB", size("1MB", "1TB")),
+    Factor("recycled_wal", "cluster", "WAL in segments ready for reuse", "384MB", size("2MB", "1TB")),
+    Factor("shared_buffers", "run", "PostgreSQL's own cache", "128MB", size("16kB", "1TB")),
+    Factor("equal", "run", "what shared_buffers counts: buffers, or all shared memory", "buffers",
+           one_of("buffers", "memory")),
     Factor("memory", "run", "memory limit of the server (cgroup; needs root)", "none", size("64MB", "1TB", "none")),
     Factor("cache", "run", "state of the caches when a trial starts", "warm", one_of("warm", "cold")),
-    Factor("wal_regime", "run", "place in the checkpoint cycle", "after-checkpoint", one_of("after-checkpoint")),
+    Factor("wal_regime", "run", "place in the checkpoint cycle", "after-checkpoint", one_of(*_REGIMES)),
 )  # fmt: skip
+
+
+def build_of(levels: Mapping[str, str]) -> BuildSpec:
+    """The build that a cell with these levels needs; a factor that an older run did not know has its default."""
+    chosen = {factor.name: levels.get(factor.name, factor.default) for factor in COMMON if factor.kind == "build"}
+    flags = chosen["compiler_flags"]
+    return BuildSpec(
+        version=chosen["version"],
+        data_block=chosen["data_block"],
+        wal_block=chosen["wal_block"],
+        data_segment=chosen["data_segment"],
+        compiler=chosen["compiler"],
+        flags=() if flags == "none" else tuple(flags.split()),
+    )

@@ -2,16 +2,19 @@
 
 import tomllib
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from octavo import workloads
 from octavo.errors import UsageError
 from octavo.factor import Factor
+from octavo.plan.checks import checked
 from octavo.plan.factors import COMMON
+from octavo.plan.server_settings import setting_factors
+from octavo.plan.sizes import Size, choose_size, flat
 from octavo.plan.thresholds import Percentage, Thresholds
-from octavo.units import parse_percentage
+from octavo.units import parse_duration, parse_percentage
 
 
 def _spell(value: object) -> object:
@@ -25,26 +28,54 @@ def _spell_list(value: object) -> object:
     return [_spell(entry) for entry in cast(list[object], value)] if isinstance(value, list) else [_spell(value)]
 
 
+def _flat(value: object) -> object:
+    return flat(cast(dict[str, Any], value)) if isinstance(value, dict) else value
+
+
+def _check_budget(text: str) -> str:
+    try:
+        seconds = parse_duration(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    if seconds <= 0:
+        raise ValueError(f"{text!r} leaves no time to measure")
+    return text
+
+
 _Level = Annotated[str, BeforeValidator(_spell)]
 _Levels = Annotated[list[_Level], BeforeValidator(_spell_list), Field(min_length=1)]
+# One level for each factor named, and one or several.
+_Combination = Annotated[dict[str, _Level], BeforeValidator(_flat), Field(min_length=1)]
+_Match = Annotated[dict[str, _Levels], BeforeValidator(_flat), Field(min_length=1)]
 
 
 class Plan(BaseModel):
     """An experiment. A factor that `baseline` does not name, but that has several levels, is a condition:
-    each of its levels is answered apart."""
+    each of its levels is answered apart. `rounds` and `loads` are the most that a run takes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
     question: str
     workload: str
+    size: Size | None = None
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
     loads: Annotated[int, Field(ge=1, le=100)] = 2
     control: bool = True
     threshold: Percentage = "3%"
-    baseline: Annotated[dict[str, _Level], Field(min_length=1)]
-    factors: dict[str, _Levels]
+    stopping: Literal["decided", "fixed"] = "decided"
+    precision: Percentage | None = None
+    first_look: Annotated[int, Field(ge=2, le=10_000)] = 2
+    budget: Annotated[str, AfterValidator(_check_budget)] | None = None
+    negative: list[str] = Field(default_factory=list)
+    outcomes: list[str] = Field(default_factory=list)
+    design: Literal["grid", "one-at-a-time"] = "grid"
+    baseline: _Combination
+    factors: Annotated[dict[str, _Levels], BeforeValidator(_flat)] = Field(default_factory=dict)
     settings: dict[str, _Level] = Field(default_factory=dict)
+    cells: list[_Combination] = Field(default_factory=list)
+    include: list[_Match] = Field(default_factory=list)
+    exclude: list[_Match] = Field(default_factory=list)
     validity: Thresholds = Thresholds()
 
     @property
@@ -52,16 +83,37 @@ class Plan(BaseModel):
         """The smallest difference of practical interest, as a fraction."""
         return parse_percentage(self.threshold)
 
+    @property
+    def precision_fraction(self) -> float:
+        """The half-width of an interval that is narrow enough, as a fraction; half the threshold if not given."""
+        return self.threshold_fraction / 2 if self.precision is None else parse_percentage(self.precision)
+
+    @property
+    def budget_seconds(self) -> float | None:
+        """How long the run may take, in seconds; None is no limit."""
+        return None if self.budget is None else parse_duration(self.budget)
+
 
 def known_factors(workload: str) -> dict[str, Factor]:
-    """The factors that a plan with this workload may name. Raises UsageError for an unknown workload."""
+    """The factors that every plan with this workload has. Raises UsageError for an unknown workload."""
     return {factor.name: factor for factor in (*COMMON, *workloads.find(workload).factors)}
 
 
+def factors_of(plan: Plan) -> dict[str, Factor]:
+    """The factors of a plan: those of its workload, and the server's settings that it makes factors."""
+    return {**known_factors(plan.workload), **setting_factors((*plan.factors, *plan.baseline))}
+
+
 def parse_plan(
-    text: str, *, origin: str, changes: Mapping[str, list[str]] | None = None, rounds: int | None = None
+    text: str,
+    *,
+    origin: str,
+    changes: Mapping[str, list[str]] | None = None,
+    rounds: int | None = None,
+    size: str | None = None,
+    budget: str | None = None,
 ) -> Plan:
-    """The checked plan of a TOML text, with levels replaced by `changes`.
+    """The checked plan of a TOML text in a size, with levels replaced by `changes`, and `rounds` and `budget` if given.
 
     Raises UsageError, one line that names the key and what is allowed.
     """
@@ -69,49 +121,30 @@ def parse_plan(
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{origin}: not TOML: {error}") from None
-    if rounds is not None:
-        content["rounds"] = rounds
     try:
+        content = choose_size(content, size)
+        content |= {key: value for key, value in (("rounds", rounds), ("budget", budget)) if value is not None}
         plan = Plan.model_validate(content)
+        return checked(plan, known_factors(plan.workload), changes or {})
     except ValidationError as error:
         raise UsageError(f"{origin}: {_first_problem(error)}") from None
-    return _check_levels(plan, changes or {}, origin)
+    except UsageError as error:
+        raise UsageError(f"{origin}: {error}") from None
 
 
 def restore_plan(content: Mapping[str, Any]) -> Plan:
-    """The plan as a run stored it."""
-    return Plan.model_validate(content)
+    """The plan as a run stored it. Runs of before `stopping` measured every round of every cell."""
+    return Plan.model_validate({"stopping": "fixed", **content})
 
 
 def _first_problem(error: ValidationError) -> str:
     problem = error.errors()[0]
-    key = ".".join(str(part) for part in problem["loc"])
+    # Tables in an array are counted from 1, as people do.
+    key = ".".join(str(part + 1) if isinstance(part, int) else part for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        table = Thresholds if problem["loc"][0] == "validity" else Plan
-        return f"unknown key {key!r}; allowed: {', '.join(table.model_fields)}"
+        allowed = Thresholds.model_fields if problem["loc"][0] == "validity" else [*Plan.model_fields, "sizes"]
+        return f"unknown key {key!r}; allowed: {', '.join(allowed)}"
     if problem["type"] == "missing":
         return f"the key {key!r} is missing"
     message = problem["msg"].removeprefix("Value error, ")
     return f"{key}: {message[0].lower()}{message[1:]}"
-
-
-def _check_levels(plan: Plan, changes: Mapping[str, list[str]], origin: str) -> Plan:
-    known = known_factors(plan.workload)
-    wanted = {**plan.factors, **changes}
-    for name in (*wanted, *plan.baseline):
-        if name not in known:
-            raise UsageError(f"{origin}: unknown factor {name!r}; allowed: {', '.join(sorted(known))}")
-    try:
-        factors = {name: [known[name].level(level) for level in levels] for name, levels in wanted.items()}
-        baseline = {name: known[name].level(level) for name, level in plan.baseline.items()}
-    except UsageError as error:
-        raise UsageError(f"{origin}: {error}") from None
-    for name, levels in factors.items():
-        if len(set(levels)) < len(levels):
-            raise UsageError(f"{origin}: {name}: a level stands twice in {', '.join(levels)}")
-    for name, level in baseline.items():
-        if level not in factors.get(name, [known[name].default]):
-            raise UsageError(
-                f"{origin}: baseline.{name}: {level} is not among the levels {', '.join(factors.get(name, []))}"
-            )
-    return plan.model_copy(update={"factors": factors, "baseline": baseline})

@@ -2,11 +2,23 @@
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from octavo.errors import UsageError
 from octavo.plan.model import Plan, parse_plan
+from octavo.plan.sizes import sizes_of
+from octavo.workloads.files import relative_to
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A preset by name, the question it answers, and its plan in each size."""
+
+    name: str
+    question: str
+    plans: Mapping[str, Plan]
 
 
 def preset_names() -> list[str]:
@@ -27,15 +39,29 @@ def preset_text(name: str) -> str:
     return resources.files("octavo.presets").joinpath(f"{name}.toml").read_text()
 
 
-def preset_questions() -> dict[str, str]:
-    """Each preset's name and the question it answers."""
-    return {name: str(tomllib.loads(preset_text(name))["question"]) for name in preset_names()}
+def all_presets() -> list[Preset]:
+    """The presets, each in the sizes that it has."""
+    found: list[Preset] = []
+    for name in preset_names():
+        text = preset_text(name)
+        content = tomllib.loads(text)
+        plans = {size: parse_plan(text, origin=name, size=size) for size in sizes_of(content)}
+        found.append(Preset(name, str(content["question"]), plans))
+    return found
 
 
 def find_plan(
-    wanted: str, *, changes: Mapping[str, list[str]] | None = None, rounds: int | None = None
+    wanted: str,
+    *,
+    changes: Mapping[str, list[str]] | None = None,
+    rounds: int | None = None,
+    size: str | None = None,
+    budget: str | None = None,
 ) -> tuple[Plan, str]:
-    """The checked plan behind a preset's name or a .toml file, and its text. Raises UsageError."""
+    """The checked plan behind a preset's name or a .toml file, in a size, and its text. Raises UsageError.
+
+    Levels that are relative paths start from the directory of the plan's file.
+    """
     if not wanted.endswith(".toml"):
         text = preset_text(wanted)
     else:
@@ -44,4 +70,5 @@ def find_plan(
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text"
             raise UsageError(f"{wanted} cannot be read: {reason}") from None
-    return parse_plan(text, origin=wanted, changes=changes, rounds=rounds), text
+    with relative_to(Path(wanted).parent):
+        return parse_plan(text, origin=wanted, changes=changes, rounds=rounds, size=size, budget=budget), text

@@ -1,30 +1,51 @@
 """From where on a trial is not believed: the plan's `[validity]` table."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from octavo.errors import UsageError
-from octavo.units import parse_percentage
+from octavo.units import parse_duration, parse_percentage, parse_size
 
 
-def check_percentage(text: str) -> str:
-    """The text as it is. Raises ValueError, to which pydantic adds the key, when it is no percentage."""
-    try:
-        parse_percentage(text)
-    except UsageError as error:
-        raise ValueError(str(error)) from None
-    return text
+def _readable_by(parse: Callable[[str], float]) -> AfterValidator:
+    """Keeps the text as it is. Raises ValueError, to which pydantic adds the key, when it cannot be parsed."""
+
+    def check(text: str) -> str:
+        try:
+            parse(text)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+        return text
+
+    return AfterValidator(check)
 
 
-Percentage = Annotated[str, AfterValidator(check_percentage)]
+Percentage = Annotated[str, _readable_by(parse_percentage)]
+Duration = Annotated[str, _readable_by(parse_duration)]
+Size = Annotated[str, _readable_by(parse_size)]
+
+# The rules of `lab.validity` by name: what a plan may declare an outcome, so that the rule does not censor it.
+RULE_NAMES: tuple[str, ...] = (
+    "no_space", "server_restart", "client_problems", "server_log", "duration", "transactions", "clock", "steal",
+    "foreign_cpu", "foreign_io", "device_limit", "memory_limit", "cache_state",
+)  # fmt: skip
 
 
 class Thresholds(BaseModel):
-    """From where on a trial is not believed; each is read by the rule of its name in `lab.validity`."""
+    """From where on a trial is not believed; docs/validity.md says which rule reads each, and why it is what it is."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     shortest_duration: Percentage = "95%"
     fewest_transactions: Annotated[int, Field(ge=1)] = 100
     most_steal: Percentage = "2%"
+    most_log_errors: Annotated[int, Field(ge=0)] = 0
+    most_clock_step: Duration = "100ms"
+    most_foreign_cpu: Percentage = "5%"
+    most_foreign_io: Size = "4MB"  # a second
+    most_limit_error: Percentage = "10%"
+    most_cached: Percentage = "110%"
+    most_warm_reads: Percentage = "5%"
+    fewest_device_reads: Percentage = "1%"

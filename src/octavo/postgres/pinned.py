@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Any
 
 from octavo.postgres.versions import major_of
-from octavo.units import parse_size
+from octavo.units import format_size, parse_size
 
 
 @functools.cache
@@ -18,9 +18,15 @@ def pinned_settings(version: str, data_block: str) -> dict[str, str]:
     """What to set at this version (`18` or `18.6`) and data block, so that bytes stay equal when blocks do not."""
     major = major_of(version)
     table = _table()
-    settings = {name: entry["value"] for name, entry in table["bytes"].items() if major >= entry.get("since", 0)}
+    block = parse_size(data_block)
+    settings: dict[str, str] = {}
+    for name, entry in table["bytes"].items():
+        if major >= entry.get("since", 0):
+            most: int | None = entry.get("most_blocks", {}).get(str(major))
+            value: str = entry["value"]
+            settings[name] = value if most is None else format_size(min(parse_size(value), most * block))
     for name, entry in table["pages"].items():
-        settings[name] = str(max(1, parse_size(entry["value"]) // parse_size(data_block)))
+        settings[name] = str(max(1, parse_size(entry["value"]) // block))
     return settings
 
 

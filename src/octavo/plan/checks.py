@@ -1,0 +1,130 @@
+"""What a plan's keys must be to each other: levels that exist, a baseline among them, cells that are there once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from octavo.errors import UsageError
+from octavo.factor import Factor
+from octavo.plan.design import combinations
+from octavo.plan.server_settings import PREFIX, check_setting, setting_factors
+from octavo.plan.thresholds import RULE_NAMES
+
+if TYPE_CHECKING:
+    from octavo.plan.model import Plan
+
+
+def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[str]]) -> Plan:
+    """The plan with every level in its one spelling, and levels replaced by `changes`.
+
+    Raises UsageError, which names the key and what is allowed.
+    """
+    wanted = {**plan.factors, **changes}
+    tables = (wanted, plan.baseline, *plan.cells, *plan.include, *plan.exclude)
+    known = _all_known(known, [name for table in tables for name in table])
+    factors = {name: [known[name].level(level) for level in levels] for name, levels in wanted.items()}
+    baseline = {name: known[name].level(level) for name, level in plan.baseline.items()}
+    cells = [{name: known[name].level(level) for name, level in cell.items()} for cell in plan.cells]
+    include, exclude = (
+        [{name: [known[name].level(level) for level in levels] for name, levels in table.items()} for table in given]
+        for given in (plan.include, plan.exclude)
+    )
+    for name, levels in factors.items():
+        if len(set(levels)) < len(levels):
+            raise UsageError(f"{name}: a level stands twice in {', '.join(levels)}")
+    if cells:
+        if plan.design != "grid":
+            raise UsageError(f"design: {plan.design} and [[cells]] are two designs; leave one of them out")
+        factors |= _levels_of_cells(cells, baseline, factors)
+    for name, level in baseline.items():
+        levels = factors.get(name) or ([] if name.startswith(PREFIX) else [known[name].default])
+        if not levels:
+            raise UsageError(f"baseline.{name}: list the levels of {name} in [factors]")
+        if level not in levels:
+            raise UsageError(f"baseline.{name}: {level} is not among the levels {', '.join(levels)}")
+    for table, entries in (("include", include), ("exclude", exclude)):
+        for name in dict.fromkeys(name for entry in entries for name in entry):
+            if name.startswith(PREFIX) and name not in factors:
+                raise UsageError(f"{table}: {name} has no levels in [factors]")
+    _check_settings(plan.settings, factors)
+    for rule in plan.outcomes:
+        if rule not in RULE_NAMES:
+            raise UsageError(f"outcomes: there is no rule {rule!r}; allowed: {', '.join(RULE_NAMES)}")
+    whole = plan.model_copy(
+        update={
+            "factors": factors,
+            "baseline": baseline,
+            "cells": cells,
+            "include": include,
+            "exclude": exclude,
+            "negative": _negative(plan.negative, baseline, factors, changes),
+        }
+    )
+    combinations(whole, known)
+    return whole
+
+
+def _all_known(known: Mapping[str, Factor], names: Iterable[str]) -> dict[str, Factor]:
+    every = {**known, **setting_factors(names)}
+    for name in names:
+        if name not in every:
+            raise UsageError(
+                f"unknown factor {name!r}; allowed: {', '.join(sorted(known))}, and {PREFIX}NAME for a server's setting"
+            )
+    return every
+
+
+def _levels_of_cells(
+    cells: list[dict[str, str]], baseline: Mapping[str, str], factors: Mapping[str, list[str]]
+) -> dict[str, list[str]]:
+    """The levels that explicit cells compare, by factor: the baseline's first.
+
+    Raises UsageError for a cell that is there twice, and for levels that do not agree with [factors].
+    """
+    seen = {tuple(baseline.values()): "the baseline"}
+    for number, cell in enumerate(cells, 1):
+        for name in cell:
+            if name not in baseline:
+                raise UsageError(f"cells.{number}: {name} is not in [baseline], which names what cells compare")
+        point = tuple({**baseline, **cell}.values())
+        if point in seen:
+            raise UsageError(f"cells.{number} is {seen[point]} again")
+        seen[point] = f"cells.{number}"
+    levels: dict[str, list[str]] = {}
+    for name, level in baseline.items():
+        used = list(dict.fromkeys([level, *(cell[name] for cell in cells if name in cell)]))
+        listed = factors.get(name, used)
+        for wrong in used:
+            if wrong not in listed:
+                raise UsageError(f"cells: {name}={wrong} is not among the levels {', '.join(listed)} of factors.{name}")
+        for wrong in listed:
+            if wrong not in used:
+                raise UsageError(f"factors.{name}: {wrong} is in no [[cells]] table; leave it out or add one")
+        levels[name] = listed
+    return levels
+
+
+def _check_settings(settings: Mapping[str, str], factors: Mapping[str, list[str]]) -> None:
+    for name in settings:
+        try:
+            check_setting(name)
+        except UsageError as error:
+            raise UsageError(f"[settings]: {error}") from None
+        if PREFIX + name in factors:
+            raise UsageError(f"[settings]: {name} is also the factor {PREFIX}{name}; leave one of them out")
+
+
+def _negative(
+    negative: list[str],
+    baseline: Mapping[str, str],
+    factors: Mapping[str, list[str]],
+    changes: Mapping[str, list[str]],
+) -> list[str]:
+    """The factors that cannot matter; one that `changes` left a single level is no control any more."""
+    for name in negative:
+        if name not in baseline:
+            raise UsageError(f"negative: {name} is not in [baseline], so nothing compares its levels")
+        if len(factors.get(name, [])) < 2 and name not in changes:
+            raise UsageError(f"negative: {name} has one level only; a factor that cannot matter needs several")
+    return [name for name in negative if len(factors.get(name, [])) > 1]

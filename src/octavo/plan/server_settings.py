@@ -1,0 +1,76 @@
+"""Settings of PostgreSQL as factors: `settings.NAME` is a factor of a run, its levels are what the server takes."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from octavo.errors import UsageError
+from octavo.factor import Factor
+from octavo.units import format_size, parse_size
+
+PREFIX = "settings."
+
+# A name as postgresql.conf has it, with the dots of an extension's settings (PostgreSQL's manual, 19.1).
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*")
+
+# Settings that follow from a factor, or are fixed with what a factor chooses.
+_FACTORS = {
+    "shared_buffers": "shared_buffers",
+    "min_wal_size": "recycled_wal",
+    "data_checksums": "checksums",
+    "wal_segment_size": "wal_segment",
+    "block_size": "data_block",
+    "wal_block_size": "wal_block",
+    "segment_size": "data_segment",
+    "server_version": "version",
+    "server_version_num": "version",
+}
+
+# Settings by which the lab finds the server, its files and its log.
+_LABORATORY = frozenset(
+    {
+        "config_file", "data_directory", "external_pid_file", "hba_file", "ident_file", "listen_addresses",
+        "log_destination", "log_line_prefix", "log_timezone", "logging_collector", "port",
+        "unix_socket_directories", "unix_socket_group", "unix_socket_permissions",
+    }
+)  # fmt: skip
+
+
+def check_setting(name: str) -> None:
+    """Raises UsageError when a plan may not set this setting: no name of one, or somebody else's to choose."""
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(f"{name!r} is no name of a setting")
+    if owner := _FACTORS.get(name.lower()):
+        raise UsageError(f"the setting {name} follows from the factor {owner}; set that instead")
+    if name.lower() in _LABORATORY:
+        raise UsageError(f"the setting {name} is the laboratory's own; leave it out")
+
+
+def setting_factor(name: str) -> Factor:
+    """The factor `settings.NAME`. It has no default: a plan lists its levels. Raises UsageError for a bad NAME."""
+    setting = name.removeprefix(PREFIX)
+    check_setting(setting)
+    return Factor(name, "run", f"the server's setting {setting}", "", _level)
+
+
+def setting_factors(names: Iterable[str]) -> dict[str, Factor]:
+    """The factors among these names that are settings."""
+    return {name: setting_factor(name) for name in dict.fromkeys(names) if name.startswith(PREFIX)}
+
+
+def settings_of(levels: Mapping[str, str]) -> dict[str, str]:
+    """The settings that a cell's levels choose, by the names that the server knows.
+
+    >>> settings_of({"data_block": "8kB", "settings.work_mem": "64MB"})
+    {'work_mem': '64MB'}
+    """
+    return {name.removeprefix(PREFIX): level for name, level in levels.items() if name.startswith(PREFIX)}
+
+
+def _level(text: str) -> str:
+    """Any text of one line, since the server's own parser judges it; a size in its one spelling."""
+    if not text.isprintable() or len(text) > 200:
+        raise UsageError("allowed: text of one line, up to 200 characters")
+    try:
+        return format_size(parse_size(text)) if parse_size(text) else text
+    except UsageError:
+        return text.strip()
