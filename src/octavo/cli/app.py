@@ -11,6 +11,7 @@ from typing import NoReturn
 import typer
 
 from octavo.cli.build import build
+from octavo.cli.cache import cache
 from octavo.cli.host import host
 from octavo.cli.presets import presets
 from octavo.cli.report import report
@@ -34,6 +35,7 @@ app.command()(runs)
 app.command()(report)
 app.add_typer(presets, name="presets")
 app.add_typer(build, name="build")
+app.add_typer(cache, name="cache")
 app.command(context_settings={"allow_interspersed_args": False})(shell)
 app.command()(host)
 
