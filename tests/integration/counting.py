@@ -17,7 +17,7 @@ class Counting:
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
         return (("workload", "counting"), ("rows", levels["rows"]))
 
-    def fill(self, server: Server, levels: Levels) -> None:
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
         server.execute(f"CREATE TABLE counted AS SELECT generate_series(1, {int(levels['rows'])}) AS n")
 
     def database_bytes(self, levels: Levels) -> int:

@@ -5,7 +5,7 @@ from octavo.lab.validity import reason_to_doubt
 from octavo.lab.validity.evidence import Evidence
 from octavo.plan.thresholds import Thresholds
 from octavo.workloads.base import WorkloadResult
-from octavo.workloads.pgbench import parse
+from octavo.workloads.pgbench_client import parse
 
 # What pgbench of PostgreSQL 18 prints.
 OUTPUT = """\

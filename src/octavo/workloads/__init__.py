@@ -7,6 +7,7 @@ from octavo.workloads.base import Workload
 
 WORKLOADS = {
     "pgbench": "octavo.workloads.pgbench",
+    "custom": "octavo.workloads.custom",
 }
 
 

@@ -41,8 +41,11 @@ class Workload(Protocol):
         """The levels that the dataset depends on; trials that agree in them share their loads."""
         ...
 
-    def fill(self, server: Server, levels: Levels) -> None:
-        """Loads the data. Raises OctavoError when it fails."""
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """Loads the data; what is random in it is the load's own, and the same in every cell that has this load.
+
+        Raises OctavoError when it fails.
+        """
         ...
 
     def database_bytes(self, levels: Levels) -> int:

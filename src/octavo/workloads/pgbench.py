@@ -1,105 +1,105 @@
-"""pgbench, PostgreSQL's own OLTP workload: read-only (-S) and read-write without the hot rows (-N)."""
+"""pgbench, PostgreSQL's own OLTP workload: read-only (-S), read-write without the hot rows (-N), and TPC-B-like."""
 
-import os
-import re
+import math
+import random
 
-from octavo.errors import OctavoError
-from octavo.factor import Factor, duration, one_of, whole_number
+from octavo.factor import Factor, one_of, whole_number
 from octavo.host import children
-from octavo.observation import Metric, observe
 from octavo.postgres.cluster import Server
-from octavo.units import parse_duration
+from octavo.workloads import pgbench_client
+from octavo.workloads.age import PACKED, age_factor, churn_of
 from octavo.workloads.base import Levels, WorkloadResult
 
-_MODES = {"read-only": "-S", "read-write": "-N"}
-_WARM_SECONDS = 2
-
-_TPS = Metric("tps", "TPS", "1/s", "higher")
-_LATENCY = Metric("latency_avg_ms", "average latency", "ms", "lower")
-_TRANSACTIONS = Metric("transactions", "transactions", "1")
+_MODES = {"read-only": "select-only", "read-write": "simple-update", "tpcb": "tpcb-like"}
+# pgbench's own: accounts for each unit of scale.
+_ACCOUNTS = 100_000
+# Churn: rows updated in one transaction, and the share of the table after which it is vacuumed, as autovacuum does it
+# (autovacuum_vacuum_scale_factor).
+_BATCH = 20_000
+_VACUUM_SHARE = 0.2
 
 
 class Pgbench:
-    """Runs the build's own pgbench with `-M prepared`, every client on the server's private socket."""
+    """Runs the build's own pgbench, every client on the server's private socket."""
 
     factors = (
-        Factor("mode", "run", "pgbench -S (read-only) or -N (read-write)", "read-write", one_of(*_MODES)),
+        Factor(
+            "mode", "run", "pgbench -S (read-only), -N (read-write) or its default script (tpcb)", "read-write",
+            one_of(*_MODES),
+        ),
         Factor("scale", "cluster", "pgbench's scale: 100,000 accounts each", "25", whole_number(1, 1_000_000)),
-        Factor("clients", "run", "concurrent clients", "4", whole_number(1, 10_000)),
-        Factor("duration", "run", "length of the measured run", "8s", duration(1, 86_400)),
-    )
-    metrics = (_TPS, _LATENCY, _TRANSACTIONS)
+        age_factor("share of the accounts updated before the trials, at random", "%", 1000),
+        *pgbench_client.FACTORS,
+    )  # fmt: skip
+    metrics = pgbench_client.METRICS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """pgbench's tables depend on the scale alone."""
-        return (("workload", "pgbench"), ("scale", levels["scale"]))
+        """pgbench's tables depend on the scale, and on what was churned."""
+        return (("workload", "pgbench"), ("scale", levels["scale"]), ("age", _age(levels)))
 
-    def fill(self, server: Server, levels: Levels) -> None:
-        """pgbench -i, its rows generated on the client, with primary keys and without foreign keys."""
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """pgbench -i, its rows generated on the client, with primary keys and without foreign keys; then the churn."""
         children.check(
             server.run_client("pgbench", "--initialize", "--quiet", "--init-steps=dtgp", f"--scale={levels['scale']}"),
             "pgbench --initialize",
         )
+        _churn(server, int(levels["scale"]) * _ACCOUNTS, churn_of(_age(levels)), load)
 
     def database_bytes(self, levels: Levels) -> int:
-        """About 15 MB a scale, as pgbench's documentation and our loads have it."""
-        return int(levels["scale"]) * 15 * 1024**2 + 16 * 1024**2
+        """About 15 MB a scale, as pgbench's documentation and our loads have it, and the dead space of churn."""
+        bloat = min(churn_of(_age(levels)) / 100, 2 * _VACUUM_SHARE)
+        return int(int(levels["scale"]) * 15 * 1024**2 * (1 + bloat)) + 16 * 1024**2
 
     def seconds_asked(self, levels: Levels) -> float:
         """The duration's seconds."""
-        return parse_duration(levels["duration"])
+        return pgbench_client.seconds_asked(levels)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
         """A short run of the same kind, with another random sequence than the measured one."""
-        children.check(_run(server, levels, seed + 1, _WARM_SECONDS), "pgbench (warm-up)")
+        pgbench_client.warm(server, levels, seed, _what(levels))
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """The measured run; the seed gives every cell of a round the same random sequence."""
-        asked = round(self.seconds_asked(levels))
-        finished = _run(server, levels, seed, asked)
-        return parse(finished.stdout, finished.stderr, finished.returncode, asked, finished.cpu_seconds)
+        return pgbench_client.measure(server, levels, seed, _what(levels))
 
 
-def _run(server: Server, levels: Levels, seed: int, seconds: int) -> children.Finished:
-    clients = int(levels["clients"])
-    return server.run_client(
-        "pgbench", "--no-vacuum", _MODES[levels["mode"]], "--protocol=prepared",
-        f"--client={clients}", f"--jobs={min(clients, os.cpu_count() or 1)}",
-        f"--time={seconds}", f"--random-seed={seed}",
-    )  # fmt: skip
+def _age(levels: Levels) -> str:
+    """A run of an older Octavo does not know the factor."""
+    return levels.get("age", PACKED)
 
 
-def parse(stdout: str, stderr: str, returncode: int, seconds_asked: float, cpu_seconds: float) -> WorkloadResult:
-    """The result in pgbench's own words. Raises OctavoError when there is none.
+def _what(levels: Levels) -> list[str]:
+    return [f"--builtin={_MODES[levels['mode']]}"]
 
-    The time that it ran is what it counted the rate over: transactions / tps.
+
+def _churn(server: Server, accounts: int, percent: int, load: int) -> None:
+    """Updates accounts drawn at random, in transactions of many rows, with VACUUM at autovacuum's intervals.
+
+    The rows of a transaction are updated in the order in which they were drawn (no join that sorts or hashes them),
+    so that new versions land as one by one they would. Each load has random numbers of its own; cells with the same
+    load have the same.
     """
-    tps = _number(r"^tps = ([\d.]+)", stdout)
-    transactions = _number(r"^number of transactions actually processed: (\d+)", stdout)
-    latency = _number(r"^latency average = ([\d.]+) ms", stdout)
-    if tps is None or transactions is None or latency is None or tps <= 0:
-        words = (stderr.strip() or stdout.strip() or "it said nothing").splitlines()[-1]
-        raise OctavoError(f"pgbench measured nothing (exit {returncode}): {words}")
-    problems = [line for line in stderr.splitlines() if "error:" in line or "fatal:" in line]
-    failed = _number(r"^number of failed transactions: (\d+)", stdout)
-    if failed:
-        problems.append(f"{failed:.0f} transactions failed")
-    if returncode != 0:
-        problems.append(f"pgbench ended with exit code {returncode}")
-    return WorkloadResult(
-        observations=(observe(_TPS, tps), observe(_LATENCY, latency), observe(_TRANSACTIONS, transactions)),
-        seconds_asked=seconds_asked,
-        seconds=transactions / tps,
-        transactions=int(transactions),
-        client_cpu_seconds=cpu_seconds,
-        problems=tuple(problems),
-        output=stdout + stderr,
-    )
-
-
-def _number(pattern: str, text: str) -> float | None:
-    match = re.search(pattern, text, re.MULTILINE)
-    return float(match[1]) if match else None
+    left = math.ceil(accounts * percent / 100)
+    if left == 0:
+        return
+    until_vacuum = every = math.ceil(accounts * _VACUUM_SHARE)
+    server.execute("SET enable_hashjoin = off")
+    server.execute("SET enable_mergejoin = off")
+    server.execute(f"SELECT setseed({random.Random(f'churn/{load}').uniform(-1, 1)!r})")
+    while left > 0:
+        rows = min(_BATCH, until_vacuum, left)
+        server.execute(
+            "WITH drawn AS MATERIALIZED (SELECT 1 + floor(random() * "  # noqa: S608  # whole numbers of our own
+            f"{accounts})::int AS aid FROM generate_series(1, {rows})) "
+            "UPDATE pgbench_accounts SET abalance = abalance + 1 FROM drawn WHERE pgbench_accounts.aid = drawn.aid"
+        )
+        left -= rows
+        until_vacuum -= rows
+        if until_vacuum == 0:
+            server.execute("VACUUM pgbench_accounts")
+            until_vacuum = every
+    server.execute("RESET enable_hashjoin")
+    server.execute("RESET enable_mergejoin")
 
 
 WORKLOAD = Pgbench()

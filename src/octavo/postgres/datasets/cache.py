@@ -1,0 +1,189 @@
+"""The cache of loads: one directory each, which appears under its name only once it is complete.
+
+A process that needs a load holds a shared lock on it (flock(2)), who makes or removes it an exclusive one. A lock
+goes with its process, however that ends.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from octavo.errors import OctavoError, UsageError
+from octavo.home import make_directory, octavo_home, sync_directory, write_durably
+from octavo.host.journal import Journal
+
+MANIFEST = "manifest.json"
+# The locks that this process holds on what it uses, by the lock's path.
+_held: dict[Path, IO[str]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A finished load in the cache. `last_used` is when it was made or copied last (epoch)."""
+
+    name: str
+    path: Path
+    manifest: dict[str, Any]
+    last_used: float
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return int(self.manifest["directory_bytes"])
+
+
+def datasets_directory() -> Path:
+    """Where loads live."""
+    return octavo_home() / "datasets"
+
+
+def log_path(name: str) -> Path:
+    """Where the server that makes a load logs: beside the load, because a load that fails is removed."""
+    return datasets_directory() / f"{name}.log"
+
+
+def read_load(name: str) -> Load | None:
+    """The load of this name, if it is finished."""
+    path = datasets_directory() / name
+    try:
+        manifest = json.loads((path / MANIFEST).read_text())
+        return Load(name, path, manifest, (path / MANIFEST).stat().st_mtime)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+
+
+def list_loads() -> list[Load]:
+    """The finished loads, by name."""
+    names = sorted(path.parent.name for path in datasets_directory().glob(f"[!.]*/{MANIFEST}"))
+    return [load for name in names if (load := read_load(name)) is not None]
+
+
+def by_name(name: str) -> Load:
+    """The load of this name. Raises UsageError when there is none."""
+    load = None if "/" in name or name.startswith(".") else read_load(name)
+    if load is None:
+        raise UsageError(f"there is no dataset {name}; octavo cache ls shows their names")
+    return load
+
+
+def note_use(path: Path) -> None:
+    """Remembers that the load at this path is used now: the time of its manifest, which nothing else changes."""
+    with suppress(OSError):  # removed meanwhile, or another user's
+        os.utime(path / MANIFEST)
+
+
+def hold(name: str, *, wait: bool = True) -> Load | None:
+    """The load, which nobody removes from now on until this process lets it go or ends; None when it is not there.
+
+    While another process makes it, this waits, or takes it as not there.
+    """
+    place = _lock_path(name)
+    if place in _held:
+        if load := read_load(name):
+            return load
+        release(name)  # removed by hand: who makes it anew must not wait for ourselves
+    if not wait and read_load(name) is None:
+        return None
+    make_directory(place.parent)
+    lock = place.open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
+        load = read_load(name)
+    except BlockingIOError:
+        load = None
+    if load is None:
+        lock.close()
+    else:
+        _held[place] = lock
+    return load
+
+
+def held() -> list[str]:
+    """The names of the loads that this process holds."""
+    return [_name_of_lock(place) for place in _held]
+
+
+def release(name: str) -> None:
+    """Lets a load go that this process held."""
+    if lock := _held.pop(_lock_path(name), None):
+        lock.close()
+
+
+def release_all() -> None:
+    """Lets every load go that this process held."""
+    while _held:
+        _held.popitem()[1].close()
+
+
+def is_used(name: str) -> bool:
+    """Whether a process, this one too, holds the load or makes it."""
+    try:
+        with exclusively(name, wait=False):
+            return False
+    except OctavoError:
+        return True
+
+
+@contextmanager
+def exclusively(name: str, *, wait: bool = True) -> Generator[None, None, None]:
+    """Holds the right to make or remove what has this name. Raises OctavoError when it is in use and we do not wait."""
+    place = _lock_path(name)
+    make_directory(place.parent)
+    with place.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise OctavoError(f"{name} is in use; try again when the run that needs it has ended") from None
+        yield
+
+
+@contextmanager
+def workplace(name: str, journal: Journal) -> Generator[Path, None, None]:
+    """A hidden directory to make something in, gone at the end unless it was published under its name."""
+    work = make_directory(datasets_directory()) / f".{name}-{journal.token[:8]}"
+    entry = journal.record("directory", path=str(work))
+    try:
+        yield make_directory(work)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        journal.done(entry)
+
+
+def publish(work: Path, path: Path, manifest: Mapping[str, Any]) -> None:
+    """Moves what is complete and synced into its place: whoever looks sees all of it or nothing."""
+    write_durably(work / MANIFEST, json.dumps(manifest, indent=1))
+    shutil.rmtree(path, ignore_errors=True)  # one whose manifest cannot be read
+    work.rename(path)
+    sync_directory(path.parent)
+
+
+def remove(load: Load, journal: Journal) -> int:
+    """Removes a load and returns the bytes that this freed. Raises OctavoError when it is in use.
+
+    It leaves its name at once, by a rename, so that a load half removed never looks whole; what is left of it when
+    we are killed goes with the next command.
+    """
+    with exclusively(load.name, wait=False):
+        if read_load(load.name) is None:
+            return 0
+        hidden = load.path.with_name(f".removed-{load.name}-{journal.token[:8]}")
+        entry = journal.record("directory", path=str(hidden))
+        load.path.rename(hidden)
+        log_path(load.name).unlink(missing_ok=True)
+        shutil.rmtree(hidden)
+        journal.done(entry)
+    return load.size
+
+
+def _lock_path(name: str) -> Path:
+    return datasets_directory() / f".{name}.lock"
+
+
+def _name_of_lock(place: Path) -> str:
+    return place.name.removeprefix(".").removesuffix(".lock")

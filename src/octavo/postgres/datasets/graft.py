@@ -1,0 +1,114 @@
+"""Grafting: a trial's own copy of a load, in a cluster of any WAL block and segment.
+
+What depends on the WAL's geometry is the control file, the WAL and a few defaults in postgresql.conf. These come from
+the target build's initdb, everything else from the load. pg_resetwal of the target build then writes a control file
+and a first WAL segment that go on from the load's transaction, object and multixact counters, at a WAL position
+beyond every page. Every copy takes this way, also one into the geometry that the load was made with, so that cells
+do not differ by their history.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+from octavo.errors import HostError
+from octavo.home import make_directory
+from octavo.host import children
+from octavo.host.children import Account, server_account
+from octavo.host.journal import Journal
+from octavo.postgres import cluster
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.datasets import cache, control, files
+from octavo.postgres.datasets.control import Counters
+from octavo.postgres.datasets.spec import Dataset
+from octavo.units import human_size
+
+_CONFIGURATION = ("postgresql.conf", "pg_hba.conf", "pg_ident.conf")
+_ZEROS = bytes(1024**2)
+# A copy leaves this share of its size free, for what filesystems need beside the files.
+_SPARE = 0.1
+
+
+def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
+    """Makes a pristine copy that shares no block with the load, on disk and out of the page cache.
+
+    It is a cluster of the dataset's build, WAL segment and recycled WAL, shut down cleanly. No reflink: what
+    copy-on-write costs depends on the block size. Raises HostError when there is no room, OctavoError when the
+    graft does not go on from the load.
+    """
+    account = server_account()
+    needed = dataset.copy_bytes * (1 + _SPARE)
+    free = shutil.disk_usage(target.parent).free
+    if free < needed:
+        raise HostError(f"{target.parent} has {human_size(free)} free, a trial needs {human_size(needed)}")
+    segment = dataset.spec.wal_segment
+    for source in (dataset.directory, stock(dataset, journal)):
+        children.check(
+            children.run(["cp", "-a", "-T", "--reflink=never", source, target], journal, role="copy"),
+            "copying the dataset",
+        )
+    before = Counters(**dataset.manifest["counters"])
+    _reset(dataset.build, target, before, segment, journal, account)
+    _supply(target, before, segment, dataset.spec.recycled_segments, account)
+    files.sync(target)
+    for tree in (target, dataset.directory):
+        files.forget(tree)
+    cache.note_use(dataset.directory.parent)
+
+
+def _reset(build: Build, target: Path, before: Counters, segment: int, journal: Journal, account: Account) -> None:
+    arguments = [*control.reset_arguments(before, segment), "--pgdata", target]
+    children.check(
+        children.run([build.program("pg_resetwal"), *arguments], journal, role="pg_resetwal", account=account),
+        "pg_resetwal on the copy",
+    )
+    control.check_continues(control.read(build, target, journal, account), before, segment)
+
+
+def _supply(target: Path, before: Counters, segment: int, segments: int, account: Account) -> None:
+    """Writes the WAL segments that are ready for reuse, after the one in use.
+
+    They are files of zeros under the names of segments to come, as the server makes them itself in advance
+    (xlog.c, XLogFileInitInternal with wal_init_zero). A trial that runs out of them creates new ones, which a
+    server in production has long behind it; unequal supplies would charge that to one cell alone.
+    """
+    position = control.position_after(before)
+    for number in range(1, segments + 1):
+        path = target / "pg_wal" / control.wal_file(before.timeline, position + number * segment, segment)
+        with path.open("xb") as file:
+            path.chmod(0o600)
+            for _ in range(segment // len(_ZEROS)):
+                file.write(_ZEROS)
+        if os.geteuid() == 0:
+            os.chown(path, account.uid, account.gid)
+
+
+def stock(dataset: Dataset, journal: Journal) -> Path:
+    """What a graft takes from the target's initdb: control file, configuration, the WAL's empty directories.
+
+    Made once per build, WAL segment and checksums; some 50 kB. No server starts on it, but one can be asked what its
+    settings would be.
+    """
+    build, segment, checksums = dataset.build, dataset.spec.wal_segment, dataset.spec.checksums
+    account = server_account()
+    name = f"stock-{build.name}-{segment // 1024**2}MB-{'on' if checksums else 'off'}"
+    path = make_directory(cache.datasets_directory() / ".stock") / name
+    with cache.exclusively(name):
+        if (path / "data").is_dir():
+            return path / "data"
+        with cache.workplace(name, journal) as work:
+            whole, kept = work / "initdb", work / "data"
+            cluster.initialise(build, whole, journal, account, wal_segment=segment, checksums=checksums)
+            for directory in (kept, kept / "global"):
+                make_directory(directory, 0o700)
+                if os.geteuid() == 0:
+                    os.chown(directory, account.uid, account.gid)
+            for file in (whole / "pg_wal").iterdir():
+                if file.is_file():
+                    file.unlink()
+            for part in ("pg_wal", "global/pg_control", *_CONFIGURATION):
+                (whole / part).rename(kept / part)
+            shutil.rmtree(whole)
+            files.sync(kept)
+            cache.publish(work, path, {"build": build.name})
+    return path / "data"

@@ -1,0 +1,150 @@
+"""Making a load: an independent build-up of the data, left packed away without the WAL that it was made with."""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import OctavoError
+from octavo.home import make_directory
+from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres import cluster
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.datasets import cache, control, files, room
+from octavo.postgres.datasets.cache import Load
+from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
+from octavo.units import parse_size
+
+# PostgreSQL's own default, whatever segments the trials have.
+_WAL_SEGMENT = parse_size("16MB")
+_MOST_WAL = parse_size("4GB")
+# A cluster without a table of ours.
+_CLUSTER_BYTES = parse_size("64MB")
+# Loading writes little WAL and waits for no disk: a load that is cut off is thrown away, one that is kept is synced.
+_SETTINGS = {
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": f"{_MOST_WAL // 1024**2}MB",
+    "checkpoint_timeout": "1h",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "maintenance_work_mem": "256MB",
+    "autovacuum": "off",
+}
+
+
+def find_dataset(build: Build, spec: DatasetSpec, settings: Mapping[str, str]) -> Dataset | None:
+    """The dataset when its load is in the cache and complete. It stays there while this process lives
+    (`cache.release` lets it go before)."""
+    load = cache.hold(load_name(build, spec, settings), wait=False)
+    return None if load is None else _dataset(load, build, spec)
+
+
+def ensure_dataset(
+    build: Build,
+    spec: DatasetSpec,
+    fill: Callable[[Server], None],
+    settings: Mapping[str, str],
+    journal: Journal,
+    account: Account,
+    *,
+    database_bytes: int = 0,
+) -> Dataset:
+    """The dataset, loaded now if the cache does not have it; it stays there while this process lives.
+
+    A load is made by the first build that asks for it, with that build's WAL block and segments of 16 MB; it serves
+    every WAL geometry. It ends with VACUUM (FREEZE, ANALYZE) and a clean shutdown, so that no trial pays for hint
+    bits or recovery. `database_bytes` is about how large the database will be: limit and disk are checked against it.
+    Raises OctavoError when loading fails, HostError when there is no room.
+    """
+    name = load_name(build, spec, settings)
+    while (load := cache.hold(name)) is None:
+        with cache.exclusively(name):
+            if cache.read_load(name) is None:
+                _make(name, build, spec, fill, settings, journal, account, database_bytes)
+    cache.note_use(load.path)
+    return _dataset(load, build, spec)
+
+
+def load_bytes(database_bytes: int) -> int:
+    """About what a load takes in the cache, for a database of this size."""
+    return database_bytes + _CLUSTER_BYTES
+
+
+def _dataset(load: Load, build: Build, spec: DatasetSpec) -> Dataset:
+    return Dataset(load.name, load.path / "data", load.manifest, build, spec)
+
+
+def _make(
+    name: str,
+    build: Build,
+    spec: DatasetSpec,
+    fill: Callable[[Server], None],
+    settings: Mapping[str, str],
+    journal: Journal,
+    account: Account,
+    database_bytes: int,
+) -> None:
+    size = load_bytes(database_bytes)
+    # Beside the data there is WAL, up to its limit, and what sorting for an index spills.
+    removed = room.make_room(name, size, size + min(size, _MOST_WAL), journal)
+    with cache.workplace(name, journal) as work:
+        started = time.monotonic()
+        data = work / "data"
+        cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=spec.checksums)
+        log = cache.log_path(name)
+        with cluster.start(build, data, {**settings, **_SETTINGS}, journal, account, log=log) as server:
+            with server.connect("postgres") as connection:
+                connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+            fill(server)
+            server.execute("VACUUM (FREEZE, ANALYZE)")
+            size = server.query("size")[0]["bytes"]
+            server.shut_down()
+        checked = _check(build, data, spec, journal, account)
+        counters = control.read(build, data, journal, account)
+        _strip(data)
+        files.sync(data)
+        allocated = files.allocated_bytes(data)
+        removed += room.make_room(name, allocated, 0, journal)  # now that its size is known
+        manifest: dict[str, Any] = {
+            **{fact: build.manifest[fact] for fact in ("version", "data_block")},
+            "build": build.name,
+            "contents": dict(spec.contents),
+            "checksums": spec.checksums,
+            "load": spec.load,
+            "database_bytes": size,
+            "directory_bytes": allocated,
+            "seconds": time.monotonic() - started,
+            "checked": checked,
+            "removed_for_room": removed,
+            "counters": asdict(counters),
+        }
+        cache.publish(work, make_directory(cache.datasets_directory()) / name, manifest)
+
+
+def _check(build: Build, data: Path, spec: DatasetSpec, journal: Journal, account: Account) -> str:
+    """Raises OctavoError when the load cannot serve; returns what was checked."""
+    if any((data / "pg_tblspc").iterdir()):
+        raise OctavoError("the data has a tablespace of its own, which a dataset cannot have; dump it without")
+    if not spec.checksums:
+        return "no checksums"
+    children.check(
+        children.run(
+            [build.program("pg_checksums"), "--check", "--pgdata", data], journal, role="pg_checksums", account=account
+        ),
+        "pg_checksums on the load",
+    )
+    return "pg_checksums"
+
+
+def _strip(data: Path) -> None:
+    """Takes away what belongs to the geometry that the load was made with: its copies get their own."""
+    shutil.rmtree(data / "pg_wal")
+    (data / "global" / "pg_control").unlink()
+    (data / "postmaster.opts").unlink(missing_ok=True)

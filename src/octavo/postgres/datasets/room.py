@@ -1,0 +1,94 @@
+"""Room for a new load: the cache's limit, the disk, and what goes first, least recently used, to keep to both."""
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from octavo.errors import HostError, OctavoError
+from octavo.home import make_directory, write_durably
+from octavo.host.journal import Journal
+from octavo.postgres.datasets import cache
+from octavo.postgres.datasets.cache import datasets_directory, list_loads
+from octavo.units import format_size, human_size, parse_size
+
+# Left free whatever is loaded: the store, logs, and a filesystem that is full to the last block gets slow.
+_SPARE_BYTES = 256 * 1024**2
+
+
+def chosen_limit() -> int | None:
+    """The limit in bytes that the user has set, or None."""
+    try:
+        return parse_size(_limit_path().read_text().strip())
+    except FileNotFoundError:
+        return None
+
+
+def default_limit() -> int:
+    """Half of what the datasets take and the disk has free, in bytes."""
+    return (_taken() + free_bytes()) // 2
+
+
+def limit() -> int:
+    """What the datasets may take together, in bytes."""
+    chosen = chosen_limit()
+    return default_limit() if chosen is None else chosen
+
+
+def set_limit(size: int | None) -> None:
+    """Stores the limit in bytes; None goes back to the default."""
+    make_directory(datasets_directory())
+    if size is None:
+        _limit_path().unlink(missing_ok=True)
+    else:
+        write_durably(_limit_path(), format_size(size))
+
+
+def available() -> int:
+    """What the datasets could take together, in bytes, if all that are there now went: limit and disk."""
+    return min(limit(), _taken() + free_bytes() - _SPARE_BYTES)
+
+
+def make_room(name: str, size: int, meanwhile: int, journal: Journal) -> list[str]:
+    """Makes room for a load of about `size` bytes that takes `meanwhile` while it is made.
+
+    Removes loads that no process holds, least recently used first, until limit and disk suffice; returns their names.
+    Raises HostError when they do not, before anything is loaded, and then removes nothing.
+    """
+    free, taken, most = free_bytes(), _taken(), limit()
+    going: list[cache.Load] = []
+    for load in sorted(list_loads(), key=lambda load: load.last_used):
+        if taken + size <= most and free >= meanwhile + _SPARE_BYTES:
+            break
+        if not cache.is_used(load.name):
+            going.append(load)
+            free += load.size
+            taken -= load.size
+    if free < meanwhile + _SPARE_BYTES:
+        raise HostError(
+            f"{datasets_directory()} has {human_size(free_bytes())} free, loading {name} needs about "
+            f"{human_size(meanwhile + _SPARE_BYTES)}; make room there, or load less"
+        )
+    if taken + size > most:
+        raise HostError(
+            f"the datasets in use take {human_size(taken)}, {name} will take about {human_size(size)}, the limit is "
+            f"{human_size(most)}; raise it with octavo cache limit, or load less"
+        )
+    removed: list[str] = []
+    for load in going:
+        with suppress(OctavoError):  # somebody has begun to use it
+            cache.remove(load, journal)
+            removed.append(load.name)
+    return removed
+
+
+def _limit_path() -> Path:
+    return datasets_directory() / "limit"
+
+
+def _taken() -> int:
+    return sum(load.size for load in list_loads())
+
+
+def free_bytes() -> int:
+    """What the disk has free where datasets and copies live."""
+    return shutil.disk_usage(make_directory(datasets_directory())).free

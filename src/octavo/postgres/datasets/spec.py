@@ -1,0 +1,84 @@
+"""What a dataset is: a load, and the build and WAL geometry that its copies are grafted into."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.postgres.builds.cache import Build
+from octavo.units import parse_size
+
+# Raised when the way a load is made changes, so that old loads are not compared with new ones.
+_RECIPE = 2
+# What of a build decides what a load's files are. The WAL block is not among them.
+_OF_THE_BUILD = ("version", "source_sha256", "data_block", "data_segment")
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSpec:
+    """What a dataset depends on, beside its build: the workload's contents, the cluster's options, the load number.
+
+    `wal_segment` and `recycled_wal` (WAL in segments that are ready for reuse) are in bytes. They are the copies'
+    alone: the load does not depend on them.
+    """
+
+    contents: tuple[tuple[str, str], ...]
+    wal_segment: int
+    recycled_wal: int
+    checksums: bool
+    load: int
+
+    @property
+    def recycled_segments(self) -> int:
+        """How many segments a copy has ready for reuse; min_wal_size allows no fewer than two."""
+        return max(2, self.recycled_wal // self.wal_segment)
+
+    @property
+    def recycled_bytes(self) -> int:
+        """The same in bytes of WAL."""
+        return self.recycled_segments * self.wal_segment
+
+    @property
+    def wal_bytes(self) -> int:
+        """What a copy's WAL takes on disk before the trial: the segment in use and the recycled ones."""
+        return self.recycled_bytes + self.wal_segment
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A finished load, as one cell uses it.
+
+    `directory` has the load's files without control file and WAL: no server starts on it. `build` and `spec` say
+    what its copies become.
+    """
+
+    name: str
+    directory: Path
+    manifest: dict[str, Any]
+    build: Build
+    spec: DatasetSpec
+
+    @property
+    def copy_bytes(self) -> int:
+        """What a trial's copy takes on disk when the trial begins."""
+        return int(self.manifest["directory_bytes"]) + self.spec.wal_bytes
+
+
+def load_name(build: Build, spec: DatasetSpec, settings: Mapping[str, str]) -> str:
+    """The name of a load in the cache: readable, with a digest of everything that it depends on.
+
+    Builds that differ in their WAL block, compiler or options share their loads.
+    """
+    facts = {
+        "recipe": _RECIPE,
+        "build": {name: build.manifest.get(name) for name in _OF_THE_BUILD},
+        "settings": dict(settings),
+        "contents": spec.contents,
+        "checksums": spec.checksums,
+    }
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+    block = parse_size(build.manifest["data_block"]) // 1024
+    workload = dict(spec.contents).get("workload", "data")
+    return f"{build.manifest['version']}-b{block}-{workload}-{key}-{spec.load}"

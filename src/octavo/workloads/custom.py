@@ -1,0 +1,133 @@
+"""A user's own database and scripts: a pg_dump archive as the data, pgbench scripts as the work."""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from octavo.errors import UsageError
+from octavo.factor import Factor
+from octavo.host import children
+from octavo.postgres.cluster import Server
+from octavo.workloads import files, pgbench_client
+from octavo.workloads.age import PACKED, age_factor, churn_of
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.restore import is_sql, restore
+
+# Between scripts that one level names together. pgbench's own sign for the weight is the @.
+_BETWEEN = " + "
+# Churn runs the scripts in so many turns, with VACUUM after each.
+_TURNS = 10
+# A guess, for the estimate: how much larger a database is than its archive, as SQL and compressed.
+_GROWTH_OF_SQL = 2
+_GROWTH_OF_ARCHIVE = 8
+
+
+def _archive(text: str) -> str:
+    path = files.absolute(text)
+    is_sql(path)
+    return str(path)
+
+
+def _scripts(text: str) -> str:
+    levels: list[str] = []
+    for part in text.split(_BETWEEN):
+        name, weight = split_weight(part.strip())
+        path = files.absolute(name)
+        if not path.is_file():
+            raise UsageError(f"{path} is no file; a script is a file of SQL for pgbench -f")
+        levels.append(str(path) if weight is None else f"{path}@{weight}")
+    return _BETWEEN.join(levels)
+
+
+def split_weight(text: str) -> tuple[str, str | None]:
+    """A script's path and weight, as pgbench writes them.
+
+    >>> split_weight("read.sql@9"), split_weight("read.sql")
+    (('read.sql', '9'), ('read.sql', None))
+    """
+    match = re.fullmatch(r"(.+)@(\d+)", text)
+    return (match[1], match[2]) if match else (text, None)
+
+
+class Custom:
+    """pgbench on what the user gave. Results of the user's scripts are not checked: nobody knows the right ones."""
+
+    factors = (
+        Factor("archive", "cluster", "pg_dump archive: custom or directory format, tar, or plain SQL", "", _archive),
+        Factor("script", "run", "scripts for pgbench -f, such as a.sql@3 + b.sql", "", _scripts),
+        age_factor("transactions of the scripts, run before the trials", "transactions", 10**9),
+        *pgbench_client.FACTORS,
+    )
+    metrics = pgbench_client.METRICS
+
+    def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
+        """The archive's sha256, wherever it is; when scripts churn it, theirs too. Raises UsageError without them."""
+        archive, scripts = _chosen(levels)
+        facts = (("workload", "custom"), ("archive_sha256", files.digest(archive)), ("age", levels["age"]))
+        if levels["age"] == PACKED:
+            return facts
+        identities = (f"{files.digest(path)}@{weight or 1}" for path, weight in scripts)
+        return (*facts, ("script_sha256", _BETWEEN.join(identities)))
+
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """Restores the archive; then the churn, by one client, so that a load is the same wherever it is made."""
+        restore(server, _chosen(levels)[0])
+        transactions = churn_of(levels["age"])
+        if transactions == 0:
+            return
+        with _lent_scripts(server, levels) as what:
+            for turn in range(_TURNS):
+                share = (turn + 1) * transactions // _TURNS - turn * transactions // _TURNS
+                if share:
+                    _churn(server, share, load * _TURNS + turn, what)
+                server.execute("VACUUM")
+
+    def database_bytes(self, levels: Levels) -> int:
+        """A guess from the archive's size; the first load tells."""
+        archive, _ = _chosen(levels)
+        return files.size_of(archive) * (_GROWTH_OF_SQL if is_sql(archive) else _GROWTH_OF_ARCHIVE)
+
+    def seconds_asked(self, levels: Levels) -> float:
+        """The duration's seconds."""
+        return pgbench_client.seconds_asked(levels)
+
+    def warm(self, server: Server, levels: Levels, seed: int) -> None:
+        """A short run of the same scripts, with another random sequence than the measured one."""
+        with _lent_scripts(server, levels) as what:
+            pgbench_client.warm(server, levels, seed, what)
+
+    def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
+        """The measured run; the seed gives every cell of a round the same random sequence."""
+        with _lent_scripts(server, levels) as what:
+            return pgbench_client.measure(server, levels, seed, what)
+
+
+def _chosen(levels: Levels) -> tuple[Path, list[tuple[Path, str | None]]]:
+    for name in ("archive", "script"):
+        if not levels[name]:
+            raise UsageError(f"{name}: the workload custom needs one; name it in [factors]")
+    parts = (split_weight(part) for part in levels["script"].split(_BETWEEN))
+    return Path(levels["archive"]), [(Path(path), weight) for path, weight in parts]
+
+
+@contextmanager
+def _lent_scripts(server: Server, levels: Levels) -> Generator[list[str], None, None]:
+    """pgbench's options for copies of the scripts that the servers' user may read."""
+    _, scripts = _chosen(levels)
+    paths = [path for path, _ in scripts]
+    with files.lent(paths, server.socket_directory, server.journal, server.account) as copies:
+        weights = (f"@{weight}" if weight else "" for _, weight in scripts)
+        yield [f"--file={copy}{weight}" for copy, weight in zip(copies, weights, strict=True)]
+
+
+def _churn(server: Server, transactions: int, seed: int, what: list[str]) -> None:
+    finished = server.run_client(
+        "pgbench", "--no-vacuum", "--client=1", f"--transactions={transactions}", f"--random-seed={seed}", *what
+    )
+    children.check(finished, "churning the data with the scripts")
+    if match := re.search(r"^number of failed transactions: ([1-9]\d*)", finished.stdout, re.MULTILINE):
+        raise UsageError(f"churning the data with the scripts: {match[1]} transactions failed")
+
+
+WORKLOAD = Custom()

@@ -1,0 +1,182 @@
+"""Running the build's own pgbench, for every workload that is measured with it, and reading what it says."""
+
+import math
+import os
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from octavo.errors import OctavoError, UsageError
+from octavo.factor import Check, Factor, duration, one_of, whole_number
+from octavo.host import children
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres.cluster import Server
+from octavo.units import parse_duration
+from octavo.workloads.base import Levels, WorkloadResult
+
+_WARM_SECONDS = 2
+_LOG_PREFIX = "transactions"
+# The log is to hold this share of the transactions at most, and no more than what happens in so many seconds.
+_MOST_SAMPLED = 0.1
+_SAMPLED_SECONDS = 1.0
+
+_TPS = Metric("tps", "TPS", "1/s", "higher")
+_LATENCY = Metric("latency_avg_ms", "average latency", "ms", "lower")
+_TRANSACTIONS = Metric("transactions", "transactions", "1")
+_PERCENTILES = {
+    percent: Metric(f"latency_p{percent}_ms", f"latency, {percent}th percentile", "ms", "lower")
+    for percent in (50, 95, 99)
+}
+_SAMPLES = Metric("latency_samples", "transactions in the latency percentiles", "1")
+_LAG = Metric("schedule_lag_avg_ms", "average lag behind the offered rate", "ms", "lower")
+_MOST_LAG = Metric("schedule_lag_max_ms", "largest lag behind the offered rate", "ms", "lower")
+
+METRICS = (_TPS, _LATENCY, _TRANSACTIONS, *_PERCENTILES.values(), _SAMPLES, _LAG, _MOST_LAG)
+
+
+def _rate() -> Check:
+    number = whole_number(1, 10_000_000)
+
+    def check(text: str) -> str:
+        try:
+            return text if text == "none" else number(text)
+        except UsageError as error:
+            raise UsageError(f"{error} a second, or none") from None
+
+    return check
+
+
+FACTORS = (
+    Factor("clients", "run", "concurrent clients", "4", whole_number(1, 10_000)),
+    Factor("duration", "run", "length of the measured run", "8s", duration(1, 86_400)),
+    Factor("rate", "run", "transactions a second that are offered (none: as fast as they go)", "none", _rate()),
+    Factor("protocol", "run", "pgbench -M", "prepared", one_of("prepared", "simple", "extended")),
+)
+
+
+def seconds_asked(levels: Levels) -> float:
+    """The duration's seconds."""
+    return parse_duration(levels["duration"])
+
+
+def warm(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> None:
+    """A short run of the same kind at full speed, with another random sequence than the measured one."""
+    finished = server.run_client("pgbench", *_options({**levels, "rate": "none"}, seed + 1, _WARM_SECONDS), *what)
+    children.check(finished, "pgbench (warm-up)")
+
+
+def measure(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> WorkloadResult:
+    """The measured run of `what` pgbench is told to run; the seed gives every cell of a round the same sequence.
+
+    pgbench logs a random sample of its transactions, drawn beside the workload's own random numbers, for the
+    latency's percentiles: a tenth of them at most, and as many as happen in a second at most.
+    """
+    asked = round(seconds_asked(levels))
+    sampled = min(_MOST_SAMPLED, _SAMPLED_SECONDS / asked)
+    logging = ["--log", f"--log-prefix={_LOG_PREFIX}", f"--sampling-rate={sampled:.6f}"]
+    try:
+        finished = server.run_client("pgbench", *_options(levels, seed, asked), *logging, *what)
+        latencies = _sampled_latencies(_logs(server))
+    finally:
+        for path in _logs(server):
+            path.unlink(missing_ok=True)
+    return parse(finished.stdout, finished.stderr, finished.returncode, asked, finished.cpu_seconds, latencies)
+
+
+def parse(
+    stdout: str,
+    stderr: str,
+    returncode: int,
+    seconds_asked: float,
+    cpu_seconds: float,
+    latencies: Sequence[float] = (),
+) -> WorkloadResult:
+    """The result in pgbench's own words and a sample of latencies (ms). Raises OctavoError when there is none.
+
+    The time that it ran is what it counted the rate over: transactions / tps. With an offered rate a latency counts
+    from when the transaction was due, as pgbench has it.
+    """
+    tps = _number(r"^tps = ([\d.]+)", stdout)
+    transactions = _number(r"^number of transactions actually processed: (\d+)", stdout)
+    latency = _number(r"^latency average = ([\d.]+) ms", stdout)
+    if tps is None or transactions is None or latency is None or tps <= 0:
+        raise OctavoError(f"pgbench measured nothing (exit {returncode}): {_complaint(stdout, stderr)}")
+    problems = [line for line in stderr.splitlines() if "error:" in line or "fatal:" in line]
+    failed = _number(r"^number of failed transactions: (\d+)", stdout)
+    if failed:
+        problems.append(f"{failed:.0f} transactions failed")
+    if returncode != 0:
+        problems.append(f"pgbench ended with exit code {returncode}")
+    observations = [observe(_TPS, tps), observe(_LATENCY, latency), observe(_TRANSACTIONS, transactions)]
+    observations += _observed_percentiles(latencies)
+    lag = re.search(r"^rate limit schedule lag: avg ([\d.]+) \(max ([\d.]+)\) ms", stdout, re.MULTILINE)
+    if lag:
+        observations += [observe(_LAG, float(lag[1])), observe(_MOST_LAG, float(lag[2]))]
+    return WorkloadResult(
+        observations=tuple(observations),
+        seconds_asked=seconds_asked,
+        seconds=transactions / tps,
+        transactions=int(transactions),
+        client_cpu_seconds=cpu_seconds,
+        problems=tuple(problems),
+        output=stdout + stderr,
+    )
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """The smallest value that at least this share of the sorted values does not exceed (the nearest rank).
+
+    >>> percentile([1.0, 2.0, 3.0, 4.0], 50), percentile([1.0, 2.0, 3.0, 4.0], 99)
+    (2.0, 4.0)
+    """
+    return ordered[max(1, math.ceil(len(ordered) * percent / 100)) - 1]
+
+
+def parse_log(lines: Iterable[str]) -> list[float]:
+    """Latencies in ms of pgbench's per-transaction log: the third column, in µs. Failed transactions have no number."""
+    columns = (line.split() for line in lines)
+    return [int(found[2]) / 1000 for found in columns if len(found) >= 6 and found[2].isdecimal()]
+
+
+def _observed_percentiles(latencies: Sequence[float]) -> list[Observation]:
+    """However few they are: to leave out small samples would leave out the slow trials. Their number is told."""
+    if not latencies:
+        return []
+    ordered = sorted(latencies)
+    values = [observe(metric, percentile(ordered, percent)) for percent, metric in _PERCENTILES.items()]
+    return [*values, observe(_SAMPLES, len(ordered))]
+
+
+def _options(levels: Levels, seed: int, seconds: int) -> list[str]:
+    clients = int(levels["clients"])
+    options = [
+        "--no-vacuum", f"--protocol={levels.get('protocol', 'prepared')}", f"--client={clients}",
+        f"--jobs={min(clients, os.cpu_count() or 1)}", f"--time={seconds}", f"--random-seed={seed}",
+    ]  # fmt: skip
+    rate = levels.get("rate", "none")  # a run of an older Octavo knows neither rate nor protocol
+    return options if rate == "none" else [*options, f"--rate={rate}"]
+
+
+def _logs(server: Server) -> list[Path]:
+    """One file for each of pgbench's threads, in the directory that it is started in."""
+    return list(server.socket_directory.glob(f"{_LOG_PREFIX}.*"))
+
+
+def _sampled_latencies(paths: Iterable[Path]) -> list[float]:
+    latencies: list[float] = []
+    for path in paths:
+        with path.open(errors="replace") as file:
+            latencies += parse_log(file)
+    return latencies
+
+
+def _complaint(stdout: str, stderr: str) -> str:
+    """What pgbench says was wrong: its first error, which has what the later ones follow from, else its last line."""
+    lines = stderr.strip().splitlines()
+    named = [line for line in lines if "error:" in line or "fatal:" in line]
+    return (named or lines[-1:] or stdout.strip().splitlines()[-1:] or ["it said nothing"])[0]
+
+
+def _number(pattern: str, text: str) -> float | None:
+    match = re.search(pattern, text, re.MULTILINE)
+    return float(match[1]) if match else None

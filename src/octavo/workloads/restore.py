@@ -1,0 +1,143 @@
+"""Restoring a user's pg_dump archive: custom or directory format with pg_restore, plain SQL with psql."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from psycopg import sql
+
+from octavo.errors import OctavoError, UsageError
+from octavo.home import octavo_home
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.versions import major_of
+from octavo.workloads import files
+
+# pg_dump's custom format begins with it (pg_backup_archiver.c), a directory has this file; all else is SQL.
+_CUSTOM = b"PGDMP"
+_TABLE_OF_CONTENTS = "toc.dat"
+_TAR = (b"toc.dat", b"ustar")
+# Who owns what and who may do what are of no interest to a superuser's benchmark, and the roles are not in an archive.
+_LEFT_OUT = (
+    "--no-owner", "--no-privileges", "--no-tablespaces", "--no-publications", "--no-subscriptions",
+    "--no-security-labels",
+)  # fmt: skip
+_STRICTLY = ("--exit-on-error", f"--dbname={DATABASE}")
+# In plain SQL they cannot be left out, so that the roles which these lines name are made beforehand.
+_NAMING_ROLES = ("ALTER ", "GRANT ", "REVOKE ", "CREATE POLICY ")
+_NAME = r'(?:"(?:[^"]|"")+"|[\w$]+)'
+_ROLES = re.compile(rf"\b(?:OWNER TO|FOR ROLE|GRANTED BY|TO|FROM) ({_NAME}(?:, {_NAME})*)")
+_NO_ROLES = frozenset({"PUBLIC", "CURRENT_USER", "CURRENT_ROLE", "SESSION_USER"})
+_LONGEST_STATEMENT = 10_000
+_LINES_OF_HEADER = 50
+
+
+def restore(server: Server, archive: Path) -> None:
+    """Restores the archive into the laboratory's database. Raises UsageError for an archive that cannot be restored
+    by this build, OctavoError with the first statement that failed."""
+    with files.lent([archive], octavo_home() / "scratch", server.journal, server.account) as (copy,):
+        if is_sql(copy):
+            _check_version(_version_in(_head(copy)), archive, server)
+            with copy.open(errors="replace") as lines:
+                _make_roles(server, lines)
+            finished = server.run_client(
+                "psql", "--no-psqlrc", "--quiet", "--output=/dev/null", "--set=ON_ERROR_STOP=1", f"--file={copy}"
+            )
+        else:
+            finished = server.run_client("pg_restore", "--list", str(copy))
+            _check_version(_version_in(finished.stdout), archive, server)
+            if finished.returncode == 0:
+                schema = server.run_client("pg_restore", "--schema-only", *_LEFT_OUT, "--file=-", str(copy))
+                _make_roles(server, schema.stdout.splitlines())  # those of row security's policies
+                finished = server.run_client("pg_restore", *_LEFT_OUT, *_STRICTLY, str(copy))
+        if finished.returncode != 0:
+            raise _error(first_error(finished.stderr).replace(str(copy), archive.name), archive, server)
+    if not server.connection.execute(
+        "SELECT relname FROM pg_class WHERE relkind IN ('r', 'm') AND relnamespace NOT IN "
+        "('pg_catalog'::regnamespace, 'information_schema'::regnamespace) LIMIT 1"
+    ).fetchone():
+        raise UsageError(f"{archive} made no table; give a pg_dump archive with its data")
+
+
+def is_sql(archive: Path) -> bool:
+    """Whether psql is to read it. Raises UsageError for what is neither an archive nor text."""
+    if archive.is_dir():
+        if not (archive / _TABLE_OF_CONTENTS).is_file():
+            raise UsageError(f"{archive} is no directory of pg_dump's: it has no {_TABLE_OF_CONTENTS}")
+        return False
+    with archive.open("rb") as file:
+        start = file.read(512)
+    if start.startswith(_CUSTOM):
+        return False
+    if start.startswith(_TAR[0]) and _TAR[1] in start:
+        return False
+    if b"\0" in start:
+        raise UsageError(f"{archive} is neither an archive of pg_dump's nor SQL; a compressed one must be unpacked")
+    return True
+
+
+def first_error(stderr: str) -> str:
+    """The first error in psql's or pg_restore's words, without their own name.
+
+    >>> first_error("psql:a.sql:7: ERROR:  relation \\"b\\" does not exist\\nLINE 1: ...")
+    'a.sql:7: relation "b" does not exist'
+    """
+    lines = stderr.strip().splitlines() or ["it said nothing"]
+    errors = [line for line in lines if "error:" in line.lower()]
+    return re.sub(r"^(psql:|pg_restore: )(error: )?|ERROR:  ", "", (errors or lines[-1:])[0]).strip()
+
+
+def roles_named(line: str) -> list[str]:
+    """The roles that a statement of pg_dump's about owners, rights or policies names, quoted as it quotes them.
+
+    >>> roles_named('GRANT SELECT ON TABLE public.t TO app, "Big Boss";')
+    ['app', '"Big Boss"']
+    >>> roles_named("ALTER TABLE public.t OWNER TO app;"), roles_named("REVOKE ALL ON TABLE t FROM PUBLIC;")
+    (['app'], [])
+    """
+    named = [name for group in _ROLES.findall(line) for name in re.findall(_NAME, group)]
+    return [name for name in named if name not in _NO_ROLES]
+
+
+def _make_roles(server: Server, lines: Iterable[str]) -> None:
+    """Makes every role that the SQL may name, without rights of its own. One too many does no harm."""
+    names: dict[str, None] = {}
+    for line in lines:
+        if line.startswith(_NAMING_ROLES) and len(line) < _LONGEST_STATEMENT:
+            names.update(dict.fromkeys(roles_named(line)))
+    there = {row["rolname"] for row in server.connection.execute("SELECT rolname FROM pg_roles")}
+    for name in names:
+        plain = name.strip('"').replace('""', '"') if name.startswith('"') else name.lower()
+        if plain not in there and not plain.startswith("pg_"):
+            server.connection.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(plain)))
+            there.add(plain)
+
+
+def _error(problem: str, archive: Path, server: Server) -> OctavoError:
+    missing = re.search(r'extension "([^"]+)" is not available|extension/([^"/]+)\.control"', problem)
+    if missing:
+        name = missing[1] or missing[2]
+        return UsageError(
+            f"{archive.name} needs the extension {name}, which {server.build.name} lacks; "
+            "put it in with octavo build --with-extension DIRECTORY"
+        )
+    return OctavoError(f"restoring {archive.name} failed: {problem}")
+
+
+def _check_version(version: str | None, archive: Path, server: Server) -> None:
+    ours = server.build.manifest["version"]
+    if version and int(version) > major_of(ours):
+        raise UsageError(
+            f"{archive} is from PostgreSQL {version}, newer than the {ours} it should go into; "
+            f"take version {version}, or dump it from an older server"
+        )
+
+
+def _version_in(text: str) -> str | None:
+    """The server's major version (9 for 9.6) that pg_dump notes at the head of what it writes."""
+    match = re.search(r"^(?:--|;)\s+Dumped from database version:? (\d+)", text, re.MULTILINE)
+    return match[1] if match else None
+
+
+def _head(script: Path) -> str:
+    with script.open(errors="replace") as file:
+        return "".join(line for line, _ in zip(file, range(_LINES_OF_HEADER), strict=False))
