@@ -63,6 +63,8 @@ def plan_file(tmp_path: Path) -> Path:
 
         [validity]
         most_steal = "100%"  # these trials are about the way, not about their numbers
+        most_foreign_cpu = "100%"
+        most_foreign_io = "1TB"
         """
     )
     return path

@@ -22,7 +22,8 @@ _BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 def demo(home: Path) -> subprocess.CompletedProcess[str]:
     """The preset, but for shorter trials that are believed on a busy machine too."""
     plan = home / "demo.toml"
-    plan.write_text(preset_text("oltp-blocks-demo") + '\n[validity]\nmost_steal = "100%"\n')
+    believed = 'most_steal = "100%"\nmost_foreign_cpu = "100%"\nmost_foreign_io = "1TB"\n'
+    plan.write_text(f"{preset_text('oltp-blocks-demo')}\n[validity]\n{believed}")
     arguments = [
         "--set",
         "duration=2s",

@@ -38,7 +38,7 @@ def start_and_reach_the_third_trial(home: Path, plan: Path) -> tuple[subprocess.
     )  # fmt: skip
     assert run.stderr is not None
     for line in run.stderr:
-        if line.startswith("trial 2 of 6"):
+        if line.startswith("round 1, trial 2 of 3"):
             break
     deadline = time.monotonic() + _DEADLINE_SECONDS
     while time.monotonic() < deadline:

@@ -127,6 +127,8 @@ def test_a_workload_and_an_instrument_are_one_file_and_one_line_each(
         recycled_wal = "32MB"
         [validity]
         most_steal = "100%"
+        most_foreign_cpu = "100%"
+        most_foreign_io = "1TB"
         """,
         origin="test",
     )

@@ -1,6 +1,6 @@
 """The order of trials, resuming and retrying, on a bench and a clock without time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,10 +9,11 @@ from tests.unit.plans import small_plan
 from octavo.errors import HostError
 from octavo.lab.bench import Measurement
 from octavo.lab.events import Event
-from octavo.lab.execute import BROKEN_AFTER_SECONDS, execute
+from octavo.lab.execute import BROKEN_AFTER_SECONDS, Outcome, execute
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, make_cells, order_of_round
 from octavo.plan.model import Plan
+from octavo.plan.parts import parts_of_round
 from octavo.store.records import RunRecord, TrialRecord, TrialStatus
 from octavo.store.store import Store
 
@@ -37,10 +38,19 @@ class FakeBench:
         self.measured: list[tuple[str, int]] = []
         self.die_at: int | None = None
         self.invalid: set[int] = set()
+        self.failing: set[str] = set()
         self.refused: dict[str, str] = {}
+        self.prepared: list[tuple[int, frozenset[str]]] = []
+        self.room = 1000
 
     def cannot_run(self, cell: Cell) -> str | None:
         return self.refused.get(cell.id)
+
+    def parts(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+        return parts_of_round(cells, dict.fromkeys((cell.dataset for cell in cells), 1), self.room)
+
+    def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
+        self.prepared.append((round_number, frozenset(cell.id for cell in cells)))
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
         number = len(self.measured)
@@ -49,6 +59,8 @@ class FakeBench:
             raise KeyboardInterrupt
         self.measured.append((cell.id, load))
         self.clock.time += 10
+        if cell.id in self.failing:
+            return Measurement("failed", "it broke")
         status: TrialStatus = "invalid" if number in self.invalid else "ok"
         return Measurement(status, "doubted" if status == "invalid" else None, (Observation("tps", 100.0, "1/s"),))
 
@@ -63,13 +75,20 @@ class Laboratory:
         self.clock = FakeClock()
         self.bench = FakeBench(self.clock)
         self.events: list[Event] = []
+        self.decided_after: dict[str, int] = {}
         record = RunRecord("run", plan.name, "running", "", SEED, 0.0, None, {}, "", "", {}, {})
         self.store.create_run(record, self.cells)
 
-    def execute(self) -> None:
-        execute(
-            "run", self.plan, self.cells, SEED, self.bench, self.store, self.clock, self.events.append
+    def execute(self, *, retry: bool = False) -> Outcome:
+        return execute(
+            "run", self.plan, self.cells, SEED, self.bench, self.store, self.clock, self.events.append,
+            self.undecided, retry=retry,
         )  # fmt: skip
+
+    def undecided(self, trials: Sequence[TrialRecord]) -> frozenset[str]:
+        rounds = max((trial.round for trial in trials), default=0)
+        compared = [cell.id for cell in self.cells if not cell.baseline and not cell.control]
+        return frozenset(cell for cell in compared if rounds < self.decided_after.get(cell, 1000))
 
     def trials(self) -> list[TrialRecord]:
         return self.store.trials("run")
@@ -166,7 +185,8 @@ def test_a_cell_that_cannot_run_here_is_skipped_once_with_its_reason(laboratory:
     laboratory.execute()
     skipped = [trial for trial in laboratory.trials() if trial.cell == refused]
     assert [(trial.status, trial.reason) for trial in skipped] == [("skipped", "needs root")]
-    assert len(laboratory.trials()) == 5 * 4 + 1
+    # its condition has nothing left to compare; the other one has three cells
+    assert len(laboratory.trials()) == 3 * 4 + 1
 
 
 def test_cells_without_their_baseline_are_not_measured(laboratory: Laboratory) -> None:
@@ -193,3 +213,85 @@ def test_a_resume_that_may_do_less_keeps_the_rounds_that_are_complete(laboratory
     laboratory.bench.refused = {refused: "needs root"}
     laboratory.execute()
     assert {trial.attempt for trial in laboratory.trials() if trial.round == 1} == {1}
+
+
+def test_rounds_go_only_to_undecided_cells_and_their_baselines(laboratory: Laboratory) -> None:
+    first, second = [cell for cell in laboratory.cells if not cell.baseline and not cell.control]
+    laboratory.decided_after = {first.id: 2, second.id: 3}
+    assert laboratory.execute().ending == "decided"
+    per_round = [{trial.cell for trial in laboratory.trials() if trial.round == number} for number in range(1, 5)]
+    everything = {cell.id for cell in laboratory.cells}
+    of_second = {cell.id for cell in laboratory.cells if cell.condition == second.condition}
+    assert per_round == [everything, everything, of_second, set()]
+
+
+def test_the_most_rounds_end_an_undecided_run(laboratory: Laboratory) -> None:
+    assert laboratory.execute().ending == "rounds"
+    assert max(trial.round for trial in laboratory.trials()) == laboratory.plan.rounds
+
+
+def test_no_round_begins_that_the_budget_has_no_room_for(tmp_path: Path) -> None:
+    plan = small_plan().model_copy(update={"budget": "200s"})
+    laboratory = Laboratory(tmp_path / "store.sqlite", plan)
+    # a round of six trials takes sixty seconds: three of them fit 200 s, and the most rounds do not count
+    assert laboratory.execute().ending == "budget"
+    assert {trial.round for trial in laboratory.trials()} == {1, 2, 3}
+    assert laboratory.execute().ending == "budget"  # what earlier sessions used is not given back
+    assert len(laboratory.trials()) == 18
+    laboratory.store.close()
+
+
+def test_a_budget_may_run_longer_than_the_most_rounds(tmp_path: Path) -> None:
+    laboratory = Laboratory(tmp_path / "store.sqlite", small_plan().model_copy(update={"budget": "10m"}))
+    laboratory.execute()
+    assert max(trial.round for trial in laboratory.trials()) == 10
+    laboratory.store.close()
+
+
+@pytest.mark.parametrize("moment", range(0, 40, 3))
+def test_a_round_in_parts_has_each_parts_baselines_and_goes_on_where_it_was(tmp_path: Path, moment: int) -> None:
+    plan = small_plan(data_block=["2kB", "4kB", "8kB", "16kB"])
+    laboratory = Laboratory(tmp_path / "store.sqlite", plan)
+    laboratory.bench.room = 3  # the baseline's and the control's dataset and one more
+    laboratory.bench.die_at = moment
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    laboratory.execute()
+    trials = laboratory.trials()
+    for number in range(1, plan.rounds + 1):
+        for part in (1, 2, 3):
+            members = [cell for trial in trials if (trial.round, trial.part) == (number, part)
+                       for cell in laboratory.cells if cell.id == trial.cell]  # fmt: skip
+            assert sorted(cell.condition for cell in members if cell.baseline) == ["read-only", "read-write"]
+            assert len({cell.dataset for cell in members}) == 3
+            assert len(members) == len({cell.id for cell in members})
+    assert {cell.id for cell in laboratory.cells} == {trial.cell for trial in trials}
+    laboratory.store.close()
+
+
+def test_a_failing_cell_does_not_end_the_run_and_is_repeated_on_request(laboratory: Laboratory) -> None:
+    broken = next(cell for cell in laboratory.cells if not cell.baseline and not cell.control)
+    laboratory.bench.failing = {broken.id}
+    outcome = laboratory.execute()
+    assert (outcome.ending, outcome.failed, outcome.ok) == ("rounds", 4, 20)
+    laboratory.bench.failing = set()
+    before = laboratory.trials()
+    laboratory.execute(retry=True)
+    again = laboratory.trials()[len(before) :]
+    # a ratio is taken within a part: the cell comes with its baseline and control, in every round that lacks it
+    expected = {cell.id for cell in laboratory.cells if cell.condition == broken.condition}
+    for number in range(1, 5):
+        assert {trial.cell for trial in again if (trial.round, trial.part) == (number, 2)} == expected
+    assert len(again) == 4 * len(expected)
+    laboratory.execute(retry=True)
+    assert len(laboratory.trials()) == len(before) + len(again)
+
+
+def test_a_round_that_lost_its_baseline_is_repeated_whole_on_request(laboratory: Laboratory) -> None:
+    baseline = next(cell for cell in laboratory.cells if cell.baseline)
+    laboratory.bench.failing = {baseline.id}
+    laboratory.execute()
+    laboratory.bench.failing = set()
+    laboratory.execute(retry=True)
+    condition = {cell.id for cell in laboratory.cells if cell.condition == baseline.condition}
+    assert {trial.cell for trial in laboratory.trials() if trial.part == 2} == condition

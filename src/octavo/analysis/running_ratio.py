@@ -3,16 +3,20 @@
 import math
 from collections.abc import Sequence
 
-from octavo.analysis.pairing import log_ratios
+from octavo.analysis.trials import used_trials, values_of
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 
 
 def running_ratios(cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> dict[tuple[str, str], float]:
     """By condition and label, the geometric mean so far of cell / baseline within rounds."""
-    names = {cell.id: (cell.condition, cell.label) for cell in cells}
-    return {
-        names[cell]: math.exp(math.fsum(ratio.value for ratio in ratios[None, metric]) / len(ratios[None, metric]))
-        for cell, ratios in log_ratios(cells, trials).items()
-        if (None, metric) in ratios
-    }
+    names = {cell.id: cell for cell in cells}
+    baselines = {cell.condition: cell.id for cell in cells if cell.baseline}
+    values = {place: values_of(trial).get((None, metric), 0.0) for place, trial in used_trials(trials).items()}
+    logarithms: dict[tuple[str, str], list[float]] = {}
+    for (round_number, part, identifier), value in values.items():
+        cell = names[identifier]
+        below = values.get((round_number, part, baselines.get(cell.condition, "")), 0.0)
+        if not cell.baseline and value > 0 and below > 0:
+            logarithms.setdefault((cell.condition, cell.label), []).append(math.log(value / below))
+    return {name: math.exp(math.fsum(found) / len(found)) for name, found in logarithms.items()}

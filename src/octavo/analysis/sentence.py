@@ -13,7 +13,6 @@ def sentence(
     cells: Sequence[Cell],
     compared: Sequence[str],
     title: str,
-    floor: float | None,
     *,
     writes: bool,
 ) -> str:
@@ -32,7 +31,9 @@ def sentence(
     if effect["low"] is None:
         figures += " (too few rounds for an interval)"
     else:
+        floor = effect["noise_floor"]
         noise = "no noise floor known" if floor is None else f"noise floor {floor * 100:.1f} %"
+        noise = "a negative control" if effect["negative_control"] else noise
         figures += f" (95 % interval {effect['low']:.3f} to {effect['high']:.3f}; {noise})"
     word: str = effect["verdict"]
     if word.startswith("undecided"):

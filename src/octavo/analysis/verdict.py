@@ -4,62 +4,110 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from octavo.analysis.interval import Estimate, student_quantile
+import numpy as np
+
+from octavo.analysis.interval import Estimate
+from octavo.analysis.layout import Flags, Floats
 
 Better = Literal["higher", "lower"] | None
 
-_Decision = Literal["same", "different"]
-
-_MOST = 1000  # a need beyond this is no plan, and is said as "more than"
+_MOST = 1000  # a need beyond this is no plan
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What an estimate is held against.
 
-    `threshold`: the smallest difference of practical interest, as a fraction. `control`: the A/A estimate
-    whose far end is the noise floor, None when the plan has no control. `has_control`: whether it should
-    have one, so that a control without numbers is not taken for a floor of zero.
+    `threshold`: the smallest difference of practical interest, as a fraction. `precision`: the half-width that is
+    narrow enough, as a fraction. `controls`: the estimates of cells that cannot differ from the baseline; the
+    farthest end of their intervals is the noise floor. `has_floor`: whether there should be any, so that controls
+    without numbers are not taken for a floor of zero. `most_loads`: how many loads the plan has.
     """
 
     threshold: float
-    control: Estimate | None = None
-    has_control: bool = True
+    precision: float
+    controls: tuple[Estimate, ...] = ()
+    has_floor: bool = True
+    most_loads: int = 1
+
+    @property
+    def floor(self) -> float | None:
+        """The noise floor on the log scale; None while it is not known."""
+        return noise_floor(self.controls) if self.has_floor else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Which of the three a cell is, elementwise; none of them is undecided."""
+
+    same: Flags
+    different: Flags
+    narrow: Flags
+
+    @property
+    def settled(self) -> Flags:
+        """Whether it needs no more trials."""
+        return self.same | self.different | self.narrow
+
+
+def judge(log_ratio: Floats, half_width: Floats, floor: Floats | float, threshold: float, precision: float) -> Judged:
+    """Same: the whole interval, and the noise floor, lie within the threshold. Different: the interval excludes 1 and
+    the ratio lies beyond the noise floor. Narrow: neither, but the interval is as narrow as was asked for. NaN, and a
+    floor of infinity, are undecided."""
+    distance = np.abs(log_ratio)
+    bound = math.log1p(threshold)
+    same = (distance + half_width <= bound) & (floor <= bound)
+    different = ~same & (distance > half_width) & (distance > floor)
+    narrow = ~same & ~different & (half_width <= math.log1p(precision)) & np.isfinite(floor)
+    return Judged(same, different, narrow)
 
 
 def verdict(estimate: Estimate, rule: Rule, better: Better) -> str:
-    """The word for an estimate.
-
-    Same: the whole interval, and the noise floor, lie within the threshold. Decided: the interval excludes 1
-    and the estimate lies beyond the noise floor. Everything else is undecided.
-    """
-    floor = noise_floor(rule.control) if rule.has_control else 0.0
+    """The word for an estimate."""
+    floor = rule.floor
     if estimate.half_width is None or floor is None:
-        return "undecided (needs 1 more)"  # a second round of any load gives an interval
-    decided = _decided(estimate.log_ratio, estimate.half_width, floor, rule.threshold)
-    if decided == "same":
+        return "undecided (needs 1 more)"  # another round gives an interval
+    judged = judge(
+        np.asarray(estimate.log_ratio), np.asarray(estimate.half_width), floor, rule.threshold, rule.precision
+    )
+    if judged.same:
         return f"same within {rule.threshold * 100:g} %"
-    if decided == "different":
+    if judged.different:
         return _direction(estimate.log_ratio, better)
-    return _undecided(estimate, rule)
+    if judged.narrow:
+        low, high = (_signed(math.expm1(estimate.log_ratio + side * estimate.half_width)) for side in (-1, 1))
+        return f"undecided (within {low} and {high})"
+    more = rounds_needed(estimate, rule)
+    return "undecided (needs more loads)" if more is None else f"undecided (needs {more} more)"
 
 
-def noise_floor(control: Estimate | None) -> float | None:
-    """The far end of the A/A interval on the log scale; None while it is not known."""
-    if control is None or control.half_width is None:
-        return None
-    return abs(control.log_ratio) + control.half_width
+def noise_floor(controls: tuple[Estimate, ...]) -> float | None:
+    """The farthest end of the controls' intervals on the log scale; None while it is not known."""
+    ends = [abs(control.log_ratio) + control.half_width for control in controls if control.half_width is not None]
+    return max(ends) if ends else None
 
 
-def _decided(
-    log_ratio: float, half_width: float, floor: float, threshold: float
-) -> Literal["same", "different"] | None:
-    bound = math.log1p(threshold)
-    if abs(log_ratio) + half_width <= bound and floor <= bound:
-        return "same"
-    if abs(log_ratio) > half_width and abs(log_ratio) > floor:
-        return "different"
-    return None
+def rounds_needed(estimate: Estimate, rule: Rule) -> int | None:
+    """How many more rounds would settle it, if centres and spreads stay as they are; None when no number would.
+
+    What trials scatter shrinks with rounds, what loads scatter with new loads, as long as the plan has some; what a
+    control's own centre is off by does not shrink. A forecast, not a promise.
+    """
+    if estimate.half_width is None:
+        return 1
+    more = np.arange(1, _MOST + 1)
+    floor: Floats | float = 0.0
+    if rule.has_floor:
+        ends = [
+            abs(control.log_ratio) + _shrunk(control, more, rule.most_loads)
+            for control in rule.controls
+            if control.half_width is not None
+        ]
+        floor = np.max(ends, axis=0) if ends else math.inf
+    half_width = _shrunk(estimate, more, rule.most_loads)
+    centre = np.full(half_width.shape, estimate.log_ratio)
+    settled = judge(centre, half_width, floor, rule.threshold, rule.precision).settled
+    return int(more[int(np.argmax(settled))]) if settled.any() else None
 
 
 def _direction(log_ratio: float, better: Better) -> str:
@@ -68,29 +116,22 @@ def _direction(log_ratio: float, better: Better) -> str:
     return "faster" if (log_ratio > 0) == (better == "higher") else "slower"
 
 
-def _undecided(estimate: Estimate, rule: Rule) -> str:
-    """How many more replicates would decide, if the centres and the spreads stay as they are.
-
-    The replicate is the round as long as the verdict is conditional, the load after that. A half-width
-    shrinks with the square root of the replicates and with Student's t at their degrees of freedom; what
-    the control's own centre is off by does not shrink.
-    """
-    unit = "" if estimate.conditional else " loads"
-    for more in range(1, _MOST + 1):
-        floor = 0.0
-        if rule.has_control and rule.control is not None:
-            floor = abs(rule.control.log_ratio) + _shrunk(rule.control, more)
-        if _decided(estimate.log_ratio, _shrunk(estimate, more), floor, rule.threshold):
-            return f"undecided (needs {more} more{unit})"
-    if estimate.conditional:
-        return "undecided (needs more loads)"
-    return f"undecided (needs more than {_MOST} more loads)"
+def _signed(fraction: float) -> str:
+    return f"{fraction * 100:+.1f} %".replace("-", "−")
 
 
-def _shrunk(estimate: Estimate, more: int) -> float:
-    """The half-width after that many more replicates."""
+def _shrunk(estimate: Estimate, more: np.ndarray[tuple[int], np.dtype[np.int64]], most_loads: int) -> Floats:
+    """The half-width after that many more rounds, at the level of the present look."""
+    from scipy.special import stdtr, stdtrit
+
     assert estimate.half_width is not None
-    now = estimate.rounds if estimate.conditional else estimate.loads
-    freedom = estimate.degrees_of_freedom
-    t_ratio = student_quantile(freedom + more) / student_quantile(freedom)
-    return estimate.half_width * t_ratio * math.sqrt(now / (now + more))
+    assert estimate.critical is not None
+    if estimate.half_width == 0:
+        return np.zeros(more.shape)
+    variance = (estimate.half_width / estimate.critical) ** 2
+    loads = np.maximum(estimate.loads, np.minimum(most_loads, estimate.loads + more))
+    after = estimate.rounds + more
+    shrunk = estimate.of_loads * estimate.loads / loads + (variance - estimate.of_loads) * estimate.rounds / after
+    freedom = estimate.degrees_of_freedom * (after - 1) / max(estimate.rounds - 1, 1)
+    level = stdtr(estimate.degrees_of_freedom, -estimate.critical)
+    return -stdtrit(freedom, level) * np.sqrt(np.maximum(shrunk, 0))

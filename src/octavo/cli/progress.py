@@ -17,6 +17,7 @@ from octavo.lab.events import (
     Notice,
     Preparing,
     RoundsStarted,
+    RoundStarted,
     TrialEnded,
     TrialStarted,
 )
@@ -37,7 +38,6 @@ class RunProgress:
         self._bars: Progress | None = _bars(self._console) if self._console.is_terminal else None
         self._task: TaskID | None = None
         self._durations: list[float] = []
-        self._estimated = 0.0
         self._quarter: dict[str, int] = {}
         self._cells: tuple[Cell, ...] = ()
         self._trials: list[TrialRecord] = []
@@ -59,11 +59,11 @@ class RunProgress:
             case Preparing():
                 self._say(f"preparing {event.what}")
             case Estimated():
-                self._estimated = event.trial_seconds / event.trials
-                prepare, trials = human_duration(event.prepare_seconds), human_duration(event.trial_seconds)
-                self._say(f"estimate: {prepare} to prepare, {trials} for {event.trials} trials")
+                self._estimated(event)
             case RoundsStarted():
                 self._cells, self._trials = event.cells, list(event.trials)
+            case RoundStarted():
+                self._round(event)
             case TrialStarted():
                 self._started(event)
             case TrialEnded():
@@ -80,9 +80,21 @@ class RunProgress:
             if self._bars is None:
                 self._say(f"{event.name}: step {event.done} of {event.total}")
 
+    def _estimated(self, event: Estimated) -> None:
+        prepare, trials = human_duration(event.prepare_seconds), human_duration(event.trial_seconds)
+        if event.budget_seconds is not None:
+            self._say(f"estimate: about {prepare} to prepare; the budget is {human_duration(event.budget_seconds)}")
+        else:
+            self._say(f"estimate: at most {prepare} to prepare and {trials} for {event.trials} trials")
+
+    def _round(self, event: RoundStarted) -> None:
+        of = f" of at most {event.rounds}" if event.rounds is not None else ""
+        left = f"; {human_duration(event.seconds_left)} of the budget left" if event.seconds_left is not None else ""
+        self._say(f"round {event.round}{of}: {event.undecided} cells open, {event.decided} decided{left}")
+
     def _started(self, event: TrialStarted) -> None:
-        what = f"round {event.round} of {event.rounds}: {event.cell.id}"
         if self._bars is not None:
+            what = f"round {event.round}: {event.cell.id}"
             self._show(what, event.number - 1, event.total, self._left(event.total - event.number + 1))
 
     def _ended(self, event: TrialEnded) -> None:
@@ -96,21 +108,20 @@ class RunProgress:
         ratios = running_ratios(self._cells, self._trials, first.metric) if first else {}
         ratio = ratios.get((event.cell.condition, event.cell.label))
         so_far = f", ratio so far {ratio:.3f}" if ratio is not None else ""
-        self._say(
-            f"trial {event.number} of {event.total}, round {record.round}: {event.cell.id}: {status}{so_far}{left}"
-        )
+        self._say(f"round {record.round}, trial {event.number} of {event.total}: {event.cell.id}: {status}{so_far}")
         if self._bars is not None:
-            self._show(f"round {record.round}", event.number, event.total, left.removeprefix("; "))
+            self._show(f"round {record.round}", event.number, event.total, left)
 
     def _left(self, trials: int) -> str:
-        each = sum(self._durations) / len(self._durations) if self._durations else self._estimated
-        return f"; {human_duration(trials * each)} left"
+        if not self._durations:
+            return ""
+        return f"{human_duration(trials * sum(self._durations) / len(self._durations))} left in this round"
 
     def _show(self, what: str, done: int, total: int, note: str) -> None:
         assert self._bars is not None
         if self._task is None:
             self._task = self._bars.add_task(what, total=total, note="")
-        self._bars.update(self._task, description=what, completed=done, total=total, note=note.removeprefix("; "))
+        self._bars.update(self._task, description=what, completed=done, total=total, note=note)
 
     def _say(self, text: str) -> None:
         if self._bars is not None:

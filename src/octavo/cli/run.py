@@ -10,6 +10,7 @@ import typer
 if TYPE_CHECKING:
     from octavo.plan.model import Plan
 
+_ROUNDS_SHOWN = 8
 _COSTS = {"build": "build", "cluster": "load", "run": "server start"}
 
 
@@ -26,25 +27,40 @@ def run(
         int | None,
         typer.Option(min=0, max=2**31 - 1, help="Seed of the order; drawn and stored if left out."),
     ] = None,
+    size: Annotated[
+        str | None, typer.Option(metavar="quick|here|full", help="The plan's size: minutes, two hours, or all of it.")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop when this is spent (30m, 2h), decided or not.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print cells, order, builds, disk and time; run nothing.")
     ] = False,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
+    retry_failed: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Repeat a run's failed and invalid trials, then go on with it.")
+    ] = None,
 ) -> None:
-    """Run an experiment: a preset or a plan of your own.
+    """Run an experiment: a preset or a plan of your own. It ends when every cell is decided.
 
-    Example: octavo run oltp-blocks-demo --set data_block=4kB,8kB,16kB --rounds 8
+    Example: octavo run oltp-blocks-demo --set data_block=4kB,8kB,16kB --budget 30m
     """
     from octavo.errors import TrialsFailed, UsageError
 
-    if resume is not None:
-        if plan is not None or set_ or rounds is not None or seed is not None or dry_run:
-            raise UsageError("--resume goes on with a run's own plan and seed; it takes no other argument")
+    if resume is not None or retry_failed is not None:
+        if plan is not None or set_ or rounds is not None or seed is not None or size is not None or dry_run:
+            raise UsageError(
+                "--resume and --retry-failed go on with a run's own plan and seed; they take only --budget"
+            )
+        if resume is not None and retry_failed is not None:
+            raise UsageError("--retry-failed goes on with the run as --resume does; give one of them")
         from octavo.lab.session import resume_run
 
-        work = partial(resume_run, _find(resume))
+        work = partial(
+            resume_run, _find(resume or retry_failed or ""), budget=_duration(budget), retry=retry_failed is not None
+        )
     elif plan is not None:
-        chosen, text, repeat = _read(plan, set_ or [], rounds, seed)
+        chosen, text, repeat = _read(plan, set_ or [], rounds, seed, size, budget)
         if dry_run:
             _print_dry_run(chosen, seed)
             return
@@ -61,7 +77,19 @@ def run(
         ended = work(progress)
     _print_result(ended.run)
     if ended.outcome.failed:
-        raise TrialsFailed(f"{ended.outcome.failed} trials failed; octavo report {ended.run} names the reasons")
+        raise TrialsFailed(
+            f"{ended.outcome.failed} trials failed; octavo report {ended.run} names the reasons, "
+            f"octavo run --retry-failed {ended.run} repeats them"
+        )
+
+
+def _duration(text: str | None) -> str | None:
+    """The text, checked. Raises UsageError when it is no duration."""
+    from octavo.units import parse_duration
+
+    if text is not None:
+        parse_duration(text)
+    return text
 
 
 def _find(wanted: str) -> str:
@@ -71,7 +99,9 @@ def _find(wanted: str) -> str:
     return find_run(store_path(), wanted)
 
 
-def _read(plan: str, changes: list[str], rounds: int | None, seed: int | None) -> "tuple[Plan, str, str]":
+def _read(
+    plan: str, changes: list[str], rounds: int | None, seed: int | None, size: str | None, budget: str | None
+) -> "tuple[Plan, str, str]":
     """The plan, its text, and the command that repeats it."""
     from octavo.errors import UsageError
     from octavo.plan.presets import find_plan
@@ -82,9 +112,11 @@ def _read(plan: str, changes: list[str], rounds: int | None, seed: int | None) -
         if not equals or not name or not value:
             raise UsageError(f"--set {change}: write FACTOR=LEVEL, or FACTOR=LEVEL,LEVEL")
         levels[name.strip()] = [level.strip() for level in value.split(",")]
-    parsed, text = find_plan(plan, changes=levels, rounds=rounds)
+    parsed, text = find_plan(plan, changes=levels, rounds=rounds, size=size, budget=budget)
     words = ["octavo", "run", plan, *(word for change in changes for word in ("--set", change))]
     words += [] if rounds is None else ["--rounds", str(rounds)]
+    words += [] if size is None else ["--size", size]
+    words += [] if budget is None else ["--budget", budget]
     words += [] if seed is None else ["--seed", str(seed)]
     return parsed, text, shlex.join(words)
 
@@ -92,16 +124,21 @@ def _read(plan: str, changes: list[str], rounds: int | None, seed: int | None) -
 def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     from octavo import workloads
     from octavo.lab.estimate import estimate
-    from octavo.lab.postgres_bench import scratch_free_bytes
     from octavo.plan.cells import load_of, make_cells, order_of_round
-    from octavo.plan.model import known_factors
+    from octavo.plan.impossible import impossible_cells, refuse_impossible
+    from octavo.plan.model import factors_of
+    from octavo.postgres.datasets.room import free_bytes
     from octavo.units import human_duration, human_size
 
     cells = make_cells(plan)
+    for impossible in (refused := impossible_cells(plan, cells)):
+        print(f"cannot exist: {impossible.cell.id}: {impossible.reason}")
+    if refused:
+        refuse_impossible(plan, cells)
     needs = estimate(plan, cells, workloads.find(plan.workload))
     print(plan.question)
     print("\nfactors:")
-    for factor in known_factors(plan.workload).values():
+    for factor in factors_of(plan).values():
         levels = plan.factors.get(factor.name, [factor.default])
         print(f"  {factor.name} = {', '.join(levels)}  ({factor.meaning}; a change costs a {_COSTS[factor.kind]})")
     print(f"\ncells ({len(cells)}):")
@@ -109,17 +146,24 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
         print(f"  {cell.id}{'  (baseline)' if cell.baseline else ''}{'  (A/A control)' if cell.control else ''}")
     drawn = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
     print(f"\norder with --seed {drawn}{' (drawn; another one is drawn without it)' if seed is None else ''}:")
-    for number in range(1, plan.rounds + 1):
+    for number in range(1, min(plan.rounds, _ROUNDS_SHOWN) + 1):
         print(f"  round {number}, load {load_of(cells[0], number, plan.loads)}:")
         for cell in order_of_round(cells, number, 1, drawn):
             print(f"    {cell.id}")
+    if plan.rounds > _ROUNDS_SHOWN:
+        print(f"  … and {plan.rounds - _ROUNDS_SHOWN} rounds more at the most")
+    if plan.stopping == "decided":
+        print(f"  from round {plan.first_look} on, cells that are decided are measured no more")
     print(f"\nbuilds needed: {', '.join(map(str, needs.builds)) or 'none, all cached'}")
     print(f"loads needed: {needs.loads}")
-    print(f"disk: about {human_size(needs.disk_bytes)} ({human_size(scratch_free_bytes())} free)")
+    print(f"disk: about {human_size(needs.disk_bytes)} ({human_size(free_bytes())} free)")
+    how_sure = "at most" if plan.stopping == "decided" else "about"
     print(
-        f"time: about {human_duration(needs.seconds)} ({human_duration(needs.prepare_seconds)} to prepare, "
+        f"time: {how_sure} {human_duration(needs.seconds)} ({human_duration(needs.prepare_seconds)} to prepare, "
         f"{human_duration(needs.trial_seconds)} for {needs.trials} trials)"
     )
+    if plan.budget is not None:
+        print(f"budget: {plan.budget}, decided or not; with a budget the rounds have no other limit")
 
 
 def _print_result(run: str) -> None:

@@ -1,7 +1,7 @@
 """The seam between the order of trials and what a trial is: a bench measures one cell, a clock tells the time."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +27,14 @@ class Bench(Protocol):
 
     def cannot_run(self, cell: Cell) -> str | None:
         """Why this host cannot run the cell, or None when it can."""
+        ...
+
+    def parts(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+        """A round's cells in as few parts as the disk allows, each with its baselines. The same for the same cells."""
+        ...
+
+    def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
+        """Makes what the cells need in this round, before its first trial. A cell that fails here fails its trials."""
         ...
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:

@@ -5,19 +5,19 @@ Times are rules of thumb, measured on 2 cores; the progress display corrects its
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from octavo.lab.postgres_bench import build_spec, dataset_spec, load_settings, loads_of
+from octavo.lab.loads import bytes_of_copy, bytes_of_load, find_load, loads_of
 from octavo.plan.cells import Cell
+from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
 from octavo.postgres.builds.cache import find_build
 from octavo.postgres.builds.spec import BuildSpec
-from octavo.postgres.dataset import find_dataset
-from octavo.units import parse_size
 from octavo.workloads.base import Workload
 
-# CPU seconds of one build; it keeps all cores busy.
+# CPU seconds of one build, and of each further one that differs only in its sizes; they keep all cores busy.
 _BUILD_CPU_SECONDS = 420.0
+_FURTHER_BUILD_CPU_SECONDS = 25.0
 _BUILD_BYTES = 60 * 1024**2
 # initdb, start and shutdown of a load, and bytes a second that one client loads, vacuums and syncs.
 _LOAD_SECONDS = 1.5
@@ -25,8 +25,6 @@ _LOAD_BYTES_PER_SECOND = 350 * 1024**2
 # Start, warm-up, checkpoint and stop of a trial, and bytes a second copied and read back.
 _TRIAL_SECONDS = 3.0
 _COPY_BYTES_PER_SECOND = 340 * 1024**2
-# A data directory beside its tables and its WAL.
-_CLUSTER_BYTES = 50 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +52,28 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
     load_seconds = 0.0
     trial_seconds = 0.0
     largest = 0
-    seen: set[object] = set()
+    seen: set[tuple[str, int]] = set()
     for cell in cells:
-        spec = build_spec(cell.levels)
+        spec = build_of(cell.levels)
         build = find_build(spec)
         if build is None:
             missing[spec] = None
-        size = workload.database_bytes(cell.levels) + parse_size(cell.levels["recycled_wal"]) + _CLUSTER_BYTES
-        largest = max(largest, size)
+        size = bytes_of_load(workload, cell.levels)
+        largest = max(largest, bytes_of_copy(workload, cell.levels))
         for load in loads_of(cell, plan):
-            wanted = dataset_spec(workload, cell.levels, load)
-            there = build is not None and find_dataset(build, wanted, load_settings(build, cell.levels)) is not None
-            if there or (spec, wanted) in seen:
+            there = build is not None and find_load(build, workload, cell.levels, load) is not None
+            if there or (cell.dataset, load) in seen:
                 continue
-            seen.add((spec, wanted))
+            seen.add((cell.dataset, load))
             loads += 1
             load_bytes += size
             load_seconds += _LOAD_SECONDS + size / _LOAD_BYTES_PER_SECOND
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + size / _COPY_BYTES_PER_SECOND
         trial_seconds += plan.rounds * each
-    build_seconds = len(missing) * _BUILD_CPU_SECONDS / (os.cpu_count() or 1)
+    families = {replace(spec, data_block="8kB", wal_block="8kB", data_segment="1GB") for spec in missing}
+    further = len(missing) - len(families)
+    build_cpu_seconds = len(families) * _BUILD_CPU_SECONDS + further * _FURTHER_BUILD_CPU_SECONDS
+    build_seconds = build_cpu_seconds / (os.cpu_count() or 1)
     return Estimate(
         builds=tuple(missing),
         loads=loads,

@@ -25,28 +25,42 @@ class Preparing:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """What lies ahead, in seconds, before anything is known of it."""
+    """What lies ahead at the most, in seconds, before anything is known of it; the budget ends the run earlier."""
 
     prepare_seconds: float
     trial_seconds: float
     trials: int
+    budget_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class RoundsStarted:
-    """Everything is prepared and the rounds begin; `trials` are those of an earlier session."""
+    """The builds are there and the rounds begin; `trials` are those of an earlier session."""
 
     cells: tuple[Cell, ...]
     trials: tuple[TrialRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class RoundStarted:
+    """A round begins, or goes on: which cells are still measured, of how many that can be decided.
+
+    `seconds_left` is what the budget still has, None without one; `rounds` is the most there can be.
+    """
+
+    round: int
+    rounds: int | None
+    undecided: int
+    decided: int
+    seconds_left: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class TrialStarted:
-    """A trial has begun."""
+    """A trial has begun: the how manieth of its round."""
 
     cell: Cell
     round: int
-    rounds: int
     number: int
     total: int
 
@@ -68,5 +82,5 @@ class Notice:
     text: str
 
 
-Event = BuildProgress | Preparing | Estimated | RoundsStarted | TrialStarted | TrialEnded | Notice
+Event = BuildProgress | Preparing | Estimated | RoundsStarted | RoundStarted | TrialStarted | TrialEnded | Notice
 Notify = Callable[[Event], None]

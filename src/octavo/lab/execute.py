@@ -1,11 +1,17 @@
-"""Rounds in order: every cell once a round in random order, broken rounds again, invalid trials retried."""
+"""Rounds in order until every cell is decided, or the rounds or the budget are spent.
 
-from collections.abc import Sequence
+A round is every cell that is still open once, in random order, with the baselines and controls that these need. Where
+not all datasets fit the disk it runs in parts, each a comparison of its own. What a round has to measure follows from
+the trials of earlier rounds alone, so a run that was stopped goes on as if it had not been.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from octavo.errors import HostError
 from octavo.lab.bench import Bench, Clock
-from octavo.lab.events import Notice, Notify, RoundsStarted, TrialEnded, TrialStarted
+from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded, TrialStarted
 from octavo.plan.cells import Cell, load_of, order_of_round
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -18,11 +24,16 @@ BROKEN_AFTER_SECONDS = 600.0
 _TRIES = 2
 _TRIES_OF_BASELINE = 3
 
+# Of the trials so far: the cells, neither baselines nor controls, that need more.
+Undecided = Callable[[Sequence[TrialRecord]], frozenset[str]]
+Ending = Literal["decided", "rounds", "budget"]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How many trials of this run ended how."""
+    """Why the run ended, and how many of its trials ended how."""
 
+    ending: Ending
     ok: int
     invalid: int
     failed: int
@@ -38,78 +49,217 @@ def execute(
     store: Store,
     clock: Clock,
     notify: Notify,
+    undecided: Undecided,
+    *,
+    began: float | None = None,
+    retry: bool = False,
 ) -> Outcome:
     """Runs what the store does not yet have of the plan, each trial stored as it ends.
 
-    It goes on where a stopped run was, in the same order, since the order depends on the seed alone.
+    `began` is when this sitting began, in seconds since the epoch; the budget counts from there. `retry`: first
+    repeats what failed or stayed invalid, in parts of its rounds, with its baselines.
     """
-    trials = store.trials(run)
-    runnable = _skip_what_cannot_run(run, cells, trials, bench, store, clock, seed, notify)
-    total = plan.rounds * len(runnable)
-    notify(RoundsStarted(tuple(cells), tuple(trials)))
-    for round_number in range(1, plan.rounds + 1):
-        attempt = _attempt(round_number, trials, runnable, clock, notify)
-        order = order_of_round(runnable, round_number, attempt, seed)
-        while cell := _next_cell(order, [t for t in trials if (t.round, t.attempt) == (round_number, attempt)]):
-            finished = len({(t.round, t.cell) for t in trials if t.status != "skipped"})
-            position = 1 + sum((t.round, t.attempt) == (round_number, attempt) for t in trials)
-            if position > 1 and attempt < _attempt(round_number, trials, runnable, clock, notify):
-                attempt += 1
-                order = order_of_round(runnable, round_number, attempt, seed)
-                continue
-            number = min(finished + 1, total)
-            notify(TrialStarted(cell, round_number, plan.rounds, number, total))
-            record = _run_trial(cell, round_number, attempt, position, plan, seed, bench, clock)
-            store.add_trial(run, record)
-            trials.append(record)
-            notify(TrialEnded(cell, record, number, total))
-    return Outcome(*(sum(t.status == status for t in trials) for status in ("ok", "invalid", "failed", "skipped")))
+    session = _Session(run, plan, seed, bench, store, clock, notify, store.trials(run), began)
+    runnable = session.skip_what_cannot_run(cells)
+    notify(RoundsStarted(tuple(cells), tuple(session.trials)))
+    if retry:
+        session.retry(runnable)
+    ending: Ending | None = None
+    round_number = 0
+    while ending is None:
+        round_number += 1
+        before = [trial for trial in session.trials if trial.round < round_number]
+        going_on = _going_on(runnable, undecided(before))
+        if not going_on:
+            ending = "decided"
+        elif round_number > plan.rounds and (plan.budget is None or plan.stopping == "fixed"):
+            ending = "rounds"
+        elif not session.has_begun(round_number) and session.seconds_left(round_number, len(going_on)) < 0:
+            ending = "budget"
+        else:
+            session.run_round(round_number, going_on, runnable)
+    trials = session.trials
+    return Outcome(
+        ending, *(sum(t.status == status for t in trials) for status in ("ok", "invalid", "failed", "skipped"))
+    )
 
 
-def _skip_what_cannot_run(
-    run: str,
-    cells: Sequence[Cell],
-    trials: list[TrialRecord],
-    bench: Bench,
-    store: Store,
-    clock: Clock,
-    seed: int,
-    notify: Notify,
-) -> list[Cell]:
-    reasons = {cell.id: reason for cell in cells if (reason := bench.cannot_run(cell)) is not None}
-    lost = {cell.condition for cell in cells if cell.baseline and cell.id in reasons}
-    for cell in cells:
-        if cell.condition in lost:
-            reasons.setdefault(cell.id, "its baseline cannot run here, so there is nothing to compare it with")
-    known = {t.cell for t in trials}
-    for cell in cells:
-        if cell.id in reasons and cell.id not in known:
-            now = clock.now()
-            record = TrialRecord(cell.id, 1, 1, 0, load_of(cell, 1, 1), "skipped", reasons[cell.id], now, now, seed)
-            store.add_trial(run, record)
-            trials.append(record)
-            notify(Notice(f"skipped {cell.id}: {record.reason}"))
-    runnable = [cell for cell in cells if cell.id not in reasons]
-    if not runnable:
-        raise HostError(f"no cell of this plan can run on this host: {next(iter(reasons.values()))}")
-    return runnable
+def _going_on(cells: Sequence[Cell], open_cells: frozenset[str]) -> list[Cell]:
+    """The open cells with the baselines and controls of their conditions, in the order of the plan."""
+    conditions = {cell.condition for cell in cells if cell.id in open_cells}
+    return [
+        cell
+        for cell in cells
+        if cell.id in open_cells or ((cell.baseline or cell.control) and cell.condition in conditions)
+    ]
 
 
-def _attempt(
-    round_number: int, trials: Sequence[TrialRecord], cells: Sequence[Cell], clock: Clock, notify: Notify
-) -> int:
-    """Which attempt at the round to go on with: the last one, or a new one when that was broken for too long."""
-    mine = [t for t in trials if t.round == round_number and t.status != "skipped"]
-    if not mine:
-        return 1
-    attempt = max(t.attempt for t in mine)
-    current = [t for t in mine if t.attempt == attempt]
-    complete = _next_cell(cells, current) is None
-    if complete or clock.now() - current[-1].ended <= BROKEN_AFTER_SECONDS:
-        return attempt
-    minutes = BROKEN_AFTER_SECONDS / 60
-    notify(Notice(f"round {round_number} was broken for more than {minutes:.0f} minutes and is run again"))
-    return attempt + 1
+class _Session:
+    """One sitting at a run: the trials so far, and the time that it has used."""
+
+    def __init__(
+        self,
+        run: str,
+        plan: Plan,
+        seed: int,
+        bench: Bench,
+        store: Store,
+        clock: Clock,
+        notify: Notify,
+        trials: list[TrialRecord],
+        began: float | None,
+    ) -> None:
+        self._run = run
+        self._plan = plan
+        self._seed = seed
+        self._bench = bench
+        self._store = store
+        self._clock = clock
+        self._notify = notify
+        self.trials = trials
+        self._began = clock.now() if began is None else began
+        self._used_before = sum(trial.ended - trial.started for trial in trials)
+
+    def skip_what_cannot_run(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Notes each cell that this host cannot run once, and returns the others. Raises HostError without any."""
+        reasons = {cell.id: reason for cell in cells if (reason := self._bench.cannot_run(cell)) is not None}
+        lost = {cell.condition for cell in cells if cell.baseline and cell.id in reasons}
+        for cell in cells:
+            if cell.condition in lost:
+                reasons.setdefault(cell.id, "its baseline cannot run here, so there is nothing to compare it with")
+        known = {trial.cell for trial in self.trials}
+        for cell in cells:
+            if cell.id in reasons and cell.id not in known:
+                now = self._clock.now()
+                load = load_of(cell, 1, 1)
+                self._add(TrialRecord(cell.id, 1, 1, 0, load, "skipped", reasons[cell.id], now, now, self._seed))
+                self._notify(Notice(f"skipped {cell.id}: {reasons[cell.id]}"))
+        runnable = [cell for cell in cells if cell.id not in reasons]
+        if not runnable:
+            raise HostError(f"no cell of this plan can run on this host: {next(iter(reasons.values()))}")
+        return runnable
+
+    def has_begun(self, round_number: int) -> bool:
+        """Whether the round has a trial: what was begun is brought to its end, whatever the budget says."""
+        return any(trial.round == round_number and trial.status != "skipped" for trial in self.trials)
+
+    def seconds_left(self, round_number: int, trials: int) -> float:
+        """What the budget has left after another round of that many trials; infinite without a budget.
+
+        A round is expected to take what rounds took so far, loads included. The first is never refused.
+        """
+        budget = self._plan.budget_seconds
+        if budget is None:
+            return float("inf")
+        used = self._used_before + self._clock.now() - self._began
+        measured = [trial for trial in self.trials if trial.status != "skipped"]
+        if round_number == 1 or not measured:
+            return budget
+        spans = (trial.ended - trial.started for trial in measured)
+        return budget - used - trials * sum(spans) / len(measured)
+
+    def run_round(self, round_number: int, cells: Sequence[Cell], runnable: Sequence[Cell]) -> None:
+        """Runs what a round still lacks, part by part."""
+        self._tell_round(round_number, cells, runnable)
+        for part, members in enumerate(self._bench.parts(cells), 1):
+            self._run_part(round_number, part, members)
+
+    def retry(self, cells: Sequence[Cell]) -> None:
+        """Every round in which a cell has no valid trial gets one more part: those cells and their baselines."""
+        for round_number in sorted({trial.round for trial in self.trials if trial.status in ("failed", "invalid")}):
+            mine = self._last_attempts(round_number)
+            good = {trial.cell for trial in mine if trial.status == "ok"}
+            lacking = frozenset(trial.cell for trial in mine if trial.status in ("failed", "invalid")) - good
+            conditions = {cell.condition for cell in cells if cell.id in lacking and (cell.baseline or cell.control)}
+            # A round that lost its baseline lost every comparison.
+            lacking |= {cell.id for cell in cells if cell.condition in conditions and cell.id in good}
+            if again := _going_on(cells, lacking):
+                first = 1 + max(len(self._bench.parts(cells)), *(trial.part for trial in mine))
+                self._notify(Notice(f"round {round_number}: {len(again)} trials again"))
+                for part, members in enumerate(self._bench.parts(again), first):
+                    self._run_part(round_number, part, members)
+
+    def _last_attempts(self, round_number: int) -> list[TrialRecord]:
+        mine = [trial for trial in self.trials if trial.round == round_number]
+        last = {trial.part: max(t.attempt for t in mine if t.part == trial.part) for trial in mine}
+        return [trial for trial in mine if trial.attempt == last[trial.part]]
+
+    def _tell_round(self, round_number: int, cells: Sequence[Cell], runnable: Sequence[Cell]) -> None:
+        budget = self._plan.budget_seconds
+        used = self._used_before + self._clock.now() - self._began
+        compared = sum(not cell.baseline and not cell.control for cell in runnable)
+        still = sum(not cell.baseline and not cell.control for cell in cells)
+        rounds = None if budget is not None else self._plan.rounds
+        left = None if budget is None else max(0.0, budget - used)
+        self._notify(RoundStarted(round_number, rounds, still, compared - still, left))
+
+    def _run_part(self, round_number: int, part: int, members: Sequence[Cell]) -> None:
+        if _next_cell(members, self._of(round_number, part, self._attempt(round_number, part, members))) is None:
+            return
+        self._bench.prepare(members, round_number)
+        while True:
+            attempt = self._attempt(round_number, part, members)
+            done = self._of(round_number, part, attempt)
+            cell = _next_cell(order_of_round(members, round_number, attempt, self._seed), done)
+            if cell is None:
+                return
+            if attempt > 1 and not done:
+                minutes = BROKEN_AFTER_SECONDS / 60
+                self._notify(
+                    Notice(f"round {round_number} was broken for more than {minutes:.0f} minutes and is run again")
+                )
+            number, total = min(len({t.cell for t in done}) + 1, len(members)), len(members)
+            self._notify(TrialStarted(cell, round_number, number, total))
+            record = self._trial(cell, round_number, part, attempt, len(done) + 1)
+            self._add(record)
+            self._notify(TrialEnded(cell, record, number, total))
+
+    def _of(self, round_number: int, part: int, attempt: int) -> list[TrialRecord]:
+        return [
+            trial
+            for trial in self.trials
+            if (trial.round, trial.part, trial.attempt) == (round_number, part, attempt) and trial.status != "skipped"
+        ]
+
+    def _attempt(self, round_number: int, part: int, members: Sequence[Cell]) -> int:
+        """Which attempt to go on with: the last one, or a new one when that was broken for too long."""
+        mine = [t for t in self.trials if (t.round, t.part) == (round_number, part) and t.status != "skipped"]
+        if not mine:
+            return 1
+        attempt = max(trial.attempt for trial in mine)
+        current = [trial for trial in mine if trial.attempt == attempt]
+        complete = _next_cell(members, current) is None
+        if complete or self._clock.now() - current[-1].ended <= BROKEN_AFTER_SECONDS:
+            return attempt
+        return attempt + 1
+
+    def _trial(self, cell: Cell, round_number: int, part: int, attempt: int, position: int) -> TrialRecord:
+        load = load_of(cell, round_number, self._plan.loads)
+        # The same sequence of random numbers for every cell of a round, another one for every round.
+        trial_seed = (self._seed * 1_000_003 + round_number) % 2**31
+        started = self._clock.now()
+        measurement = self._bench.measure(cell, load=load, seed=trial_seed)
+        return TrialRecord(
+            cell=cell.id,
+            round=round_number,
+            attempt=attempt,
+            position=position,
+            load=load,
+            status=measurement.status,
+            reason=measurement.reason,
+            started=started,
+            ended=self._clock.now(),
+            seed=trial_seed,
+            observations=measurement.observations,
+            settings=measurement.settings,
+            build=measurement.build,
+            facts=measurement.facts,
+            part=part,
+        )
+
+    def _add(self, record: TrialRecord) -> None:
+        self._store.add_trial(self._run, record)
+        self.trials.append(record)
 
 
 def _next_cell(order: Sequence[Cell], done: Sequence[TrialRecord]) -> Cell | None:
@@ -123,36 +273,3 @@ def _next_cell(order: Sequence[Cell], done: Sequence[TrialRecord]) -> Cell | Non
         if mine[-1].status == "invalid" and len(mine) < tries:
             return cell
     return None
-
-
-def _run_trial(
-    cell: Cell,
-    round_number: int,
-    attempt: int,
-    position: int,
-    plan: Plan,
-    seed: int,
-    bench: Bench,
-    clock: Clock,
-) -> TrialRecord:
-    load = load_of(cell, round_number, plan.loads)
-    # The same sequence of random numbers for every cell of a round, another one for every round.
-    trial_seed = (seed * 1_000_003 + round_number) % 2**31
-    started = clock.now()
-    measurement = bench.measure(cell, load=load, seed=trial_seed)
-    return TrialRecord(
-        cell=cell.id,
-        round=round_number,
-        attempt=attempt,
-        position=position,
-        load=load,
-        status=measurement.status,
-        reason=measurement.reason,
-        started=started,
-        ended=clock.now(),
-        seed=trial_seed,
-        observations=measurement.observations,
-        settings=measurement.settings,
-        build=measurement.build,
-        facts=measurement.facts,
-    )

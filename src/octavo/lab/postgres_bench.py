@@ -2,13 +2,14 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from octavo.errors import HostError, OctavoError, UsageError
+from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup, children
 from octavo.host.children import server_account
@@ -16,48 +17,30 @@ from octavo.host.journal import Journal
 from octavo.instruments import all_instruments
 from octavo.instruments.base import Instrument, Stop, UnavailableError
 from octavo.lab.bench import Measurement
+from octavo.lab.equal_memory import buffers_within
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing
-from octavo.lab.reset import bring_to_state, memory_limit, pristine_copy
+from octavo.lab.laps import Laps
+from octavo.lab.loads import bytes_of_load, dataset_spec, find_load, keep_only, make_load
+from octavo.lab.reset import memory_limit, pristine_copy, reach_regime, warm_up
 from octavo.lab.validity import reason_to_doubt
 from octavo.lab.validity.evidence import Evidence
+from octavo.lab.validity.watch import Watcher
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, load_of
+from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
+from octavo.plan.parts import parts_of_round
+from octavo.plan.server_settings import settings_of
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import Server
-from octavo.postgres.dataset import Dataset, DatasetSpec, ensure_dataset, find_dataset
+from octavo.postgres.datasets import graft
+from octavo.postgres.datasets.spec import Dataset
 from octavo.postgres.pinned import pinned_settings
 from octavo.units import parse_size
 from octavo.workloads.base import Levels, Workload, WorkloadResult
-
-
-def build_spec(levels: Levels) -> BuildSpec:
-    """The build that a cell needs."""
-    return BuildSpec(levels["version"], levels["data_block"], levels["wal_block"])
-
-
-def dataset_spec(workload: Workload, levels: Levels, load: int) -> DatasetSpec:
-    """The dataset that a cell needs for a load."""
-    return DatasetSpec(
-        workload.contents(levels),
-        wal_segment=parse_size(levels["wal_segment"]),
-        recycled_wal=parse_size(levels["recycled_wal"]),
-        checksums=levels["checksums"] == "on",
-        load=load,
-    )
-
-
-def load_settings(build: Build, levels: Levels) -> dict[str, str]:
-    """The settings under which a cell's loads are made."""
-    return pinned_settings(build.manifest["version"], levels["data_block"])
-
-
-def loads_of(cell: Cell, plan: Plan) -> list[int]:
-    """The loads that a cell will use in this plan."""
-    return sorted({load_of(cell, round_number, plan.loads) for round_number in range(1, plan.rounds + 1)})
 
 
 class PostgresBench:
@@ -71,6 +54,11 @@ class PostgresBench:
         self._account = server_account()
         self._instruments: dict[str, Instrument] = dict(all_instruments())
         self._builds: dict[BuildSpec, Build] = {}
+        self._broken: dict[object, str] = {}  # what cannot be made (a build, a load), and why
+        self._checked: set[str] = set()
+        self._buffers: dict[tuple[object, ...], str] = {}  # shared_buffers of equal memory
+        self.room = 0
+        self._watcher = Watcher(lambda text: notify(Notice(text)))
         self._logs = make_directory(octavo_home() / "runs" / run)
         self._trials = len(list(self._logs.glob("*.server.log")))
 
@@ -86,7 +74,10 @@ class PostgresBench:
         return list(self._builds.values())
 
     def cannot_run(self, cell: Cell) -> str | None:
-        """A memory limit needs root and a memory controller; everything else runs without."""
+        """A memory limit needs root and a memory controller, a build its compiler; everything else runs without."""
+        compiler = build_of(cell.levels).compiler
+        if shutil.which(compiler, path=children.PLAIN_PATH) is None:
+            return f"the compiler {compiler} is not installed"
         if cell.levels["memory"] == "none":
             return None
         if os.geteuid() != 0:
@@ -95,12 +86,29 @@ class PostgresBench:
             return "this host has no cgroup memory controller that can be used"
         return None
 
-    def prepare(self, cells: Sequence[Cell]) -> None:
-        """Makes every build and load that the cells need, before the first trial, so that no round is broken by one."""
-        runnable = [cell for cell in cells if self.cannot_run(cell) is None]
-        specs = list(dict.fromkeys(build_spec(cell.levels) for cell in runnable))
+    def prepare_builds(self, cells: Sequence[Cell]) -> None:
+        """Makes every build that the cells need, together where it can be. One that fails fails its cells alone."""
+        specs = list(dict.fromkeys(build_of(cell.levels) for cell in cells if self.cannot_run(cell) is None))
         for spec in specs:
             self._notify(Preparing(f"build of {spec}"))
+        try:
+            self._make_builds(specs)
+        except HostError:
+            raise
+        except OctavoError as error:
+            if len(specs) == 1:
+                raise
+            self._notify(Notice(f"{error}; each build by itself"))
+            for spec in specs:
+                try:
+                    self._make_builds([spec])
+                except HostError:
+                    raise
+                except OctavoError as problem:
+                    self._broken[spec] = str(problem)
+                    self._notify(Notice(str(problem)))
+
+    def _make_builds(self, specs: Sequence[BuildSpec]) -> None:
         builds = ensure_builds(
             specs,
             self._journal,
@@ -108,83 +116,144 @@ class PostgresBench:
             progress=lambda doing, done, total: self._notify(BuildProgress(doing, done, total)),
             notice=lambda text: self._notify(Notice(text)),
         )
-        self._builds = dict(zip(specs, builds, strict=True))
-        for cell in runnable:
-            for load in loads_of(cell, self._plan):
-                self._dataset(cell, load)
-            self._check_settings(cell)
+        self._builds.update(zip(specs, builds, strict=True))
 
-    def _check_settings(self, cell: Cell) -> None:
+    def parts(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+        """As few parts as the room for datasets allows; see `plan.parts`."""
+        sizes = {cell.dataset: bytes_of_load(self._workload, cell.levels) for cell in cells}
+        return parts_of_round(cells, sizes, self.room)
+
+    def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
+        """Makes the loads that the cells need in this round, so that no trial is broken off by one."""
+        needed = [(cell, load_of(cell, round_number, self._plan.loads)) for cell in cells]
+        keep_only([found for cell, load in needed if (found := self._found(cell, load)) is not None])
+        for cell, load in needed:
+            key = (cell.dataset, load)
+            if key in self._broken or build_of(cell.levels) in self._broken:
+                continue
+            try:
+                self._dataset(cell, load)
+            except HostError:
+                raise
+            except OctavoError as error:
+                self._broken[key] = str(error)
+                self._notify(Notice(f"load {load} of {cell.label} failed: {error}"))
+                continue
+            if cell.id not in self._checked:
+                self._check_settings(cell, load)
+                self._checked.add(cell.id)
+
+    def _check_settings(self, cell: Cell, load: int) -> None:
         """Lets the build's own server read the settings without starting. Raises UsageError naming a bad one."""
-        build = self._builds[build_spec(cell.levels)]
-        arguments = [build.program("postgres"), "-D", self._dataset(cell, loads_of(cell, self._plan)[0]).directory]
-        for name, value in self._settings(build, cell.levels).items():
-            arguments += ["-c", f"{name}={value}"]
-        finished = children.run(
-            [*arguments, "-C", "shared_buffers"], self._journal, role="postgres -C", account=self._account
-        )
-        if finished.returncode != 0:
-            problem = next((line for line in finished.stderr.splitlines() if "FATAL" in line), finished.stderr.strip())
-            raise UsageError(f"settings: PostgreSQL refuses them: {problem.partition('FATAL:')[2].strip() or problem}")
+        build = self._builds[build_of(cell.levels)]
+        directory = graft.stock(self._dataset(cell, load), self._journal)
+        settings = self._settings(build, cell.levels, directory)
+        cluster.would_have(build, directory, settings, "shared_buffers", self._journal, self._account)
+
+    def _found(self, cell: Cell, load: int) -> Dataset | None:
+        build = self._builds.get(build_of(cell.levels))
+        return None if build is None else find_load(build, self._workload, cell.levels, load)
 
     def _dataset(self, cell: Cell, load: int) -> Dataset:
-        build = self._builds[build_spec(cell.levels)]
-        spec = dataset_spec(self._workload, cell.levels, load)
-        settings = load_settings(build, cell.levels)
-        if found := find_dataset(build, spec, settings):
+        if found := self._found(cell, load):
             return found
+        build = self._builds[build_of(cell.levels)]
         self._notify(Preparing(f"load {load} of {cell.label}"))
-
-        def fill(server: Server) -> None:
-            server.execute("CREATE EXTENSION pg_prewarm")
-            self._workload.fill(server, cell.levels)
-
-        return ensure_dataset(build, spec, fill, settings, self._journal, self._account)
+        return make_load(build, self._workload, cell.levels, load, self._journal, self._account)
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
         """One trial: copy, start, warm, checkpoint, watch, run, judge, stop."""
+        spec = build_of(cell.levels)
+        if broken := self._broken.get(spec) or self._broken.get((cell.dataset, load)):
+            return Measurement("failed", broken)
         self._trials += 1
         log = self._logs / f"{self._trials:05d}.server.log"
-        build = self._builds[build_spec(cell.levels)]
+        build = self._builds[spec]
         facts: dict[str, Any] = {"build": build.name, "log": str(log.relative_to(octavo_home()))}
+        laps = Laps()
         try:
-            source = self._dataset(cell, load)
-            with (
-                pristine_copy(source, self._journal) as (directory, facts["caches_emptied_by"]),
-                memory_limit(cell.levels["memory"], self._journal) as group,
-                cluster.start(
-                    build, directory, self._settings(build, cell.levels), self._journal, self._account,
-                    log=log, memory_group=group,
-                ) as server,
-            ):  # fmt: skip
-                if group is not None:
-                    facts["memory_limit_bytes"] = cgroup.achieved_limit(group)
-                facts["database_bytes"] = server.query("size")[0]["bytes"]
-                settings = server.settings()
-                bring_to_state(server, self._workload, cell.levels, seed)
-                result, observations, evidence = self._watch(server, cell.levels, seed, log)
+            trial = self._trial(cell, load, seed, log, facts, laps)
         except HostError:  # a full disk fails every trial to come: the run stops, and can be resumed
             raise
         except (OctavoError, psycopg.Error) as error:
             return Measurement("failed", " ".join(str(error).split()), facts=facts)
+        finally:
+            laps.end("stop")
+            facts["seconds"] = laps.seconds
+        result, observations, evidence = trial
         log.with_suffix("").with_suffix(".client.log").write_text(result.output)
-        reason = reason_to_doubt(evidence)
+        reason = reason_to_doubt(evidence, self._plan.outcomes)
         status = "ok" if reason is None else "invalid"
-        return Measurement(status, reason, observations, settings, build.manifest, facts)
+        return Measurement(status, reason, observations, evidence.settings, build.manifest, facts)
 
-    def _settings(self, build: Build, levels: Levels) -> dict[str, str]:
+    def _trial(
+        self, cell: Cell, load: int, seed: int, log: Path, facts: dict[str, Any], laps: Laps
+    ) -> tuple[WorkloadResult, tuple[Observation, ...], Evidence]:
+        build, levels = self._builds[build_of(cell.levels)], cell.levels
+        with (
+            pristine_copy(self._dataset(cell, load), self._journal) as (directory, facts["caches_emptied_by"]),
+            memory_limit(levels["memory"], self._journal) as group,
+        ):
+            laps.end("copy")
+            settings = self._settings(build, levels, directory)
+            with cluster.start(
+                build, directory, settings, self._journal, self._account, log=log, memory_group=group
+            ) as server:
+                if group is not None:
+                    facts["memory_limit_bytes"] = cgroup.achieved_limit(group)
+                facts["database_bytes"] = server.query("size")[0]["bytes"]
+                achieved = server.settings()
+                laps.end("start")
+                warm_up(server, self._workload, levels, seed)
+                laps.end("warm")
+                reach_regime(server, self._workload, levels, seed)
+                laps.end("checkpoint")
+                watched = self._watch(server, levels, seed, log, facts, achieved)
+                laps.end("measure")
+                return watched
+
+    def _settings(self, build: Build, levels: Levels, directory: Path) -> dict[str, str]:
         pinned = pinned_settings(build.manifest["version"], levels["data_block"])
         # The warm-up's WAL is recycled, not removed, so that the trial begins with the whole supply.
         supply = {"min_wal_size": f"{dataset_spec(self._workload, levels, 1).recycled_bytes // 1024**2}MB"}
-        return {**pinned, **supply, **self._plan.settings, "shared_buffers": levels["shared_buffers"]}
+        settings = {**pinned, **supply, **self._plan.settings, **settings_of(levels)}
+        return {**settings, "shared_buffers": self._shared_buffers(build, levels, settings, directory)}
+
+    def _shared_buffers(self, build: Build, levels: Levels, settings: Mapping[str, str], directory: Path) -> str:
+        """The level, or with equal memory the buffers that leave room for what else is in shared memory."""
+        asked = levels["shared_buffers"]
+        if levels["equal"] == "buffers":
+            return asked
+        key = (build.name, asked, *sorted(settings.items()))
+        if key not in self._buffers:
+
+            def shared_memory(buffers: int) -> int:
+                with_buffers = {**settings, "shared_buffers": f"{buffers // 1024}kB"}
+                megabytes = cluster.would_have(
+                    build, directory, with_buffers, "shared_memory_size", self._journal, self._account
+                )
+                return int(megabytes) * 1024**2
+
+            found = buffers_within(parse_size(asked), parse_size(levels["data_block"]), shared_memory)
+            self._buffers[key] = f"{found // 1024}kB"
+        return self._buffers[key]
 
     def _watch(
-        self, server: Server, levels: Levels, seed: int, log: Path
+        self,
+        server: Server,
+        levels: Levels,
+        seed: int,
+        log: Path,
+        facts: dict[str, Any],
+        settings: Mapping[str, str],
     ) -> tuple[WorkloadResult, tuple[Observation, ...], Evidence]:
         started = server.query("started")[0]["started"]
         stops = self._start_instruments(server)
         server.disconnect()
+        watch = self._watcher.start(server.directory, limited="memory_limit_bytes" in facts)
         result = self._workload.run(server, levels, seed)
+        surroundings = watch()
+        facts["surroundings"] = asdict(surroundings)
         observations = list(result.observations)
         started_after: float | None = None
         try:
@@ -195,7 +264,10 @@ class PostgresBench:
             pass  # the rule on restarts says it: the server does not answer
         numbers = {observation.metric: observation.value for observation in observations}
         words = log.read_text(errors="replace")
-        evidence = Evidence(result, numbers, server.is_alive(), started, started_after, words, self._plan.validity)
+        evidence = Evidence(
+            result, numbers, server.is_alive(), started, started_after, words, self._plan.validity,
+            levels, facts, surroundings, settings,
+        )  # fmt: skip
         return result, tuple(observations), evidence
 
     def _start_instruments(self, server: Server) -> list[Stop]:
@@ -208,8 +280,3 @@ class PostgresBench:
                 del self._instruments[name]
                 self._notify(Notice(f"the instrument {name} is off: {error}"))
         return stops
-
-
-def scratch_free_bytes() -> int:
-    """Free space where datasets and copies live."""
-    return shutil.disk_usage(make_directory(octavo_home())).free

@@ -10,9 +10,10 @@ from pathlib import Path
 from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup
 from octavo.host.journal import Journal
-from octavo.postgres import dataset
+from octavo.lab.steady import reach_steady
 from octavo.postgres.cluster import Server
-from octavo.postgres.dataset import Dataset
+from octavo.postgres.datasets import graft
+from octavo.postgres.datasets.spec import Dataset
 from octavo.units import parse_size
 from octavo.workloads.base import Levels, Workload
 
@@ -23,7 +24,7 @@ def pristine_copy(source: Dataset, journal: Journal) -> Generator[tuple[Path, st
     target = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
     entry = journal.record("directory", path=str(target))
     try:
-        dataset.copy(source, target, journal)
+        graft.copy(source, target, journal)
         yield target, _drop_caches()
     finally:
         shutil.rmtree(target, ignore_errors=True)
@@ -46,16 +47,25 @@ def memory_limit(level: str, journal: Journal) -> Generator[Path | None, None, N
             journal.done(entry)
 
 
-def bring_to_state(server: Server, workload: Workload, levels: Levels, seed: int) -> None:
-    """From a started server to the declared cache state and WAL regime.
+def warm_up(server: Server, workload: Workload, levels: Levels, seed: int) -> None:
+    """From a started server to the declared cache state.
 
     `warm`: every relation through shared buffers, then a short run of the workload. `cold`: nothing was read.
-    `after-checkpoint`: the first change of each page in the trial writes a full-page image.
     """
     if levels["cache"] == "warm":
         server.query("prewarm")
         workload.warm(server, levels, seed)
-    server.execute("CHECKPOINT")
+
+
+def reach_regime(server: Server, workload: Workload, levels: Levels, seed: int) -> None:
+    """To the declared WAL regime.
+
+    `after-checkpoint`: the first change of each page in the trial writes a full-page image. `steady`: see `lab.steady`.
+    """
+    if levels["wal_regime"] == "steady":
+        reach_steady(server, lambda window: workload.warm(server, levels, seed + 1 + window))
+    else:
+        server.execute("CHECKPOINT")
 
 
 def _drop_caches() -> str:

@@ -13,8 +13,11 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from octavo import __version__, workloads
+from octavo.analysis.decide import undecided
 from octavo.errors import HostError, Interrupted, UsageError
 from octavo.home import make_directory, octavo_home, store_path
+from octavo.host.checks import check_host, disturbing
+from octavo.host.checks.base import Found
 from octavo.host.facts import host_facts
 from octavo.host.journal import Journal, recover
 from octavo.host.lock import host_lock
@@ -22,12 +25,15 @@ from octavo.lab.bench import WallClock
 from octavo.lab.estimate import estimate
 from octavo.lab.events import Estimated, Notice, Notify
 from octavo.lab.execute import Outcome, execute
+from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
 from octavo.plan.cells import Cell, make_cells
+from octavo.plan.impossible import refuse_impossible
 from octavo.plan.model import Plan, restore_plan
+from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.pinned import not_pinned, pinned_settings
-from octavo.store.records import RunRecord
+from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.store import Store
 
 
@@ -46,6 +52,7 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
     run = f"{stamp}-{plan.name}-{secrets.token_hex(2)}"
     cells = make_cells(plan)
+    refuse_impossible(plan, cells)
     with _working(notify) as (journal, store):
         bench = PostgresBench(run, plan, workloads.find(plan.workload), journal, notify)
         record = RunRecord(
@@ -63,19 +70,31 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
             environment={},
         )
         store.create_run(record, cells)
-        return _work(run, plan, cells, chosen, bench, store, notify)
+        return _work(record, plan, cells, bench, store, notify, retry=False)
 
 
-def resume_run(run: str, notify: Notify) -> Ended:
-    """Goes on with a run that was stopped, with its own plan and seed. Raises UsageError when it is finished."""
+def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bool = False) -> Ended:
+    """Goes on with a run that was stopped or can go on, with its own plan and seed.
+
+    `budget` replaces the plan's; `retry` first repeats what failed or was invalid. Raises UsageError when the run is
+    finished and neither asks for more.
+    """
     with _working(notify) as (journal, store):
         record = store.run(run)
-        if record.status == "finished":
-            raise UsageError(f"{run} is finished; octavo report {run} shows it")
         plan = restore_plan(record.plan)
-        store.set_status(run, "running", token=journal.token)
+        if budget is not None:
+            plan = plan.model_copy(update={"budget": budget})
+            store.set_plan(run, json.loads(plan.model_dump_json()))
+        elif record.status == "finished" and not retry:
+            raise UsageError(
+                f"{run} is finished; octavo report {run} shows it; --budget gives it more time, "
+                "--retry-failed repeats what failed"
+            )
         bench = PostgresBench(run, plan, workloads.find(plan.workload), journal, notify)
-        return _work(run, plan, store.cells(run), record.seed, bench, store, notify)
+        if record.environment:
+            _check_same_host(record)
+        store.set_status(run, "running", token=journal.token)
+        return _work(record, plan, store.cells(run), bench, store, notify, retry=retry)
 
 
 @contextmanager
@@ -91,19 +110,47 @@ def _working(notify: Notify) -> Generator[tuple[Journal, Store], None, None]:
 
 
 def _work(
-    run: str, plan: Plan, cells: Sequence[Cell], seed: int, bench: PostgresBench, store: Store, notify: Notify
+    record: RunRecord,
+    plan: Plan,
+    cells: Sequence[Cell],
+    bench: PostgresBench,
+    store: Store,
+    notify: Notify,
+    *,
+    retry: bool,
 ) -> Ended:
+    run, began = record.id, time.time()
     try:
-        ahead = estimate(plan, cells, workloads.find(plan.workload))
-        notify(Estimated(ahead.prepare_seconds, ahead.trial_seconds, ahead.trials))
-        bench.prepare(cells)
-        _check_same_host(store.run(run), bench.builds)
-        store.set_environment(run, _environment(plan, cells, bench.builds))
-        outcome = execute(run, plan, cells, seed, bench, store, WallClock(), notify)
+        workload = workloads.find(plan.workload)
+        ahead = estimate(plan, cells, workload)
+        notify(Estimated(ahead.prepare_seconds, ahead.trial_seconds, ahead.trials, plan.budget_seconds))
+        found = check_host(make_directory(octavo_home()))
+        for one in disturbing(found):
+            notify(Notice(f"this host disturbs the run: {one}"))
+        bench.prepare_builds(cells)
+        _check_same_builds(record, bench.builds)
+        # The parts of a round follow from the room that there was at first, so that a resumed run has the same.
+        bench.room = record.environment.get("room_bytes") or room_for_loads(workload, cells)
+        store.set_environment(run, {**_environment(plan, cells, bench.builds, found), "room_bytes": bench.room})
+        metric = next(iter(record.metrics))
+        compared = frozenset(cell.id for cell in cells if not cell.baseline and not cell.control)
+
+        def still_open(trials: Sequence[TrialRecord]) -> frozenset[str]:
+            if not compared:  # the baseline is looked at for its own sake
+                return frozenset(cell.id for cell in cells)
+            return compared if plan.stopping == "fixed" else undecided(plan, cells, trials, metric)
+
+        outcome = execute(
+            run, plan, cells, record.seed, bench, store, WallClock(), notify, still_open, began=began, retry=retry
+        )
+        store.set_environment(run, {**store.run(run).environment, "ending": outcome.ending})
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
         with suppress(SQLAlchemyError):  # a full disk, say: the error that we have is the one to tell
-            store.set_status(run, "interrupted" if interrupted else "failed", ended=time.time())
+            # A run that may not be resumed here is as it was.
+            refused = isinstance(error, UsageError) and bool(record.environment)
+            status = "interrupted" if interrupted else record.status if refused else "failed"
+            store.set_status(run, status, ended=time.time())
         if interrupted:
             raise Interrupted(f"interrupted; finished trials are kept, go on with: octavo run --resume {run}") from None
         if isinstance(error, HostError):
@@ -113,25 +160,33 @@ def _work(
     return Ended(run, outcome)
 
 
-def _check_same_host(record: RunRecord, builds: Sequence[Build]) -> None:
-    """Raises UsageError when a run is resumed where its rounds would not compare: another host, kernel or build."""
-    if not record.environment:
-        return
-    before = record.environment
-    now = {**host_facts(make_directory(octavo_home())), "builds": [build.name for build in builds]}
-    then = {**before["host"], "builds": [build["name"] for build in before["builds"]]}
-    for name in ("hostname", "kernel", "cpu", "builds"):
-        if now[name] != then[name]:
-            raise UsageError(
-                f"{record.id} began with another {name} ({then[name]}, now {now[name]}): its rounds would not compare; "
-                "start a new run"
-            )
+def _check_same_host(record: RunRecord) -> None:
+    """Raises UsageError when a run is resumed where its rounds would not compare: on another host or kernel."""
+    now = host_facts(make_directory(octavo_home()))
+    for name in ("hostname", "kernel", "cpu"):
+        _check_same(record, name, record.environment["host"][name], now[name])
 
 
-def _environment(plan: Plan, cells: Sequence[Cell], builds: Sequence[Build]) -> dict[str, Any]:
+def _check_same_builds(record: RunRecord, builds: Sequence[Build]) -> None:
+    """Raises UsageError when a run would be resumed with other builds."""
+    if record.environment:
+        before = [build["name"] for build in record.environment["builds"]]
+        _check_same(record, "builds", before, [build.name for build in builds])
+
+
+def _check_same(record: RunRecord, what: str, before: object, now: object) -> None:
+    if before != now:
+        raise UsageError(
+            f"{record.id} began with another {what} ({before}, now {now}): its rounds would not compare; "
+            "start a new run"
+        )
+
+
+def _environment(plan: Plan, cells: Sequence[Cell], builds: Sequence[Build], found: Sequence[Found]) -> dict[str, Any]:
     return {
         "octavo": __version__,
         "host": host_facts(make_directory(octavo_home())),
+        "host_checks": [one.as_dict() for one in found],
         "builds": [
             {
                 "name": build.name,
@@ -151,7 +206,8 @@ def _pinned(plan: Plan, cells: Sequence[Cell]) -> dict[str, str]:
     """The settings that every cell has, and those that differ from block size to block size as their range."""
     values: dict[str, dict[str, None]] = {}
     for cell in cells:
-        settings = {**pinned_settings(cell.levels["version"], cell.levels["data_block"]), **plan.settings}
+        pinned = pinned_settings(cell.levels["version"], cell.levels["data_block"])
+        settings = {**pinned, **plan.settings, **settings_of(cell.levels)}
         for name, value in settings.items():
             values.setdefault(name, {})[value] = None
     return {name: " / ".join(found) for name, found in values.items()}

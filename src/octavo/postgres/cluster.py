@@ -13,7 +13,7 @@ from typing import Any, Self
 import psycopg
 from psycopg.rows import DictRow, dict_row
 
-from octavo.errors import HostError, OctavoError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import SOCKET_PATH_LIMIT, make_directory, runtime_directory
 from octavo.host import cgroup, children
 from octavo.host.children import Account
@@ -51,6 +51,23 @@ def initialise(
         children.run([argument for argument in arguments if argument], journal, role="initdb", account=account),
         "initdb",
     )
+
+
+def would_have(
+    build: Build, directory: Path, settings: Mapping[str, str], name: str, journal: Journal, account: Account
+) -> str:
+    """The value that a setting would have in a server on this directory, which is not started (postgres -C).
+
+    Raises UsageError in PostgreSQL's own words when it refuses one of the settings.
+    """
+    arguments: list[str | Path] = [build.program("postgres"), "-D", directory]
+    for setting, value in settings.items():
+        arguments += ["-c", f"{setting}={value}"]
+    finished = children.run([*arguments, "-C", name], journal, role="postgres -C", account=account)
+    if finished.returncode != 0:
+        problem = next((line for line in finished.stderr.splitlines() if "FATAL" in line), finished.stderr.strip())
+        raise UsageError(f"settings: PostgreSQL refuses them: {problem.partition('FATAL:')[2].strip() or problem}")
+    return finished.stdout.strip()
 
 
 def check_reachable(directory: Path, account: Account) -> None:

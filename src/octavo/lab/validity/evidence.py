@@ -1,17 +1,22 @@
 """What the rules look at."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from octavo.lab.validity.surroundings import Surroundings
 from octavo.plan.thresholds import Thresholds
-from octavo.workloads.base import WorkloadResult
+from octavo.workloads.base import Levels, WorkloadResult
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A measured run, its observed numbers by metric, and how its server fared.
+    """A measured run, its observed numbers by metric, how its server fared, and what went on beside it.
 
-    `started_after` is None when the server could not be asked again.
+    `started_after` is None when the server could not be asked again, `surroundings` when nobody watched;
+    `settings` are those of the running server.
+    Of the trial's facts the rules read `database_bytes`, `memory_limit_bytes`, `device_limit_asked` and
+    `device_limit_achieved`.
     """
 
     result: WorkloadResult
@@ -21,3 +26,14 @@ class Evidence:
     started_after: float | None
     server_log: str
     thresholds: Thresholds
+    levels: Levels = field(default_factory=dict[str, str])
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    surroundings: Surroundings | None = None
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def read_bytes(self) -> float | None:
+        """What our processes read from storage; where that cannot be told, what anybody read at the device."""
+        if self.surroundings is not None and self.surroundings.own_read_bytes is not None:
+            return self.surroundings.own_read_bytes
+        return self.numbers.get("device_read_bytes")

@@ -1,15 +1,24 @@
 """The server died or restarted under the run."""
 
+import re
+
 from octavo.lab.validity.evidence import Evidence
+
+NAME = "server_restart"
 
 # What a postmaster writes when a backend has crashed and all others must go (src/backend/postmaster/postmaster.c).
 _CRASH = "terminating any other active server processes"
+# And before it, which process it was and what ended it.
+_WHO = re.compile(r"LOG:  (.*\(PID \d+\) (?:was terminated by|exited with).*)")
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when the server is gone, has another start time, or has logged a crash."""
+    """Invalid when the server is gone, has logged a backend's crash, or has another start time."""
     if not evidence.server_alive or evidence.started_after is None:
         return "the server died during the run"
-    if evidence.started_after != evidence.started_before or _CRASH in evidence.server_log:
+    if _CRASH in evidence.server_log:
+        who = _WHO.search(evidence.server_log)
+        return f"the server restarted during the run{f': {who[1]}' if who else ''}"
+    if evidence.started_after != evidence.started_before:
         return "the server restarted during the run"
     return None

@@ -1,0 +1,98 @@
+"""Who is compared with whom: the conditions of a plan, and their numbers as tables."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from octavo.analysis.components import FEWEST_BETWEEN_LOADS
+from octavo.analysis.layout import Layout
+from octavo.analysis.looks import Question, Role
+from octavo.analysis.trials import Place
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan
+from octavo.store.records import TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The cells that are divided by one baseline, in the order of the plan, and what is asked of them."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    question: Question
+
+    def cells_of(self, role: Role) -> list[Cell]:
+        """The cells with that role."""
+        return [self.cells[row] for row in self.question.rows(role)]
+
+
+def conditions_of(plan: Plan, cells: Sequence[Cell], trials: Iterable[TrialRecord]) -> list[Condition]:
+    """The conditions that have a baseline, without cells that were skipped because they cannot run here."""
+    skipped = {trial.cell for trial in trials if trial.status == "skipped"}
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if cell.id not in skipped:
+            groups.setdefault(cell.condition, []).append(cell)
+    groups = {name: group for name, group in groups.items() if any(cell.baseline for cell in group)}
+    return [Condition(name, tuple(group), _question(plan, group, len(groups))) for name, group in groups.items()]
+
+
+def layout_of(condition: Condition, used: Mapping[Place, TrialRecord], values: Mapping[Place, float]) -> Layout | None:
+    """One number of a condition as a table; None without any trial of the baseline.
+
+    A cell whose number is zero in any trial has no ratio at all, and where the baseline's is, no cell has one: those
+    of the other trials would be a selection.
+    """
+    rows = {cell.id: row for row, cell in enumerate(condition.cells)}
+    places = [place for place in values if place[2] in rows]
+    columns = {part: column for column, part in enumerate(sorted({place[:2] for place in places}))}
+    table = np.full((len(rows), len(columns)), np.nan)
+    loads = np.zeros(table.shape, dtype=np.int64)
+    for place in places:
+        at = rows[place[2]], columns[place[:2]]
+        table[at] = values[place]
+        loads[at] = used[place].load
+    (baseline,) = condition.question.rows(Role.BASELINE)
+    table[(table <= 0).any(axis=1)] = np.nan
+    if np.isnan(table[baseline]).all():
+        return None
+    datasets = {name: number for number, name in enumerate(dict.fromkeys(cell.dataset for cell in condition.cells))}
+    return Layout(
+        values=np.log(table),
+        loads=loads,
+        datasets=np.array([datasets[cell.dataset] for cell in condition.cells]),
+        rounds=np.array([number for number, _ in columns]),
+        baseline=baseline,
+    )
+
+
+def _question(plan: Plan, cells: Sequence[Cell], conditions: int) -> Question:
+    baseline = next(cell for cell in cells if cell.baseline)
+    roles = tuple(_role(cell, baseline, plan.negative) for cell in cells)
+    # A round uses one load; a budget has no most rounds.
+    loads = plan.loads if plan.budget else min(plan.loads, plan.rounds)
+    between = (len({cell.dataset for cell in cells}) - 1) * (loads - 1)
+    foreign = any(
+        role is Role.COMPARED and cell.dataset != baseline.dataset for cell, role in zip(cells, roles, strict=True)
+    )
+    return Question(
+        roles,
+        plan.threshold_fraction,
+        plan.precision_fraction,
+        conditions,
+        has_floor=plan.control or Role.NEGATIVE in roles,
+        once=plan.stopping == "fixed",
+        first_look=plan.first_look,
+        loads=plan.loads,
+        waits_for_loads=foreign and between >= FEWEST_BETWEEN_LOADS,
+    )
+
+
+def _role(cell: Cell, baseline: Cell, negative: Sequence[str]) -> Role:
+    if cell.baseline:
+        return Role.BASELINE
+    if cell.control:
+        return Role.CONTROL
+    differing = {name for name, level in cell.levels.items() if level != baseline.levels.get(name)}
+    return Role.NEGATIVE if differing <= set(negative) else Role.COMPARED

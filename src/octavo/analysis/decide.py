@@ -1,0 +1,121 @@
+"""Which cells need more trials: what a run asks after each round."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from octavo.analysis.condition import Condition, conditions_of, layout_of
+from octavo.analysis.layout import Layout
+from octavo.analysis.looks import Course, Look, Role, begin, follow, go_on, only_look
+from octavo.analysis.trials import Place, given_up, used_trials, values_of
+from octavo.analysis.verdict import Rule, rounds_needed
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan
+from octavo.store.records import TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """How a run stands: cells that are settled, cells that are open, and how many more rounds the slowest open cell
+    is likely to need; None when rounds alone would not do, or nothing is known yet."""
+
+    settled: int
+    open: int
+    rounds: int | None
+
+
+def undecided(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> frozenset[str]:
+    """The ids of the cells that need more rounds, as of these trials of the metric that verdicts speak of.
+
+    Baselines and controls are not among them; they go on as long as any cell of their condition does. So do the
+    negative controls, which are. It depends on the trials alone, so that a resumed run goes on alike; a last round
+    in which a cell has no trial yet is left out. A cell that failed in each of its first two rounds is given up, and
+    so is a condition whose baseline did.
+    """
+    result: set[str] = set()
+    for condition, going_on, _ in _standing(plan, cells, trials, metric):
+        if going_on:
+            result |= {cell.id for cell in (*going_on, *condition.cells_of(Role.NEGATIVE))}
+    return frozenset(result - given_up(trials))
+
+
+def outlook(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> Outlook:
+    """How the run stands, as of these trials."""
+    settled = open_cells = 0
+    needed: list[int | None] = []
+    for condition, going_on, course in _standing(plan, cells, trials, metric):
+        open_cells += len(going_on)
+        settled += len(condition.cells_of(Role.COMPARED)) - len(going_on)
+        rows = {cell.id: row for row, cell in enumerate(condition.cells)}
+        last = course.looks[-1] if course.looks else None
+        needed += [_more(condition, last, rows[cell.id]) for cell in going_on]
+    known = [more for more in needed if more is not None]
+    return Outlook(settled, open_cells, max(known) if known and len(known) == len(needed) else None)
+
+
+def rule_of(condition: Condition, look: Look | None, *, for_row: int | None = None) -> Rule:
+    """What the estimates of a look are held against. Controls themselves have no noise floor."""
+    question = condition.question
+    of_control = for_row is not None and question.roles[for_row] is not Role.COMPARED
+    found = [] if look is None or of_control else [look.estimate(row) for row in question.controls]
+    return Rule(
+        question.threshold,
+        question.precision,
+        tuple(estimate for estimate in found if estimate is not None),
+        has_floor=question.has_floor and not of_control,
+        most_loads=question.loads,
+    )
+
+
+def course_of(condition: Condition, layout: Layout | None, trials: Sequence[TrialRecord]) -> Course:
+    """The looks at a condition's primary number, after each complete round in order; one look for a fixed plan."""
+    question = condition.question
+    course = begin(question)
+    if layout is None:
+        return course
+    if question.once:
+        return Course((only_look(layout, question),), course.stopped)
+    mine = {cell.id for cell in condition.cells}
+    present: dict[int, set[str]] = {}
+    for trial in trials:
+        if trial.cell in mine:
+            present.setdefault(trial.round, set()).add(trial.cell)
+    *earlier, last = sorted(present)
+    course = follow(layout, question, earlier)
+    expected = expected_in(condition, course, last) - given_up(trials)
+    return go_on(course, layout, question, last) if expected <= present[last] else course
+
+
+def expected_in(condition: Condition, course: Course, round_number: int) -> set[str]:
+    """The cells that are measured in a round, by what was settled before it."""
+    compared = condition.question.rows(Role.COMPARED)
+    settled = (course.stopped > 0) & (course.stopped < round_number)
+    if compared and settled[compared].all():
+        return set()
+    return {cell.id for row, cell in enumerate(condition.cells) if not settled[row]}
+
+
+def _standing(
+    plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str
+) -> list[tuple[Condition, list[Cell], Course]]:
+    """Every condition with its open cells and its looks."""
+    used = used_trials(trials)
+    values = _primary(used, metric)
+    lost = given_up(trials)
+    result: list[tuple[Condition, list[Cell], Course]] = []
+    for condition in conditions_of(plan, cells, trials):
+        course = course_of(condition, layout_of(condition, used, values), trials)
+        going_on = [cell for row in course.open(condition.question) if (cell := condition.cells[row]).id not in lost]
+        if condition.cells[condition.question.rows(Role.BASELINE)[0]].id in lost:
+            going_on = []
+        result.append((condition, going_on, course))
+    return result
+
+
+def _more(condition: Condition, last: Look | None, row: int) -> int | None:
+    estimate = None if last is None else last.estimate(row)
+    return None if estimate is None else rounds_needed(estimate, rule_of(condition, last, for_row=row))
+
+
+def _primary(used: Mapping[Place, TrialRecord], metric: str) -> dict[Place, float]:
+    found = {place: values_of(trial).get((None, metric)) for place, trial in used.items()}
+    return {place: value for place, value in found.items() if value is not None}

@@ -1,0 +1,175 @@
+"""Every number of every cell against its baseline, at the look after which the cell was settled."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from octavo.analysis.components import FEWEST_BETWEEN_LOADS
+from octavo.analysis.condition import Condition, conditions_of, layout_of
+from octavo.analysis.contrasts import contrasts
+from octavo.analysis.decide import course_of, expected_in, rule_of
+from octavo.analysis.interval import CONFIDENCE, Estimate
+from octavo.analysis.layout import Layout
+from octavo.analysis.looks import Course, Look, Role, look, only_look
+from octavo.analysis.trials import Key, Place, given_up
+from octavo.analysis.verdict import noise_floor, verdict
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan
+from octavo.store.records import TrialRecord
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What the document says of effects, noise floors and the model; rows of plain values."""
+
+    effects: Rows
+    noise_floor: Rows
+    model: Rows
+    rounds_finished: int
+
+
+def effects_of(
+    plan: Plan,
+    cells: Sequence[Cell],
+    trials: Sequence[TrialRecord],
+    used: Mapping[Place, TrialRecord],
+    values: Mapping[Key, Mapping[Place, float]],
+    metrics: Mapping[str, Mapping[str, Any]],
+) -> Effects:
+    """The effects of all cells but the baselines. The first of `metrics` is the one that the looks are at; other
+    numbers are shown as of the look after which the cell was settled."""
+    effects: Rows = []
+    floors: Rows = []
+    model: Rows = []
+    primary: Key = (None, next(iter(metrics)))
+    order = {name: place for place, name in enumerate(metrics)}
+    keys = sorted(values, key=lambda key: (key != primary, order.get(key[1], len(order)), key[0] or ""))
+    seen = {(trial.round, trial.cell) for trial in trials if trial.status != "skipped"}
+    last_round = max((number for number, _ in seen), default=0)
+    awaited: set[str] = set()
+    for condition in conditions_of(plan, cells, trials):
+        course = course_of(condition, layout_of(condition, used, values.get(primary, {})), trials)
+        awaited |= expected_in(condition, course, last_round)
+        for key in keys:
+            layout = layout_of(condition, used, values[key])
+            if layout is None:
+                continue
+            looks = _looks_at(condition, layout, course, of_the_course=key == primary)
+            better = metrics.get(key[1], {}).get("better")
+            effects.extend(
+                _effect(condition, row, key, at, estimate, better)
+                for row, at in looks.items()
+                if (estimate := at.estimate(row)) is not None
+            )
+            last = max(looks.values(), key=lambda at: at.round)
+            floors.extend(_noise_floor(condition, key, last))
+            if key == primary:
+                model.append(_model(condition, key, last, course))
+    place = {cell.id: number for number, cell in enumerate(cells)}
+    effects.sort(key=lambda row: place[row["cell"]])
+    whole = awaited - given_up(trials) <= {cell for number, cell in seen if number == last_round}
+    rounds = len({number for number, _ in seen})
+    return Effects(effects, floors, model, rounds if whole else rounds - 1)
+
+
+def _looks_at(condition: Condition, layout: Layout, course: Course, *, of_the_course: bool) -> dict[int, Look]:
+    """For every row but the baseline the look that counts: when it was settled, else the last one."""
+    question = condition.question
+    rows = [row for row, role in enumerate(question.roles) if role is not Role.BASELINE]
+    if question.once or not course.looks:
+        only = only_look(layout, question)
+        return dict.fromkeys(rows, only)
+    at = {one.round: one for one in course.looks}
+    last = course.looks[-1].round
+    rounds = {row: int(course.stopped[row]) or last for row in rows}
+    if not of_the_course:
+        at = {
+            number: look(
+                contrasts(layout.until(course.limits(number))), question, number, at[number].first, at[number].number
+            )
+            for number in set(rounds.values())
+            if int(layout.rounds[0]) <= number
+        }
+    return {row: at[number] for row, number in rounds.items() if number in at}
+
+
+def _effect(condition: Condition, row: int, key: Key, at: Look, estimate: Estimate, better: Any) -> dict[str, Any]:
+    rule = rule_of(condition, at, for_row=row)
+    return {
+        "cell": condition.cells[row].id,
+        "condition": condition.name,
+        "metric": key[1],
+        "item": key[0],
+        "ratio": estimate.ratio,
+        "low": estimate.low,
+        "high": estimate.high,
+        "verdict": verdict(estimate, rule, better),
+        "conditional": estimate.conditional,
+        "loads": estimate.loads,
+        "rounds": estimate.rounds,
+        "degrees_of_freedom": estimate.degrees_of_freedom,
+        "look": at.number,
+        "negative_control": condition.question.roles[row] is Role.NEGATIVE,
+        "own_scatter": estimate.own,
+        "noise_floor": _fraction(rule.floor) if rule.has_floor else None,
+    }
+
+
+def _noise_floor(condition: Condition, key: Key, last: Look) -> Rows:
+    """The control whose interval reaches farthest; no row where nothing was seen of any."""
+    found = [(row, estimate) for row in condition.question.controls if (estimate := last.estimate(row)) is not None]
+    if not found:
+        return []
+    row, widest = max(found, key=lambda pair: noise_floor((pair[1],)) or abs(pair[1].log_ratio))
+    return [
+        {
+            "condition": condition.name,
+            "metric": key[1],
+            "item": key[0],
+            "cell": condition.cells[row].id,
+            "ratio": widest.ratio,
+            "low": widest.low,
+            "high": widest.high,
+            "floor": _fraction(noise_floor(tuple(estimate for _, estimate in found))),
+        }
+    ]
+
+
+def _model(condition: Condition, key: Key, last: Look, course: Course) -> dict[str, Any]:
+    """What the intervals of a condition rest on; deviations of a single trial, in percent."""
+    question, parts = condition.question, last.contrasts.components
+    compared = question.rows(Role.COMPARED)
+    known = [float(value) for value in last.critical[compared] if math.isfinite(value)]
+    together = parts.load_square if parts.residual_square is None else None
+    return {
+        "condition": condition.name,
+        "metric": key[1],
+        "item": key[0],
+        "load_deviation_percent": _percent(parts.load_variance),
+        "load_degrees_of_freedom": parts.load_freedom,
+        "residual_deviation_percent": _percent(parts.residual_square),
+        "residual_degrees_of_freedom": parts.residual_freedom,
+        # Each load of a dataset gave one trial: the two cannot be told apart, and need not be.
+        "together_deviation_percent": _percent(together),
+        "loads_in_general": parts.general,
+        "fewest_between_loads": FEWEST_BETWEEN_LOADS,
+        "loads": int(last.contrasts.loads.max()),
+        "rounds": int(last.contrasts.rounds.max()),
+        "looks": len(course.looks),
+        "first_look": course.looks[0].first if course.looks else None,
+        "comparisons": len(compared),
+        "confidence": CONFIDENCE ** (1 / question.conditions),
+        "critical_value": max(known, default=None),
+        "method": "Dunnett, one look at the end" if question.once else "Dunnett, repeated at every look (Lan-DeMets)",
+    }
+
+
+def _percent(variance: float | None) -> float | None:
+    return None if variance is None else 100 * math.expm1(math.sqrt(variance))
+
+
+def _fraction(log: float | None) -> float | None:
+    return None if log is None or not math.isfinite(log) else math.expm1(log)

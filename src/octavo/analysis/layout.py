@@ -1,0 +1,33 @@
+"""One number of one condition as a table: cells by rounds, with the loads that were used."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the model is fitted to. A column is a round, or a part of one that has a baseline of its own.
+
+    `values`: natural logarithms, cells × columns, NaN where there is no valid trial. `loads`: the load that the
+    trial used, cells × columns; it means something only together with the cell's dataset. `datasets`: a number for
+    each cell's dataset. `rounds`: the round of each column, ascending. `baseline`: the row of the baseline.
+    """
+
+    values: Floats
+    loads: Integers
+    datasets: Integers
+    rounds: Integers
+    baseline: int
+
+    def until(self, rounds: Integers) -> Self:
+        """The same with each cell's trials up to a round only, and without the columns that this leaves empty."""
+        kept = int((self.rounds <= rounds.max()).sum())
+        values = np.where(self.rounds[:kept] <= rounds[:, None], self.values[:, :kept], np.nan)
+        return replace(self, values=values, loads=self.loads[:, :kept], rounds=self.rounds[:kept])

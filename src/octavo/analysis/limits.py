@@ -1,0 +1,94 @@
+"""What a report cannot say, and what should alarm its reader."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from octavo.analysis.trials import Key, Place
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan
+
+
+def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary: str, title: str) -> list[str]:
+    """A sentence for each control of either kind whose interval excludes 1."""
+    by_id = {cell.id: cell for cell in cells}
+    found: list[str] = []
+    for effect in effects:
+        cell = by_id[effect["cell"]]
+        judged = (cell.control or effect["negative_control"]) and effect["metric"] == primary and effect["item"] is None
+        if not judged or effect["low"] is None or effect["low"] <= 1 <= effect["high"]:
+            continue
+        what = (
+            f"{cell.label} is the baseline itself, and seems to differ from it"
+            if cell.control
+            else f"Something that cannot matter seems to matter: {cell.label}"
+        )
+        where = f" ({cell.condition})" if cell.condition else ""
+        found.append(
+            f"{what}{where}: {title} × {effect['ratio']:.3f} (95 % interval {effect['low']:.3f} to "
+            f"{effect['high']:.3f}). Effects of this size may be the host's, not the cells'."
+        )
+    return found
+
+
+def limits(
+    plan: Plan,
+    cells: Sequence[Cell],
+    effects: Sequence[Mapping[str, Any]],
+    values: Mapping[Key, Mapping[Place, float]],
+    written: set[str],
+) -> list[str]:
+    """What holds only under conditions, in whole sentences. `written`: the cells whose trials wrote WAL."""
+    found: list[str] = []
+    loads = sorted({int(effect["loads"]) for effect in effects if effect["conditional"]})
+    if loads:
+        spoken = "One load speaks for itself" if loads == [1] else f"{_numbers(loads)} loads speak for themselves"
+        found.append(f"{spoken} only: verdicts that are conditional hold for {'it' if loads == [1] else 'them'}.")
+    if any(effect["own_scatter"] for effect in effects if effect["item"] is None):
+        found.append("Cells that scatter more than the others are judged by their own scatter, with wider intervals.")
+    found.append("The answer holds for this machine, compiler and filesystem; another one may answer otherwise.")
+    if not plan.control:
+        found.append("The plan has no control (A/A)" + ("." if plan.negative else ", so there is no noise floor."))
+    if any(cell.levels["memory"] == "none" for cell in cells):
+        found.append(
+            "No memory limit: what does not fit shared_buffers is read from the kernel's page cache when memory allows."
+        )
+    if any(cell.levels["wal_regime"] == "after-checkpoint" for cell in cells if cell.id in written):
+        found.append(
+            "WAL regime after-checkpoint: the first change of each page writes a full-page image, "
+            "which favours small blocks; a server that is long past a checkpoint writes less WAL."
+        )
+    if written:
+        found.append(
+            "Bytes written at the device are those of the measured time: pages that were still dirty at its end, "
+            "in shared_buffers or in the page cache, are not in them."
+        )
+    if any(value > 0 for value in values.get((None, "wal_segments_created"), {}).values()):
+        found.append(
+            "Some trials wrote more WAL than there were recycled segments, and had to create new ones while measured."
+        )
+    return found
+
+
+def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *, finished: bool) -> list[str]:
+    """How the run stands or ended while that many cells need more trials, and what disturbed its host."""
+    found: list[str] = []
+    if plan.stopping == "fixed" and not finished:
+        found.append("The plan looks once, at its end: until then the intervals are not final, and decide nothing.")
+    if undecided and finished:
+        spent = {
+            "budget": f"the budget of {plan.budget} was spent; octavo run --resume with --budget gives it more",
+            "rounds": f"the plan's {plan.rounds} rounds were done",
+        }.get(environment.get("ending", ""))
+        if spent is not None:
+            cells = "1 cell was" if undecided == 1 else f"{undecided} cells were"
+            found.append(f"The run ended while {cells} undecided: {spent}.")
+    found.extend(
+        f"The host disturbed the run from its start: {one['check']}: {one['found']}."
+        for one in environment.get("host_checks", ())
+        if one["severity"] == "disturbs"
+    )
+    return found
+
+
+def _numbers(loads: Sequence[int]) -> str:
+    return " or ".join(str(number) for number in loads)

@@ -1,0 +1,96 @@
+"""Looking more than once: how much of the error each look may spend, and what is left for an interval."""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+# The look up to which half of the error is spent: a compromise between early and late verdicts, by simulation.
+HALF_SPENT = 3.0
+# Levels at which the recursion is run; between them the share is interpolated.
+_STEP = math.log(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Survivors:
+    """The part of a sum's distribution that has not crossed a boundary yet, on quadrature nodes of its positive half.
+
+    `time` is the sum's variance; the distribution is symmetric.
+    """
+
+    time: float
+    nodes: NDArray[np.float64]
+    masses: NDArray[np.float64]
+
+
+START = Survivors(0.0, np.zeros(1), np.full(1, 0.5))
+
+
+def advance(before: Survivors, time: float, spend: float) -> tuple[float, Survivors]:
+    """The boundary |S| = b that is crossed first at this time with probability `spend`, and what survives it.
+
+    S has independent normal increments whose variances are the steps of time (recursive numerical integration:
+    P. Armitage, C. K. McPherson, B. C. Rowe, Repeated significance tests on accumulating data, J. Roy. Statist.
+    Soc. A 132, 1969; C. Jennison, B. W. Turnbull, Group Sequential Methods, 2000, ch. 19). In standard errors the
+    boundary is b / √time.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import ndtr
+
+    deviation = math.sqrt(time - before.time)
+
+    def crossing(boundary: float) -> float:
+        tails = ndtr((before.nodes - boundary) / deviation) + ndtr((-before.nodes - boundary) / deviation)
+        return 2 * float(before.masses @ tails)
+
+    # The logarithm, because what is spent may be tiny.
+    wanted = math.log(spend)
+    boundary = float(
+        brentq(lambda value: math.log(max(crossing(value), 1e-300)) - wanted, 0, 30 * math.sqrt(time), xtol=1e-9)
+    )
+    nodes, weights = _gauss(16 + math.ceil(4 * boundary / deviation))
+    nodes, weights = boundary * (nodes + 1) / 2, boundary * weights / 2
+    across = (nodes[:, None] - before.nodes) / deviation
+    mirrored = (nodes[:, None] + before.nodes) / deviation
+    density = (np.exp(-(across**2) / 2) + np.exp(-(mirrored**2) / 2)) @ before.masses
+    return boundary, Survivors(time, nodes, weights * density / (deviation * math.sqrt(2 * math.pi)))
+
+
+def nominal_share(level: float, first: int, number: int) -> float:
+    """The level of a look alone, as a share of the level that all looks may spend together.
+
+    Looks are made after rounds `first`, `first` + 1, …; `number` counts them from 1. What is spent up to a look
+    grows as number / (number + HALF_SPENT): no last look needs to be known (K. K. G. Lan, D. L. DeMets, Discrete
+    sequential boundaries for clinical trials, Biometrika 70, 1983).
+    """
+    place = math.log(level) / _STEP
+    below = math.floor(place)
+    low, high = (_log_share(math.exp(_STEP * step), first, number) for step in (below, below + 1))
+    return math.exp(low + (high - low) * (place - below))
+
+
+def _log_share(level: float, first: int, number: int) -> float:
+    from scipy.special import log_ndtr
+
+    for earlier in range(1, number):  # in order, so that the recursion is never deep
+        _look(level, first, earlier)
+    boundary, survivors = _look(level, first, number)
+    return math.log(2) + float(log_ndtr(-boundary / math.sqrt(survivors.time))) - math.log(level)
+
+
+@functools.cache
+def _look(level: float, first: int, number: int) -> tuple[float, Survivors]:
+    before = START if number == 1 else _look(level, first, number - 1)[1]
+    spend = level * (_spent(number) - _spent(number - 1))
+    return advance(before, float(first + number - 1), spend)
+
+
+def _spent(number: int) -> float:
+    return number / (number + HALF_SPENT)
+
+
+@functools.cache
+def _gauss(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return np.polynomial.legendre.leggauss(count)

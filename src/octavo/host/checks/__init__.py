@@ -1,0 +1,49 @@
+"""What on this host would disturb a measurement, and what to do about it. Reads only.
+
+A new check is a function here or in a file beside, and a line in the table.
+"""
+
+from pathlib import Path
+
+from octavo.host.checks import activity, cpu, memory, storage
+from octavo.host.checks.base import CannotLookError, Check, Found, observe_host
+
+CHECKS: dict[str, Check] = {
+    "processes": activity.processes,
+    "CPU steal": activity.steal,
+    "other PostgreSQL servers": activity.servers,
+    "device traffic": activity.device,
+    "CPU governor": cpu.governor,
+    "turbo": cpu.turbo,
+    "SMT": cpu.smt,
+    "CPU throttling": cpu.throttling,
+    "autogroup scheduling": cpu.autogroup,
+    "NUMA balancing": cpu.numa_balancing,
+    "virtualization": cpu.virtualization,
+    "swap": memory.swap,
+    "transparent huge pages": memory.huge_pages,
+    "disk space": storage.free_space,
+    "power": storage.power,
+}
+
+
+def check_host(
+    directory: Path, seconds: float = 1.0, proc: Path = Path("/proc"), sys: Path = Path("/sys")
+) -> list[Found]:
+    """What each check finds, in the table's order; the activity of `seconds` is watched for it.
+
+    `directory` is where the data will be; it exists.
+    """
+    host = observe_host(directory, seconds, proc, sys)
+    found: list[Found] = []
+    for name, check in CHECKS.items():
+        try:
+            found.append(check(host))
+        except (CannotLookError, OSError, ValueError) as error:
+            found.append(Found(name, "unknown", str(error)))
+    return found
+
+
+def disturbing(found: list[Found]) -> list[Found]:
+    """Those of them that disturb."""
+    return [one for one in found if one.severity == "disturbs"]

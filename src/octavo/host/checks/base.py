@@ -1,0 +1,124 @@
+"""What a check of the host looks at, and what it says."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from octavo.host.cpu_times import CpuTimes, cpu_times
+from octavo.host.process_table import Table, growth, read_table
+
+Severity = Literal["disturbs", "note", "fine", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check found. `why` it matters and what to do (`fix`) are said where something was found.
+
+    `disturbs`: measurements here suffer now. `note`: worth knowing. `fine`: nothing. `unknown`: cannot be
+    looked at here, and `found` says why.
+    """
+
+    check: str
+    severity: Severity
+    found: str
+    why: str = ""
+    fix: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """In one line, as a run's notice and a report's limit have it."""
+        rest = "; ".join(part for part in (self.why, f"to do: {self.fix}" if self.fix else "") if part)
+        return f"{self.check}: {self.found}{f'; {rest}' if rest else ''}"
+
+
+class CannotLookError(Exception):
+    """A check cannot be made on this host; the reason is the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Counters of one moment. Device traffic is None where the directory's filesystem has no device."""
+
+    at: float
+    cpu: CpuTimes
+    processes: Table
+    swapped_pages: int | None
+    device_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The host as the checks see it: its trees, the place of the data, and two readings a moment apart."""
+
+    proc: Path
+    sys: Path
+    directory: Path
+    before: Reading
+    after: Reading
+
+    @property
+    def seconds(self) -> float:
+        """Between the two readings."""
+        return self.after.at - self.before.at
+
+    @property
+    def cpu(self) -> CpuTimes:
+        """The CPU times between the two readings."""
+        return self.after.cpu.since(self.before.cpu)
+
+    def cpu_shares(self) -> dict[int, float]:
+        """The share of the machine's CPU time that each living process took, by pid, ended children included."""
+        used = growth(self.before.processes, self.after.processes, lambda process: process.all_cpu)
+        cpu = self.cpu
+        return {pid: cpu.share(seconds) for pid, seconds in used.items()}
+
+
+Check = Callable[[Host], Found]
+
+
+def observe_host(directory: Path, seconds: float, proc: Path, sys: Path) -> Host:
+    """Reads the counters twice, so many seconds apart."""
+    before = _reading(proc, directory)
+    time.sleep(seconds)
+    return Host(proc, sys, directory, before, _reading(proc, directory))
+
+
+def read_text(path: Path) -> str:
+    """The file's text without its end of line. Raises CannotLookError when it is not there or not for us."""
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise CannotLookError(f"{path}: {error.strerror}") from error
+
+
+def _reading(proc: Path, directory: Path) -> Reading:
+    return Reading(time.monotonic(), cpu_times(proc), read_table(proc), _swapped(proc), _traffic(proc, directory))
+
+
+def _swapped(proc: Path) -> int | None:
+    """Pages that were swapped in or out since boot (/proc/vmstat)."""
+    try:
+        counters = dict(line.split() for line in (proc / "vmstat").read_text().splitlines())
+    except OSError:
+        return None
+    return int(counters.get("pswpin", 0)) + int(counters.get("pswpout", 0))
+
+
+def _traffic(proc: Path, directory: Path) -> int | None:
+    """Bytes read and written at the device under the directory (/proc/diskstats, in sectors of 512 bytes)."""
+    number = directory.stat().st_dev
+    wanted = [str(os.major(number)), str(os.minor(number))]
+    try:
+        lines = (proc / "diskstats").read_text().splitlines()
+    except OSError:
+        return None
+    for fields in map(str.split, lines):
+        if fields[:2] == wanted:
+            return (int(fields[5]) + int(fields[9])) * 512
+    return None

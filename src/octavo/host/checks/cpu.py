@@ -1,0 +1,119 @@
+"""What makes a CPU faster at one time than at another."""
+
+import os
+
+from octavo.host.checks.base import CannotLookError, Found, Host, read_text
+
+
+def governor(host: Host) -> Found:
+    """The CPUs' frequency governors."""
+    paths = sorted((host.sys / "devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    if not paths:
+        raise CannotLookError("this host's frequency is not in our hands (no cpufreq; a virtual machine?)")
+    governors = sorted({read_text(path) for path in paths})
+    if governors == ["performance"]:
+        return Found("CPU governor", "fine", "performance")
+    return Found(
+        "CPU governor",
+        "disturbs",
+        ", ".join(governors),
+        "the frequency follows the load, so that an idle moment costs the next one speed",
+        "cpupower frequency-set --governor performance",
+    )
+
+
+def turbo(host: Host) -> Found:
+    """Whether the CPU runs faster while it is cool."""
+    switches = (
+        ("devices/system/cpu/intel_pstate/no_turbo", "0", "echo 1"),
+        ("devices/system/cpu/cpufreq/boost", "1", "echo 0"),
+    )
+    for name, on, undo in switches:
+        path = host.sys / name
+        if not path.exists():
+            continue
+        if read_text(path) != on:
+            return Found("turbo", "fine", "off")
+        return Found(
+            "turbo",
+            "note",
+            "on",
+            "the clock falls as the CPU grows warm; rounds cancel what is slower than they are",
+            f"{undo} > {path}",
+        )
+    raise CannotLookError("this host does not say (no intel_pstate, no cpufreq/boost)")
+
+
+def smt(host: Host) -> Found:
+    """Whether two hardware threads share a core."""
+    state = read_text(host.sys / "devices/system/cpu/smt/control")
+    if state != "on":
+        return Found("SMT", "fine", state)
+    return Found(
+        "SMT",
+        "note",
+        "on",
+        "a thread's speed depends on what its twin does, so a share of the CPU is not a share of the work",
+        f"echo off > {host.sys / 'devices/system/cpu/smt/control'}",
+    )
+
+
+def throttling(host: Host) -> Found:
+    """Whether the CPU has been slowed down because it was hot."""
+    paths = list((host.sys / "devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
+    if not paths:
+        raise CannotLookError("this host does not count it")
+    count = sum(int(read_text(path)) for path in paths)
+    if count == 0:
+        return Found("CPU throttling", "fine", "never since boot")
+    return Found(
+        "CPU throttling",
+        "note",
+        f"{count} times since boot",
+        "a hot CPU is slowed down: trials late in a run would be slower",
+        "cool the machine, or lower its frequency for good",
+    )
+
+
+def autogroup(host: Host) -> Found:
+    """Whether the scheduler groups processes by session, so that niceness does not reach across."""
+    if read_text(host.proc / "sys/kernel/sched_autogroup_enabled") == "0":
+        return Found("autogroup scheduling", "fine", "off")
+    return Found(
+        "autogroup scheduling",
+        "note",
+        "on",
+        "CPU time is shared out by session: nice on a foreign process does not protect the server from it (sched(7))",
+        "stop the process; nice is not enough",
+    )
+
+
+def numa_balancing(host: Host) -> Found:
+    """Whether the kernel moves pages between NUMA nodes meanwhile."""
+    nodes = list((host.sys / "devices/system/node").glob("node[0-9]*"))
+    if len(nodes) < 2:
+        return Found("NUMA balancing", "fine", "one node")
+    if read_text(host.proc / "sys/kernel/numa_balancing") == "0":
+        return Found("NUMA balancing", "fine", f"off, {len(nodes)} nodes")
+    return Found(
+        "NUMA balancing",
+        "note",
+        f"on, {len(nodes)} nodes",
+        "the kernel unmaps and moves pages while a trial runs",
+        "sysctl kernel.numa_balancing=0",
+    )
+
+
+def virtualization(host: Host) -> Found:
+    """Whether a hypervisor is below."""
+    flags = next((line for line in read_text(host.proc / "cpuinfo").splitlines() if line.startswith("flags")), None)
+    if flags is None:
+        raise CannotLookError("this CPU does not say")
+    if "hypervisor" not in flags.split():
+        return Found("virtualization", "fine", "none seen")
+    return Found(
+        "virtualization",
+        "note",
+        f"a virtual machine with {os.cpu_count() or 1} CPUs",
+        "neighbours on the same hardware come and go; of what they take only CPU steal can be seen from here",
+    )

@@ -1,0 +1,47 @@
+"""What the kernel does with memory on its own."""
+
+from octavo.host.checks.base import Found, Host, read_text
+from octavo.units import human_size
+
+
+def swap(host: Host) -> Found:
+    """Swap in use, and whether pages are being swapped."""
+    lines = read_text(host.proc / "swaps").splitlines()[1:]
+    if not lines:
+        return Found("swap", "fine", "none")
+    used = sum(int(line.split()[3]) for line in lines) * 1024
+    swappiness = read_text(host.proc / "sys/vm/swappiness")
+    found = f"{human_size(used)} in use, swappiness {swappiness}"
+    before, after = host.before.swapped_pages, host.after.swapped_pages
+    if before is not None and after is not None and after > before:
+        return Found(
+            "swap",
+            "disturbs",
+            f"{after - before} pages swapped in {host.seconds:.1f} s; {found}",
+            "memory is short: the server's pages may be taken from it while a trial runs",
+            "end what takes the memory, then: swapoff -a && swapon -a",
+        )
+    if used:
+        return Found(
+            "swap",
+            "note",
+            found,
+            "what was swapped out is read back at some moment of some trial",
+            "swapoff -a && swapon -a, where memory is free for it; sysctl vm.swappiness=1",
+        )
+    return Found("swap", "fine", found)
+
+
+def huge_pages(host: Host) -> Found:
+    """Whether khugepaged puts memory together into huge pages by itself."""
+    text = read_text(host.sys / "kernel/mm/transparent_hugepage/enabled")
+    mode = text.partition("[")[2].partition("]")[0] or text
+    if mode != "always":
+        return Found("transparent huge pages", "fine", mode)
+    return Found(
+        "transparent huge pages",
+        "note",
+        mode,
+        "khugepaged copies a process's memory together while it runs, sooner in one trial than in the next",
+        f"echo madvise > {host.sys / 'kernel/mm/transparent_hugepage/enabled'}",
+    )

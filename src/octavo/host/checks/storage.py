@@ -1,0 +1,47 @@
+"""The disk under the data, and the power."""
+
+import shutil
+
+from octavo.host.checks.base import CannotLookError, Found, Host, read_text
+from octavo.units import human_size
+
+_LEAST_FREE = 0.10
+
+
+def free_space(host: Host) -> Found:
+    """How full the filesystem of the data is."""
+    usage = shutil.disk_usage(host.directory)
+    share = usage.free / usage.total if usage.total else 0.0
+    found = f"{human_size(usage.free)} free, {share * 100:.0f} % of the filesystem of {host.directory}"
+    if share >= _LEAST_FREE:
+        return Found("disk space", "fine", found)
+    return Found(
+        "disk space",
+        "disturbs",
+        found,
+        "a filesystem and an SSD that are nearly full write slower, and more so with every trial",
+        "make room, or set OCTAVO_HOME to another filesystem",
+    )
+
+
+def power(host: Host) -> Found:
+    """Whether the machine runs on its battery."""
+    supplies = host.sys / "class/power_supply"
+    states = {
+        path.name: (read_text(path / "type"), read_text(path / "online" if online else path / "status"))
+        for path in (sorted(supplies.iterdir()) if supplies.is_dir() else ())
+        if (online := (path / "online").exists()) or (path / "status").exists()
+    }
+    if not states:
+        raise CannotLookError("this host names no power supply")
+    batteries = [name for name, (kind, state) in states.items() if kind == "Battery" and state == "Discharging"]
+    mains = [state for kind, state in states.values() if kind == "Mains"]
+    if not batteries and (not mains or "1" in mains):
+        return Found("power", "fine", "not on battery")
+    return Found(
+        "power",
+        "disturbs",
+        f"on battery ({', '.join(batteries) or 'mains off'})",
+        "frequency and devices are held down, the more so as the charge falls",
+        "plug it in",
+    )

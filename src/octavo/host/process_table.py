@@ -1,0 +1,146 @@
+"""All processes at one moment: what each has used of CPU and storage, and whose child it is.
+
+Linux adds what a process used to its parent's account when the parent reaps it (wait(2); `cutime` in
+proc_pid_stat(5), and the counters of proc_pid_io(5)). So the sum over a tree, its reaped children
+included, is whole also for those that came and went between two readings.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_PF_KTHREAD = 0x00200000  # include/linux/sched.h
+_TRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process; CPU in seconds with that of its reaped children apart, storage in bytes with theirs in it.
+
+    The storage counters are None where we may not look, or when they were not asked for.
+    """
+
+    pid: int
+    parent: int
+    start_time: int
+    name: str
+    kernel: bool
+    cpu: float
+    reaped_cpu: float
+    read_bytes: int | None = None
+    written_bytes: int | None = None
+
+    @property
+    def all_cpu(self) -> float:
+        """CPU seconds, those of reaped children included."""
+        return self.cpu + self.reaped_cpu
+
+    def __str__(self) -> str:
+        return f"{self.name} (pid {self.pid})"
+
+
+Table = Mapping[int, Process]
+
+
+def read_process(pid: int, proc: Path = Path("/proc"), *, storage: bool = False) -> Process | None:
+    """The process, or None when it is gone."""
+    directory = proc / str(pid)
+    try:
+        before, _, after = (directory / "stat").read_text(errors="replace").rpartition(")")
+        read, written = _storage_bytes(directory / "io") if storage else (None, None)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = after.split()
+    ticks = os.sysconf("SC_CLK_TCK")
+    name = "".join(letter if letter.isprintable() else "?" for letter in before.partition("(")[2])
+    return Process(
+        pid=pid,
+        parent=int(fields[1]),
+        start_time=int(fields[19]),
+        name=name,
+        kernel=bool(int(fields[6]) & _PF_KTHREAD),
+        cpu=(int(fields[11]) + int(fields[12])) / ticks,
+        reaped_cpu=(int(fields[13]) + int(fields[14])) / ticks,
+        read_bytes=read,
+        written_bytes=written,
+    )
+
+
+def read_table(proc: Path = Path("/proc"), *, storage: bool = False) -> dict[int, Process]:
+    """Every process that can be seen, by its pid."""
+    pids = (int(entry.name) for entry in os.scandir(proc) if entry.name.isdecimal())
+    return {pid: process for pid in pids if (process := read_process(pid, proc, storage=storage)) is not None}
+
+
+def settled_table(root: int, proc: Path = Path("/proc"), *, storage: bool = False) -> dict[int, Process]:
+    """The table of a moment in which nothing of the root's tree was being reaped.
+
+    /proc is not read at one instant: a child that ends after its parent was read, and before it is
+    read itself, would be in neither account. So it is read again until the tree stands still.
+    """
+    table = read_table(proc, storage=storage)
+    for _ in range(_TRIES):
+        if _stands_still(tree(root, table), table, proc):
+            break
+        table = read_table(proc, storage=storage)
+    return table
+
+
+def tree(root: int, table: Table) -> set[int]:
+    """The process and all that descend from it."""
+    children: dict[int, list[int]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found: set[int] = set()
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        if pid in table and pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, [])
+    return found
+
+
+def growth(before: Table, after: Table, amount: Callable[[Process], float]) -> dict[int, float]:
+    """What each living process used between two tables, by pid, with what its ended children used meanwhile.
+
+    `amount` includes reaped children. What an ended child had used before the first table came to its
+    parent with the rest, and is taken off again.
+    """
+    used = {pid: amount(process) for pid, process in after.items()}
+    for then in before.values():
+        heir: Process | None = then
+        while heir is not None and not _lives(heir, after):
+            heir = before.get(heir.parent)
+        if heir is not None:
+            used[heir.pid] -= amount(then)
+    return used
+
+
+def _lives(process: Process, after: Table) -> bool:
+    """Whether this very process is in the later table; a pid may have passed to another."""
+    now = after.get(process.pid)
+    return now is not None and now.start_time == process.start_time
+
+
+def _stands_still(pids: Iterable[int], table: Table, proc: Path) -> bool:
+    for pid in pids:
+        now = read_process(pid, proc)
+        if now is None or (now.start_time, now.reaped_cpu) != (table[pid].start_time, table[pid].reaped_cpu):
+            return False
+    return True
+
+
+def _storage_bytes(path: Path) -> tuple[int | None, int | None]:
+    """What was fetched from storage, and what was made dirty and not thrown away before it was written."""
+    try:
+        lines = path.read_text().splitlines()
+    except PermissionError:
+        return None, None
+    except FileNotFoundError:
+        if path.parent.exists():  # a kernel without CONFIG_TASK_IO_ACCOUNTING
+            return None, None
+        raise
+    counters = {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
+    return counters["read_bytes"], max(0, counters["write_bytes"] - counters["cancelled_write_bytes"])

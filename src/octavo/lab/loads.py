@@ -1,0 +1,79 @@
+"""The loads that a run's cells need: which they are, how large, and made when their round comes."""
+
+from collections.abc import Collection
+
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.plan.cells import Cell, load_of
+from octavo.plan.model import Plan
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import Server
+from octavo.postgres.datasets import cache, room
+from octavo.postgres.datasets.load import ensure_dataset, find_dataset, load_bytes
+from octavo.postgres.datasets.spec import Dataset, DatasetSpec
+from octavo.postgres.pinned import pinned_settings
+from octavo.units import parse_size
+from octavo.workloads.base import Levels, Workload
+
+
+def dataset_spec(workload: Workload, levels: Levels, load: int) -> DatasetSpec:
+    """The dataset that a cell needs for a load."""
+    return DatasetSpec(
+        workload.contents(levels),
+        wal_segment=parse_size(levels["wal_segment"]),
+        recycled_wal=parse_size(levels["recycled_wal"]),
+        checksums=levels["checksums"] == "on",
+        load=load,
+    )
+
+
+def loads_of(cell: Cell, plan: Plan) -> list[int]:
+    """The loads that a cell will use in this plan."""
+    return sorted({load_of(cell, round_number, plan.loads) for round_number in range(1, plan.rounds + 1)})
+
+
+def bytes_of_load(workload: Workload, levels: Levels) -> int:
+    """About what a load of this cell takes in the cache, in bytes, before it exists."""
+    return load_bytes(workload.database_bytes(levels))
+
+
+def bytes_of_copy(workload: Workload, levels: Levels) -> int:
+    """About what a trial's copy takes beside the cache, in bytes: the load and the WAL."""
+    return bytes_of_load(workload, levels) + dataset_spec(workload, levels, 1).wal_bytes
+
+
+def room_for_loads(workload: Workload, cells: Collection[Cell]) -> int:
+    """What the loads may take at once, in bytes, beside the largest copy that a trial makes."""
+    return room.available() - max(bytes_of_copy(workload, cell.levels) for cell in cells)
+
+
+def find_load(build: Build, workload: Workload, levels: Levels, load: int) -> Dataset | None:
+    """The load, grafted for this cell, if it is in the cache; then it stays there until it is let go."""
+    return find_dataset(build, dataset_spec(workload, levels, load), _settings(build, levels))
+
+
+def make_load(
+    build: Build, workload: Workload, levels: Levels, load: int, journal: Journal, account: Account
+) -> Dataset:
+    """The load, made now if the cache does not have it. Raises OctavoError, HostError without room."""
+
+    def fill(server: Server) -> None:
+        server.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
+        workload.fill(server, levels, load)
+
+    spec = dataset_spec(workload, levels, load)
+    size = workload.database_bytes(levels)
+    return ensure_dataset(build, spec, fill, _settings(build, levels), journal, account, database_bytes=size)
+
+
+def keep_only(datasets: Collection[Dataset]) -> None:
+    """Lets go of every other load: where there is no room they may be removed, those used longest ago first."""
+    kept = {dataset.name for dataset in datasets}
+    for name in cache.held():
+        if name not in kept:
+            cache.release(name)
+
+
+def _settings(build: Build, levels: Levels) -> dict[str, str]:
+    """The settings under which a cell's loads are made."""
+    return pinned_settings(build.manifest["version"], levels["data_block"])

@@ -1,0 +1,59 @@
+"""Storage reads that contradict the cache state that the plan declares."""
+
+import os
+
+from octavo.lab.validity.evidence import Evidence
+from octavo.units import human_size, parse_percentage, parse_size
+
+NAME = "cache_state"
+
+# Programs, libraries and catalogs that a trial may touch for the first time, and less than which proves nothing.
+_ASIDE = 16 * 1024**2
+
+
+def judge(evidence: Evidence) -> str | None:
+    """Invalid when a warm cell that fits memory read much, or a cold one next to nothing.
+
+    Reads are those of our own processes where they can be told, else the device's.
+    """
+    read = evidence.read_bytes
+    database: int | None = evidence.facts.get("database_bytes")
+    if read is None or database is None:
+        return None
+    match evidence.levels.get("cache"):
+        case "warm":
+            return _too_many(evidence, read, database)
+        case "cold":
+            return _too_few(evidence, read, database)
+        case _:
+            return None
+
+
+def _too_many(evidence: Evidence, read: float, database: int) -> str | None:
+    """More than `most_warm_reads` of a database that fits memory twice, its copy in shared buffers aside.
+
+    WAL is let off: a WAL block smaller than a memory page is written into a page that is read first. So is direct I/O,
+    which reads past the page cache whatever that holds.
+    """
+    if "data" in evidence.settings.get("debug_io_direct", ""):
+        return None
+    memory: int = evidence.facts.get("memory_limit_bytes") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    buffers = parse_size(evidence.levels.get("shared_buffers", "0B"))
+    if 2 * database + buffers > memory:
+        return None
+    most = evidence.thresholds.most_warm_reads
+    if read <= parse_percentage(most) * database + evidence.numbers.get("wal_bytes", 0.0) + _ASIDE:
+        return None
+    return f"warm, yet {human_size(read)} were read from storage (more than {most} of {human_size(database)})"
+
+
+def _too_few(evidence: Evidence, read: float, database: int) -> str | None:
+    """Less than `fewest_device_reads` of the blocks that the server asked the kernel for, each block once at most."""
+    wanted = min(evidence.numbers.get("block_read_bytes", 0.0), database)
+    fewest = evidence.thresholds.fewest_device_reads
+    if wanted <= _ASIDE or read >= parse_percentage(fewest) * wanted:
+        return None
+    return (
+        f"cold, yet only {human_size(read)} of {human_size(wanted)} came from storage (less than {fewest}): "
+        "they were cached"
+    )

@@ -1,0 +1,26 @@
+"""Storage traffic that was not the trial's own.
+
+What can be compared honestly: reads at the device against what our processes fetched, for a read is
+counted where and when it is asked for; and bytes that foreign processes made dirty, which is when a
+write is asked for. Bytes written at the device come late and from the kernel, so they are not compared.
+"""
+
+from octavo.lab.validity.evidence import Evidence
+from octavo.units import human_size, parse_size
+
+NAME = "foreign_io"
+
+
+def judge(evidence: Evidence) -> str | None:
+    """Invalid when foreign reads at the device and foreign writes make more than `most_foreign_io` a second."""
+    seen = evidence.surroundings
+    if seen is None or seen.seconds <= 0:
+        return None
+    read, written = seen.foreign_read_bytes or 0, seen.foreign_written_bytes or 0
+    most = evidence.thresholds.most_foreign_io
+    if read + written <= parse_size(most) * seen.seconds:
+        return None
+    whom = f", most of all {seen.busiest_with_storage}" if seen.busiest_with_storage else ""
+    return (
+        f"foreign processes read {human_size(read)} and wrote {human_size(written)} (more than {most} a second){whom}"
+    )

@@ -1,0 +1,41 @@
+"""A memory limit that did not hold for the page cache.
+
+The cache is charged to the group that touches a page first (kernel Documentation/admin-guide/cgroup-v1/memory.rst).
+Files that somebody outside has read are cached beyond the limit, and a cell "larger than memory" runs from memory.
+"""
+
+from octavo.lab.validity.evidence import Evidence
+from octavo.units import human_size, parse_percentage
+
+NAME = "memory_limit"
+
+# Less asked for than this proves nothing.
+_ASIDE = 16 * 1024**2
+
+
+def judge(evidence: Evidence) -> str | None:
+    """Invalid when more of the server's files is cached than `most_cached` of the limit that they should be under.
+
+    Where the kernel cannot say what is cached, a cell larger than its limit is invalid when it read next to
+    nothing: less than `fewest_device_reads` of what cannot have been cached, were its accesses uniform.
+    """
+    limit: int | None = evidence.facts.get("memory_limit_bytes")
+    if limit is None or evidence.surroundings is None:
+        return None
+    cached = evidence.surroundings.cached_bytes
+    if cached is None:
+        return _read_nothing(evidence, limit)
+    if cached <= parse_percentage(evidence.thresholds.most_cached) * limit:
+        return None
+    return f"{human_size(cached)} of the server's files are cached, outside its memory limit of {human_size(limit)}"
+
+
+def _read_nothing(evidence: Evidence, limit: int) -> str | None:
+    read, database = evidence.read_bytes, evidence.facts.get("database_bytes", 0)
+    if read is None or database <= limit:
+        return None
+    wanted = evidence.numbers.get("block_read_bytes", 0.0) * (1 - limit / database)
+    fewest = evidence.thresholds.fewest_device_reads
+    if wanted <= _ASIDE or read >= parse_percentage(fewest) * wanted:
+        return None
+    return f"larger than its memory limit of {human_size(limit)}, yet only {human_size(read)} were read from storage"

@@ -1,0 +1,21 @@
+"""Errors in the server's log: work that was asked for and not done."""
+
+import re
+
+from octavo.lab.validity.evidence import Evidence
+
+NAME = "server_log"
+
+# After the prefix that the laboratory sets (`%m [%p] %b `, postgres/cluster.py), a severity and two spaces
+# (src/backend/utils/error/elog.c).
+_ERROR = re.compile(r"^\S+ \S+ \S+ \[\d+\] .*?\b((?:ERROR|FATAL|PANIC):  .*)$", re.MULTILINE)
+
+
+def judge(evidence: Evidence) -> str | None:
+    """Invalid with more than `most_log_errors` lines of ERROR, FATAL or PANIC since the server was started."""
+    errors: list[str] = _ERROR.findall(evidence.server_log)
+    most = evidence.thresholds.most_log_errors
+    if len(errors) <= most:
+        return None
+    count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}"
+    return f"{count} in the server's log (more than {most}), first: {' '.join(errors[0].split())}"

@@ -1,0 +1,63 @@
+"""kill -9 at fifty random moments of one run: what had been reported finished is in the store, whole and once."""
+
+import json
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import threading
+from collections import Counter
+from pathlib import Path
+
+from tests.e2e.conftest import ROOT, Octavo
+
+_KILLS = 50
+_LONGEST_SECONDS = 4.0  # start, recovery, and two or three trials
+_REPORTED = re.compile(r"^round (\d+), trial \d+ of \d+: (.+?): tps ")
+
+
+def killed_after(seconds: float, *arguments: str | Path) -> list[tuple[int, str]]:
+    """Runs octavo and kills it then, unless it has ended. Returns the trials that it reported: round and cell."""
+    run = subprocess.Popen(
+        [ROOT / "octavo", *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    killer = threading.Timer(seconds, run.kill)
+    killer.start()
+    assert run.stderr is not None
+    with run.stderr:
+        lines = run.stderr.read().splitlines()
+    run.wait()
+    killer.cancel()
+    killer.join()
+    assert not any("Traceback" in line for line in lines), lines
+    return [(int(found[1]), found[2]) for line in lines if (found := _REPORTED.match(line))]
+
+
+def test_what_was_reported_finished_is_in_the_store(octavo: Octavo, home: Path, plan_file: Path) -> None:
+    plan_file.write_text(plan_file.read_text().replace("rounds = 2", 'rounds = 1000\n        stopping = "fixed"'))
+    octavo("run", plan_file, "--rounds", "1")  # builds and loads are there
+    moment = random.Random(6)
+    reported = killed_after(10.0, "run", plan_file, "--seed", "5")
+    run = json.loads(octavo("runs", "--format", "json").stdout)[0]["id"]
+    stored: list[tuple[int, str, str]] = []
+    for _ in range(_KILLS - 1):
+        reported += killed_after(moment.uniform(0.0, _LONGEST_SECONDS), "run", "--resume", run)
+        with sqlite3.connect(home / "octavo.sqlite") as store:
+            stored = store.execute("SELECT round, cell, status FROM trial WHERE run = ? ORDER BY id", (run,)).fetchall()
+        store.close()
+        assert {(number, cell) for number, cell, status in stored if status == "ok"} >= set(reported)
+    assert len(reported) > _KILLS / 5
+    with sqlite3.connect(home / "octavo.sqlite") as store:
+        whole = store.execute(
+            "SELECT t.id, count(o.number) FROM trial t LEFT JOIN observation o ON o.trial = t.id "
+            "WHERE t.run = ? AND t.status = 'ok' GROUP BY t.id",
+            (run,),
+        ).fetchall()
+    store.close()
+    assert len(set(Counter(count for _, count in whole))) == 1, "a trial was stored in part"
+    finished = [(number, cell) for number, cell, status in stored if status == "ok"]
+    assert len(finished) == len(set(finished)), "a trial was repeated though it was stored"
+    octavo("runs")  # clears up after the last kill
+    assert not list((home / "scratch").glob("*"))
+    assert not list((home / "journal").glob("*"))

@@ -1,0 +1,184 @@
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.unit import planted
+
+from octavo.host.checks import CHECKS, check_host, disturbing
+from octavo.host.checks.base import CannotLookError, Found, Host, observe_host
+
+TICKS = os.sysconf("SC_CLK_TCK")
+CPU = "devices/system/cpu"
+
+
+class Usage(NamedTuple):
+    total: int
+    free: int
+
+
+def host(tmp_path: Path, proc: Mapping[str, str] | None = None, sys: Mapping[str, str] | None = None) -> Host:
+    planted.plant(tmp_path / "proc", {**planted.machine(), **(proc or {})})
+    planted.plant(tmp_path / "sys", sys or {})
+    return observe_host(tmp_path, 0.0, tmp_path / "proc", tmp_path / "sys")
+
+
+def later(earlier: Host, files: Mapping[str, str]) -> Host:
+    """The same host one second on, with what has changed."""
+    planted.plant(earlier.proc, files)
+    after = observe_host(earlier.directory, 0.0, earlier.proc, earlier.sys).after
+    after = type(after)(earlier.before.at + 1, after.cpu, after.processes, after.swapped_pages, after.device_bytes)
+    return Host(earlier.proc, earlier.sys, earlier.directory, earlier.before, after)
+
+
+def look(name: str, seen: Host) -> Found:
+    found = CHECKS[name](seen)
+    assert found.check == name
+    assert found.severity in ("fine", "unknown") or found.why
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "proc", "sys", "severity", "said"),
+    [
+        ("CPU governor", {}, {f"{CPU}/cpu0/cpufreq/scaling_governor": "performance\n"}, "fine", "performance"),
+        ("CPU governor", {}, {f"{CPU}/cpu0/cpufreq/scaling_governor": "powersave\n"}, "disturbs", "powersave"),
+        ("turbo", {}, {f"{CPU}/intel_pstate/no_turbo": "0\n"}, "note", "on"),
+        ("turbo", {}, {f"{CPU}/intel_pstate/no_turbo": "1\n"}, "fine", "off"),
+        ("turbo", {}, {f"{CPU}/cpufreq/boost": "1\n"}, "note", "on"),
+        ("SMT", {}, {f"{CPU}/smt/control": "on\n"}, "note", "on"),
+        ("SMT", {}, {f"{CPU}/smt/control": "forceoff\n"}, "fine", "forceoff"),
+        ("CPU throttling", {}, {f"{CPU}/cpu3/thermal_throttle/core_throttle_count": "7\n"}, "note", "7 times"),
+        ("CPU throttling", {}, {f"{CPU}/cpu3/thermal_throttle/core_throttle_count": "0\n"}, "fine", "never"),
+        ("autogroup scheduling", {"sys/kernel/sched_autogroup_enabled": "1\n"}, {}, "note", "on"),
+        ("autogroup scheduling", {"sys/kernel/sched_autogroup_enabled": "0\n"}, {}, "fine", "off"),
+        ("NUMA balancing", {"sys/kernel/numa_balancing": "1\n"},
+         {"devices/system/node/node0/x": "", "devices/system/node/node1/x": ""}, "note", "2 nodes"),
+        ("NUMA balancing", {"sys/kernel/numa_balancing": "1\n"}, {"devices/system/node/node0/x": ""}, "fine", "one"),
+        ("virtualization", {"cpuinfo": "processor: 0\nflags\t\t: fpu hypervisor sse\n"}, {}, "note", "virtual machine"),
+        ("virtualization", {"cpuinfo": "processor: 0\nflags\t\t: fpu sse\n"}, {}, "fine", "none"),
+        ("swap", {"swaps": "Filename\n"}, {}, "fine", "none"),
+        ("swap", {"swaps": "Filename\n/dev/sda2 partition 9 2048 -2\n", "sys/vm/swappiness": "60\n"}, {}, "note",
+         "2 MB in use, swappiness 60"),
+        ("swap", {"swaps": "Filename\n/dev/sda2 partition 9 0 -2\n", "sys/vm/swappiness": "60\n"}, {}, "fine", "0 B"),
+        ("transparent huge pages", {}, {"kernel/mm/transparent_hugepage/enabled": "[always] madvise never\n"}, "note",
+         "always"),
+        ("transparent huge pages", {}, {"kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n"}, "fine",
+         "madvise"),
+        ("power", {}, {"class/power_supply/AC/type": "Mains\n", "class/power_supply/AC/online": "1\n",
+                       "class/power_supply/BAT0/type": "Battery\n", "class/power_supply/BAT0/status": "Full\n"},
+         "fine", "not on battery"),
+        ("power", {}, {"class/power_supply/AC/type": "Mains\n", "class/power_supply/AC/online": "0\n"}, "disturbs",
+         "mains off"),
+        ("power", {}, {"class/power_supply/BAT0/type": "Battery\n", "class/power_supply/BAT0/status": "Discharging\n"},
+         "disturbs", "BAT0"),
+    ],
+)  # fmt: skip
+def test_a_check_sees_what_the_kernel_says(
+    tmp_path: Path, name: str, proc: Mapping[str, str], sys: Mapping[str, str], severity: str, said: str
+) -> None:
+    found = look(name, host(tmp_path, proc, sys))
+    assert (found.severity, said in found.found) == (severity, True), found
+
+
+@pytest.mark.parametrize("name", ["CPU governor", "turbo", "SMT", "CPU throttling", "autogroup scheduling", "swap",
+                                  "virtualization", "transparent huge pages", "power", "device traffic"])  # fmt: skip
+def test_what_is_not_there_cannot_be_looked_at(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CannotLookError):
+        CHECKS[name](host(tmp_path))
+
+
+def test_who_takes_the_cpu_is_named_and_we_are_not(tmp_path: Path) -> None:
+    us = os.getpid()
+    first = host(
+        tmp_path,
+        planted.process(us, 1, "octavo", ticks=100) | planted.process(70, 1, "backup", ticks=500)
+        | planted.process(71, 70, "gzip", ticks=900) | planted.process(1, 0, "init") | {"loadavg": "1.25 1 1 1/2 3\n"}
+        | planted.machine(user=1000, idle=1000),
+    )  # fmt: skip
+    assert look("processes", first).severity == "fine"
+    (tmp_path / "proc/71/stat").unlink()  # gzip used 20 more ticks and was reaped
+    second = later(
+        first,
+        planted.process(us, 1, "octavo", ticks=200) | planted.process(70, 1, "backup", ticks=510, reaped=920)
+        | planted.machine(user=1130, idle=1160, steal=10),
+    )  # fmt: skip
+    found = look("processes", second)
+    assert found.severity == "disturbs"
+    assert "others take 10 % of the CPU: backup (pid 70) 10 %; load average 1.25" in found.found  # 30 ticks of 300
+    assert "octavo" not in found.found
+    assert found.fix.endswith("ps -fp 70")
+    assert look("CPU steal", second).severity == "disturbs"
+    assert "3.3 %" in look("CPU steal", second).found
+
+
+def test_other_servers_are_found_by_their_postmasters(tmp_path: Path) -> None:
+    table = planted.process(60, 1, "postgres") | planted.process(61, 60, "postgres", ticks=10)
+    first = host(tmp_path, table | planted.machine(user=1000))
+    found = look("other PostgreSQL servers", first)
+    assert (found.severity, found.found) == ("note", "1 (pid 60), taking 0.0 % of the CPU")
+    second = later(first, planted.process(61, 60, "postgres", ticks=60) | planted.machine(user=1100))
+    assert look("other PostgreSQL servers", second).severity == "disturbs"
+    assert "50.0 %" in look("other PostgreSQL servers", second).found
+    assert look("other PostgreSQL servers", host(tmp_path / "none")).severity == "fine"
+
+
+def test_swapping_now_disturbs(tmp_path: Path) -> None:
+    swaps = {"swaps": "Filename\n/dev/sda2 partition 9 2048 -2\n", "sys/vm/swappiness": "60\n"}
+    first = host(tmp_path, swaps | {"vmstat": "nr_free 1\npswpin 5\npswpout 7\n"})
+    assert look("swap", first).severity == "note"
+    found = look("swap", later(first, {"vmstat": "nr_free 1\npswpin 9\npswpout 7\n"}))
+    assert (found.severity, "4 pages" in found.found) == ("disturbs", True)
+
+
+def test_traffic_at_the_device_disturbs(tmp_path: Path) -> None:
+    number = tmp_path.stat().st_dev
+
+    def counters(sectors_read: int, sectors_written: int) -> dict[str, str]:
+        mine = f"   {os.major(number)}    {os.minor(number)} mine 1 0 {sectors_read} 0 1 0 {sectors_written} 0 0 0 0\n"
+        return {"diskstats": f" 999 0 other 1 0 999999999 0 1 0 9 0 0 0 0\n{mine}"}
+
+    first = host(tmp_path, counters(1000, 1000))
+    assert look("device traffic", later(first, counters(2000, 2000))).severity == "fine"
+    found = look("device traffic", later(first, counters(1000 + 8192, 1000 + 2048)))
+    assert (found.severity, found.found.startswith("5 MB a second")) == ("disturbs", True)
+
+
+def test_a_full_disk_disturbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nearly_full(_: Path) -> Usage:
+        return Usage(100 * 1024**3, 9 * 1024**3)
+
+    monkeypatch.setattr("shutil.disk_usage", nearly_full)
+    found = look("disk space", host(tmp_path))
+    assert (found.severity, found.found.startswith("9 GB free, 9 %")) == ("disturbs", True)
+
+
+def test_this_host_can_be_checked(tmp_path: Path) -> None:
+    found = check_host(tmp_path, seconds=0.05)
+    assert [one.check for one in found] == list(CHECKS)
+    assert all(one.found and "\n" not in str(one) for one in found)
+    assert all(one.why and one.fix for one in disturbing(found))
+    json.dumps([one.as_dict() for one in found], allow_nan=False)
+
+
+def test_a_busy_process_of_this_host_is_named(tmp_path: Path) -> None:
+    """It is no child of ours: the shell that started it has ended, and the kernel gave it to another parent."""
+    loop = "import time\nwhile time.monotonic() < %f: pass" % (time.monotonic() + 20)
+    started = subprocess.run(
+        ["sh", "-c", 'python3 -c "$1" >/dev/null 2>&1 & echo $!', "sh", loop],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    pid = int(started.stdout)
+    try:
+        host_seen = observe_host(tmp_path, 0.5, Path("/proc"), Path("/sys"))
+        assert host_seen.cpu_shares()[pid] > 0.01
+        (processes,) = [one for one in check_host(tmp_path, seconds=0.3) if one.check == "processes"]
+        assert processes.severity == "disturbs" or (os.cpu_count() or 1) > 16
+    finally:
+        os.kill(pid, 9)
