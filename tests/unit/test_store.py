@@ -97,7 +97,7 @@ def test_what_is_no_store_is_named(home: Path) -> None:
     (home / "octavo.sqlite").write_text("this is a letter, not a database, and long enough to look at" * 100)
     with pytest.raises(OctavoError, match="is no store"):
         Store.open(home / "octavo.sqlite")
-    with pytest.raises(OctavoError, match="cannot be read"):
+    with pytest.raises(OctavoError, match="is no store"):
         list_runs(home / "octavo.sqlite")
 
 

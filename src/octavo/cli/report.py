@@ -17,6 +17,8 @@ def report(
 
     Example: octavo report last --html report.html
     """
+    import gc
+    import sys
     from contextlib import closing
 
     from octavo.analysis.document import make_document
@@ -25,7 +27,8 @@ def report(
     from octavo.store.store import Store
 
     identifier = find_run(store_path(), run)
-    with closing(Store.open(store_path())) as store:
+    gc.disable()  # the document of a long run has millions of objects that all live to the end
+    with closing(Store.open_to_read(store_path())) as store:
         document = make_document(store, identifier)
     if html is not None:
         from octavo.report.files import write_html
@@ -36,12 +39,15 @@ def report(
         from octavo.report.terminal import print_report
 
         print_report(document, console())
-    else:
-        from octavo.report import as_json, csv_rows, markdown
+    elif format is ReportFormat.json:
+        from octavo.report.as_json import pieces
 
-        render = {
-            ReportFormat.json: as_json.render,
-            ReportFormat.csv: csv_rows.render,
-            ReportFormat.md: markdown.render,
-        }[format]
-        print(render(document).rstrip("\n"))
+        sys.stdout.writelines(pieces(document))
+    elif format is ReportFormat.csv:
+        from octavo.report.csv_rows import write
+
+        write(document, sys.stdout)
+    else:
+        from octavo.report.markdown import render
+
+        print(render(document), end="")

@@ -1,22 +1,30 @@
 """Charts over the order of the run, as SVG: the primary metric of each trial, and what drift is in it."""
 
+import math
 from typing import Any
 
-from octavo.report.chart_style import SHAPES, Theme, ramp, short_names, ticks, to_svg
+from octavo.report.chart_style import SHAPES, Theme, inline_data, ramp, short_names, ticks, to_svg
 from octavo.report.document import Document, clip, compared, conditions, levels, title, words
 from octavo.report.trials import drift_points, measured_points, ordered
 
 CROSS = "M-0.5,-0.5L0.5,0.5M0.5,-0.5L-0.5,0.5"
 WIDTH = 650
 MANY = 8
+MOST_NAMES = 16
+CROWD = 300
 
 
 def _starts(document: Document) -> list[dict[str, Any]]:
-    """Where each round starts on the order axis (half a trial before its first trial), with its number."""
+    """Where rounds start on the order axis (half a trial before their first trial), with their numbers.
+
+    Of many rounds some are named, so that the names do not run into each other.
+    """
     first: dict[int, int] = {}
     for order, trial in ordered(document):
         first.setdefault(trial["round"], order)
-    return [{"at": order - 0.5, "round": f"round {n}" if len(first) < 8 else str(n)} for n, order in first.items()]
+    every = max(1, math.ceil(len(first) / MOST_NAMES))
+    named = list(first.items())[::every]
+    return [{"at": order - 0.5, "round": f"round {n}" if len(named) < MANY else str(n)} for n, order in named]
 
 
 def _run_axis(document: Document, field: str = "order") -> Any:
@@ -31,11 +39,16 @@ def _run_axis(document: Document, field: str = "order") -> Any:
 def _rounds(document: Document, theme: Theme) -> list[Any]:
     import altair as alt
 
-    base = alt.Chart(alt.InlineData(values=_starts(document)))
+    base = alt.Chart(inline_data(_starts(document)))
     at = _run_axis(document, "at")
     rule = base.mark_rule(color=theme.line).encode(x=at)
     text = base.mark_text(align="left", dx=4, fontSize=11, color=theme.soft, baseline="bottom")
     return [rule, text.encode(x=at, y=alt.value(-3), text="round:N")]
+
+
+def _dot(count: int) -> float:
+    """The area of a mark where so many share a panel."""
+    return 52 if count <= CROWD else 18
 
 
 def over_time(document: Document, theme: Theme) -> str | None:
@@ -73,17 +86,17 @@ def over_time(document: Document, theme: Theme) -> str | None:
         ]
         x = _run_axis(document)
         layers = _rounds(document, theme)
-        joined = alt.Chart(alt.InlineData(values=line)).mark_line(color=theme.ink, strokeWidth=1.2)
+        joined = alt.Chart(inline_data(line)).mark_line(color=theme.ink, strokeWidth=1.2 if len(rows) <= CROWD else 0.6)
         layers.append(joined.encode(x=x, y=y))
-        dots = alt.Chart(alt.InlineData(values=[row for row in rows if row["used"]]))
+        dots = alt.Chart(inline_data([row for row in rows if row["used"]]))
         colour = alt.Color(
             "group:N",
             title=title_of_group,
             scale=colours,
             legend=alt.Legend(orient="top", columns=6, symbolLimit=40),
         )
-        layers.append(dots.mark_circle(size=52, opacity=1).encode(x=x, y=y, color=colour))
-        unused = alt.Chart(alt.InlineData(values=[row for row in rows if not row["used"]]))
+        layers.append(dots.mark_circle(size=_dot(len(rows)), opacity=1).encode(x=x, y=y, color=colour))
+        unused = alt.Chart(inline_data([row for row in rows if not row["used"]]))
         layers.append(unused.mark_point(shape=CROSS, size=230, color=theme.ink, strokeWidth=1.8).encode(x=x, y=y))
         heading = alt.TitleParams(clip(condition, 80) or "all trials", offset=22)
         panels.append(alt.layer(*layers).properties(width=WIDTH, height=190, title=heading))
@@ -124,13 +137,13 @@ def drift(document: Document, theme: Theme) -> str | None:
     )
     x = _run_axis(document)
     layers = _rounds(document, theme)
-    one = alt.Chart(alt.InlineData(values=[{"one": 1}])).mark_rule(color=theme.ink)
+    one = alt.Chart(inline_data([{"one": 1}])).mark_rule(color=theme.ink)
     layers.append(one.encode(y=alt.Y("one:Q")))
     marks = range(len(domain))
     colours = alt.Scale(domain=domain, range=[theme.loads[i % len(theme.loads)] for i in marks])
     shapes = alt.Scale(domain=domain, range=[SHAPES[i % len(SHAPES)] for i in marks])
     colour = alt.Color("condition:N", title=None, legend=alt.Legend(orient="top", columns=4), scale=colours)
-    dots = alt.Chart(alt.InlineData(values=rows)).mark_point(size=42, strokeWidth=1.5)
+    dots = alt.Chart(inline_data(rows)).mark_point(size=_dot(len(rows)) * 0.8, strokeWidth=1.5)
     layers.append(dots.encode(x=x, y=y, color=colour, shape=alt.Shape("condition:N", title=None, scale=shapes)))
     chart = alt.layer(*layers).properties(width=WIDTH, height=170)
     what = "Each trial relative to its own cell's mean over the order of the run."

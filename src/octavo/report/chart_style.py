@@ -159,6 +159,13 @@ def short_names(names: Iterable[str], length: int = 22) -> dict[str, str]:
     return found
 
 
+def inline_data(rows: Iterable[dict[str, Any]]) -> Any:
+    """Rows as the data of a chart. A tuple, which altair does not copy each time a chart is put into another one."""
+    import altair as alt
+
+    return alt.InlineData(values=tuple(rows))
+
+
 def to_svg(chart: Any, theme: Theme, prefix: str, description: str) -> str:
     """The SVG of an altair chart, for inlining: its ids get a prefix, its root says what it shows."""
     import altair as alt

@@ -3,7 +3,7 @@
 from typing import Any
 
 from octavo.report import numbers
-from octavo.report.chart_style import SHAPES, Theme, short_names, ticks, to_svg
+from octavo.report.chart_style import SHAPES, Theme, inline_data, short_names, ticks, to_svg
 from octavo.report.document import Document, Row, by_key, cells, clip, conditions, noise, title
 from octavo.report.trials import Point, ratio_points
 
@@ -66,26 +66,24 @@ def _panel(
     floor = noise(document, condition)
     if floor is not None and floor["floor"]:
         edges = {"low": max(span[0], 1 / (1 + floor["floor"])), "high": min(span[1], 1 + floor["floor"])}
-        layers.append(
-            alt.Chart(alt.InlineData(values=[edges])).mark_rect(color=theme.band).encode(x=x("low"), x2="high:Q")
-        )
-    layers.append(alt.Chart(alt.InlineData(values=[{"one": 1}])).mark_rule(color=theme.ink).encode(x=x("one")))
+        layers.append(alt.Chart(inline_data([edges])).mark_rect(color=theme.band).encode(x=x("low"), x2="high:Q"))
+    layers.append(alt.Chart(inline_data([{"one": 1}])).mark_rule(color=theme.ink).encode(x=x("one")))
     trials = [{"cell": name[p.cell], "ratio": p.value, "load": p.load} for p in found if p.cell in name]
     marks = range(len(loads))
     colours = alt.Scale(domain=loads, range=[theme.loads[i % len(theme.loads)] for i in marks])
     shapes = alt.Scale(domain=loads, range=[SHAPES[i % len(SHAPES)] for i in marks])
-    dots = alt.Chart(alt.InlineData(values=trials)).mark_point(size=46, strokeWidth=1.6, yOffset=-step // 6)
+    dots = alt.Chart(inline_data(trials)).mark_point(size=46, strokeWidth=1.6, yOffset=-step // 6)
     colour = alt.Color("load:N", title=None, scale=colours, legend=alt.Legend(orient="top"))
     layers.append(dots.encode(x=x("ratio"), y=y, color=colour, shape=alt.Shape("load:N", title=None, scale=shapes)))
     estimates = [_estimate(name[cell["id"]], effects.get(cell["id"])) for cell in rows]
-    base = alt.Chart(alt.InlineData(values=[row for row in estimates if row["ratio"]])).encode(y=y)
+    base = alt.Chart(inline_data([row for row in estimates if row["ratio"]])).encode(y=y)
     ends = [row for row in estimates if row["low"] and row["high"]]
-    bounded = alt.Chart(alt.InlineData(values=ends)).encode(y=y)
+    bounded = alt.Chart(inline_data(ends)).encode(y=y)
     lower = step // 4
     layers.append(bounded.mark_rule(strokeWidth=2.4, color=theme.ink, yOffset=lower).encode(x=x("low"), x2="high:Q"))
     layers.append(base.mark_tick(thickness=2.4, size=9, color=theme.ink, yOffset=lower).encode(x=x("ratio")))
     layers.append(
-        alt.Chart(alt.InlineData(values=estimates))
+        alt.Chart(inline_data(estimates))
         .encode(y=y)
         .mark_text(align="left", fontSize=12, color=theme.ink)
         .encode(x=alt.value(WIDTH + 12), text="text:N")

@@ -12,6 +12,7 @@ from octavo.report.chart_style import (
     Theme,
     diverging,
     hexadecimal,
+    inline_data,
     luminance,
     reach,
     short_names,
@@ -141,7 +142,7 @@ def _squares(
     import altair as alt
 
     short_x, short_y = short_names(order[0], 18), short_names(order[1], 26)
-    data = alt.InlineData(values=[row | {"x": short_x[row["x"]], "y": short_y[row["y"]]} for row in rows])
+    data = inline_data([row | {"x": short_x[row["x"]], "y": short_y[row["y"]]} for row in rows])
     width = max(84, min(WIDEST_SQUARE, 600 // max(1, len(order[0])))) * len(order[0])
     x = alt.X(
         "x:N",

@@ -2,10 +2,11 @@
 
 import csv
 import io
+from typing import TextIO
 
 from octavo.report.document import Document, factors
 
-BEFORE = ("trial", "round", "attempt", "position", "load", "cell")
+BEFORE = ("trial", "round", "part", "attempt", "position", "load", "cell")
 AFTER = ("status", "used", "item", "repetition", "metric", "value", "unit")
 
 
@@ -18,27 +19,21 @@ def columns(document: Document) -> tuple[list[str], list[str]]:
 
 def render(document: Document) -> str:
     """A header line and one line an observation; values are printed with all their digits."""
-    names, headings = columns(document)
     out = io.StringIO()
+    write(document, out)
+    return out.getvalue()
+
+
+def write(document: Document, out: TextIO) -> None:
+    """The same, written as it is made. `csv` prints a float as `repr` does: with all its digits."""
+    names, headings = columns(document)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([*BEFORE, *headings, *AFTER])
     for trial in document["trials"]:
-        start = [trial["id"], *(trial.get(key) for key in BEFORE[1:])]
-        levels = [trial["levels"].get(name) for name in names]
+        levels = (trial["levels"].get(name) for name in names)
         used = "true" if trial["used"] else "false"
-        for seen in trial["observations"]:
-            value = seen["value"]
-            writer.writerow(
-                [
-                    *start,
-                    *levels,
-                    trial["status"],
-                    used,
-                    seen["item"],
-                    seen["repetition"],
-                    seen["metric"],
-                    repr(value) if isinstance(value, float) else value,
-                    seen["unit"],
-                ]
-            )
-    return out.getvalue()
+        start = [trial["id"], *(trial.get(key) for key in BEFORE[1:]), *levels, trial["status"], used]
+        writer.writerows(
+            [*start, seen["item"], seen["repetition"], seen["metric"], seen["value"], seen["unit"]]
+            for seen in trial["observations"]
+        )

@@ -22,7 +22,10 @@ from octavo.report.document import (
     settings_that_differ,
 )
 from octavo.report.tables import item_tables, metric_table, verdicts
+from octavo.report.trials import step
 from octavo.report.words import status_sentence
+
+MOST_IDS = 100
 
 
 def render(document: Document) -> str:
@@ -85,7 +88,10 @@ def _moment(text: object) -> str:
 
 
 def _joined(ids: Iterable[object]) -> str:
-    return ", ".join(str(one) for one in ids)
+    """Ids with commas; of many the first, and how many more there are."""
+    every = [str(one) for one in ids]
+    more = f", and {len(every) - MOST_IDS:,} more" if len(every) > MOST_IDS else ""
+    return ", ".join(every[:MOST_IDS]) + more
 
 
 def _captions(document: Document) -> dict[str, str]:
@@ -94,6 +100,12 @@ def _captions(document: Document) -> dict[str, str]:
     lower = document["metrics"].get(primary, {}).get("better") == "lower"
     floors = [row["floor"] for row in document["noise_floor"] if row["metric"] == primary]
     square = "a combination of page sizes" if grid else "a cell"
+    every = step(document)
+    sample = (
+        f" Of {len(document['trials']):,} trials those of every {numbers.ordinal(every)} round are shown."
+        if every > 1
+        else ""
+    )
     return {
         "heatmap": f"Each square is {square} as a percentage of the baseline, with its 95 % interval below. "
         f"Blue is better and orange is worse than the baseline{' (less is better)' if lower else ''}; "
@@ -101,12 +113,12 @@ def _captions(document: Document) -> dict[str, str]:
         f"{' The A/A control shares the baseline’s square; the tables have it.' if grid else ''}",
         "points": "Each mark above a row is a trial divided by the baseline trial of the same round; "
         "the bar below it is the estimate with its 95 % interval."
-        f"{' Inside the shaded band a difference is no larger than the noise floor.' if any(floors) else ''}",
+        f"{' Inside the shaded band a difference is no larger than the noise floor.' if any(floors) else ''}{sample}",
         "run": "Every measured trial in the order in which it ran; the line joins the baseline’s trials. "
         "A slope common to all is drift of the machine, which the pairing within rounds takes out. "
-        "A cross is a trial not counted.",
+        f"A cross is a trial not counted.{sample}",
         "drift": "The same trials, each divided by the mean of its own cell: what differs between cells is "
-        "gone and drift, loads and noise are left. A flat cloud around 1 is what a quiet machine gives.",
+        f"gone and drift, loads and noise are left. A flat cloud around 1 is what a quiet machine gives.{sample}",
     }
 
 

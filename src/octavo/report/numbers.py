@@ -38,6 +38,16 @@ def significant(value: float | None, digits: int = 3) -> str:
     return f"{rounded:,.{max(0, digits - 1 - exponent)}f}"
 
 
+def ordinal(number: int) -> str:
+    """A number in a row.
+
+    >>> ordinal(2), ordinal(11), ordinal(23), ordinal(101)
+    ('2nd', '11th', '23rd', '101st')
+    """
+    last = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{last}"
+
+
 def size(count: float | None) -> str:
     """Bytes in the largest unit that leaves at least 1.
 

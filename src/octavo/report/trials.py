@@ -1,6 +1,7 @@
 """Single trials as points: value, ratio to the baseline trial of the round, order in the run.
 
-Only what the charts show; the estimates and intervals come from the document.
+Only what the charts show; the estimates and intervals come from the document. Of a run with more trials than a
+chart can show, the trials of every n-th round are taken: whole rounds, so that each cell is there alike.
 """
 
 import math
@@ -10,6 +11,9 @@ from dataclasses import dataclass, replace
 from octavo.report.document import Document, Row
 
 Values = Mapping[str | None, float]
+
+# More marks than this hide each other, and make a page of megabytes.
+MOST = 1_200
 
 
 @dataclass(frozen=True)
@@ -67,40 +71,55 @@ def ordered(document: Document) -> list[tuple[int, Row]]:
     return list(enumerate(rows, 1))
 
 
-def _point(document: Document, order: int, trial: Row, value: float) -> Point:
-    condition = {cell["id"]: str(cell["condition"]) for cell in document["cells"]}.get(trial["cell"], "")
+def step(document: Document) -> int:
+    """Of every how many rounds the charts show one: 1, unless there are more than MOST trials."""
+    rounds = {trial["round"] for trial in document["trials"]}
+    return max(1, min(len(rounds), math.ceil(len(document["trials"]) / MOST)))
+
+
+def shown(document: Document) -> list[tuple[int, Row]]:
+    """The trials that the charts show, each with its number in the order of the whole run."""
+    rounds = set(sorted({trial["round"] for trial in document["trials"]})[:: step(document)])
+    return [(order, trial) for order, trial in ordered(document) if trial["round"] in rounds]
+
+
+def _conditions(document: Document) -> dict[str, str]:
+    return {cell["id"]: str(cell["condition"]) for cell in document["cells"]}
+
+
+def _point(condition: str, order: int, trial: Row, value: float) -> Point:
     load = f"load {trial['load']}" if trial.get("load") is not None else "no load"
     return Point(trial["id"], trial["cell"], condition, trial["round"], load, order, bool(trial["used"]), value)
 
 
 def measured_points(document: Document) -> list[Point]:
-    """Every trial that has the primary metric (used or not) in the metric's unit, in the order of the run."""
+    """The trials that have the primary metric (used or not) in the metric's unit, in the order of the run."""
     metric = document["run"]["primary_metric"]
+    conditions = _conditions(document)
     found: list[Point] = []
-    for order, trial in ordered(document):
+    for order, trial in shown(document):
         value = geometric_mean(values(trial, metric).values())
         if value is not None:
-            found.append(_point(document, order, trial, value))
+            found.append(_point(conditions.get(trial["cell"], ""), order, trial, value))
     return found
 
 
 def ratio_points(document: Document) -> list[Point]:
-    """Every used trial divided by the used baseline trial of its condition and round.
+    """Used trials divided by the used baseline trial of their condition, in the same part of the same round.
 
-    Where that round has a baseline trial of the same load, it is that one.
+    Where there is a baseline trial of the same load, it is that one.
     """
     metric = document["run"]["primary_metric"]
     cells = {cell["id"]: cell for cell in document["cells"]}
-    used = [(order, trial) for order, trial in ordered(document) if trial["used"] and trial["cell"] in cells]
-    bases: dict[tuple[str, int], list[Row]] = {}
+    used = [(order, trial) for order, trial in shown(document) if trial["used"] and trial["cell"] in cells]
+    bases: dict[tuple[str, int, int], list[Row]] = {}
     for _, trial in used:
-        cell = cells[trial["cell"]]
-        if cell["baseline"]:
-            bases.setdefault((cell["condition"], trial["round"]), []).append(trial)
+        if cells[trial["cell"]]["baseline"]:
+            bases.setdefault(_place(cells, trial), []).append(trial)
     found: list[Point] = []
     for order, trial in used:
         cell = cells[trial["cell"]]
-        candidates = bases.get((cell["condition"], trial["round"]), [])
+        candidates = bases.get(_place(cells, trial), [])
         same_load = [base for base in candidates if base.get("load") == trial.get("load")]
         if cell["baseline"] or not candidates:
             continue
@@ -111,19 +130,20 @@ def ratio_points(document: Document) -> list[Point]:
             ratios += [above[item] / below[item] for item in above if item in below]
         ratio = geometric_mean(ratios)
         if ratio is not None:
-            found.append(_point(document, order, trial, ratio))
+            found.append(_point(str(cell["condition"]), order, trial, ratio))
     return found
 
 
+def _place(cells: Mapping[str, Row], trial: Row) -> tuple[str, int, int]:
+    """Within what ratios are taken: condition, round, and the part of a round that did not fit the disk at once."""
+    return cells[trial["cell"]]["condition"], trial["round"], trial.get("part") or 1
+
+
 def drift_points(document: Document) -> list[Point]:
-    """Every used trial divided by the geometric mean of its cell's used trials: drift and noise are left."""
+    """Used trials divided by the geometric mean of their cell's trials here: drift and noise are left."""
     points = [point for point in measured_points(document) if point.used]
     by_cell: dict[str, list[float]] = {}
     for point in points:
         by_cell.setdefault(point.cell, []).append(point.value)
-    found: list[Point] = []
-    for point in points:
-        mean = geometric_mean(by_cell[point.cell])
-        if mean and len(by_cell[point.cell]) > 1:
-            found.append(replace(point, value=point.value / mean))
-    return found
+    means = {cell: geometric_mean(values) for cell, values in by_cell.items() if len(values) > 1}
+    return [replace(point, value=point.value / mean) for point in points if (mean := means.get(point.cell))]

@@ -1,11 +1,15 @@
 """The list of runs, read without SQLAlchemy, whose import alone takes longer than this answer may (0.3 s)."""
 
+import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.journal import is_owned
+from octavo.store.failures import explain
 
 _QUERY = """
 SELECT run.id, run.name, run.status, run.token, run.started, run.ended,
@@ -16,20 +20,30 @@ ORDER BY run.started DESC, run.id DESC
 """
 
 
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing, also where nothing may be written: a read-only disk, another user's home.
+
+    SQLite reads a store in WAL mode only where it can make its -shm file, unless it is told that nobody writes
+    (https://www.sqlite.org/wal.html#read_only_databases). When the log is gone, all that it had is in the store.
+    """
+    alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=ro{'&immutable=1' if alone else ''}", uri=True, timeout=10)
+
+
 def list_runs(path: Path) -> list[dict[str, Any]]:
     """The runs, newest first, each with `id`, `name`, `status`, `started`, `ended`, `trials` and `ok`.
 
-    A run that is marked as running but whose process is gone is `interrupted`.
+    A run that is marked as running but whose process is gone is `interrupted`. Raises OctavoError.
     """
     if not path.exists():
         return []
     try:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10) as connection:
+        with closing(connect_to_read(path)) as connection:
             connection.row_factory = sqlite3.Row
             rows = [dict(row) for row in connection.execute(_QUERY)]
-        connection.close()
     except sqlite3.Error as error:
-        raise OctavoError(f"the store {path} cannot be read: {error}") from error
+        told = explain(error, path, f"the store {path} cannot be read")
+        raise told or OctavoError(f"the store {path} cannot be read: {error}") from error
     for row in rows:
         token = row.pop("token")
         if row["status"] == "running" and not is_owned(token):

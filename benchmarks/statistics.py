@@ -1,0 +1,319 @@
+"""Whether the statistics hold: simulated experiments with a known truth, and a published grid replayed.
+
+    .venv/bin/python benchmarks/statistics.py [--experiments 10000] [--jobs 2] [--seed 1] [--grid DIRECTORY]
+
+Every experiment is stopped by the rule that runs are stopped by (`octavo.analysis.looks`). Percentages are of
+experiments, but for `coverage` (of intervals) and `undecided` (of cells):
+
+- coverage, all: intervals at stopping that hold the true effect; experiments in which all of them do at once.
+- wrong: any faster or slower of the wrong sign or where the cells are equal; any same of a difference of interest.
+- alarm: any faster or slower although all cells are equal.
+- undecided: cells without a verdict when the rounds were spent; narrow: cells that stopped without one, because their
+  interval was narrow enough.
+- hindsight: trials against those of a full grid (every cell in every round, looked at once) of the fewest rounds that
+  give the same verdicts, a number that nobody knows before; planned: against a full grid of so many rounds that 95 of
+  100 experiments give them. Of every tenth experiment, if all of its cells were settled.
+"""
+
+import argparse
+import functools
+import multiprocessing
+import os
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from published_grid import replay
+
+from octavo.analysis.components import FEWEST_BETWEEN_LOADS
+from octavo.analysis.contrasts import contrasts
+from octavo.analysis.layout import Floats, Layout
+from octavo.analysis.looks import Course, Look, Question, Role, begin, go_on, look
+from octavo.analysis.verdict import judge
+from octavo.plan.cells import Cell, order_of_round
+
+THRESHOLD = 0.03
+# Equal, within the threshold, just beyond it, and large: as fractions.
+MIXTURE = (0.0, 0.0, 0.0, 0.025, -0.025, 0.035, -0.035, 0.08, -0.08, 0.15)
+GRID = Path(__file__).parents[2] / "shared" / "data" / "vondra-tpch-i5"
+CHUNK = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What the simulated host and loads do to the logarithm of a trial. `cells` counts the baseline, not the control.
+
+    Deviations are fractions: of a trial, of a load. `trend` and `walk` are how far drift goes over ten full rounds, on
+    a straight line and as the deviation of a random walk; `memory` is the autocorrelation of successive trials,
+    `outliers` the share of trials that are slower by 10 % on average, `missing` that of trials that are not believed,
+    `noisy` how many times more the second cell scatters.
+    """
+
+    name: str
+    cells: int
+    effects: tuple[float, ...]
+    residual: float = 0.01
+    load: float = 0.005
+    walk: float = 0.0
+    trend: float = 0.0
+    memory: float = 0.0
+    outliers: float = 0.0
+    missing: float = 0.0
+    noisy: float = 1.0
+    loads: int = 8
+    rounds: int = 40
+
+
+def scenarios() -> list[Scenario]:
+    """Two to 42 cells, equal and not, on a quiet host and on one with everything at once; then one trouble each."""
+    quiet = functools.partial(Scenario)
+    everything = functools.partial(Scenario, walk=0.1, trend=0.5, memory=0.5, outliers=0.01)
+    found = [
+        host(f"{kind}, {word}", cells, effects)
+        for cells in (2, 6, 42)
+        for kind, effects in (("A/A", (0.0,)), ("mixture", MIXTURE))
+        for word, host in (("quiet", quiet), ("everything", everything))
+    ]
+    one = functools.partial(Scenario, cells=6, effects=MIXTURE)
+    return [
+        *found,
+        one("strong drift", walk=0.2, trend=1.0),
+        one("autocorrelation 0.9", memory=0.9),
+        one("3 % outliers", outliers=0.03),
+        one("loads differ by 2 %", load=0.02),
+        one("loads do not differ", load=0.0),
+        one("two loads: conditional", cells=3, loads=2),
+        one("10 % invalid trials", missing=0.1),
+        one("one noisy cell", noisy=4.0),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What one experiment gave."""
+
+    covered: int
+    intervals: int
+    all_covered: bool
+    wrong: bool
+    alarm: bool
+    undecided: int
+    narrow: int
+    trials: int
+    full_grid: int | None  # trials; None where it was not tried
+
+
+def run_experiment(scenario: Scenario, seed: int, *, full_grid: bool) -> Experiment:
+    """One experiment, round by round, until every cell is settled or the rounds are spent."""
+    source = np.random.default_rng(seed)
+    cells = make_cells(scenario.cells)
+    count = len(cells)
+    effects = np.log1p(np.concatenate([[0], source.choice(scenario.effects, count - 2), [0]]))
+    loads = np.tile(1 + np.arange(scenario.rounds) % scenario.loads, (count, 1))
+    loads[-1] += scenario.loads
+    of_load = source.normal(0, scenario.load, (count, 2 * scenario.loads + 1))
+    deviations = np.full(count, scenario.residual)
+    deviations[1] *= scenario.noisy
+    own = effects[:, None] + of_load[np.arange(count)[:, None], loads]
+    question = Question(
+        (Role.BASELINE, *[Role.COMPARED] * (count - 2), Role.CONTROL),
+        THRESHOLD,
+        THRESHOLD / 2,
+        loads=scenario.loads,
+        waits_for_loads=(count - 1) * (scenario.loads - 1) >= FEWEST_BETWEEN_LOADS,
+    )
+    host = Host(scenario, source)
+    values = np.full((count, scenario.rounds), np.nan)
+    layout = Layout(values, loads, np.arange(count), np.array(range(1, scenario.rounds + 1)), 0)
+    course = begin(question)
+    trials = 0
+    for number in range(1, scenario.rounds + 1):
+        open_rows = course.open(question)
+        if not open_rows:
+            break
+        going_on = [cells[0], *(cells[row] for row in open_rows), cells[-1]]
+        rows = [int(cell.id) for cell in order_of_round(going_on, number, 1, seed)]
+        values[rows, number - 1] = own[rows, number - 1] + host.trials(deviations[rows])
+        trials += len(rows)
+        course = go_on(course, layout, question, number)
+    found = [(row, look_of(course, row)) for row in question.rows(Role.COMPARED)]
+    words = {row: word_of(at, row, question) if course.stopped[row] else None for row, at in found}
+    truth = {row: true_effect(at, row, effects, of_load, loads) for row, at in found}
+    covered = [abs(at.contrasts.centre[row] - truth[row]) <= at.half_widths[row] for row, at in found if at is not None]
+    wrong = [is_wrong(words[row], truth[row]) for row in words]
+    return Experiment(
+        covered=sum(covered),
+        intervals=len(covered),
+        all_covered=all(covered),
+        wrong=any(wrong),
+        alarm=any(word in ("more", "less") for word in words.values()) and not effects.any(),
+        undecided=sum(word is None for word in words.values()),
+        narrow=sum(word == "narrow" for word in words.values()),
+        trials=trials,
+        full_grid=count * rounds_of_full_grid(scenario, own, loads, deviations, words, seed, question)
+        if full_grid and None not in words.values()
+        else None,
+    )
+
+
+class Host:
+    """What trials have in common with those before them: drift and memory."""
+
+    def __init__(self, scenario: Scenario, source: np.random.Generator) -> None:
+        self._scenario, self._source = scenario, source
+        self._level = self._remembered = 0.0
+
+    def trials(self, deviations: Floats) -> Floats:
+        """The errors of successive trials; NaN is one that is not believed."""
+        scenario, source, count = self._scenario, self._source, len(deviations)
+        span = 10 * (scenario.cells + 1)
+        steps = self._level + np.cumsum(source.normal(scenario.trend / span, scenario.walk / np.sqrt(span), count))
+        self._level = float(steps[-1])
+        errors = source.normal(size=count)
+        if scenario.memory:
+            fresh = errors * np.sqrt(1 - scenario.memory**2)
+            for place in range(count):
+                self._remembered = errors[place] = scenario.memory * self._remembered + fresh[place]
+        slow = np.where(source.random(count) < scenario.outliers, source.exponential(0.1, count), 0.0)
+        lost = np.where(source.random(count) < scenario.missing, np.nan, 0.0)
+        return steps + deviations * errors - slow + lost
+
+
+@functools.cache
+def make_cells(count: int) -> list[Cell]:
+    """The baseline, the others, and the control; the id is the row."""
+    cells = [Cell(str(row), str(row), {}, "", row == 0, control=False, dataset=str(row)) for row in range(count)]
+    return [*cells, Cell(str(count), "again", {}, "", baseline=False, control=True, dataset=str(count))]
+
+
+def look_of(course: Course, row: int) -> Look | None:
+    """The look that counts for a row: when it was settled, else the last."""
+    at = [one for one in course.looks if one.round == course.stopped[row]] or list(course.looks)
+    return at[-1] if at else None
+
+
+def word_of(at: Look | None, row: int, question: Question) -> str | None:
+    """The verdict of a row at a look; None is undecided."""
+    if at is None:
+        return None
+    centre, half_width = at.contrasts.centre[row], at.half_widths[row]
+    judged = judge(centre, half_width, at.floor(question), question.threshold, question.precision)
+    if judged.different:
+        return "more" if centre > 0 else "less"
+    return "same" if judged.same else "narrow" if judged.narrow else None
+
+
+def true_effect(
+    at: Look | None, row: int, effects: Floats, of_load: Floats, loads: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+) -> float:
+    """The effect that an interval speaks of: in general, or on the loads that were used."""
+    if at is None or not at.contrasts.conditional[row]:
+        return float(effects[row])
+    used = np.unique(loads[row, : at.round])
+    return float(effects[row] + (of_load[row, used] - of_load[0, used]).mean())
+
+
+def is_wrong(word: str | None, truth: float) -> bool:
+    """Whether a verdict contradicts the truth."""
+    bound = np.log1p(THRESHOLD)
+    return (word == "more" and truth <= 0) or (word == "less" and truth >= 0) or (word == "same" and abs(truth) > bound)
+
+
+def rounds_of_full_grid(
+    scenario: Scenario,
+    own: Floats,
+    loads: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    deviations: Floats,
+    words: dict[int, str | None],
+    seed: int,
+    question: Question,
+) -> int:
+    """The fewest rounds of a full grid, looked at once, that give the verdicts that were reached, or any verdict where
+    an interval was narrow enough; all rounds when none do."""
+    host = Host(scenario, np.random.default_rng([seed, 1]))
+    cells = make_cells(scenario.cells)
+    values = np.full(own.shape, np.nan)
+    layout = Layout(values, loads, np.arange(len(cells)), np.array(range(1, own.shape[1] + 1)), 0)
+    for number in range(1, scenario.rounds + 1):
+        rows = [int(cell.id) for cell in order_of_round(cells, number, 2, seed)]
+        values[rows, number - 1] = own[rows, number - 1] + host.trials(deviations[rows])
+        found = contrasts(layout.until(np.full(len(cells), number)))
+        if number < 2 or (question.waits_for_loads and not found.components.general):
+            continue
+        at = look(found, question, number, number, 0)
+        reached = {row: word_of(at, row, question) for row in words}
+        if all(reached[row] == word or (word == "narrow" and reached[row]) for row, word in words.items()):
+            return number
+    return scenario.rounds
+
+
+def run_chunk(task: tuple[Scenario, int, int, int]) -> list[Experiment]:
+    """Some experiments of a scenario, each with a seed of its own."""
+    scenario, seed, first, count = task
+    seeds = random.Random(f"{seed}/{scenario.name}/{scenario.cells}/{first}")
+    return [
+        run_experiment(scenario, seeds.randrange(2**31), full_grid=number % 10 == 0)
+        for number in range(first, first + count)
+    ]
+
+
+def row_of(scenario: Scenario, found: Sequence[Experiment], seconds: float) -> str:
+    """A line of the table."""
+
+    def share(of: list[bool]) -> str:
+        return f"{100 * np.mean(of):7.2f}"
+
+    compared = (scenario.cells - 1) * len(found)
+    grids = [(one.trials, one.full_grid) for one in found if one.full_grid is not None]
+    used, full = np.array(grids or [(np.nan, np.nan)]).T
+    equal = not any(scenario.effects)
+    return "".join(
+        [
+            f"{scenario.name:24}{scenario.cells:6}",
+            f"{100 * sum(one.covered for one in found) / max(1, sum(one.intervals for one in found)):10.2f}",
+            share([one.all_covered for one in found]),
+            share([one.wrong for one in found]),
+            share([one.alarm for one in found]) if equal else f"{'':7}",
+            f"{100 * sum(one.undecided for one in found) / compared:10.2f}",
+            f"{100 * sum(one.narrow for one in found) / compared:8.2f}",
+            f"{used.sum() / full.sum():11.2f}{used.mean() / np.quantile(full, 0.95):9.2f}",
+            f"{np.mean([one.trials for one in found]):8.1f}{seconds:6.0f}",
+        ]
+    )
+
+
+def main() -> None:
+    """Runs the scenarios and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--experiments", type=int, default=10_000, help="of each scenario")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--grid", type=Path, default=GRID, help="the directory of the published queries.csv")
+    parser.add_argument("--orders", type=int, default=200, help="random orders in which the grid is replayed")
+    parser.add_argument("--only", default="", help="scenarios whose name has this in it")
+    arguments = parser.parse_args()
+
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # for the children: their matrices are small
+    with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
+        print(f"{arguments.experiments} experiments each, seed {arguments.seed}; percent, ratios, trials in the mean")
+        print(
+            f"{'scenario':24}{'cells':>6}{'coverage':>10}{'all':>7}{'wrong':>7}{'alarm':>7}{'undecided':>10}"
+            f"{'narrow':>8}{'hindsight':>11}{'planned':>9}{'trials':>8}{'s':>6}"
+        )
+        for scenario in scenarios():
+            if arguments.only not in scenario.name:
+                continue
+            began = time.monotonic()
+            firsts = range(0, arguments.experiments, CHUNK)
+            tasks = [(scenario, arguments.seed, first, min(CHUNK, arguments.experiments - first)) for first in firsts]
+            found = [one for chunk in pool.imap(run_chunk, tasks) for one in chunk]
+            print(row_of(scenario, found, time.monotonic() - began), flush=True)
+    print()
+    replay(arguments.grid / "queries.csv", arguments.orders, arguments.seed)
+
+
+if __name__ == "__main__":
+    main()
