@@ -20,10 +20,11 @@ _BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 @pytest.fixture(scope="module")
 def demo(home: Path) -> subprocess.CompletedProcess[str]:
-    """The preset, but for shorter trials that are believed on a busy machine too."""
+    """The preset, but for shorter trials that are believed on a busy machine too, and a fixed number of rounds."""
     plan = home / "demo.toml"
     believed = 'most_steal = "100%"\nmost_foreign_cpu = "100%"\nmost_foreign_io = "1TB"\n'
-    plan.write_text(f"{preset_text('oltp-blocks-demo')}\n[validity]\n{believed}")
+    fixed = preset_text("oltp-blocks-demo").replace("control = true", 'stopping = "fixed"\ncontrol = true', 1)
+    plan.write_text(f"{fixed.replace('loads = 5', 'loads = 2')}\n[validity]\n{believed}")
     arguments = [
         "--set",
         "duration=2s",
@@ -63,8 +64,8 @@ def test_it_ends_with_a_verdict_for_each_mode_and_a_page(
 
 
 def test_progress_is_shown_all_the_time(demo: subprocess.CompletedProcess[str]) -> None:
-    trials = re.findall(r"^trial (\d+) of 18, round (\d): .* left$", demo.stderr, re.MULTILINE)
-    assert [int(number) for number, _ in trials] == list(range(1, 19))
+    trials = re.findall(r"^round (\d), trial (\d) of 6: data_block=\dkB mode=.*: tps [\d,]+", demo.stderr, re.MULTILINE)
+    assert [tuple(map(int, trial)) for trial in trials] == [(r, number) for r in (1, 2, 3) for number in range(1, 7)]
     assert "ratio so far" in demo.stderr
     assert "preparing build of PostgreSQL 18 with 4kB" in demo.stderr
 
