@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup
 from octavo.host.journal import Journal
@@ -14,8 +15,11 @@ from octavo.lab.steady import reach_steady
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets import graft
 from octavo.postgres.datasets.spec import Dataset
-from octavo.units import parse_size
+from octavo.units import human_size, parse_size
 from octavo.workloads.base import Levels, Workload
+
+# A disk with less than this is full: a WAL segment does not fit.
+_FULL_BYTES = 16 * 1024**2
 
 
 @contextmanager
@@ -26,6 +30,13 @@ def pristine_copy(source: Dataset, journal: Journal) -> Generator[tuple[Path, st
     try:
         graft.copy(source, target, journal)
         yield target, _drop_caches()
+    except HostError:
+        raise
+    except Exception as error:  # a server on a full disk may not even be able to say so
+        if (free := shutil.disk_usage(target.parent).free) < _FULL_BYTES:
+            what = " ".join(str(error).split())
+            raise HostError(f"{octavo_home()} has {human_size(free)} free ({what}); make room there") from error
+        raise
     finally:
         shutil.rmtree(target, ignore_errors=True)
         journal.done(entry)

@@ -153,6 +153,8 @@ def _work(
             store.set_status(run, status, ended=time.time())
         if interrupted:
             raise Interrupted(f"interrupted; finished trials are kept, go on with: octavo run --resume {run}") from None
+        if isinstance(error, OSError):  # a full disk, wherever it was met; a right that was taken away
+            raise HostError(f"{error}; mend that, then go on with: octavo run --resume {run}") from error
         if isinstance(error, HostError):
             raise HostError(f"{error}; then go on with: octavo run --resume {run}") from error
         raise
