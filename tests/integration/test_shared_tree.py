@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -66,6 +67,14 @@ def test_every_build_is_that_from_scratch_byte_for_byte(own_home: Path, tmp_path
         assert len({(build.prefix / name).stat().st_ino for build in builds}) == 1, name
     assert len({(build.prefix / "bin/sized_program").read_bytes() for build in builds}) == len(DATA)
     assert not any((own_home / "builds" / ".work").iterdir())
+
+
+def test_debug_symbols_name_one_place_whatever_the_size(own_home: Path, tmp_path: Path) -> None:
+    tarball = tiny_postgres.write_tarball(tmp_path)
+    specs = [replace(spec, debug_symbols=True) for spec in SPECS]
+    with Journal() as journal:
+        assert not any(build.manifest["made"] == FROM_SCRATCH for build in ensure_builds(specs, journal, local=tarball))
+        assert prove(specs[-1], journal, local=tarball).differing == ()
 
 
 def test_each_object_is_compiled_once_for_what_it_depends_on(own_home: Path, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from octavo.postgres.builds.cache import MANIFEST, builds_directory, find_build
 from octavo.postgres.builds.commands import Command
 from octavo.postgres.builds.size_dependence import NotShareable, files_with_conditionals, with_macros
 from octavo.postgres.builds.spec import BuildSpec, Sizes
+from octavo.postgres.sources import fetched
 
 GB = 1024**3
 
@@ -86,6 +88,26 @@ def test_a_cached_build_answers_only_what_it_was_made_with(home: Path) -> None:
     assert find_build(BuildSpec("1", "4kB")) is None
 
 
+def test_where_a_source_was_fetched_builds_of_other_sources_need_their_name(home: Path) -> None:
+    spec = BuildSpec("18", "4kB")
+    for name, digest in (("patched", "b" * 64), ("release", "a" * 64)):
+        prefix = builds_directory() / name
+        prefix.mkdir(parents=True)
+        facts = {"data_block": "4kB", "wal_block": "8kB", "data_segment": "1GB", "compiler_command": "gcc"}
+        facts |= {"version": "18.6", "source_sha256": digest}
+        (prefix / MANIFEST).write_text(json.dumps({**facts, "options": recipe.options(spec, "18.6")}))
+        assert (found := find_build(spec)) is not None
+        assert found.name == "patched"  # the first that there is
+    sources = fetched.directory()
+    sources.mkdir()
+    (sources / "postgresql-18.6.tar.bz2").touch()
+    (sources / "postgresql-18.6.tar.origin").write_text(f"{'a' * 64} somewhere\n")
+    assert (found := find_build(spec)) is not None
+    assert found.name == "release"
+    shutil.rmtree(builds_directory() / "release")
+    assert find_build(spec) is None
+
+
 def test_a_header_that_does_not_define_a_size_once_is_refused() -> None:
     header = "#define BLCKSZ 8192\n#define XLOG_BLCKSZ 8192\n"
     assert with_macros(header, {"BLCKSZ": 4096}) == "#define BLCKSZ 4096\n#define XLOG_BLCKSZ 8192\n"
@@ -116,6 +138,7 @@ def test_a_command_is_read_and_written_again() -> None:
     assert command.to_standard_output("-Imarked") == "gcc -Imarked -Isrc ../x.c -E -P"
     moved = command.replaced({"a/x.c.o": "sizes/b/a/x.c.o"}, "-Ihere")
     assert moved == ("gcc -Ihere -Isrc -MD -MQ sizes/b/a/x.c.o -MF sizes/b/a/x.c.o.d -o sizes/b/a/x.c.o -c ../x.c")
+    assert command.of_text("sizes/b/x.i", "sizes/b/x.c.o") == "gcc -Isrc -o sizes/b/x.c.o -c sizes/b/x.i -w"
     archive = Command(("rm", "-f", "l.a", "&&", "gcc-ar", "csrD", "l.a", "a/x.c.o"), "l.a")
     assert archive.archives
     assert archive.replaced({"l.a": "s/l.a", "a/x.c.o": "s/x.o"}) == "rm -f s/l.a && gcc-ar csrD s/l.a s/x.o"

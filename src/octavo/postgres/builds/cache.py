@@ -13,6 +13,7 @@ from typing import Any
 from octavo.home import make_directory, octavo_home, sync_directory
 from octavo.postgres.builds.recipe import options
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.sources.fetched import digests
 from octavo.postgres.versions import order_of
 
 MANIFEST = "manifest.json"
@@ -62,7 +63,11 @@ def list_builds() -> list[Build]:
 
 
 def find_build(spec: BuildSpec) -> Build | None:
-    """A finished build that answers the spec, newest minor version first, without looking at sources or compiler."""
+    """A finished build that answers the spec, newest minor version first; no source is read and no compiler asked.
+
+    Where a source was fetched that answers, builds of other sources (`--source`) do not; they have their names.
+    """
+    fetched = digests(spec.version)
     found = [
         build
         for build in list_builds()
@@ -71,6 +76,7 @@ def find_build(spec: BuildSpec) -> Build | None:
         and build.manifest.get("data_segment") == spec.data_segment
         and build.manifest.get("compiler_command") == spec.compiler
         and (build.manifest["version"] + ".").startswith(spec.version + ".")
+        and (not fetched or build.manifest.get("source_sha256") in fetched)
         and build.manifest["options"] == options(spec, build.manifest["version"])
     ]
     return max(found, key=lambda build: order_of(build.manifest["version"]), default=None)

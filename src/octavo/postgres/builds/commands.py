@@ -1,7 +1,8 @@
-"""A finished ninja build, read back: which command made which file from which others."""
+"""A finished ninja build, read back: which command made which file from which others; and commands for another one."""
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,18 +37,33 @@ class Command:
         first, *rest = [known.get(word, word) for word in self.words]
         return " ".join([first, *before, *rest])
 
+    @property
+    def source(self) -> str:
+        """What a compilation compiles."""
+        return self.words[self.words.index("-c") + 1]
+
     def to_standard_output(self, *before: str) -> str:
         """The compilation cut short after the preprocessor, without line markers (gcc's -E and -P)."""
+        first, *rest = self._without({"-MD", "-c"}, {"-MQ", "-MF", "-o"})
+        return " ".join([first, *before, *rest, "-E", "-P"])
+
+    def of_text(self, text: str, output: str) -> str:
+        """The compilation of a source that is preprocessed already; its warnings were told before."""
+        replaced = {self.source: text, self.output: output}
+        words = [replaced.get(word, word) for word in self._without({"-MD"}, {"-MQ", "-MF"})]
+        return " ".join([*words, "-w"])
+
+    def _without(self, alone: set[str], with_argument: set[str]) -> list[str]:
         words: list[str] = []
         skip = False
         for word in self.words:
-            if skip or word in {"-MD", "-c"}:
+            if skip or word in alone:
                 skip = False
-            elif word in {"-MQ", "-MF", "-o"}:
+            elif word in with_argument:
                 skip = True
             else:
                 words.append(word)
-        return " ".join([words[0], *before, *words[1:], "-E", "-P"])
+        return words
 
 
 def read_commands(workplace: Workplace, build: Path) -> dict[str, Command]:
@@ -72,3 +88,12 @@ def read_dependencies(workplace: Workplace, build: Path) -> dict[str, list[str]]
         elif line.startswith("    "):
             current.append(line.strip())
     return found
+
+
+# The rule of the edges that `edge` writes.
+RULE = "rule run\n  command = $does\n  description = $out"
+
+
+def edge(output: str, command: str, inputs: Sequence[str]) -> list[str]:
+    """An edge of a ninja file; ninja makes the output's directory (its manual, "build statements")."""
+    return [f"build {output}: run {' '.join(inputs)}", f"  does = {command.replace('$', '$$')}"]

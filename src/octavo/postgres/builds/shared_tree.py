@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from octavo.errors import OctavoError
 from octavo.postgres.builds import meson, recipe
-from octavo.postgres.builds.commands import Command, read_commands
+from octavo.postgres.builds.archives import members_linked
+from octavo.postgres.builds.commands import RULE, Command, edge, read_commands
 from octavo.postgres.builds.installation import derive, lay_out
 from octavo.postgres.builds.size_dependence import (
     HEADER,
@@ -90,11 +92,20 @@ class Graph:
         objects = [command for command in wanted.values() if command.compiles]
         self._dependence: Dependence = derive_dependence(workplace, build, objects, sizes, progress)
         self._needs: dict[str, frozenset[str]] = {}
-        self._members = self._members_linked(wanted)
+        # Until the linker was asked, every member of an archive counts.
+        self._members: dict[str, list[str]] = {}
+        links = [
+            command
+            for command in wanted.values()
+            if command.links and any(word.endswith(".a") and self._needed(word) for word in command.words)
+        ]
+        self._members = members_linked(workplace, build, self._commands, links)
+        self._needs = {name: needs for name, needs in self._needs.items() if self._commands[name].compiles}
         for output, command in wanted.items():
             if self._needed(output) and not (command.compiles or command.archives or command.links):
                 raise NotShareable(f"{output} is made by a tool that depends on the sizes")
         self._targets = [target for target in targets if self._needed(target)]
+        self._compiles_texts = self._texts_give_the_same()
 
     def _inputs(self, command: Command) -> list[str]:
         """The files made by other commands that this one reads; of an archive only the members that are linked."""
@@ -119,41 +130,6 @@ class Graph:
             self._needs[output] = needs
         return self._needs[output]
 
-    def _members_linked(self, wanted: Mapping[str, Command]) -> dict[str, list[str]]:
-        """For every link with archives that depend on a size, the objects that the linker takes out of archives.
-
-        The linker is asked (ld's --trace, twice for members): most programs take nothing that depends on a size.
-        """
-        self._members: dict[str, list[str]] = {}
-        links = [
-            command
-            for command in wanted.values()
-            if command.links and any(word.endswith(".a") and self._needed(word) for word in command.words)
-        ]
-        self._needs = {name: needs for name, needs in self._needs.items() if self._commands[name].compiles}
-        lines = [_RULE]
-        for number, command in enumerate(links):
-            output = f"trace/{number}"
-            traced = command.replaced({command.output: f"{output}.linked"})
-            lines += _edge(f"{output}.txt", f"{traced} -Wl,-t,-t > {output}.txt && rm {output}.linked", [])
-        file = self._build / "trace.ninja"
-        file.write_text("\n".join(lines) + "\n")
-        self._workplace.run("ninja", "-C", self._build, "-f", file.name, doing="tracing links")
-        members: dict[str, list[str]] = {}
-        for number, command in enumerate(links):
-            text = (self._build / "trace" / f"{number}.txt").read_text()
-            members[command.output] = self._traced(text)
-        return members
-
-    def _traced(self, text: str) -> list[str]:
-        found: list[str] = []
-        for archive, member in re.findall(r"^\((\S+?\.a)\)(\S+)$", text, re.MULTILINE):
-            if archive in self._commands:
-                words = self._commands[archive].words
-                found += [word for word in words if word.endswith(f"/{member}") and word in self._commands]
-        # A thin archive's members are told by their own paths.
-        return found + [line for line in text.splitlines() if line in self._commands and line.endswith(".o")]
-
     def _values(self, output: str, sizes: Sizes) -> tuple[tuple[str, int], ...]:
         macros = sizes.macros
         return tuple(
@@ -171,6 +147,43 @@ class Graph:
         )
         return f"sizes/{tag}/{output}"
 
+    def _texts_give_the_same(self) -> bool:
+        """Whether a compilation of kept text makes the object that one of the source made, tried with the longest.
+
+        It does not where objects tell of columns or headers, as debug information and sanitizers do.
+        """
+        kept = self._dependence.kept
+        if not kept:
+            return False
+        output = max(kept, key=lambda output: kept[output][0].stat().st_size)
+        tried = f"texts/{Path(output).name}"
+        file = self._build / "texts.ninja"
+        file.write_text("\n".join([RULE, *edge(tried, self._of_text(output, tried, self._sizes[0]), [])]) + "\n")
+        try:
+            self._workplace.run("ninja", "-C", self._build, "-f", file.name, doing="compilation of a text")
+        except OctavoError:
+            return False
+        return (self._build / tried).read_bytes() == (self._build / output).read_bytes()
+
+    def _of_text(self, output: str, place: str, sizes: Sizes) -> str:
+        """The shell command that compiles the object out of its kept text with these sizes."""
+        numbers = self._dependence.texts.get(output)
+        text = self._dependence.kept[output][numbers[sizes] if numbers else 0]
+        values = " ".join(f"-e s/@{name}@/{value}/g" for name, value in sizes.macros.items())
+        compiled = self._commands[output].of_text(f"{place}.i", place)
+        return f"sed {values} {text} > {place}.i && {compiled} && rm {place}.i"
+
+    def _of_source(self, output: str, place: str, sizes: Sizes) -> str:
+        """The shell command that compiles the object out of its source with these sizes."""
+        macros = {**self._sizes[0].macros, **{n: v for n, v in sizes.macros.items() if n in self._needed(output)}}
+        # One text of several forms is compiled as these sizes give it.
+        header = self.header(sizes.macros if output in self._dependence.texts else macros)
+        directory = os.path.relpath(header.parent, self._build)
+        before = [f"-I{directory}"]
+        if self._maps_header:
+            before.append(f"-ffile-prefix-map={directory}={Path(HEADER).parent}")
+        return self._commands[output].replaced({output: place}, *before)
+
     def products(self, sizes: Sizes) -> dict[str, Path]:
         """Of the targets, those that depend on a size (output: where the one for these sizes is)."""
         return {target: self._build / self._place(target, sizes) for target in self._targets}
@@ -187,11 +200,11 @@ class Graph:
     def run(self, wanted: Mapping[str, Sizes], finish: Callable[[Sizes], None]) -> None:
         """Makes everything for the wanted sizes; `finish` is called, beside the work, for each that is complete."""
         file = self._build / "sizes.ninja"
-        lines = [_RULE]
+        lines = [RULE]
         written: set[str] = set()
         for label, sizes in wanted.items():
             places = [self._make(target, sizes, lines, written) for target in self._targets]
-            lines += _edge(f"ready/{label}", f"touch ready/{label}", places)
+            lines += edge(f"ready/{label}", f"touch ready/{label}", places)
         file.write_text("\n".join(lines) + "\n")
         doing = f"compilation of {len(wanted)} more sizes"
         with ThreadPoolExecutor(1) as finisher:
@@ -218,32 +231,14 @@ class Graph:
             return place
         written.add(place)
         command = self._commands[output]
-        paths = {output: place}
-        before: list[str] = []
-        inputs: list[str] = []
         if command.compiles:
-            macros = {**self._sizes[0].macros, **{n: v for n, v in sizes.macros.items() if n in self._needed(output)}}
-            # One text of several forms is compiled as these sizes give it.
-            header = self.header(sizes.macros if output in self._dependence.texts else macros)
-            directory = os.path.relpath(header.parent, self._build)
-            before = [f"-I{directory}"]
-            if self._maps_header:
-                before.append(f"-ffile-prefix-map={directory}={Path(HEADER).parent}")
-        else:
-            for path in command.words:
-                if path != output and path in self._commands and self._needed(path):
-                    paths[path] = self._make(path, sizes, lines, written)
-                    inputs.append(paths[path])
-        lines += _edge(place, command.replaced(paths, *before), inputs)
+            compiled = self._of_text if self._compiles_texts else self._of_source
+            lines += edge(place, compiled(output, place, sizes), [])
+            return place
+        needed = [path for path in command.words if path != output and path in self._commands and self._needed(path)]
+        paths = {path: self._make(path, sizes, lines, written) for path in needed}
+        lines += edge(place, command.replaced({output: place, **paths}), [*paths.values()])
         return place
-
-
-_RULE = "rule run\n  command = $does\n  description = $out"
-
-
-def _edge(output: str, command: str, inputs: Sequence[str]) -> list[str]:
-    """An edge of a ninja file; ninja makes the output's directory (its manual, "build statements")."""
-    return [f"build {output}: run {' '.join(inputs)}", f"  does = {command.replace('$', '$$')}"]
 
 
 def _closure(commands: Mapping[str, Command], targets: Sequence[str]) -> dict[str, Command]:

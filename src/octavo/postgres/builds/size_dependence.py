@@ -2,7 +2,8 @@
 
 Three ways lead from a size into an object, and each is looked for:
 - The macro's value in code or data. The preprocessor runs over every source with a marked spelling of the value,
-  and `octavo._core.markers_that_reach` says whether it reaches what is emitted.
+  and `octavo._core.markers_that_reach` says whether it reaches what is emitted. The texts of those that it reaches
+  are kept: a compilation of the text with other values needs no preprocessor.
 - A conditional (`#if BLCKSZ < PG_IO_ALIGN_SIZE`), which leaves no trace in the text. Where a compiled file has one,
   its text is compared at every combination of sizes that is wanted.
 - A configured file other than pg_config.h. `check_configuration` configures once more with other sizes and compares.
@@ -25,8 +26,8 @@ from octavo.postgres.builds.workplace import Workplace
 
 HEADER = "src/include/pg_config.h"
 
-# What a marked value looks like: as many digits as nobody writes, another number of them for each macro.
-_FIRST_WIDTH = 20
+# A marked value has so many digits, or twice or three times as many, as nobody writes: one macro's is in no other's.
+_WIDTH = 20
 
 
 class NotShareable(Exception):
@@ -37,11 +38,13 @@ class NotShareable(Exception):
 class Dependence:
     """For each object that depends on a size: on which macros.
 
-    `texts` has, for an object with conditionals on sizes, which of its texts each combination of sizes gives.
+    `texts` has, for an object with conditionals on sizes, which of its texts each combination of sizes gives, and
+    `kept` the preprocessed texts of every object that depends on a size, in which `@BLCKSZ@` stands for its value.
     """
 
     macros: Mapping[str, frozenset[str]]
     texts: Mapping[str, Mapping[Sizes, int]]
+    kept: Mapping[str, Sequence[Path]]
 
 
 def check_configuration(
@@ -119,26 +122,31 @@ def derive_dependence(
     several = {command.output for command in tested}
     jobs = [(command.output, 0, command) for command in objects]
     jobs += [(command.output, number, command) for command in tested for number in range(1, len(sizes))]
-    answers = _preprocess(workplace, build, jobs, markers, progress)
+    answers = _preprocess(workplace, build, jobs, several, markers, progress)
     reached: dict[str, set[str]] = {}
     texts: dict[str, dict[Sizes, int]] = {}
-    digests: dict[str, list[str]] = {}
+    kept: dict[str, dict[str, Path]] = {}
     for (output, number, _), (reaches, digest) in zip(jobs, answers, strict=True):
         reached.setdefault(output, set()).update(name for name, yes in zip(macros, reaches, strict=True) if yes)
-        if output in several:
-            known = digests.setdefault(output, [])
-            if digest not in known:
-                known.append(digest)
-            texts.setdefault(output, {})[sizes[number]] = known.index(digest)
+        if digest is not None:
+            known = kept.setdefault(output, {})
+            known.setdefault(digest, _text(workplace, number, output))
+            texts.setdefault(output, {})[sizes[number]] = [*known].index(digest)
     return Dependence(
         {output: frozenset(names) for output, names in reached.items() if names},
-        {output: numbers for output, numbers in texts.items() if len(set(numbers.values())) > 1},
+        {output: numbers for output, numbers in texts.items() if len(kept[output]) > 1},
+        {output: [*known.values()] for output, known in kept.items()},
     )
+
+
+def _text(workplace: Workplace, number: int, output: str) -> Path:
+    """Where the preprocessed text for these of the sizes is kept."""
+    return workplace.directory / "marked" / str(number) / f"{output}.i"
 
 
 def _marked(value: int, index: int) -> str:
     """A spelling of the value as C reads it, in hexadecimal with more zeros than anybody writes."""
-    return f"0x{value:0{_FIRST_WIDTH + index}x}"
+    return f"0x{value:0{_WIDTH * (index + 1)}x}"
 
 
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|elif|define)\b((?:.*\\\n)*.*)$", re.MULTILINE)
@@ -169,9 +177,10 @@ def _preprocess(
     workplace: Workplace,
     build: Path,
     jobs: Sequence[tuple[str, int, Command]],
+    conditional: set[str],
     markers: Sequence[Mapping[str, str]],
     progress: Progress,
-) -> list[tuple[list[bool], str]]:
+) -> list[tuple[list[bool], str | None]]:
     """Preprocesses every job and asks which markers reach; in a process of its own, which the journal knows."""
     directory = workplace.directory / "marked"
     asked = {
@@ -179,9 +188,12 @@ def _preprocess(
         "jobs": [
             {
                 "command": command.to_standard_output(f"-I{directory / str(number)}"),
-                "markers": [*markers[number].values()],
+                "markers": {marker: f"@{name}@" for name, marker in markers[number].items()},
+                "conditional": output in conditional,
+                "source": command.source,
+                "text": str(_text(workplace, number, output)),
             }
-            for _, number, command in jobs
+            for output, number, command in jobs
         ],
     }
     request, answer = directory / "jobs.json", directory / "answers.json"

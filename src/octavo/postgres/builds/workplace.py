@@ -96,17 +96,26 @@ def open_workplace(
 def _compiler_place(spec: BuildSpec, directory: Path, *, cached: bool) -> Path:
     """A directory with the compiler under its own name, because PostgreSQL remembers and tells extensions the name.
 
-    What stands there goes through ccache (its manual, "run modes"), and has the objects name one neutral place instead
-    of the workplace: generated scanners carry their source's full path, and so does debug information.
+    What stands there has the objects name one neutral place instead of the workplace: generated scanners carry their
+    source's full path, and so does debug information. Compilations go through ccache (its manual, "run modes"), but
+    not those of a preprocessed text: it is one size's own, and comes once.
     """
     place = make_directory(directory / "compiler")
     compiler = shutil.which(spec.compiler, path=children.PLAIN_PATH)
     ccache = shutil.which("ccache", path=children.PLAIN_PATH)
     if compiler is None or ccache is None:
         raise HostError(f"{spec.compiler} or ccache is missing; script/bootstrap installs what a build needs")
-    command = [*([ccache] if cached else []), compiler, f"-ffile-prefix-map={directory}={SOURCE_PLACE}"]
+    command = shlex.join([compiler, f"-ffile-prefix-map={directory}={SOURCE_PLACE}"])
+    through = f"{shlex.quote(ccache)} {command}" if cached else command
     program = place / spec.compiler
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    program.write_text(
+        "#!/bin/sh\n"
+        'case " $* " in\n'
+        f'*.i\\ *) exec {command} "$@" ;;\n'
+        f'*" -c "*) exec {through} "$@" ;;\n'
+        f'*) exec {command} "$@" ;;\n'
+        "esac\n"
+    )
     program.chmod(0o755)
     return place
 

@@ -19,20 +19,27 @@ def find(wanted: str) -> Source | None:
 
     Raises OctavoError when it is not what was fetched.
     """
-    found: list[tuple[tuple[int, ...], str, Path]] = []
+    found = max(_answering(wanted), key=lambda source: (order_of(source.version), source.tarball), default=None)
+    if found and sha256_of(found.tarball) != found.sha256:
+        raise OctavoError(f"{found.tarball} is not what was fetched (its sha256 differs); remove it and run again")
+    return found
+
+
+def digests(wanted: str) -> set[str]:
+    """The digests of all that answer, as they were when they were fetched; the tarballs are not read."""
+    return {source.sha256 for source in _answering(wanted)}
+
+
+def _answering(wanted: str) -> list[Source]:
+    found: list[Source] = []
     for path in directory().glob("postgresql-*.tar.*"):
         version = version_in_name(path)
         if version is None or not _origin_file(path).exists():
             continue
         if version == wanted or (answers(version, wanted) and is_release(version)):
-            found.append((order_of(version), version, path))
-    if not found:
-        return None
-    _, version, path = max(found)
-    sha256, _, origin = _origin_file(path).read_text().strip().partition(" ")
-    if sha256_of(path) != sha256:
-        raise OctavoError(f"{path} is not what was fetched (its sha256 differs); remove it and run again")
-    return Source(version, path, sha256, origin)
+            sha256, _, origin = _origin_file(path).read_text().strip().partition(" ")
+            found.append(Source(version, path, sha256, origin))
+    return found
 
 
 def keep(tarball: Path, origin: str) -> Source:
