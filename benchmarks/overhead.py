@@ -49,6 +49,12 @@ duration = "{seconds}s"
 max_wal_size = "16GB"
 checkpoint_timeout = "1h"
 autovacuum = "off"
+
+# It is the laboratory that is measured: what disturbs PostgreSQL is no reason to run a trial again.
+[validity]
+most_steal = "100%"
+most_foreign_cpu = "100%"
+most_foreign_io = "1TB"
 """
 
 

@@ -18,8 +18,12 @@ def report(
     Example: octavo report last --html report.html
     """
     import gc
+    import os
     import sys
     from contextlib import closing
+
+    # The matrices of a report are small: several threads at one only wait for each other. Before numpy is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     from octavo.analysis.document import make_document
     from octavo.home import store_path

@@ -3,7 +3,8 @@
 import math
 from typing import Any
 
-from octavo.report.chart_style import SHAPES, Theme, inline_data, ramp, short_names, ticks, to_svg
+from octavo.report.chart_colours import Theme, ramp
+from octavo.report.chart_style import SHAPES, inline_data, short_names, ticks, to_svg
 from octavo.report.document import Document, clip, compared, conditions, levels, title, words
 from octavo.report.trials import drift_points, measured_points, ordered
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 from octavo.report import numbers
-from octavo.report.chart_style import SHAPES, Theme, inline_data, short_names, ticks, to_svg
+from octavo.report.chart_colours import Theme
+from octavo.report.chart_style import SHAPES, inline_data, short_names, ticks, to_svg
+from octavo.report.course import absent
 from octavo.report.document import Document, Row, by_key, cells, clip, conditions, noise, title
 from octavo.report.trials import Point, ratio_points
 
@@ -75,7 +77,8 @@ def _panel(
     dots = alt.Chart(inline_data(trials)).mark_point(size=46, strokeWidth=1.6, yOffset=-step // 6)
     colour = alt.Color("load:N", title=None, scale=colours, legend=alt.Legend(orient="top"))
     layers.append(dots.encode(x=x("ratio"), y=y, color=colour, shape=alt.Shape("load:N", title=None, scale=shapes)))
-    estimates = [_estimate(name[cell["id"]], effects.get(cell["id"])) for cell in rows]
+    missing = absent(document)
+    estimates = [_estimate(name[c["id"]], effects.get(c["id"]), missing.get(c["id"], "no estimate")) for c in rows]
     base = alt.Chart(inline_data([row for row in estimates if row["ratio"]])).encode(y=y)
     ends = [row for row in estimates if row["low"] and row["high"]]
     bounded = alt.Chart(inline_data(ends)).encode(y=y)
@@ -92,9 +95,9 @@ def _panel(
     return alt.layer(*layers).properties(width=WIDTH, height=step * len(rows), title=heading)
 
 
-def _estimate(cell: str, effect: Row | None) -> dict[str, Any]:
+def _estimate(cell: str, effect: Row | None, missing: str) -> dict[str, Any]:
     if effect is None or effect["ratio"] is None:
-        return {"cell": cell, "ratio": None, "low": None, "high": None, "text": "no estimate"}
+        return {"cell": cell, "ratio": None, "low": None, "high": None, "text": missing}
     low, high = effect["low"], effect["high"]
     text = numbers.ratio_interval(effect["ratio"], low, high)
     return {"cell": cell, "ratio": effect["ratio"], "low": low, "high": high, "text": text}

@@ -8,17 +8,9 @@ import math
 from typing import Any
 
 from octavo.report import numbers
-from octavo.report.chart_style import (
-    Theme,
-    diverging,
-    hexadecimal,
-    inline_data,
-    luminance,
-    reach,
-    short_names,
-    text_on,
-    to_svg,
-)
+from octavo.report.chart_colours import Theme, diverging, hexadecimal, reach, text_on
+from octavo.report.chart_style import inline_data, short_names, to_svg
+from octavo.report.course import absent
 from octavo.report.document import (
     Document,
     Key,
@@ -96,9 +88,10 @@ def _square(document: Document, cell: Row, effects: dict[Key, Row], limit: float
     primary = document["run"]["primary_metric"]
     effect = effects.get((cell["id"], primary, None))
     lower_is_better = document["metrics"].get(primary, {}).get("better") == "lower"
-    fill, upper, lower, outline, dash = theme.paper, "–", "no data", theme.line, "solid"
+    fill, outline, dash = theme.paper, theme.line, "solid"
+    upper, lower = "–", absent(document).get(cell["id"], "no data")
     if cell["baseline"]:
-        fill, upper, lower, outline = theme.even, "100 %", "baseline", theme.ink
+        fill, upper, lower, outline = diverging(0, theme), "100 %", "baseline", theme.ink
     elif effect is not None and effect["ratio"]:
         position = math.log(effect["ratio"]) / limit * (-1 if lower_is_better else 1)
         fill = diverging(position, theme)
@@ -108,14 +101,13 @@ def _square(document: Document, cell: Row, effects: dict[Key, Row], limit: float
         outline = hexadecimal(fill)
         if tone(effect) == "undecided":
             upper, outline, dash = f"{upper} ?", theme.ink, "dotted"
-    pale = abs(luminance(fill) - luminance(theme.paper)) < 0.02
     return {
         "fill": hexadecimal(fill),
         "outline": outline,
         "dash": dash,
         "upper": upper,
         "lower": lower,
-        "text": theme.ink if pale else text_on(fill),
+        "text": theme.ink if fill == theme.paper else text_on(fill),
         "weight": 3 if cell["baseline"] else 1.4,
     }
 

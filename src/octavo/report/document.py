@@ -4,7 +4,7 @@ The document is the plain dict that `octavo.analysis` makes. Nothing here change
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ SCALE = {"": 0, "b": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40}
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Trials that were not counted, of one status and one reason."""
+    """Trials that were not counted, of one status and by one rule; the reason is the first one's."""
 
     status: str
     reason: str
@@ -61,9 +61,8 @@ def cells(document: Document, condition: str) -> list[Row]:
 
 
 def factors(document: Document) -> list[str]:
-    """Every factor that a cell or a trial names."""
-    rows: Iterable[Row] = [*document["cells"], *document["trials"]]
-    return list(dict.fromkeys(name for row in rows for name in row["levels"]))
+    """Every factor that a cell names."""
+    return list(dict.fromkeys(name for cell in document["cells"] for name in cell["levels"]))
 
 
 def levels(document: Document, factor: str) -> list[str]:
@@ -165,15 +164,49 @@ def unit(document: Document, metric: str) -> str | None:
     return document["metrics"].get(metric, {}).get("unit")
 
 
+def attempted(document: Document) -> list[Row]:
+    """The trials that were begun; a skipped cell has a note among the trials that says why."""
+    return [trial for trial in document["trials"] if trial["status"] != "skipped"]
+
+
 def left_out(document: Document) -> list[LeftOut]:
-    """Trials not counted, grouped by status and reason, the largest group first."""
+    """Trials not counted, grouped by status and rule, the largest group first."""
     groups: dict[tuple[str, str], list[Row]] = {}
-    for trial in document["trials"]:
+    for trial in attempted(document):
         if not trial["used"]:
-            reason = trial.get("reason") or "no reason is recorded"
-            groups.setdefault((trial["status"], reason), []).append(trial)
-    found = [LeftOut(status, reason, trials) for (status, reason), trials in groups.items()]
+            groups.setdefault((trial["status"], rule_of(trial)), []).append(trial)
+    found = [LeftOut(status, _reason(trials), trials) for (status, _), trials in groups.items()]
     return sorted(found, key=lambda group: -len(group.trials))
+
+
+def _reason(trials: Sequence[Row]) -> str:
+    """What the trials of a group have in common, or the first one's reason as an example."""
+    reasons = dict.fromkeys(trial.get("reason") or "no reason is recorded" for trial in trials)
+    first = next(iter(reasons))
+    if reasons.keys() == {"no reason is recorded"} and all(trial["status"] == "ok" for trial in trials):
+        return "measured, but its round was run again"
+    return first if len(reasons) == 1 else f"{first} (and the like)"
+
+
+def facts_of(trial: Row) -> Row:
+    """What else is known of a trial."""
+    found: Row | None = trial.get("facts")
+    return found or {}
+
+
+def rule_of(trial: Row) -> str:
+    """What trials that are not counted are grouped by: the rule, else the reason without its figures.
+
+    Of an invalid trial's reason that is its beginning: then come limits and culprits, which differ from trial to trial.
+
+    >>> rule_of({"status": "invalid", "reason": "3.1 % stolen (more than 2%), most by x"})
+    '# % stolen'
+    >>> rule_of({"status": "failed", "reason": "pgbench (pid 12) died"})
+    'pgbench (pid #) died'
+    """
+    reason = trial.get("reason") or "no reason is recorded"
+    start = re.split(r" \(|[,:;] ", reason)[0] if trial["status"] == "invalid" else reason
+    return facts_of(trial).get("rule") or re.sub(r"\d[\d.,:]*", "#", start)
 
 
 def settings_that_differ(document: Document) -> list[tuple[str, str, list[tuple[str, str]]]]:

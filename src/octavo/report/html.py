@@ -10,9 +10,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from octavo.report import chart_run, chart_trials, charts, numbers
-from octavo.report.chart_style import DARK, LIGHT
+from octavo.report.chart_colours import DARK, LIGHT, PLAIN, coloured
+from octavo.report.course import disturbances, ending_sentence, rounds_words, time_sentence
 from octavo.report.document import (
     Document,
+    attempted,
     clean,
     clip,
     compared,
@@ -21,16 +23,18 @@ from octavo.report.document import (
     left_out,
     settings_that_differ,
 )
-from octavo.report.tables import item_tables, metric_table, verdicts
+from octavo.report.grids import class_of
+from octavo.report.items import items_of
+from octavo.report.tables import grounds, item_tables, metric_table, verdicts
 from octavo.report.trials import step
-from octavo.report.words import status_sentence
+from octavo.report.words import about_the_course, limits_of, status_sentence
 
 MOST_IDS = 100
 
 
 def render(document: Document) -> str:
     """The page; every text of the document is escaped, only our own style sheet and SVG are markup."""
-    trials = document["trials"]
+    trials = attempted(document)
     page = _environment().get_template("page.html.j2")
     text = page.render(
         document=document,
@@ -39,10 +43,19 @@ def render(document: Document) -> str:
         style=_style(),
         heading=clip(clean(document["run"]["name"]), 120),
         status=status_sentence(document),
+        ending=ending_sentence(document),
+        rounds=rounds_words(document),
+        alarms=document.get("alarms", []),
         verdicts=[verdicts(document, condition) for condition in conditions(document)],
+        limits=limits_of(document),
         figures=_figures(document),
         tables=[metric_table(document, condition) for condition in conditions(document)],
+        items=items_of(document),
         item_tables=list(item_tables(document)),
+        grounds=[found for condition in conditions(document) if (found := grounds(document, condition))],
+        told=about_the_course(document),
+        spent=time_sentence(document),
+        disturbances=disturbances(document),
         left_out=left_out(document),
         counts={"trials": len(trials), "used": sum(1 for trial in trials if trial["used"])},
         settings=settings_that_differ(document),
@@ -63,10 +76,12 @@ def _environment() -> Environment:
     filters: dict[str, Any] = {
         "clean": clean,
         "clip": clip,
+        "square_class": class_of,
         "size": numbers.size,
         "seconds": numbers.seconds,
         "percent": numbers.percent,
         "joined": _joined,
+        "whole": _whole,
         "moment": _moment,
     }
     found.filters.update(filters)
@@ -85,6 +100,11 @@ def _moment(text: object) -> str:
     except ValueError:
         return clip(clean(text), 40)
     return f"{when:%Y-%m-%d %H:%M} {when.tzname() or ''}".rstrip()
+
+
+def _whole(text: object) -> str:
+    """Text whose figures stay on one line with their percent signs."""
+    return str(text).replace(" %", "\N{NO-BREAK SPACE}%")
 
 
 def _joined(ids: Iterable[object]) -> str:
@@ -124,6 +144,8 @@ def _captions(document: Document) -> dict[str, str]:
 
 def _figures(document: Document) -> dict[str, dict[str, Any]]:
     """The charts in both themes with captions; a chart without data is left out."""
+    from altair.utils.schemapi import debug_mode
+
     draws = {
         "heatmap": charts.heatmap,
         "points": chart_trials.points,
@@ -132,10 +154,11 @@ def _figures(document: Document) -> dict[str, dict[str, Any]]:
     }
     captions = _captions(document)
     found: dict[str, dict[str, Any]] = {}
-    for name, draw in draws.items():
-        light, dark = draw(document, LIGHT), draw(document, DARK)
-        if light and dark:
-            found[name] = {"light": _ours(light), "dark": _ours(dark), "caption": captions[name]}
+    with debug_mode(False):  # else each part of a chart is checked against the schema of all of Vega-Lite
+        for name, draw in draws.items():
+            if plain := draw(document, PLAIN):
+                light, dark = (_ours(coloured(plain, theme)) for theme in (LIGHT, DARK))
+                found[name] = {"light": light, "dark": dark, "caption": captions[name]}
     return found
 
 

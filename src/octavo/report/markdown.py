@@ -5,10 +5,13 @@ import textwrap
 from collections.abc import Sequence
 
 from octavo.report import numbers
+from octavo.report.basis import model_sentence
+from octavo.report.course import absent, ending_sentence, negative_controls, rounds_words, time_sentence
 from octavo.report.document import (
     PER_TRANSACTION,
     Document,
     Row,
+    attempted,
     by_key,
     cells,
     clean,
@@ -16,7 +19,8 @@ from octavo.report.document import (
     left_out,
     title,
 )
-from octavo.report.words import noise_sentence, status_sentence
+from octavo.report.terminal import note
+from octavo.report.words import about_the_course, limits_of, noise_sentence, status_sentence, steps_sentence
 
 WIDTH = 78
 
@@ -30,14 +34,19 @@ def render(document: Document) -> str:
     state = status_sentence(document)
     if state:
         parts.append(wrap(f"**{safe(state)}**"))
+    parts += [wrap(f"**{safe(alarm)}**") for alarm in document.get("alarms", ())]
     sentences = [wrap(f"- {safe(verdict['sentence'])}", "  ") for verdict in document["verdicts"]]
     parts.append("## Verdict\n\n" + ("\n".join(sentences) or "There is no verdict yet."))
     for condition in conditions(document):
         parts.append(f"## {safe(condition) or 'Results'}\n\n{_cells(document, condition)}")
-        parts.append(wrap(noise_sentence(document, condition)))
+        parts.append(wrap(safe(noise_sentence(document, condition))))
+        if basis := model_sentence(document, condition):
+            parts.append(wrap(safe(basis)))
+        if course := steps_sentence(document, condition):
+            parts.append(wrap(safe(course)))
     parts.append(_trials(document))
-    if document["limits"]:
-        lines = [wrap(f"- {safe(limit)}", "  ") for limit in document["limits"]]
+    if limits := limits_of(document):
+        lines = [wrap(f"- {safe(limit)}", "  ") for limit in limits]
         parts.append("## What this run cannot tell\n\n" + "\n".join(lines))
     parts.append(_machine(document))
     plan = str(run["plan"]).rstrip()
@@ -56,8 +65,10 @@ def safe(text: object) -> str:
 
 
 def wrap(text: str, indent: str = "") -> str:
-    """A paragraph in lines of a mail; long words stay whole."""
-    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    """A paragraph in lines of a mail; long words stay whole, and so do a figure and its percent sign."""
+    whole = text.replace(" %", "\0%")
+    lines = textwrap.fill(whole, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("\0%", " %")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -82,17 +93,20 @@ def _cells(document: Document, condition: str) -> str:
     """The primary metric with ratio and verdict, then the bytes per transaction when they were measured."""
     primary = document["run"]["primary_metric"]
     summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    missing, negative = absent(document), negative_controls(document)
     rows: list[list[str]] = []
     more: list[list[str]] = []
     extra = [pair for pair in PER_TRANSACTION if any(row["metric"] == pair[0] for row in document["summary"])]
     for cell in cells(document, condition):
         row, effect = summary.get((cell["id"], primary, None)), effects.get((cell["id"], primary, None))
         value = numbers.amount(row["value"], row["unit"]) if row else numbers.MISSING
-        ratio, verdict = ("1", "baseline") if cell["baseline"] else (numbers.MISSING, "no estimate")
+        ratio, verdict = numbers.MISSING, missing.get(cell["id"], "no estimate")
+        if cell["baseline"]:
+            ratio, verdict = "1", "baseline"
         if effect is not None and not cell["baseline"]:
             ratio = numbers.ratio_interval(effect["ratio"], effect["low"], effect["high"])
             verdict = safe(effect["verdict"])
-        label = safe(cell["label"]) + (" (A/A)" if cell["control"] else "")
+        label = safe(cell["label"]) + note(cell, negative)
         rows.append([label, verdict, value, ratio])
         seen = [summary.get((cell["id"], metric, None)) for metric, _ in extra]
         more.append([label, *(numbers.amount(r["value"], r["unit"]) if r else numbers.MISSING for r in seen)])
@@ -104,10 +118,15 @@ def _cells(document: Document, condition: str) -> str:
 
 
 def _trials(document: Document) -> str:
-    trials = document["trials"]
+    trials = attempted(document)
     used = sum(1 for trial in trials if trial["used"])
-    text = f"## Trials\n\n{len(trials)} trials, of which {used} counted."
-    lines = [wrap(f"- {len(g.trials)} {safe(g.status)}: {safe(g.reason)}", "  ") for g in left_out(document)]
+    told = [
+        ending_sentence(document),
+        f"{len(trials):,} trials in {rounds_words(document)}, of which {used:,} counted.",
+    ]
+    told += [*about_the_course(document), time_sentence(document)]
+    text = "## Trials\n\n" + "\n\n".join(wrap(safe(sentence)) for sentence in told if sentence)
+    lines = [wrap(f"- {len(g.trials):,} {safe(g.status)}: {safe(g.reason)}", "  ") for g in left_out(document)]
     return text + ("\n\n" + "\n".join(lines) if lines else "")
 
 

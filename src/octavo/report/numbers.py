@@ -85,7 +85,7 @@ def seconds(duration: float | None) -> str:
     >>> seconds(14.2), seconds(0.07), seconds(200), seconds(3905), seconds(0.0000042), seconds(None)
     ('14.2 s', '70 ms', '3 min 20 s', '1 h 5 min', '4.2 µs', '–')
     >>> seconds(0), seconds(59.97), seconds(7199.6)
-    ('0 s', '60.0 s', '2 h 0 min')
+    ('0 s', '60.0 s', '2 h')
     """
     if duration is None or not math.isfinite(duration):
         return MISSING
@@ -99,8 +99,17 @@ def seconds(duration: float | None) -> str:
         return f"{significant(duration)} s"
     whole = round(duration)
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+        return f"{whole // 60} min {whole % 60} s".removesuffix(" 0 s")
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min".removesuffix(" 0 min")
+
+
+def freedom(count: float) -> str:
+    """Degrees of freedom.
+
+    >>> freedom(1), freedom(12)
+    ('1 degree of freedom', '12 degrees of freedom')
+    """
+    return f"{count:g} {'degree' if count == 1 else 'degrees'} of freedom"
 
 
 def decimals(low: float | None, high: float | None) -> int:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from octavo.report import numbers
+from octavo.report.basis import model, model_rows
+from octavo.report.course import absent, negative_controls, steps
 from octavo.report.document import (
     SIGNS,
     Document,
@@ -27,9 +29,13 @@ LABEL = 60
 
 def verdicts(document: Document, condition: str) -> dict[str, Any]:
     """One condition's sentences with their figures; many cells get a tally as the headline."""
-    effects = by_key(document["effects"])
+    effects, negative = by_key(document["effects"]), negative_controls(document)
     shown: list[dict[str, Any]] = []
+    controls: list[str] = []
     for verdict in verdicts_of(document, condition):
+        if verdict["cell"] in negative:
+            controls.append(verdict["sentence"])
+            continue
         effect = effects.get((verdict["cell"], verdict["metric"], verdict.get("item")))
         kind = tone(effect)
         places = numbers.decimals(effect["low"], effect["high"]) if effect else 2
@@ -47,16 +53,27 @@ def verdicts(document: Document, condition: str) -> dict[str, Any]:
         "shown": shown,
         "many": len(shown) > FEW,
         "tally": tally(document, condition),
-        "noise": noise_sentence(document, condition),
+        "notes": [noise_sentence(document, condition), *controls],
     }
 
 
+def grounds(document: Document, condition: str) -> dict[str, Any] | None:
+    """What a condition's intervals rest on, and how each cell came to its verdict; None where neither is known."""
+    row, found = model(document, condition), steps(document, condition)
+    if row is None and not found:
+        return None
+    return {"condition": condition, "model": model_rows(row) if row else [], "steps": found}
+
+
 def _columns(document: Document, condition: str) -> list[dict[str, Any]]:
+    missing, negative = absent(document), negative_controls(document)
     return [
         {
             "label": clip(clean(cell["label"]), LABEL),
             "baseline": cell["baseline"],
             "control": cell["control"],
+            "negative": cell["id"] in negative,
+            "missing": missing.get(cell["id"]),
             "id": cell["id"],
         }
         for cell in cells(document, condition)
@@ -87,6 +104,7 @@ def _entry(
         "trials": row["trials"] if row else 0,
         "ratio": numbers.ratio_interval(effect["ratio"], effect["low"], effect["high"]) if effect else "",
         "verdict": "baseline" if cell["baseline"] else _short(effect, long=long),
+        "missing": cell["missing"] if row is None else None,
         "tone": kind,
         "sign": SIGNS[kind],
     }

@@ -10,10 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from octavo.report import numbers
+from octavo.report.basis import model_sentence
+from octavo.report.course import absent, ending_sentence, negative_controls, rounds_words, time_sentence
 from octavo.report.document import (
     PER_TRANSACTION,
     SIGNS,
     Document,
+    Row,
+    attempted,
     by_key,
     cells,
     clean,
@@ -23,7 +27,16 @@ from octavo.report.document import (
     tone,
     unit,
 )
-from octavo.report.words import FEW, noise_sentence, status_sentence, tally, verdicts_of
+from octavo.report.words import (
+    FEW,
+    about_the_course,
+    limits_of,
+    noise_sentence,
+    status_sentence,
+    steps_sentence,
+    tally,
+    verdicts_of,
+)
 
 STYLES = {"better": "color(33)", "worse": "color(208)", "undecided": "italic"}
 WIDE = 110
@@ -43,16 +56,28 @@ def print_report(document: Document, console: Console) -> None:
         if extra and not beside:
             console.print(_bytes(document, condition, extra, console))
         _say(noise_sentence(document, condition), console)
-        found = verdicts_of(document, condition)
+        if basis := model_sentence(document, condition):
+            _say(basis, console)
+        if course := steps_sentence(document, condition):
+            _say(course, console)
+        negative = negative_controls(document)
+        for verdict in verdicts_of(document, condition):
+            if verdict["cell"] in negative:
+                _say(verdict["sentence"], console)
+        found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
         if len(found) > FEW:
             _say(f"Against the baseline: {tally(document, condition)}.", console, "bold")
         for verdict in found if len(found) <= FEW else ():
             _say(verdict["sentence"], console, "bold")
+    if told := about_the_course(document):
+        console.print()
+    for sentence in told:
+        _say(sentence, console)
     _trials(document, console)
-    if document["limits"]:
+    if limits := limits_of(document):
         console.print()
         _say("What this run cannot tell:", console)
-        for limit in document["limits"]:
+        for limit in limits:
             _say(limit, console, bullet=True)
 
 
@@ -85,11 +110,14 @@ def _heading(document: Document, console: Console) -> None:
     state = status_sentence(document)
     if state:
         console.print(_text(state, console, "bold"))
-    finished = f"{run['rounds_finished']} of {run['rounds']} rounds"
+    if ending := ending_sentence(document):
+        console.print(_text(ending, console))
+    for alarm in document.get("alarms", ()):
+        console.print(_text(f"! {alarm}", console, "bold"))
     facts = [
         run["id"],
         run["workload"],
-        finished,
+        rounds_words(document),
         f"{run['loads']} {'load' if run['loads'] == 1 else 'loads'}",
         f"seed {run['seed']}",
     ]
@@ -111,6 +139,7 @@ def _cells(document: Document, condition: str, extra: list[tuple[str, str]], con
     """One row a cell: primary metric, ratio to the baseline, verdict, and more metrics when they fit."""
     primary = document["run"]["primary_metric"]
     summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    missing, negative = absent(document), negative_controls(document)
     table = _table(console)
     table.add_column("cell", overflow="fold", max_width=max(16, console.width - 64))
     table.add_column(escape(_plain(title(document, primary), console)), justify="right", no_wrap=True)
@@ -124,13 +153,13 @@ def _cells(document: Document, condition: str, extra: list[tuple[str, str]], con
         if cell["baseline"]:
             ratio, verdict, kind = "1", "baseline", "none"
         elif effect is None:
-            ratio, verdict, kind = numbers.MISSING, "no estimate", "none"
+            ratio, verdict, kind = numbers.MISSING, missing.get(cell["id"], "no estimate"), "none"
         else:
             ratio = numbers.ratio_interval(effect["ratio"], effect["low"], effect["high"])
             verdict, kind = effect["verdict"], tone(effect)
         sign = "*" if cell["baseline"] else SIGNS[kind]
         style = STYLES.get(kind, "")
-        label = f"{cell['label']} (A/A)" if cell["control"] else cell["label"]
+        label = f"{cell['label']}{note(cell, negative)}"
         more = [summary.get((cell["id"], metric, None)) for metric, _ in extra]
         table.add_row(
             _text(label, console, "bold" if cell["baseline"] else ""),
@@ -140,6 +169,11 @@ def _cells(document: Document, condition: str, extra: list[tuple[str, str]], con
             *(_text(numbers.amount(m["value"], m["unit"]) if m else numbers.MISSING, console) for m in more),
         )
     return Padding(table, (0, 0, 0, 2), expand=False)
+
+
+def note(cell: Row, negative: set[str]) -> str:
+    """What a cell is for, behind its label."""
+    return " (A/A)" if cell["control"] else " (negative control)" if cell["id"] in negative else ""
 
 
 def _bytes(document: Document, condition: str, extra: list[tuple[str, str]], console: Console) -> Padding:
@@ -158,13 +192,14 @@ def _bytes(document: Document, condition: str, extra: list[tuple[str, str]], con
 
 def _trials(document: Document, console: Console) -> None:
     """How many trials there were, how many counted, and why the others did not."""
-    trials = document["trials"]
+    trials = attempted(document)
     used = sum(1 for trial in trials if trial["used"])
     console.print()
-    _say(f"Trials: {len(trials)}, of which {used} counted.", console)
+    _say(f"Trials: {len(trials):,}, of which {used:,} counted.", console)
+    if spent := time_sentence(document):
+        _say(spent, console)
     for group in left_out(document):
-        count = numbers.significant(len(group.trials)) if len(group.trials) > 999 else str(len(group.trials))
-        _say(f"{count} {group.status}: {group.reason}", console, bullet=True)
+        _say(f"{len(group.trials):,} {group.status}: {group.reason}", console, bullet=True)
     metric = document["run"]["primary_metric"]
     seen = unit(document, metric)
     _say(

@@ -1,22 +1,32 @@
 """Sentences that the terminal, Markdown and HTML reports share."""
 
+from collections.abc import Sequence
+
 from octavo.report import numbers
+from octavo.report.course import is_narrow, missing_cells, negative_controls, parts_sentence, rounds_words, steps
 from octavo.report.document import Document, Row, noise
 
 FEW = 6
 
 
 def noise_sentence(document: Document, condition: str) -> str:
-    """The noise floor of a condition from its A/A pair, with a warning when the pair itself differs."""
+    """The noise floor of a condition from its controls, with a warning when a control itself differs.
+
+    The row names the control whose interval reaches farthest: the A/A pair, or a negative control.
+    """
     row = noise(document, condition)
     if row is None:
         return "Noise floor: unknown, because no A/A pair was measured."
+    labels = {cell["id"]: cell["label"] for cell in document["cells"]}
+    negative = row.get("cell") in negative_controls(document)
+    control = f"the negative control {labels[row['cell']]}" if negative else "the A/A pair"
     pair = numbers.ratio_interval(row["ratio"], row["low"], row["high"])
     if row["floor"] is None:
-        return f"Noise floor: not known yet; the A/A pair gave {pair}."
-    text = f"Noise floor: {numbers.percent(row['floor'])}; the A/A pair gave {pair}."
+        return f"Noise floor: not known yet; {control} gave {pair}."
+    text = f"Noise floor: {numbers.percent(row['floor'])}; {control} gave {pair}."
     if row["low"] is not None and row["high"] is not None and not row["low"] <= 1 <= row["high"]:
-        text += " That interval excludes 1 although both are the same cell: trust no effect of this size."
+        same = "it cannot differ from the baseline" if negative else "both are the same cell"
+        text += f" That interval excludes 1 although {same}: trust no effect of this size."
     return text
 
 
@@ -35,7 +45,8 @@ def status_sentence(document: Document) -> str | None:
         state = "was interrupted"
     elif run["status"] == "failed":
         state = "failed"
-    return f"This run {state}: {run['rounds_finished']} of {run['rounds']} rounds are complete; {note}."
+    verb = "is" if run["rounds_finished"] == 1 and rounds_words(document) == "1 round" else "are"
+    return f"This run {state}: {rounds_words(document)} {verb} complete; {note}."
 
 
 def verdicts_of(document: Document, condition: str) -> list[Row]:
@@ -46,12 +57,58 @@ def verdicts_of(document: Document, condition: str) -> list[Row]:
 def tally(document: Document, condition: str) -> str:
     """How many cells of a condition got which verdict on the primary metric: "3 faster, 1 slower"."""
     primary = document["run"]["primary_metric"]
-    control = {cell["id"] for cell in document["cells"] if cell["control"]}
+    control = {cell["id"] for cell in document["cells"] if cell["control"]} | negative_controls(document)
     counts: dict[str, int] = {}
     for effect in document["effects"]:
         here = effect["condition"] == condition and effect["metric"] == primary and effect.get("item") is None
         if here and effect["cell"] not in control:
-            word = str(effect["verdict"]).split(" (")[0]
+            word = "undecided but narrow" if is_narrow(effect) else str(effect["verdict"]).split(" (")[0]
             counts[word] = counts.get(word, 0) + 1
     order = sorted(counts, key=lambda word: -counts[word])
     return ", ".join(f"{counts[word]} {word}" for word in order)
+
+
+def steps_sentence(document: Document, condition: str) -> str | None:
+    """After how many rounds which cells were settled, or why they were not; None where the plan looks once."""
+    if document["run"].get("stopping") != "decided":
+        return None
+    groups: dict[tuple[int, str], list[str]] = {}
+    for step in steps(document, condition):
+        if step.rounds:
+            groups.setdefault((step.rounds, step.why), []).append(step.label)
+    told = [
+        f"{_few(names)} {'was' if len(names) == 1 else 'were'} {why} after {rounds} "
+        f"{'round' if rounds == 1 else 'rounds'}"
+        for (rounds, why), names in sorted(groups.items())
+    ]
+    return f"{'; '.join(told)}." if told else None
+
+
+def _few(names: Sequence[str]) -> str:
+    """The first of many names, and how many more there are."""
+    more = [f"{len(names) - FEW} more"] if len(names) > FEW else []
+    return ", ".join([*names[:FEW], *more])
+
+
+def limits_of(document: Document) -> list[str]:
+    """What the run cannot tell, without the alarms, which stand on top."""
+    loud = set(document.get("alarms", ()))
+    return [limit for limit in document["limits"] if limit not in loud]
+
+
+def missing_sentence(word: str, reason: str, cells: Sequence[str]) -> str:
+    """Cells without an answer, and why.
+
+    >>> missing_sentence("skipped", "no huge pages on this host", ["8kB huge"])
+    '8kB huge was skipped: no huge pages on this host'
+    """
+    verb = f"{'was' if len(cells) == 1 else 'were'} {word}"
+    again = " for failing again and again" if word == "given up" else ""
+    return f"{_few(cells)} {verb}{again}: {reason}"
+
+
+def about_the_course(document: Document) -> list[str]:
+    """How the run went, as sentences: its parts, and the cells without an answer."""
+    found = [parts_sentence(document)]
+    found += [f"{missing_sentence(word, reason, mine)}." for word, reason, mine in missing_cells(document)]
+    return [sentence for sentence in found if sentence]

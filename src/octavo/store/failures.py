@@ -24,12 +24,12 @@ def explain(error: Any, path: Path, doing: str) -> OctavoError | None:
     if name.startswith("SQLITE_CORRUPT"):
         return damaged(path, error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return HostError(f"{doing}: another process has held {path} for a minute; end it, then go on")
+        return HostError(f"{doing}: another process has held {path} for a minute; end it")
     if name == "SQLITE_FULL" or _is_full(path):
-        return HostError(f"{doing}: the disk of {path} is full; make room, then go on")
+        return HostError(f"{doing}: the disk of {path} is full; make room")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         return HostError(f"{doing}: {path} may not be written ({error}); give the right, or set OCTAVO_HOME")
-    return HostError(f"{doing}: {error} ({path}); check its disk and its rights, then go on")
+    return HostError(f"{doing}: {error} ({path}); check its disk and its rights")
 
 
 def damaged(path: Path, error: object) -> OctavoError:

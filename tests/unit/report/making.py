@@ -85,6 +85,30 @@ def make_trials(cells: list[Document], rounds: int, loads: int, generator: rando
     return trials
 
 
+def make_model(condition: str, rounds: int) -> Document:
+    """What the intervals of a condition rest on."""
+    return {
+        "condition": condition,
+        "metric": "tps",
+        "item": None,
+        "load_deviation_percent": 0.62,
+        "load_degrees_of_freedom": 1,
+        "residual_deviation_percent": 1.24,
+        "residual_degrees_of_freedom": 2 * rounds,
+        "together_deviation_percent": None,
+        "loads_in_general": False,
+        "fewest_between_loads": 5,
+        "loads": 2,
+        "rounds": rounds,
+        "looks": 1,
+        "first_look": rounds,
+        "comparisons": 1,
+        "confidence": 0.975,
+        "critical_value": 2.87,
+        "method": "Dunnett, one look at the end",
+    }
+
+
 def value_of(trial: Document, metric: str) -> float | None:
     return next((seen["value"] for seen in trial["observations"] if seen["metric"] == metric), None)
 
@@ -141,7 +165,7 @@ def analyse(document: Document) -> None:
         if cell["control"]:
             ends = [effect["low"], effect["high"]]
             floor = None if None in ends else max(effect["high"], 1 / effect["low"]) - 1
-            row = {key: effect[key] for key in ("condition", "metric", "item", "ratio", "low", "high")}
+            row = {key: effect[key] for key in ("condition", "metric", "item", "cell", "ratio", "low", "high")}
             document["noise_floor"].append(row | {"floor": floor})
         else:
             document["verdicts"].append(verdict(cell, effect, document))
@@ -165,6 +189,9 @@ def make_effect(cell: Document, metric: str, better: str | None, logs: list[floa
         "loads": 2,
         "rounds": len(logs),
         "degrees_of_freedom": len(logs) - 1,
+        "look": 0,
+        "negative_control": False,
+        "own_scatter": False,
     }
 
 
@@ -209,6 +236,10 @@ def build(name: str, data: list[str], wal: list[str], *, rounds: int = 5, seed: 
             "rounds": rounds,
             "rounds_finished": rounds,
             "threshold": 0.03,
+            "precision": 0.015,
+            "stopping": "fixed",
+            "budget_seconds": None,
+            "ending": "rounds",
             "workload": "pgbench",
             "primary_metric": "tps",
             "wal_regime": "after-checkpoint",
@@ -219,6 +250,9 @@ def build(name: str, data: list[str], wal: list[str], *, rounds: int = 5, seed: 
         "cells": cells,
         "trials": trials,
         "limits": list(LIMITS),
+        "alarms": [],
+        "given_up": [],
+        "model": [make_model(mode, rounds) for mode in dict.fromkeys(cell["condition"] for cell in cells)],
         "environment": make_environment(cells),
     }
     analyse(document)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from octavo.report import chart_run, chart_trials, charts, trials
-from octavo.report.chart_style import DARK, LIGHT, Theme, diverging, luminance, text_on
+from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured, diverging, luminance, text_on
 from octavo.report.document import Document
 
 from . import documents
@@ -20,6 +20,8 @@ DRAW: list[Callable[[Document, Theme], str | None]] = [
     chart_run.over_time,
     chart_run.drift,
 ]
+
+COLOUR = re.compile("#[0-9a-f]{6}")
 
 
 def parse(svg: str) -> ElementTree.Element:
@@ -117,3 +119,22 @@ def test_text_on_squares_has_contrast(theme: Theme) -> None:
         shade = luminance((int(ink[1:3], 16), int(ink[3:5], 16), int(ink[5:7], 16)))
         light, dark = max(shade, luminance(fill)), min(shade, luminance(fill))
         assert (light + 0.05) / (dark + 0.05) >= 4.0
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_a_chart_drawn_once_is_the_one_drawn_in_its_theme(theme: Theme, grid: Document) -> None:
+    for name in ("small", "grid"):
+        document: Document = getattr(documents, name)() if name == "small" else grid
+        for draw in (charts.heatmap, chart_trials.points, chart_run.over_time, chart_run.drift):
+            plain, themed = draw(document, PLAIN), draw(document, theme)
+            assert plain is not None
+            assert themed is not None
+            found = coloured(plain, theme)
+            assert COLOUR.sub("", found) == COLOUR.sub("", themed)
+            # A step of the scale is one of 255: no channel is off by more than the eye can see.
+            pairs = zip(COLOUR.findall(found), COLOUR.findall(themed), strict=True)
+            assert max(abs(a - b) for one, two in pairs for a, b in zip(rgb(one), rgb(two), strict=True)) <= 2
+
+
+def rgb(colour: str) -> bytes:
+    return bytes.fromhex(colour.removeprefix("#"))

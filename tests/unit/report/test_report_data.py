@@ -30,8 +30,8 @@ def test_csv_has_every_observation(name: str) -> None:
 
 
 def test_csv_factor_named_like_a_column(small: Document) -> None:
-    for trial in small["trials"]:
-        trial["levels"]["status"] = "asleep"
+    for row in (*small["cells"], *small["trials"]):
+        row["levels"]["status"] = "asleep"
     rows = list(csv.DictReader(io.StringIO(csv_rows.render(small))))
     assert rows[0]["status"] == "ok"
     assert rows[0]["factor_status"] == "asleep"

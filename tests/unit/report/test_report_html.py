@@ -55,7 +55,8 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        return "".join(self.words)
+        """The percent signs as the document has them, without the no-break space."""
+        return "".join(self.words).replace("\N{NO-BREAK SPACE}", " ")
 
 
 def check_form(text: str) -> Page:

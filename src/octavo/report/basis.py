@@ -1,0 +1,60 @@
+"""What the intervals of a condition rest on: how loads and trials scatter, how often was looked, which method."""
+
+from octavo.report import numbers
+from octavo.report.document import Document, Row
+
+
+def model(document: Document, condition: str) -> Row | None:
+    """What the intervals of a condition's primary metric rest on."""
+    primary = document["run"]["primary_metric"]
+    for row in document.get("model", ()):
+        if row["condition"] == condition and row["metric"] == primary and row.get("item") is None:
+            return row
+    return None
+
+
+def model_rows(row: Row) -> list[tuple[str, str]]:
+    """The same as pairs of a question and its answer."""
+    freedom = numbers.freedom
+    loads = freedom(row["load_degrees_of_freedom"])
+    if row["together_deviation_percent"] is not None:
+        scatter = [("loads and trials together scatter by", _deviation(row["together_deviation_percent"], loads))]
+    else:
+        trials = freedom(row["residual_degrees_of_freedom"])
+        scatter = [
+            ("loads differ by", _deviation(row["load_deviation_percent"], loads)),
+            ("trials of one load scatter by", _deviation(row["residual_deviation_percent"], trials)),
+        ]
+    needed = row.get("fewest_between_loads", 0)
+    general = (
+        "loads in general"
+        if row["loads_in_general"]
+        else f"the loads that were made: to speak of others takes {needed} degrees of freedom between loads"
+    )
+    looks, first = row["looks"], row.get("first_look")
+    often = f"{looks} {'look' if looks == 1 else 'looks'}{f', the first after round {first}' if first else ''}"
+    share, count = row["confidence"], row["comparisons"]
+    return [
+        *scatter,
+        ("the intervals speak of", general),
+        ("trials", f"{row['rounds']} rounds, {row['loads']} {'load' if row['loads'] == 1 else 'loads'} at the most"),
+        ("looks", often),
+        ("method", f"{row['method']}; {count} {'comparison' if count == 1 else 'comparisons'}, "
+         f"{numbers.percent(share)} for all of them at once"),
+        ("critical value", numbers.significant(row["critical_value"]) if row["critical_value"] else "none yet"),
+    ]  # fmt: skip
+
+
+def _deviation(percent: float | None, freedom: str) -> str:
+    return f"unknown ({freedom})" if percent is None else f"{numbers.percent(percent / 100)} ({freedom})"
+
+
+def model_sentence(document: Document, condition: str) -> str | None:
+    """The scatter and the looks in one sentence, for a terminal or a mail."""
+    row = model(document, condition)
+    if row is None:
+        return None
+    told = dict(model_rows(row))
+    scatter = [f"{what} {value}" for what, value in told.items() if "differ" in what or "scatter" in what]
+    text = f"{', '.join(scatter)}; {told['looks']}"
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,184 @@
+"""How a run went: why it ended, how each cell came to its verdict, what was missing and what disturbed it.
+
+Questions to the document, as in `octavo.report.document`. Keys that an older document lacks are read as empty.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from octavo.report import numbers
+from octavo.report.document import Document, Row, by_key, cells, clean, facts_of
+
+# What a trial's time is spent on for its own sake; all else is the laboratory's.
+MEASURING = "measure"
+ENOUGH = 5
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How one cell came to its verdict: the trials it took, and why there are no more."""
+
+    label: str
+    rounds: int
+    loads: int
+    look: int
+    freedom: int
+    why: str
+
+
+def compared_cells(document: Document, condition: str) -> list[Row]:
+    """The cells that the baseline is compared with, controls of both kinds left out."""
+    negative = negative_controls(document)
+    mine = cells(document, condition)
+    return [c for c in mine if not c["baseline"] and not c["control"] and c["id"] not in negative]
+
+
+def negative_controls(document: Document) -> set[str]:
+    """Cells that differ from their baseline only in what cannot matter."""
+    return {effect["cell"] for effect in document["effects"] if effect.get("negative_control")}
+
+
+def skipped(document: Document) -> dict[str, str]:
+    """Cells that this host could not run, by id, with the reason."""
+    return {t["cell"]: t["reason"] or "no reason is recorded" for t in document["trials"] if t["status"] == "skipped"}
+
+
+def given_up(document: Document) -> dict[str, str]:
+    """Cells that were given up because they failed again and again, by id, with the last failure."""
+    lost = set(document.get("given_up", ()))
+    return {t["cell"]: t["reason"] or "" for t in document["trials"] if t["cell"] in lost and t["status"] == "failed"}
+
+
+def absent(document: Document) -> dict[str, str]:
+    """A word for every cell without an estimate that says why there is none."""
+    return dict.fromkeys(skipped(document), "skipped") | dict.fromkeys(given_up(document), "given up")
+
+
+def missing_cells(document: Document) -> list[tuple[str, str, list[str]]]:
+    """Skipped cells and cells given up: the word, the reason, and the cells that share it."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for word, reasons in (("skipped", skipped(document)), ("given up", given_up(document))):
+        for cell in document["cells"]:
+            if (reason := reasons.get(cell["id"])) is not None:
+                found.setdefault((word, reason), []).append(_name(document, cell))
+    return [(word, reason, mine) for (word, reason), mine in found.items()]
+
+
+def _name(document: Document, cell: Row) -> str:
+    several = len({one["condition"] for one in document["cells"]}) > 1
+    label = f"{clean(cell['label'])}{' (A/A)' if cell['control'] else ''}"
+    return f"{clean(cell['condition'])}: {label}" if several and cell["condition"] else label
+
+
+def is_narrow(effect: Row) -> bool:
+    """Whether it is undecided with an interval as narrow as the plan asks for: more trials would not help."""
+    return effect["verdict"].startswith("undecided (within")
+
+
+def steps(document: Document, condition: str) -> list[Steps]:
+    """How each compared cell of a condition came to its verdict."""
+    effects, excused = by_key(document["effects"]), missing_reasons(document)
+    primary = document["run"]["primary_metric"]
+    found: list[Steps] = []
+    for cell in compared_cells(document, condition):
+        effect = effects.get((cell["id"], primary, None))
+        label = clean(cell["label"])
+        if effect is None:
+            found.append(Steps(label, 0, 0, 0, 0, excused.get(cell["id"], "no round has it and its baseline")))
+            continue
+        why = excused.get(cell["id"]) or _why(document, effect)
+        freedom = int(effect.get("degrees_of_freedom") or 0)
+        found.append(Steps(label, effect["rounds"], effect["loads"], effect.get("look") or 0, freedom, why))
+    return found
+
+
+def missing_reasons(document: Document) -> dict[str, str]:
+    """Why a cell has no (more) trials, for those that were skipped or given up."""
+    return {cell: f"skipped: {reason}" for cell, reason in skipped(document).items()} | {
+        cell: f"given up, it failed again and again: {reason}" for cell, reason in given_up(document).items()
+    }
+
+
+def _why(document: Document, effect: Row) -> str:
+    run = document["run"]
+    if run.get("stopping") == "fixed":
+        return "one look, at the end" if run["status"] == "finished" else "not final: the plan looks at its end"
+    if is_narrow(effect):
+        return f"narrow enough (± {numbers.percent(run.get('precision'))}) without a decision"
+    if effect["verdict"].startswith("undecided"):
+        return {"budget": "open when the budget was spent", "rounds": "open when the rounds were spent"}.get(
+            str(run.get("ending")), "open at the end" if run["status"] == "finished" else "open so far"
+        )
+    return "decided"
+
+
+def rounds_words(document: Document) -> str:
+    """How many rounds there were, of how many where a run goes on to a number of them.
+
+    >>> run = {"rounds": 6, "rounds_finished": 4, "status": "running", "budget_seconds": None}
+    >>> rounds_words({"run": run}), rounds_words({"run": run | {"status": "finished", "ending": "decided"}})
+    ('4 of 6 rounds', '4 rounds')
+    """
+    run = document["run"]
+    unlimited = run.get("budget_seconds") is not None and run.get("stopping") != "fixed"
+    done = run["rounds_finished"]
+    if unlimited or run.get("ending") == "decided":
+        return f"{done} {'round' if done == 1 else 'rounds'}"
+    return f"{done} of {run['rounds']} {'round' if run['rounds'] == 1 else 'rounds'}"
+
+
+def ending_sentence(document: Document) -> str | None:
+    """Why a finished run has no more rounds; None while that is not known. What it left open is among the limits."""
+    run = document["run"]
+    rounds = "the rounds of its plan"
+    why = {
+        "decided": "because no cell needs more trials",
+        "budget": f"because its budget of {numbers.seconds(run.get('budget_seconds'))} was spent",
+        "rounds": f"after {rounds}, which looks once, at the end"
+        if run.get("stopping") == "fixed"
+        else f"after {rounds}",
+    }.get(str(run.get("ending")))
+    return f"The run ended {why}." if why and run["status"] == "finished" else None
+
+
+def parts_sentence(document: Document) -> str | None:
+    """That rounds ran in parts, where they did."""
+    most = max((trial.get("part") or 1 for trial in document["trials"]), default=1)
+    if most == 1:
+        return None
+    return (
+        f"Not all datasets fitted the disk at once: rounds ran in up to {most} parts, each with a baseline of its own, "
+        "and cells are compared with the baseline of their part."
+    )
+
+
+def disturbances(document: Document) -> list[Row]:
+    """What the checks of the host found before the run that disturbs measurements."""
+    return [row for row in document["environment"].get("host_checks", ()) if row["severity"] == "disturbs"]
+
+
+def phases(document: Document) -> list[tuple[str, float]]:
+    """What share of the trials' time was spent on which phase, the largest first; empty where it was not timed."""
+    total: dict[str, float] = {}
+    whole = 0.0
+    for trial in document["trials"]:
+        seconds: Mapping[str, float] = facts_of(trial).get("seconds", {})
+        if seconds:
+            whole += max(trial["seconds"], sum(seconds.values()))
+            for phase, its in seconds.items():
+                total[phase] = total.get(phase, 0.0) + its
+    found = [(phase, seconds / whole) for phase, seconds in total.items()] if whole else []
+    return sorted(found, key=lambda pair: -pair[1])
+
+
+def time_sentence(document: Document) -> str | None:
+    """How much of the trials' time was measuring, and what the rest was."""
+    found = dict(phases(document))
+    if MEASURING not in found:
+        return None
+    rest = [f"{phase} {numbers.percent(share)}" for phase, share in found.items() if phase != MEASURING]
+    return f"Measuring took {numbers.percent(found[MEASURING])} of the trials' time; {_listed(rest[:ENOUGH])}."
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words) or "the rest was not timed"
