@@ -1,39 +1,174 @@
-"""`octavo host`: the page stack of this machine."""
+"""`octavo host`: the page stack of this machine, what on it would disturb a measurement, and putting it back."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from octavo.cli.choices import TableFormat
 
+if TYPE_CHECKING:
+    from octavo.host.disks import Disk
+    from octavo.host.neighbours import Neighbours
 
-def host(
+host = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+
+
+@host.callback()
+def show(
+    context: typer.Context,
+    check: Annotated[
+        bool, typer.Option("--check", help="Look for what would disturb a measurement now, and say what to do.")
+    ] = False,
     format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
 ) -> None:
-    """Show every page size of this machine between a CPU and its device, for the place where Octavo keeps its data.
+    """Show every page size of this machine between a CPU and its devices, and what the sizes do to each other.
 
-    Example: octavo host --format json
+    The filesystem and device are those of the place where Octavo keeps its data (OCTAVO_HOME). With --check, what would
+    disturb a measurement here; exit code 1 when something does.
+
+    \b
+    Examples:
+    octavo host --check
+    octavo host restore
     """
-    from octavo.cli.output import console, print_json
+    if context.invoked_subcommand is not None:
+        return
     from octavo.home import octavo_home
-    from octavo.host.facts import host_facts
 
     place = octavo_home()
     while not place.exists():
         place = place.parent
-    facts = host_facts(place)
-    if format is TableFormat.json:
-        print_json({"schema_version": 1, **facts})
-        return
-    from rich.table import Table
+    if check:
+        _check(place, format)
+    else:
+        _show(place, format)
 
+
+@host.command()
+def restore(
+    format: Annotated[TableFormat, typer.Option(help="Print lines, or JSON for programs.")] = TableFormat.text,
+) -> None:
+    """Put back what commands that were killed have changed on this host, and end what they started.
+
+    What somebody else has changed since is left, and named. Every other command does the same at its start. Exit code
+    1 when something could not be put back; the next time tries again.
+
+    Example: octavo host restore
+    """
+    from octavo.cli.output import print_json
+    from octavo.host.journal import restore as restore_host
+
+    done = restore_host()
+    if format is TableFormat.json:
+        print_json({"schema_version": 1, "restored": [{"outcome": one.what, "text": one.line} for one in done]})
+    else:
+        for one in done:
+            print(one)
+        if not done:
+            print("nothing to put back")
+    if any(one.what == "failed" for one in done):
+        raise typer.Exit(1)
+
+
+def _check(place: Path, format: TableFormat) -> None:
+    from octavo.cli.output import console, print_json
+    from octavo.host.checks import check_host, disturbing
+
+    found = check_host(place)
+    disturbed = bool(disturbing(found))
+    if format is TableFormat.json:
+        print_json({"schema_version": 1, "disturbed": disturbed, "checks": [one.as_dict() for one in found]})
+    else:
+        from rich.table import Table
+
+        table = Table("check", "", "found", box=None, pad_edge=False)
+        for one in found:
+            table.add_row(one.check, one.severity, one.found)
+        console().print(table)
+        for one in found:
+            if one.why:
+                print(f"\n{one.check}: {one.why}.{f' To do: {one.fix}' if one.fix else ''}")
+    if disturbed:
+        raise typer.Exit(1)
+
+
+def _show(place: Path, format: TableFormat) -> None:
+    from octavo.cli.output import print_json
+    from octavo.host.disks import disks
+    from octavo.host.facts import host_facts
+    from octavo.host.neighbours import neighbours
+    from octavo.host.page_stack import page_stack
+
+    facts, found = host_facts(place), disks()
+    effects = neighbours(page_stack(place))
+    if format is TableFormat.json:
+        print_json(
+            {
+                "schema_version": 1,
+                **facts,
+                "neighbours": [one.as_dict() for one in effects],
+                "devices": [one.as_dict() for one in found],
+            }
+        )
+        return
+    _print_stack(facts)
+    _print_effects(effects)
+    _print_devices(found)
+
+
+def _print_stack(facts: dict[str, Any]) -> None:
     from octavo.units import human_size
 
     print(
         f"{facts['hostname']}: {facts['kernel']}, {facts['cores']} cores, {human_size(facts['memory_bytes'])} of memory"
     )
     print(f"{facts['cpu']}; virtualization: {facts['virtualization']}")
-    table = Table("layer", "size", "detail", box=None, pad_edge=False)
-    for layer in facts["page_stack"]:
-        table.add_row(layer["layer"], layer["value"], layer["detail"])
+    rows = [(layer["layer"], layer["value"], layer["detail"]) for layer in facts["page_stack"]]
+    _print_table("The page stack", ("layer", "size", "detail"), rows)
+
+
+def _print_effects(effects: "list[Neighbours]") -> None:
+    from rich.padding import Padding
+
+    from octavo.cli.output import console
+
+    out = console()
+    print("\nWhat they do to each other")
+    for one in effects:
+        out.print(f"{' and '.join(one.layers)}:")
+        out.print(Padding(one.effect, (0, 0, 0, 2)))
+
+
+def _print_devices(found: "list[Disk]") -> None:
+    from octavo.units import format_size, human_size
+
+    def size(value: int | None) -> str:
+        return "–" if value is None else format_size(value)
+
+    rows = [
+        (
+            one.name,
+            human_size(one.size_bytes),
+            f"{size(one.logical_sector_bytes)}, {size(one.physical_sector_bytes)}",
+            size(one.readahead_bytes),
+            size(one.largest_request_bytes),
+            one.scheduler or "–",
+            ", ".join(one.mounted_at) or "–",
+        )
+        for one in found
+    ]
+    columns = ("device", "size", "sectors", "readahead", "largest request", "scheduler", "mounted at")
+    _print_table("Devices", columns, rows)
+
+
+def _print_table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.table import Table
+
+    from octavo.cli.output import console
+
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    print(f"\n{title}")
     console().print(table)

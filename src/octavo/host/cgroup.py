@@ -8,26 +8,105 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import HostError
+from octavo.host.journal import Journal
+from octavo.host.undo import Entry, Undone
 
-_ROOT = Path("/sys/fs/cgroup")
+ROOT = Path("/sys/fs/cgroup")
 _REMOVAL_SECONDS = 5.0
+# What a version 2 group's file says while nobody has set anything.
+_UNSET = {"memory": ("memory.max", "max"), "io": ("io.max", "")}
 
 
-def memory_controller(root: Path = _ROOT) -> Path | None:
+def memory_controller(root: Path = ROOT) -> Path | None:
     """The directory below which we may make memory groups, or None when this host offers none."""
     version_1 = root / "memory"
     if (version_1 / "memory.limit_in_bytes").exists():
         return version_1 if os.access(version_1, os.W_OK) else None
-    controllers = root / "cgroup.subtree_control"
-    if controllers.exists() and "memory" in controllers.read_text().split() and os.access(root, os.W_OK):
+    return version_2("memory", root)
+
+
+def version_2(controller: str, root: Path = ROOT) -> Path | None:
+    """The version 2 hierarchy when it has this controller and we may make groups there, else None."""
+    offered = root / "cgroup.controllers"
+    if offered.exists() and controller in offered.read_text().split() and os.access(root, os.W_OK):
         return root
     return None
 
 
-def group_path(name: str, root: Path = _ROOT) -> Path:
+@contextmanager
+def group(
+    name: str, journal: Journal, *, memory: int | None = None, swap: bool = False, io: bool = False, root: Path = ROOT
+) -> Generator[Path, None, None]:
+    """A group with this memory limit in bytes, and on version 2 with an io.max where `io` asks for it.
+
+    A process is to be born in it (`entering`). Raises HostError when the host has no such controller.
+    """
+    with contextlib.ExitStack() as stack:
+        unified = version_2("io", root) if io else None
+        parent = unified or memory_controller(root)
+        if parent is None or (io and unified is None):
+            wanted = "io" if io else "memory"
+            raise HostError(f"this host has no cgroup {wanted} controller that can be used; leave that factor alone")
+        if parent == root:
+            # Writeback is charged to its group only where both controllers are on (cgroup-v2.rst, Writeback).
+            for controller in ("memory", "io") if io else ("memory",):
+                stack.enter_context(_enabled(controller, journal, root))
+        path = parent / f"octavo-{name}"
+        number = journal.record("cgroup", path=str(path))
+        stack.callback(journal.undo, number)
+        if memory is None:
+            path.mkdir()
+        else:
+            create(path, memory, swap=swap)
+        yield path
+
+
+@contextmanager
+def _enabled(controller: str, journal: Journal, root: Path) -> Generator[None, None, None]:
+    """The controller offered to the groups below the root (Documentation/admin-guide/cgroup-v2.rst)."""
+    control = root / "cgroup.subtree_control"
+    if controller in control.read_text().split():
+        yield
+        return
+    number = journal.record("controller", path=str(control), controller=controller)
+    try:
+        control.write_text(f"+{controller}")
+        yield
+    finally:
+        journal.undo(number)
+
+
+def undo_controller(entry: Entry) -> Undone | None:
+    """Takes the controller from the groups again, unless one of them is limited by it meanwhile."""
+    control, controller = Path(entry["path"]), entry["controller"]
+    if not control.exists() or controller not in control.read_text().split():
+        return None
+    file, unset = _UNSET[controller]
+    for limit in control.parent.glob(f"*/{file}"):
+        if limit.read_text().strip() != unset:
+            return Undone("left", f"left {controller} in {control}: {limit.parent} is limited by it")
+    control.write_text(f"-{controller}")
+    return Undone("put back", f"took {controller} out of {control}")
+
+
+def undo_group(entry: Entry) -> Undone | None:
+    """Removes the group once it is empty."""
+    path = Path(entry["path"])
+    if not path.exists():
+        return None
+    if not remove(path):
+        return Undone(
+            "failed", f"could not remove the group {path}: a process is in it; octavo host restore tries again"
+        )
+    return Undone("put back", f"removed the group {path}")
+
+
+def group_path(name: str, root: Path = ROOT) -> Path:
     """Where the memory group of this name would be. Raises HostError when the host has no memory controller."""
     controller = memory_controller(root)
     if controller is None:
@@ -35,13 +114,16 @@ def group_path(name: str, root: Path = _ROOT) -> Path:
     return controller / f"octavo-{name}"
 
 
-def create(path: Path, limit_bytes: int) -> None:
-    """Makes the group with its limit, and keeps it from swapping. Raises HostError when that is refused."""
+def create(path: Path, limit_bytes: int, *, swap: bool = False) -> None:
+    """Makes the group with its limit, and unless told otherwise keeps it from swapping.
+
+    Raises HostError when that is refused.
+    """
     try:
         path.mkdir()
         _limit_file(path).write_text(str(limit_bytes))
         for name in ("memory.swappiness", "memory.swap.max"):
-            if (path / name).exists():
+            if not swap and (path / name).exists():
                 (path / name).write_text("0")
     except OSError as error:
         raise HostError(

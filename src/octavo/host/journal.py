@@ -7,8 +7,8 @@ locks belongs to an owner that was killed: the next command replays it backwards
 import fcntl
 import json
 import os
-import shutil
 import signal
+import sys
 import threading
 import uuid
 from collections.abc import Callable
@@ -16,24 +16,30 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from octavo.home import make_directory, octavo_home
-from octavo.host import cgroup
-from octavo.host.process import ProcessIdentity, end, find_by_environment, is_alive
+from octavo.home import make_directory, octavo_home, sync_directory
+from octavo.host.process import end, find_by_environment
+from octavo.host.undo import Entry, Undone, undo
 
 # Set in the environment of every child, so that a child is found whose pid was not yet written down.
 TOKEN_VARIABLE = "OCTAVO_TOKEN"
-
-Entry = dict[str, Any]
 
 
 def _journal_directory() -> Path:
     return octavo_home() / "journal"
 
 
-class Journal:
-    """The open journal of this process; a context manager that undoes what is still open at its end."""
+def _to_stderr(told: Undone) -> None:
+    print(f"octavo: {told}", file=sys.stderr)
 
-    def __init__(self) -> None:
+
+class Journal:
+    """The open journal of this process; a context manager that undoes what is still open at its end.
+
+    `notice` is told what could not be undone, or was left because somebody else has changed it since.
+    """
+
+    def __init__(self, notice: Callable[[Undone], None] = _to_stderr) -> None:
+        self._notice = notice
         self.token = uuid.uuid4().hex
         directory = make_directory(_journal_directory())
         self.path = directory / f"{self.token}.jsonl"
@@ -42,6 +48,7 @@ class Journal:
         self._file = hidden.open("a")
         fcntl.flock(self._file, fcntl.LOCK_EX)
         hidden.rename(self.path)
+        sync_directory(directory)
         self._open: dict[int, Entry] = {}
         self._next = 0
         self._lock = threading.Lock()  # a finished build is published beside the ones still compiling
@@ -50,13 +57,13 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, entry in reversed(list(self._open.items())):
-            _undo(entry)
-            self.done(number)
+        for number in reversed(list(self._open)):
+            self.undo(number)
         # A child whose start was interrupted before it could be recorded.
         for identity in find_by_environment(TOKEN_VARIABLE, self.token):
             end(identity, signal.SIGQUIT)
-        self.path.unlink(missing_ok=True)
+        if not self._open:  # else the next command tries again
+            self.path.unlink(missing_ok=True)
         self._file.close()
 
     def record(self, kind: str, **facts: Any) -> int:
@@ -67,6 +74,23 @@ class Journal:
             self._open[self._next] = entry
             self._write(entry)
             return self._next
+
+    def amend(self, number: int, **facts: Any) -> None:
+        """Adds to an entry what was not known before the thing was done."""
+        with self._lock:
+            self._open[number] |= facts
+            self._write(self._open[number])
+
+    def undo(self, number: int) -> None:
+        """Undoes one entry now. One that cannot be undone stays open, and is tried again at the end."""
+        entry = self._open.get(number)
+        if entry is None:
+            return
+        told = undo(entry)
+        if told is not None and told.what != "put back":
+            self._notice(told)
+        if told is None or told.what != "failed":
+            self.done(number)
 
     def done(self, number: int) -> None:
         """Notes that this entry needs no undoing any more.
@@ -85,11 +109,16 @@ class Journal:
 
 
 def recover() -> list[str]:
-    """Undoes what killed Octavo processes left behind. Returns a line for each thing put right."""
+    """Undoes what killed Octavo processes left behind. Returns a line for each thing put right, or not."""
+    return [told.line for told in restore()]
+
+
+def restore() -> list[Undone]:
+    """Undoes what killed Octavo processes left behind, and says what became of each thing."""
     directory = _journal_directory()
     if not directory.is_dir():
         return []
-    told: list[str] = []
+    everything: list[Undone] = []
     for path in sorted(directory.glob("*.jsonl")):
         try:
             file = path.open("r+", errors="replace")
@@ -100,9 +129,20 @@ def recover() -> list[str]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 continue
-            told += _replay(path.stem, file.read())
-            path.unlink(missing_ok=True)
-    return told
+            told, failed = _replay(path.stem, file.read())
+            everything += told
+            if failed:
+                _keep(path, failed)
+            else:
+                path.unlink(missing_ok=True)
+    return everything
+
+
+def _keep(path: Path, entries: list[Entry]) -> None:
+    """Leaves in the journal what could not be undone, in its order, for the next command."""
+    beside = path.with_name(f".{path.stem}")
+    beside.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    beside.replace(path)
 
 
 def is_owned(token: str) -> bool:
@@ -117,7 +157,8 @@ def is_owned(token: str) -> bool:
     return False
 
 
-def _replay(token: str, text: str) -> list[str]:
+def _replay(token: str, text: str) -> tuple[list[Undone], list[Entry]]:
+    """Undoes a journal backwards, processes first. Returns what was told, and the entries that failed."""
     entries: dict[int, Entry] = {}
     for line in text.splitlines():
         try:
@@ -128,55 +169,19 @@ def _replay(token: str, text: str) -> list[str]:
             entries.pop(entry["number"], None)
         else:
             entries[entry["number"]] = entry
-    told: list[str] = []
-    processes = [entry for entry in reversed(entries.values()) if entry["kind"] == "process"]
-    others = [entry for entry in reversed(entries.values()) if entry["kind"] != "process"]
-    told += [line for entry in processes if (line := _undo(entry))]
+    told: list[Undone] = []
+    failed: dict[int, Entry] = {}
+
+    def undo_all(chosen: list[Entry]) -> None:
+        for entry in chosen:
+            if became := undo(entry):
+                told.append(became)
+                if became.what == "failed":
+                    failed[entry["number"]] = entry
+
+    undo_all([entry for entry in reversed(entries.values()) if entry["kind"] == "process"])
     for identity in find_by_environment(TOKEN_VARIABLE, token):
         end(identity, signal.SIGQUIT)
-        told.append(f"ended process {identity.pid}, left by a command that was killed")
-    told += [line for entry in others if (line := _undo(entry))]
-    return told
-
-
-def _undo_process(entry: Entry) -> str | None:
-    identity = ProcessIdentity(entry["pid"], entry["start_time"], entry["boot_id"])
-    if not is_alive(identity):
-        return None
-    end(identity, signal.Signals(entry["signal"]))
-    if is_alive(identity):
-        return f"could not end {entry['role']} (pid {identity.pid}), left by a command that was killed"
-    return f"ended {entry['role']} (pid {identity.pid}), left by a command that was killed"
-
-
-def _undo_directory(entry: Entry) -> str | None:
-    path = Path(entry["path"])
-    if not path.exists():
-        return None
-    shutil.rmtree(path, ignore_errors=True)
-    return f"could not remove {path} whole" if path.exists() else f"removed {path}"
-
-
-def _undo_cgroup(entry: Entry) -> str | None:
-    path = Path(entry["path"])
-    if not path.exists():
-        return None
-    return f"removed the memory group {path}" if cgroup.remove(path) else f"could not remove the memory group {path}"
-
-
-# Undoing knows only kinds, so that a journal written by one version can be read by the next.
-_UNDO: dict[str, Callable[[Entry], str | None]] = {
-    "process": _undo_process,
-    "directory": _undo_directory,
-    "cgroup": _undo_cgroup,
-}
-
-
-def _undo(entry: Entry) -> str | None:
-    undo = _UNDO.get(entry["kind"])
-    if undo is None:
-        return f"do not know how to undo {entry['kind']!r}; a newer Octavo wrote it"
-    try:
-        return undo(entry)
-    except OSError as error:
-        return f"could not undo {entry['kind']!r}: {error}"
+        told.append(Undone("put back", f"ended process {identity.pid}, left by a command that was killed"))
+    undo_all([entry for entry in reversed(entries.values()) if entry["kind"] != "process"])
+    return told, [failed[number] for number in sorted(failed)]

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from octavo.host.block_devices import device_under
+from octavo.host.mounts import mounts
 from octavo.units import format_size, human_size
 
 
@@ -24,7 +26,7 @@ class Layer:
 
 def page_stack(path: Path, sys: Path = Path("/sys")) -> list[Layer]:
     """The layers from the CPU down to the device, for the filesystem of an existing path."""
-    device = _block_device(path, sys)
+    device = device_under(path, sys)
     return [
         *_memory_layers(sys),
         _data_block_layer(),
@@ -118,27 +120,12 @@ def _device_layers(device: Path | None) -> list[Layer]:
     return layers
 
 
-def _block_device(path: Path, sys: Path) -> Path | None:
-    """The /sys directory of the whole disk under the path's filesystem."""
-    number = path.stat().st_dev
-    entry = sys / "dev/block" / f"{os.major(number)}:{os.minor(number)}"
-    if not entry.exists():
-        return None
-    device = entry.resolve()
-    return device.parent if (device / "partition").exists() else device
-
-
 def _mount(path: Path) -> tuple[str, str]:
-    """Filesystem type and mount point (/proc/self/mountinfo, matched by device number)."""
+    """Filesystem type and mount point of an existing path."""
     number = path.stat().st_dev
     wanted = f"{os.major(number)}:{os.minor(number)}"
-    found = ("filesystem", "?")
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split()
-        if fields[2] == wanted and path.absolute().is_relative_to(fields[4]):
-            found = (after.split()[0], fields[4])
-    return found
+    on = [one for one in mounts() if one.device == wanted and path.absolute().is_relative_to(one.target)]
+    return (on[-1].kind, str(on[-1].target)) if on else ("filesystem", "?")
 
 
 def _huge_page_bytes(directory: Path) -> int:

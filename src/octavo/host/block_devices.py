@@ -1,0 +1,43 @@
+"""Block devices as /sys has them (kernel Documentation/block/queue-sysfs.rst)."""
+
+import os
+from pathlib import Path
+
+_SYS = Path("/sys")
+
+
+def device_under(path: Path, sys: Path = _SYS) -> Path | None:
+    """The /sys directory of the whole disk under an existing path's filesystem, or None where it has none."""
+    entry = sys / "dev/block" / _number(path)
+    if not entry.exists():
+        return None
+    device = entry.resolve()
+    return device.parent if (device / "partition").exists() else device
+
+
+def readahead_file(path: Path, sys: Path = _SYS) -> Path | None:
+    """Where the readahead for files of an existing path is set: at its disk, else at its filesystem's own BDI.
+
+    NFS and others without a device have /sys/class/bdi/MAJOR:MINOR (Documentation/ABI/testing/sysfs-class-bdi).
+    """
+    device = device_under(path, sys)
+    file = device / "queue/read_ahead_kb" if device else sys / "class/bdi" / _number(path) / "read_ahead_kb"
+    return file if file.exists() else None
+
+
+def devices(sys: Path = _SYS) -> list[Path]:
+    """The /sys directory of every disk that holds something; partitions are parts of theirs."""
+    found = (sys / "block").glob("*") if (sys / "block").is_dir() else ()
+    return sorted(device for device in found if _text(device / "size") not in ("", "0"))
+
+
+def _number(path: Path) -> str:
+    number = path.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,118 @@
+"""Limits on a block device: requests and bytes a second, for reads and for writes each.
+
+cgroup version 1: `blkio.throttle.*` at the root of the hierarchy (Documentation/admin-guide/cgroup-v1/
+blkio-controller.rst), because a limit on a child group does not hold for writeback; the device has to be a private
+one. It survives the loop device's image and would hit who takes the device next, so it is journaled.
+cgroup version 2: `io.max` of the server's group (Documentation/admin-guide/cgroup-v2.rst), gone with the group.
+"""
+
+import os
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from octavo.errors import HostError, OctavoError
+from octavo.host import cgroup
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue, changed
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Requests and bytes a second; None where there is no limit."""
+
+    requests: float | None = None
+    bytes: float | None = None
+
+    def whole(self) -> tuple[int | None, int | None]:
+        """As the kernel takes them: whole, and at least 1 (0 would mean none)."""
+        requests = None if self.requests is None else max(1, round(self.requests))
+        return requests, None if self.bytes is None else max(1, round(self.bytes))
+
+
+class Throttle(Protocol):
+    """A device whose limits can be changed while it is in use."""
+
+    def limit(self, reads: Limits, writes: Limits) -> None:
+        """Sets the limits. Raises OctavoError when the kernel refuses them."""
+        ...
+
+
+def cannot_limit(root: Path = cgroup.ROOT) -> str | None:
+    """Why this host cannot limit a device, or None."""
+    if os.geteuid() != 0:
+        return "a device limit needs root"
+    if not _version_1(root) and cgroup.version_2("io", root) is None:
+        return "this host has no cgroup controller for devices (blkio or io)"
+    return None
+
+
+def needs_group(root: Path = cgroup.ROOT) -> bool:
+    """Whether the server has to be born in a group for a device limit to hold for it (version 2)."""
+    return not _version_1(root)
+
+
+@contextmanager
+def throttled(
+    number: str, most: Limits, journal: Journal, group: Path | None = None, root: Path = cgroup.ROOT
+) -> Generator[Throttle, None, None]:
+    """The device (`major:minor`) with these limits, which may be lowered and raised again up to `most` meanwhile."""
+    if not _version_1(root):
+        if group is None:
+            raise HostError("a device limit on cgroup version 2 needs the group that the server was born in")
+        yield Unified(group / "io.max", number)
+        return
+    requests, bytes_a_second = most.whole()
+    with ExitStack() as stack:
+        values: dict[str, KernelValue] = {}
+        for name, limit in (("iops", requests), ("bps", bytes_a_second)):
+            for direction in ("read", "write") if limit is not None else ():
+                path = _version_1_file(root, direction, name)
+                value = KernelValue(path, "device", number)
+                stack.enter_context(changed(value, str(limit), journal, ours=(1, limit or 0), ours_later=True))
+                values[f"{direction} {name}"] = value
+        yield _PerFile(values)
+
+
+@dataclass(frozen=True, slots=True)
+class _PerFile:
+    values: dict[str, KernelValue]
+
+    def limit(self, reads: Limits, writes: Limits) -> None:
+        for direction, limits in (("read", reads), ("write", writes)):
+            for name, wanted in zip(("iops", "bps"), limits.whole(), strict=True):
+                value = self.values.get(f"{direction} {name}")
+                if value is not None and wanted is not None:
+                    _write(value, str(wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Unified:
+    """A line of an io.max file."""
+
+    file: Path
+    number: str
+
+    def limit(self, reads: Limits, writes: Limits) -> None:
+        """Sets the four limits in one line."""
+        (riops, rbps), (wiops, wbps) = reads.whole(), writes.whole()
+        wanted = {"rbps": rbps, "wbps": wbps, "riops": riops, "wiops": wiops}
+        words = (f"{name}={'max' if limit is None else limit}" for name, limit in wanted.items())
+        _write(KernelValue(self.file, "device", self.number), " ".join(words))
+
+
+def _write(value: KernelValue, text: str) -> None:
+    try:
+        value.write(text)
+    except OSError as error:
+        raise OctavoError(f"the kernel refuses {text!r} for {value}: {error.strerror}") from error
+
+
+def _version_1(root: Path) -> bool:
+    return _version_1_file(root, "read", "bps").exists()
+
+
+def _version_1_file(root: Path, direction: str, name: str) -> Path:
+    return root / "blkio" / f"blkio.throttle.{direction}_{name}_device"

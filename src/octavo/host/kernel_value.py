@@ -1,0 +1,182 @@
+"""A value of the kernel in /proc or /sys: read, changed by way of the journal, read back, and put back.
+
+Putting back never undoes what somebody else has changed since: a value that is not the one we set is left.
+A reboot puts every such value back by itself, so an entry of another boot has nothing to undo.
+"""
+
+import re
+from collections.abc import Generator, Iterable
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from octavo.errors import OctavoError
+from octavo.host.journal import Journal
+from octavo.host.process import boot_id
+from octavo.host.undo import Entry, Undone
+
+
+@dataclass(frozen=True, slots=True)
+class KernelValue:
+    """Where a value is, and how the file is written.
+
+    `plain`: the text. `choice`: all choices, the one in force in brackets, as `always [madvise] never`.
+    `device`: a line for each device that has one, as `7:0 1048576`; no line is the empty text, written as 0.
+    """
+
+    path: Path
+    form: Literal["plain", "choice", "device"] = "plain"
+    device: str = ""
+
+    def read(self) -> str:
+        """The value in force. Raises OSError."""
+        text = self.path.read_text().strip()
+        if self.form == "choice":
+            return text.partition("[")[2].partition("]")[0] or text
+        if self.form == "device":
+            lines = (line.partition(" ") for line in text.splitlines())
+            return next((value for device, _, value in lines if device == self.device), "")
+        return text
+
+    def choices(self) -> list[str]:
+        """What a `choice` can be. Raises OSError."""
+        return re.sub(r"[\[\]]", "", self.path.read_text()).split()
+
+    def write(self, text: str) -> None:
+        """Writes the value, unbuffered and once, as the kernel wants it. Raises OSError."""
+        line = f"{self.device} {text or '0'}" if self.form == "device" else text
+        with self.path.open("wb", buffering=0) as file:
+            file.write(line.encode())
+
+    def __str__(self) -> str:
+        """As messages name it."""
+        return f"{self.path} of {self.device}" if self.device else str(self.path)
+
+
+@contextmanager
+def changed(
+    value: KernelValue, text: str, journal: Journal, *, ours: tuple[int, int] | None = None, ours_later: bool = False
+) -> Generator[str, None, None]:
+    """The value at `text` within the context; yields what the kernel made of it, which may be something else.
+
+    `ours` is for a value that the kernel may not reach: every number in this range counts as set by us until it was
+    read back, and with `ours_later` until the end, for a value that we go on changing within the range.
+    Raises OctavoError when the kernel refuses it.
+    """
+    found = value.read()
+    if found == text and not ours_later:
+        yield found
+        return
+    number = journal.record(
+        "value", path=str(value.path), form=value.form, device=value.device, found=found, set=text, ours=ours,
+        boot_id=boot_id(),
+    )  # fmt: skip
+    try:
+        try:
+            value.write(text)
+        except OSError as error:
+            raise OctavoError(f"the kernel refuses {text!r} for {value}: {error.strerror}") from error
+        achieved = value.read()
+        if not ours_later and (ours is not None or achieved != text):
+            journal.amend(number, set=achieved, ours=None)
+        yield achieved
+    finally:
+        journal.undo(number)
+
+
+@contextmanager
+def kept(values: Iterable[KernelValue], journal: Journal) -> Generator[None, None, None]:
+    """Values that the kernel changes by itself when we change another: put back at the end, as they were found.
+
+    Enter it before the change, so that it is undone after. One that cannot be read is none.
+    """
+    with ExitStack() as stack:
+        for value in values:
+            try:
+                found = value.read()
+            except OSError:
+                continue
+            number = journal.record(
+                "value", path=str(value.path), form=value.form, device=value.device, found=found, set=found,
+                ours="any", boot_id=boot_id(),
+            )  # fmt: skip
+            stack.callback(journal.undo, number)
+        yield
+
+
+def undo_value(entry: Entry) -> Undone | None:
+    """Puts a value back that is still ours."""
+    value = KernelValue(Path(entry["path"]), entry["form"], entry["device"])
+    if entry["boot_id"] != boot_id() or not value.path.exists():
+        return None
+    now, found = value.read(), entry["found"]
+    if now == found:
+        return None
+    if now != entry["set"] and not _within(now, entry["ours"]):
+        return Undone(
+            "left", f"left {value} at {now!r}: it was {found!r}, then {entry['set']!r}, then changed by others"
+        )
+    value.write(found)
+    return _told(value, value.read(), found)
+
+
+def _within(now: str, ours: list[int] | str | None) -> bool:
+    if isinstance(ours, str):
+        return ours == "any"
+    return ours is not None and now.isdecimal() and ours[0] <= int(now) <= ours[1]
+
+
+def _told(value: KernelValue, now: str, found: str) -> Undone:
+    if now != found:
+        return Undone(
+            "failed", f"could not put {value} back to {found!r}: it is {now!r}; octavo host restore tries again"
+        )
+    return Undone("put back", f"put {value} back to {found!r}")
+
+
+@contextmanager
+def counterpart_changed(
+    ratio: Path, amount: Path, text: str, *, as_amount: bool, journal: Journal
+) -> Generator[tuple[str, str], None, None]:
+    """One of two files of which only one is in force: writing one makes the other 0, as vm.dirty_ratio and dirty_bytes.
+
+    Yields both as they then are (Documentation/admin-guide/sysctl/vm.rst). Raises OctavoError when it is refused.
+    """
+    found = [KernelValue(path).read() for path in (ratio, amount)]
+    wanted = ["0", text] if as_amount else [text, "0"]
+    if found == wanted:
+        yield found[0], found[1]
+        return
+    number = journal.record(
+        "counterparts", ratio=str(ratio), amount=str(amount), found=found, set=wanted, boot_id=boot_id()
+    )
+    try:
+        path = amount if as_amount else ratio
+        try:
+            KernelValue(path).write(text)
+        except OSError as error:
+            raise OctavoError(f"the kernel refuses {text!r} for {path}: {error.strerror}") from error
+        now = [KernelValue(path).read() for path in (ratio, amount)]
+        if now != wanted:
+            journal.amend(number, set=now)
+        yield now[0], now[1]
+    finally:
+        journal.undo(number)
+
+
+def undo_counterparts(entry: Entry) -> Undone | None:
+    """Puts the one back that was in force; the kernel makes the other 0. A 0 for the amount would be refused."""
+    values = [KernelValue(Path(entry[name])) for name in ("ratio", "amount")]
+    if entry["boot_id"] != boot_id() or not all(value.path.exists() for value in values):
+        return None
+    now, found = [value.read() for value in values], entry["found"]
+    if now == found:
+        return None
+    if now != entry["set"]:
+        return Undone(
+            "left", f"left {values[0]} and its counterpart at {now}: they were {found}, and changed by others"
+        )
+    which = 1 if found[1] != "0" else 0
+    values[which].write(found[which])
+    return _told(values[which], values[which].read(), found[which])

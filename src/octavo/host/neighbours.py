@@ -1,0 +1,168 @@
+"""What the layers of the page stack do to each other on this host, computed from their sizes.
+
+Sources: PostgreSQL's manual (huge_pages, full_page_writes, io_combine_limit) and its limits in
+`octavo.postgres.limits`; kernel Documentation/admin-guide/mm/hugetlbpage.rst and transhuge.rst; what was measured is
+in docs/knobs.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from octavo.host.page_stack import Layer
+from octavo.postgres.limits import DATA_BLOCKS, WAL_BLOCKS
+from octavo.units import format_size, parse_size
+
+# PostgreSQL's defaults, for examples.
+_BLOCK = parse_size("8kB")
+_BUFFERS = parse_size("1GB")
+# A page table holds 8 bytes for each page that a process has touched, on x86-64 and on 64-bit Arm.
+_ENTRY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Two layers, and what comes of their sizes."""
+
+    layers: tuple[str, str]
+    effect: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def neighbours(stack: Sequence[Layer]) -> list[Neighbours]:
+    """What can be said of this stack, from the CPU down to the device."""
+    sizes: dict[str, int] = {layer.layer: layer.size_bytes for layer in stack if layer.size_bytes}
+    told = [
+        *_huge_pages(stack, sizes),
+        *_wal(sizes),
+        *_requests(sizes),
+        *_filesystem(sizes),
+        *_device(sizes),
+    ]
+    return [Neighbours(layers, effect) for layers, effect in told]
+
+
+_Told = list[tuple[tuple[str, str], str]]
+
+
+def _huge_pages(stack: Sequence[Layer], sizes: Mapping[str, int]) -> _Told:
+    page = sizes["CPU memory page"]
+    told: _Told = []
+    tables = _BUFFERS // page * _ENTRY
+    told.append((
+        ("CPU memory page", "shared_buffers"),
+        f"1GB of shared_buffers are {_BUFFERS // page:,} pages of {format_size(page)}: every process that has touched "
+        f"them all holds {format_size(tables)} of page tables, 100 of them {format_size(100 * tables)}",
+    ))  # fmt: skip
+    for layer in stack:
+        if layer.layer == "huge page" and layer.size_bytes:
+            told.append((("huge page", "shared_buffers"), _pool(layer, layer.size_bytes)))
+        if layer.layer == "transparent huge page" and "shared memory: " in layer.detail:
+            mode = layer.detail.partition("shared memory: ")[2].partition(";")[0]
+            gets = "may get" if mode in ("always", "force", "within_size") else "get no"
+            told.append((
+                ("transparent huge page", "shared_buffers"),
+                f"shmem_enabled is {mode}: shared_buffers {gets} transparent huge pages, whatever enabled says; "
+                "that one is for sorts, hashes and other private memory",
+            ))  # fmt: skip
+    return told
+
+
+def _pool(layer: Layer, page: int) -> str:
+    # shared_memory_size_in_huge_pages rounds up what shared memory takes, which is more than shared_buffers.
+    whole = -(-(_BUFFERS + 1) // page) * page
+    text = f"with pages of {layer.value}, 1GB of shared_buffers take {format_size(whole)} or more: whole ones"
+    if layer.detail.endswith(" 0 free"):
+        text += "; none is free: huge_pages=try runs without, huge_pages=on does not start"
+    return text
+
+
+def _wal(sizes: Mapping[str, int]) -> _Told:
+    page = sizes["CPU memory page"]
+    smaller = [block for block in WAL_BLOCKS if parse_size(block) < page]
+    if not smaller:
+        return []
+    return [(
+        ("WAL block", "CPU memory page"),
+        f"WAL blocks of {_and(smaller)} are parts of a {format_size(page)} page: the kernel reads the page before it "
+        "takes such a write, where it is not cached",
+    )]  # fmt: skip
+
+
+def _requests(sizes: Mapping[str, int]) -> _Told:
+    told: _Told = []
+    ahead, largest = sizes.get("readahead"), sizes.get("largest device request")
+    if ahead and ahead >= 2 * _BLOCK:
+        told.append((
+            ("data block", "readahead"),
+            f"a buffered sequential scan has {format_size(ahead)} read ahead of it, {ahead // _BLOCK:,} blocks of 8kB: "
+            "the device sees the same requests at every block size",
+        ))  # fmt: skip
+    request = sizes["I/O request of PostgreSQL"]
+    if largest:
+        fate = (
+            "reach the device whole" if request <= largest else f"are split into {-(-request // largest)} at the device"
+        )
+        told.append((("I/O request of PostgreSQL", "largest device request"), f"{format_size(request)} {fate}"))
+    if ahead and largest and ahead > largest:
+        told.append((
+            ("readahead", "largest device request"),
+            f"{format_size(ahead)} read ahead go to the device in {-(-ahead // largest)} requests",
+        ))  # fmt: skip
+    return told
+
+
+def _filesystem(sizes: Mapping[str, int]) -> _Told:
+    page, block = sizes["CPU memory page"], sizes["filesystem block"]
+    told: _Told = []
+    smaller = [name for name in DATA_BLOCKS if parse_size(name) < max(block, page)]
+    unit = max(block, page)
+    if smaller:
+        told.append((
+            ("data block", "filesystem block"),
+            f"data blocks of {_and(smaller)} are parts of {format_size(unit)}, the least that the page cache reads: "
+            f"a miss costs {format_size(unit)}, and writing one that is not cached reads it first",
+        ))  # fmt: skip
+    larger = [name for name in DATA_BLOCKS if parse_size(name) > unit]
+    if larger:
+        told.append((
+            ("data block", "filesystem block"),
+            f"data blocks of {_and(larger)} are {parse_size(larger[0]) // unit} to {parse_size(larger[-1]) // unit} "
+            f"times {format_size(unit)}: the filesystem does not promise to write them whole",
+        ))  # fmt: skip
+    if block > page:
+        told.append((
+            ("filesystem block", "CPU memory page"),
+            f"the page cache works in folios of {format_size(block)} or more, as on a machine with such memory pages",
+        ))  # fmt: skip
+    return told
+
+
+def _device(sizes: Mapping[str, int]) -> _Told:
+    sector = sizes.get("device physical sector")
+    if not sector:
+        return []
+    told: _Told = []
+    torn = [name for name in DATA_BLOCKS if parse_size(name) > sector]
+    if torn:
+        told.append((
+            ("data block", "device physical sector"),
+            f"data blocks of {_and(torn)} are larger than a sector of {format_size(sector)}, all that a device is "
+            "known to write at once: a power cut may tear them, so full_page_writes stays on",
+        ))  # fmt: skip
+    inside = [name for name in DATA_BLOCKS if parse_size(name) < sector]
+    if inside:
+        told.append((
+            ("data block", "device physical sector"),
+            f"data blocks of {_and(inside)} are parts of a sector: written past the page cache, each costs the device "
+            "a read",
+        ))  # fmt: skip
+    return told
+
+
+def _and(names: Sequence[str]) -> str:
+    """Names in a row, the long row by its ends."""
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} to {names[-1]}"

@@ -1,0 +1,98 @@
+"""Knobs: state of the host that a level sets, that is verified by reading back, and put back.
+
+A new one is a file here with a KNOB that follows `knobs.base.Knob`, and a line in the table. What needs more than a
+level (a volume, the server's process) has its own functions: device, server_group, huge_pages, cpu_pinning,
+drop_caches. Who turns knobs holds the host's lock (`host.lock`): two that change one value restore each other's.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from octavo.factor import Factor
+from octavo.host.journal import Journal
+from octavo.knobs.base import Achieved, Knob, Place
+
+# In the order in which they are turned.
+KNOBS = {
+    "thp": "octavo.knobs.thp",
+    "shmem_thp": "octavo.knobs.shmem_thp",
+    "thp_defrag": "octavo.knobs.thp_defrag",
+    "khugepaged": "octavo.knobs.khugepaged",
+    "readahead": "octavo.knobs.readahead",
+    "io_scheduler": "octavo.knobs.io_scheduler",
+    "zram_swap": "octavo.knobs.zram_swap",
+    "swappiness": "octavo.knobs.swappiness",
+    "dirty_limits": "octavo.knobs.dirty_limits",
+    "overcommit": "octavo.knobs.overcommit",
+    "cpu_governor": "octavo.knobs.cpu_governor",
+}
+
+_OF_THE_DEVICE = frozenset({"readahead", "io_scheduler"})
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The knobs as they really are, by name."""
+
+    achieved: Mapping[str, Achieved]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a trial's facts."""
+        return {name: achieved.as_dict() for name, achieved in self.achieved.items()}
+
+    def drifted(self) -> list[str]:
+        """What somebody has changed since, as `knob: path: was became is`."""
+        return [f"{name}: {line}" for name, achieved in self.achieved.items() for line in achieved.drifted()]
+
+
+def all_knobs() -> dict[str, Knob]:
+    """Every knob by its name: its module's KNOB."""
+    return {name: import_module(module).KNOB for name, module in KNOBS.items()}
+
+
+def factors() -> tuple[Factor, ...]:
+    """The factors that knobs bring, with those that need more than a level."""
+    from octavo.knobs import cpu_pinning, device, filesystem, huge_pages
+
+    return (
+        huge_pages.FACTOR,
+        *(knob.factor for knob in all_knobs().values()),
+        filesystem.FACTOR,
+        device.FACTOR,
+        cpu_pinning.SERVER_CPUS,
+        cpu_pinning.CLIENT_CPUS,
+    )
+
+
+def cannot(levels: Mapping[str, str], place: Place) -> str | None:
+    """Why this host cannot set the knobs of a cell, with the factor's name; None when it can."""
+    from octavo.knobs import cpu_pinning, device, huge_pages
+
+    # A private volume's device is not there yet; that one can be made is what `device.cannot` says.
+    later = _OF_THE_DEVICE if device.needs_volume(levels) else frozenset[str]()
+    reasons = {name: knob.cannot(level, place) for name, knob, level in _turned(levels) if name not in later}
+    reasons["huge_pages"] = huge_pages.cannot(levels.get("huge_pages", "off"), place.sys)
+    reasons["device"] = device.cannot(levels)
+    for factor in (cpu_pinning.SERVER_CPUS, cpu_pinning.CLIENT_CPUS):
+        reasons[factor.name] = cpu_pinning.cannot(levels.get(factor.name, factor.default))
+    return next((f"{name}: {reason}" for name, reason in reasons.items() if reason), None)
+
+
+@contextmanager
+def applied(levels: Mapping[str, str], journal: Journal, place: Place) -> Generator[State, None, None]:
+    """The table's knobs at a cell's levels within the context, put back in reverse at its end.
+
+    A factor that the levels do not name is left alone. Raises OctavoError when the kernel refuses one.
+    """
+    with ExitStack() as stack:
+        yield State(
+            {name: stack.enter_context(knob.applied(level, journal, place)) for name, knob, level in _turned(levels)}
+        )
+
+
+def _turned(levels: Mapping[str, str]) -> list[tuple[str, Knob, str]]:
+    chosen = ((name, knob, levels.get(name, knob.factor.default)) for name, knob in all_knobs().items())
+    return [(name, knob, level) for name, knob, level in chosen if level != knob.factor.default]

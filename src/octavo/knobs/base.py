@@ -1,0 +1,124 @@
+"""What the laboratory asks of a knob: a piece of the host's state that a level sets, and that is put back."""
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from octavo.factor import Factor, one_of
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue, changed, kept
+
+# The level that touches nothing.
+AS_FOUND = "as-found"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where knobs are turned: the kernel's trees, and a directory on the filesystem and device that are meant."""
+
+    directory: Path
+    proc: Path = Path("/proc")
+    sys: Path = Path("/sys")
+
+
+@dataclass(frozen=True, slots=True)
+class Achieved:
+    """What was asked for, what the kernel made of it, and what was found, each as the kernel writes it."""
+
+    asked: str
+    achieved: str
+    found: str
+    values: tuple[tuple[KernelValue, str], ...] = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a trial's facts."""
+        return {"asked": self.asked, "achieved": self.achieved, "found": self.found}
+
+    def drifted(self) -> list[str]:
+        """The values that somebody has changed since, as `path: was, is`."""
+        now = ((value, was, value.read()) for value, was in self.values if value.path.exists())
+        return [f"{value}: {was} became {is_now}" for value, was, is_now in now if is_now != was]
+
+
+class Knob(Protocol):
+    """A knob by its factor; the factor's default touches nothing."""
+
+    @property
+    def factor(self) -> Factor:
+        """Its name, levels and default."""
+        ...
+
+    def cannot(self, level: str, place: Place) -> str | None:
+        """Why this host cannot set the level, or None when it can."""
+        ...
+
+    def applied(self, level: str, journal: Journal, place: Place) -> AbstractContextManager[Achieved]:
+        """The level in force within the context, put back at its end. Raises OctavoError when the kernel refuses."""
+        ...
+
+
+@contextmanager
+def set_values(
+    level: str, pairs: Sequence[tuple[KernelValue, str]], journal: Journal
+) -> Generator[Achieved, None, None]:
+    """Several values at what the level asks for; `achieved` is what they read as afterwards."""
+    with ExitStack() as stack:
+        found = [value.read() for value, _ in pairs]
+        achieved = [stack.enter_context(changed(value, text, journal)) for value, text in pairs]
+        values = tuple((value, now) for (value, _), now in zip(pairs, achieved, strict=True))
+        yield Achieved(level, _one(achieved), _one(found), values)
+
+
+def _one(texts: Sequence[str]) -> str:
+    """One text where all are the same, as for the CPUs of a machine."""
+    return texts[0] if len(set(texts)) == 1 else " ".join(texts)
+
+
+def not_writable(path: Path) -> str | None:
+    """Why we cannot write this file of the kernel, or None."""
+    if not path.exists():
+        return f"this kernel has no {path}"
+    if not os.access(path, os.W_OK):
+        return f"{path} cannot be written; run as root" if os.geteuid() else f"{path} cannot be written"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceKnob:
+    """A knob that is one file below /sys with a closed list of words."""
+
+    name: str
+    meaning: str
+    path: str
+    words: tuple[str, ...]
+    moves: str | None = None  # a file below /proc that the kernel changes with this one
+
+    @property
+    def factor(self) -> Factor:
+        """The words, and the level that touches nothing."""
+        return Factor(self.name, "run", self.meaning, AS_FOUND, one_of(AS_FOUND, *self.words))
+
+    def cannot(self, level: str, place: Place) -> str | None:
+        """A kernel need not offer every word, nor let us write it."""
+        value = self._value(place)
+        if reason := not_writable(value.path):
+            return reason
+        offered = value.choices()
+        # A file that was planted, or that does not mark its choice, has one word only.
+        if len(offered) > 1 and level not in offered:
+            return f"this kernel offers {', '.join(offered)} in {value.path}, not {level}"
+        return None
+
+    @contextmanager
+    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+        """Writes the word."""
+        value = self._value(place)
+        moved = [KernelValue(place.proc / self.moves)] if self.moves and value.read() != level else []
+        with kept(moved, journal), set_values(level, [(value, level)], journal) as achieved:
+            yield achieved
+
+    def _value(self, place: Place) -> KernelValue:
+        return KernelValue(place.sys / self.path, "choice")

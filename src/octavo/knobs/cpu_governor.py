@@ -1,0 +1,44 @@
+"""The CPU's frequency governor: /sys/devices/system/cpu/cpufreq/policy*/scaling_governor, all policies alike.
+
+Source: kernel Documentation/admin-guide/pm/cpufreq.rst. Virtual machines rarely have it.
+"""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from octavo.factor import Factor, one_of
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue
+from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
+
+_GOVERNORS = ("performance", "powersave", "ondemand", "conservative", "schedutil")
+
+
+class CpuGovernor:
+    """One word for every policy."""
+
+    factor = Factor("cpu_governor", "run", "CPU frequency governor", AS_FOUND, one_of(AS_FOUND, *_GOVERNORS))
+
+    def cannot(self, level: str, place: Place) -> str | None:
+        """Every policy has to offer it."""
+        policies = self._policies(place)
+        if not policies:
+            return "this host does not set its CPU's frequency (no cpufreq)"
+        for policy in policies:
+            if reason := not_writable(policy / "scaling_governor"):
+                return reason
+            offered = (policy / "scaling_available_governors").read_text().split()
+            if level not in offered:
+                return f"this CPU's driver offers {', '.join(offered)}, not {level}"
+        return None
+
+    def applied(self, level: str, journal: Journal, place: Place) -> AbstractContextManager[Achieved]:
+        """Sets every policy."""
+        files = [KernelValue(policy / "scaling_governor") for policy in self._policies(place)]
+        return set_values(level, [(file, level) for file in files], journal)
+
+    def _policies(self, place: Place) -> list[Path]:
+        return sorted((place.sys / "devices/system/cpu/cpufreq").glob("policy[0-9]*"))
+
+
+KNOB = CpuGovernor()

@@ -1,0 +1,70 @@
+"""A volume's limits from moment to moment: its I/O credits, and what reads leave to writes.
+
+Pure: it is told the time that passed and the requests that were served, and says the limits until the next time.
+"""
+
+from dataclasses import dataclass
+
+from octavo.host.block_limit import Limits
+from octavo.knobs.volume_types import VolumeType
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a device has done since some moment: requests and bytes, read and written."""
+
+    reads: float = 0.0
+    writes: float = 0.0
+    read_bytes: float = 0.0
+    written_bytes: float = 0.0
+
+    def since(self, before: "Served") -> "Served":
+        """The difference."""
+        return Served(
+            self.reads - before.reads,
+            self.writes - before.writes,
+            self.read_bytes - before.read_bytes,
+            self.written_bytes - before.written_bytes,
+        )
+
+
+class Meter:
+    """The credits of one volume, and its limits."""
+
+    def __init__(self, volume: VolumeType) -> None:
+        self._volume = volume
+        self.credits = volume.burst.credits if volume.burst else 0.0
+
+    def account(self, seconds: float, served: Served) -> None:
+        """Takes what was served from the bucket, and fills in what the time has earned.
+
+        The kernel lets a little more through than its limit at times: below 0 the credits are a debt, paid back later.
+        """
+        burst, baseline = self._volume.burst, self._volume.baseline.requests
+        if burst is not None and baseline is not None:
+            earned = baseline * seconds - (served.reads + served.writes)
+            self.credits = min(burst.bucket, self.credits + earned)
+
+    def allowed(self, seconds: float) -> Limits:
+        """The limits for reads and writes together in the next period of this length."""
+        baseline, burst = self._volume.baseline, self._volume.burst
+        if burst is None or baseline.requests is None:
+            return baseline
+        # What is left of the credits is spread over the period, so that no more than there is can be spent.
+        requests = min(burst.requests, max(baseline.requests / 2, baseline.requests + self.credits / seconds))
+        bytes_a_second = burst.bytes if burst.bytes is not None and self.credits > 0 else baseline.bytes
+        return Limits(requests, bytes_a_second)
+
+
+def shared(total: Limits, served: Served, seconds: float) -> tuple[Limits, Limits]:
+    """The total as a limit for reads and one for writes: each may have what the other has left over, and half always.
+
+    The kernel limits reads and writes apart; a volume does not.
+    """
+    reads = Limits(_left(total.requests, served.writes / seconds), _left(total.bytes, served.written_bytes / seconds))
+    writes = Limits(_left(total.requests, served.reads / seconds), _left(total.bytes, served.read_bytes / seconds))
+    return reads, writes
+
+
+def _left(total: float | None, others: float) -> float | None:
+    return None if total is None else max(total / 2, total - others)

@@ -1,0 +1,187 @@
+"""The device under a trial's data: native, or a named volume that is enforced on a private loop device.
+
+Order: `volume` before the data are copied, `limited` when the server is warm. The limits are checked by a short probe
+before the trial, and kept by the enforcer during it.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from octavo.factor import Factor
+from octavo.host import block_limit, cgroup, children
+from octavo.host.block_limit import Limits
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue, changed, kept
+from octavo.host.loop_volume import SMALLEST_BYTES, Volume, cannot_make, loop_volume
+from octavo.knobs import filesystem, probe
+from octavo.knobs.enforcer import Enforcer, served_by
+from octavo.knobs.volume_types import EBS_REQUEST, check_device, parse_device
+
+FACTOR = Factor("device", "run", "device under the data", "native", check_device)
+
+_PROBE_BYTES = 32 * 1024**2
+_SMALL, _LARGE = 4096, EBS_REQUEST
+_TOLERANCE = 0.05
+_DEFAULT_FILESYSTEM = "ext4/4kB"
+Levels = Mapping[str, str]
+
+
+def needs_volume(levels: Levels) -> bool:
+    """Whether the data of a cell go to a private volume."""
+    return levels.get("device", "native") != "native" or levels.get("filesystem", "native") != "native"
+
+
+def volume_bytes(content: int) -> int:
+    """The size of a volume for so many bytes of data: a tenth more, the probe's file, and what filesystems take."""
+    return max(SMALLEST_BYTES, content + content // 10 + _PROBE_BYTES + 192 * 1024**2)
+
+
+def cannot(levels: Levels) -> str | None:
+    """Why this host cannot give a cell its filesystem and device, or None."""
+    if not needs_volume(levels):
+        return None
+    kind = _filesystem(levels)
+    device = parse_device(levels.get("device", "native"))
+    limited_here = device is not None and device.highest != Limits()
+    return (
+        filesystem.cannot(kind)
+        or (block_limit.cannot_limit() if limited_here else None)
+        or cannot_make(kind.partition("/")[0])
+    )
+
+
+@contextmanager
+def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume | None, None, None]:
+    """A private volume with room for so many bytes of data, mounted and empty; None where the cell needs none.
+
+    A limited device on the native filesystem is ext4 with 4 kB blocks. Raises HostError when there is no room.
+    """
+    if not needs_volume(levels):
+        yield None
+        return
+    kind, block = filesystem.parse_filesystem(_filesystem(levels)) or ("ext4", 4096)
+    device = parse_device(levels.get("device", "native"))
+    with loop_volume(volume_bytes(content), kind, block, journal) as made, ExitStack() as stack:
+        if device is not None and device.largest_request is not None:
+            # Any new limit of a queue makes the kernel choose its readahead anew: this comes before all knobs.
+            stack.enter_context(kept([KernelValue(made.queue / "read_ahead_kb")], journal))
+            most = KernelValue(made.queue / "max_sectors_kb")
+            stack.enter_context(changed(most, str(device.largest_request // 1024), journal))
+        yield made
+
+
+def needs_group(levels: Levels) -> bool:
+    """Whether the server has to be born in a group for its device limit to hold: on cgroup version 2."""
+    device = parse_device(levels.get("device", "native"))
+    return device is not None and device.highest != Limits() and block_limit.needs_group()
+
+
+@contextmanager
+def limited(
+    level: str, place: Volume | None, journal: Journal, group: Path | None = None
+) -> Generator[dict[str, Any], None, None]:
+    """The volume's limits within the context, measured first. Yields facts for the trial, completed at the end.
+
+    `device_limit_asked` and `device_limit_achieved` are requests and bytes a second by name, as the validity rule
+    `device_limit` compares them. Raises OctavoError when the kernel refuses a limit.
+    """
+    device = parse_device(level)
+    facts: dict[str, Any] = {"device": level}
+    if place is not None:
+        facts["volume"] = place.as_dict()
+    if device is None or place is None or device.highest == Limits():
+        yield facts
+        return
+    file = place.directory / "probe"
+    _write_probe_file(file)
+    with ExitStack() as stack:
+        throttle = stack.enter_context(block_limit.throttled(place.number, device.highest, journal, group))
+        throttle.limit(device.highest, device.highest)
+        facts["device_limit_asked"], facts["device_limit_achieved"] = measure_achieved(
+            device.highest, file, journal, group
+        )
+        file.unlink()
+        enforcer = stack.enter_context(Enforcer(device, throttle, lambda: served_by(place.device)))
+        try:
+            yield facts
+        finally:
+            facts |= enforcer.facts()
+
+
+def measure_achieved(
+    limits: Limits, file: Path, journal: Journal, group: Path | None = None
+) -> tuple[dict[str, float], dict[str, float]]:
+    """What these limits should give to small and to large requests, and what a probe of the file got.
+
+    Reads and writes of two sizes, a second each, five where the limit is a few requests a second. What is off by more
+    than 5 % is measured once more, as any machine stalls at times, and the closer one counts.
+    """
+    asked = expected(limits)
+    achieved = _rates(asked, file, journal, group)
+    off = {name: rate for name, rate in asked.items() if abs(achieved[name] - rate) > _TOLERANCE * rate}
+    for name, rate in _rates(off, file, journal, group).items():
+        achieved[name] = min(rate, achieved[name], key=lambda one: abs(one - asked[name]))
+    return asked, achieved
+
+
+def _rates(asked: Mapping[str, float], file: Path, journal: Journal, group: Path | None) -> dict[str, float]:
+    """What the probe gets of each rate."""
+    if not asked:
+        return {}
+    wanted: dict[str, dict[str, Any]] = {}
+    for name, rate in asked.items():
+        size = _LARGE if "bytes" in name else _SMALL
+        requests = rate / size if "bytes" in name else rate
+        wanted[name] = {
+            "size": size,
+            "write": name.startswith("writ"),
+            "seconds": min(5.0, max(1.0, 50 / requests)),
+            "depth": round(min(32, max(8, requests / 50))),
+        }
+    command: list[str | Path] = [sys.executable, "-I", "-S", Path(probe.__file__), file, json.dumps(wanted)]
+    if group is not None:
+        command = [*cgroup.entering(group, os.geteuid(), os.getegid()), *command]
+    finished = children.check(children.run(command, journal, role="device probe"), "the probe of the device")
+    rates: dict[str, float] = json.loads(finished.stdout)
+    return {name: rate * (_LARGE if "bytes" in name else 1) for name, rate in rates.items()}
+
+
+def expected(limits: Limits) -> dict[str, float]:
+    """What requests of 4 kB and of 256 kB get under these limits, for reads and for writes.
+
+    >>> expected(Limits(1000, 100 * 2**20))["reads_per_second"], expected(Limits(100, None))["read_bytes_per_second"]
+    (1000, 26214400)
+    """
+    if limits == Limits():
+        return {}
+    infinite = float("inf")
+    requests = infinite if limits.requests is None else limits.requests
+    amount = infinite if limits.bytes is None else limits.bytes
+    small, large = min(requests, amount / _SMALL), min(amount, requests * _LARGE)
+    return {
+        "reads_per_second": small,
+        "writes_per_second": small,
+        "read_bytes_per_second": large,
+        "written_bytes_per_second": large,
+    }
+
+
+def _filesystem(levels: Levels) -> str:
+    level = levels.get("filesystem", "native")
+    return _DEFAULT_FILESYSTEM if level == "native" else level
+
+
+def _write_probe_file(file: Path) -> None:
+    """Written past the page cache, and durable, before any limit holds."""
+    chunk = os.urandom(1024**2)
+    with file.open("wb") as out:
+        for _ in range(_PROBE_BYTES // len(chunk)):
+            out.write(chunk)
+        out.flush()
+        os.fsync(out.fileno())
+        os.posix_fadvise(out.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

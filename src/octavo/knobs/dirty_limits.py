@@ -1,0 +1,80 @@
+"""How much memory may be dirty before the kernel writes back, and before it makes writers wait.
+
+Source: kernel Documentation/admin-guide/sysctl/vm.rst: dirty_background_ratio or dirty_background_bytes, dirty_ratio
+or dirty_bytes. Of each pair one is in force, and writing it makes the other read 0; bytes below two memory pages are
+refused. Where the background would not be below the limit, the kernel silently takes half the limit.
+"""
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from octavo.errors import UsageError
+from octavo.factor import Factor
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import counterpart_changed
+from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable
+from octavo.units import format_size, parse_size
+
+_ALLOWED = f"allowed: {AS_FOUND}, or background and limit, such as 10%/20% or 64MB/256MB, the first one smaller"
+
+
+def _check(text: str) -> str:
+    if text == AS_FOUND:
+        return text
+    background, _, limit = text.partition("/")
+    if (percent := [re.fullmatch(r"(\d{1,3})%", part) for part in (background, limit)]) and all(percent):
+        low, high = (int(match[1]) for match in percent if match)
+        level = f"{low}%/{high}%"
+        if not 0 <= low < high <= 100:
+            raise UsageError(_ALLOWED)
+        return level
+    try:
+        low, high = parse_size(background), parse_size(limit)
+    except UsageError:
+        raise UsageError(_ALLOWED) from None
+    if not 1024**2 <= low < high:
+        raise UsageError(f"{_ALLOWED}, 1MB at least")
+    return f"{format_size(low)}/{format_size(high)}"
+
+
+class DirtyLimits:
+    """Both pairs."""
+
+    factor = Factor("dirty_limits", "run", "dirty memory: background and limit", AS_FOUND, _check)
+
+    def cannot(self, level: str, place: Place) -> str | None:
+        """It needs root."""
+        del level
+        return not_writable(place.proc / "sys/vm/dirty_ratio")
+
+    @contextmanager
+    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+        """Sets the background, then the limit: neither is refused for the other, whatever they were."""
+        vm = place.proc / "sys/vm"
+        names = ("dirty_background", "dirty")
+        as_amount = "%" not in level
+        texts = [str(parse_size(part)) if as_amount else part.removesuffix("%") for part in level.split("/")]
+        found = _state(place)
+        with (
+            counterpart_changed(
+                vm / f"{names[0]}_ratio", vm / f"{names[0]}_bytes", texts[0], as_amount=as_amount, journal=journal
+            ),
+            counterpart_changed(
+                vm / f"{names[1]}_ratio", vm / f"{names[1]}_bytes", texts[1], as_amount=as_amount, journal=journal
+            ),
+        ):
+            yield Achieved(level, _state(place), found)
+
+
+def _state(place: Place) -> str:
+    """Both limits as they are in force, in the level's spelling."""
+
+    def one(name: str) -> str:
+        amount = int((place.proc / f"sys/vm/{name}_bytes").read_text())
+        return format_size(amount) if amount else f"{(place.proc / f'sys/vm/{name}_ratio').read_text().strip()}%"
+
+    return f"{one('dirty_background')}/{one('dirty')}"
+
+
+KNOB = DirtyLimits()

@@ -1,0 +1,81 @@
+"""Huge pages for shared_buffers: a pool per size, taken once a run, and the server's settings for it.
+
+Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst (nr_hugepages per size), PostgreSQL's manual on huge_pages
+and huge_page_size. As memory is scattered the kernel gives fewer than asked for, so the number is read back; a pool is
+taken early and once, because what was given up is not easily had again. What somebody else's pool holds stays theirs:
+ours comes on top. Huge pages are not charged to a memory group.
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.factor import Factor, size
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue, changed
+from octavo.knobs.base import not_writable
+from octavo.units import format_size, parse_size
+
+_SYS = Path("/sys")
+
+FACTOR = Factor("huge_pages", "run", "pages of shared memory", "off", size("64kB", "16GB", "off"))
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Pages of one size: asked for, and given."""
+
+    page: int
+    asked: int
+    given: int
+
+    def __str__(self) -> str:
+        """As a reason has it."""
+        return f"{self.asked} huge pages of {format_size(self.page)} asked for, the kernel gave {self.given}"
+
+
+def settings(level: str) -> dict[str, str]:
+    """What the server is told: on, not try, so that it does not silently run without.
+
+    >>> settings("off"), settings("1GB")
+    ({'huge_pages': 'off'}, {'huge_pages': 'on', 'huge_page_size': '1GB'})
+    """
+    return {"huge_pages": "off"} if level == "off" else {"huge_pages": "on", "huge_page_size": level}
+
+
+def sizes(sys: Path = _SYS) -> list[int]:
+    """The sizes in bytes that this kernel has pools for."""
+    names = (path.name for path in (sys / "kernel/mm/hugepages").glob("hugepages-*kB"))
+    return sorted(int(name.removeprefix("hugepages-").removesuffix("kB")) * 1024 for name in names)
+
+
+def cannot(level: str, sys: Path = _SYS) -> str | None:
+    """Why this host has no such pages, or None."""
+    if level == "off":
+        return None
+    if parse_size(level) not in sizes(sys):
+        return f"this host has huge pages of {', '.join(map(format_size, sizes(sys))) or 'no size'}, not {level}"
+    return not_writable(_file(parse_size(level), sys))
+
+
+@contextmanager
+def pools(wanted: Mapping[int, int], journal: Journal, sys: Path = _SYS) -> Generator[dict[int, Pool], None, None]:
+    """So many pages more of each size in bytes, given back at the end; yields what the kernel gave.
+
+    `wanted` is what `postgres -C shared_memory_size_in_huge_pages` says under `settings` (PostgreSQL 15 and later).
+    """
+    with ExitStack() as stack:
+        given: dict[int, Pool] = {}
+        for page, pages in sorted(wanted.items(), reverse=True):  # the large ones while memory is whole
+            value = KernelValue(_file(page, sys))
+            found = int(value.read())
+            ours = (found, found + pages)
+            now = stack.enter_context(changed(value, str(found + pages), journal, ours=ours))
+            given[page] = Pool(page, pages, max(0, int(now) - found))
+        yield given
+
+
+def _file(page: int, sys: Path) -> Path:
+    # Taken from all memory nodes alike, as the kernel does by itself (nr_hugepages_mempolicy would be narrower).
+    return sys / f"kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages"

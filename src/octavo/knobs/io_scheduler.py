@@ -1,0 +1,48 @@
+"""The I/O scheduler of the data's device: queue/scheduler.
+
+Source: kernel Documentation/block/switching-sched.rst. A loop device has its own, above that of the disk below.
+A scheduler begins with its own defaults, also when it comes back: what was tuned there is put back too.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from octavo.factor import Factor, one_of
+from octavo.host.block_devices import device_under
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue, kept
+from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
+
+_WORDS = ("none", "mq-deadline", "kyber", "bfq")
+
+
+class IoScheduler:
+    """One word."""
+
+    factor = Factor("io_scheduler", "run", "I/O scheduler of the data's device", AS_FOUND, one_of(AS_FOUND, *_WORDS))
+
+    def cannot(self, level: str, place: Place) -> str | None:
+        """The device has to offer it."""
+        device = device_under(place.directory, place.sys)
+        if device is None:
+            return "the filesystem of the data has no block device of its own"
+        file = device / "queue/scheduler"
+        if reason := not_writable(file):
+            return reason
+        offered = KernelValue(file, "choice").choices()
+        return None if level in offered else f"{device.name} offers {', '.join(offered)}, not {level}"
+
+    @contextmanager
+    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+        """Sets it for that device."""
+        device = device_under(place.directory, place.sys)
+        assert device is not None  # `cannot` was asked
+        queue = device / "queue"
+        scheduler = KernelValue(queue / "scheduler", "choice")
+        tuned = [queue / "nr_requests", queue / "wbt_lat_usec", *sorted((queue / "iosched").glob("*"))]
+        others = [] if scheduler.read() == level else [KernelValue(file) for file in tuned]
+        with kept(others, journal), set_values(level, [(scheduler, level)], journal) as achieved:
+            yield achieved
+
+
+KNOB = IoScheduler()

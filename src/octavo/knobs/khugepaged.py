@@ -1,0 +1,56 @@
+"""khugepaged, which puts small pages together into huge ones: how many pages it scans, and how often.
+
+Source: kernel Documentation/admin-guide/mm/transhuge.rst, khugepaged/pages_to_scan and scan_sleep_millisecs.
+Its file `defrag` does not stop it (that is about compaction), and 0 pages are refused: `off` lets it sleep as long as
+the kernel can count.
+"""
+
+import re
+from contextlib import AbstractContextManager
+
+from octavo.errors import UsageError
+from octavo.factor import Factor
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue
+from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
+from octavo.units import parse_duration
+
+_DIRECTORY = "kernel/mm/transparent_hugepage/khugepaged"
+_LONGEST_MILLISECONDS = 2**32 - 1  # an unsigned int, nearly 50 days
+
+
+def _check(text: str) -> str:
+    if text in (AS_FOUND, "off"):
+        return text
+    match = re.fullmatch(r"([1-9]\d{0,8})/(\S+)", text)
+    if match is not None:
+        try:
+            seconds = parse_duration(match[2])
+        except UsageError:
+            seconds = -1.0
+        if 0 <= seconds * 1000 <= _LONGEST_MILLISECONDS:
+            return text
+    raise UsageError(f"allowed: {AS_FOUND}, off, or pages to scan and how long to sleep then, such as 4096/10s")
+
+
+class Khugepaged:
+    """Both files at once."""
+
+    factor = Factor("khugepaged", "run", "scanning for transparent huge pages", AS_FOUND, _check)
+
+    def cannot(self, level: str, place: Place) -> str | None:
+        """It needs the files, and root."""
+        del level
+        return not_writable(place.sys / _DIRECTORY / "scan_sleep_millisecs")
+
+    def applied(self, level: str, journal: Journal, place: Place) -> AbstractContextManager[Achieved]:
+        """Sets how it scans."""
+        directory = place.sys / _DIRECTORY
+        pages, sleep = (KernelValue(directory / name) for name in ("pages_to_scan", "scan_sleep_millisecs"))
+        if level == "off":
+            return set_values(level, [(sleep, str(_LONGEST_MILLISECONDS))], journal)
+        number, _, duration = level.partition("/")
+        return set_values(level, [(pages, number), (sleep, str(round(parse_duration(duration) * 1000)))], journal)
+
+
+KNOB = Khugepaged()

@@ -1,0 +1,76 @@
+"""Whether the kernel promises more memory than it has: vm.overcommit_memory, with overcommit_ratio or _kbytes.
+
+Source: kernel Documentation/mm/overcommit-accounting.rst: 0 heuristic, 1 always, 2 never. With `never` the limit is
+swap and a share of the memory without huge pages (or an amount); ratio and kbytes are counterparts, of which writing
+one makes the other read 0, and they count under `never` only.
+"""
+
+import re
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+
+from octavo.errors import UsageError
+from octavo.factor import Factor
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue, changed, counterpart_changed
+from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable
+from octavo.units import format_size, parse_size
+
+_MODES = {"heuristic": "0", "always": "1", "never": "2"}
+
+
+def _check(text: str) -> str:
+    mode, slash, limit = text.partition("/")
+    if text == AS_FOUND or (mode in _MODES and not slash):
+        return text
+    if mode == "never" and re.fullmatch(r"[1-9]\d{0,2}%", limit):
+        return text
+    if mode == "never":
+        try:
+            if (amount := parse_size(limit)) >= 1024**2 and amount % 1024 == 0:
+                return f"never/{format_size(amount)}"
+        except UsageError:
+            pass
+    raise UsageError(
+        f"allowed: {AS_FOUND}, {', '.join(_MODES)}, or never with its limit, such as never/80% or never/8GB"
+    )
+
+
+class Overcommit:
+    """The mode, and its limit first, so that it never holds with the limit that was found."""
+
+    factor = Factor("overcommit", "run", "memory overcommit", AS_FOUND, _check)
+
+    def cannot(self, level: str, place: Place) -> str | None:
+        """It needs root."""
+        del level
+        return not_writable(place.proc / "sys/vm/overcommit_memory")
+
+    @contextmanager
+    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+        """Sets it for the machine."""
+        vm = place.proc / "sys/vm"
+        mode, _, limit = level.partition("/")
+        found = _state(place)
+        with ExitStack() as stack:
+            if limit:
+                as_amount = "%" not in limit
+                text = str(parse_size(limit) // 1024) if as_amount else limit.removesuffix("%")
+                stack.enter_context(
+                    counterpart_changed(
+                        vm / "overcommit_ratio", vm / "overcommit_kbytes", text, as_amount=as_amount, journal=journal
+                    )
+                )
+            value = KernelValue(vm / "overcommit_memory")
+            now = stack.enter_context(changed(value, _MODES[mode], journal))
+            yield Achieved(level, _state(place), found, ((value, now),))
+
+
+def _state(place: Place) -> str:
+    vm = place.proc / "sys/vm"
+    mode = next(name for name, number in _MODES.items() if number == (vm / "overcommit_memory").read_text().strip())
+    amount = int((vm / "overcommit_kbytes").read_text())
+    return f"{mode}/{format_size(amount * 1024) if amount else (vm / 'overcommit_ratio').read_text().strip() + '%'}"
+
+
+KNOB = Overcommit()

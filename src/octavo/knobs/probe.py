@@ -1,0 +1,71 @@
+"""What a device gives, measured: requests and bytes a second through O_DIRECT, for less than a second each.
+
+A program of its own (`python probe.py FILE JSON`), because it has to be born in the group that is limited, and
+standing alone, so that it starts at once. It uses the file's own bytes: written ones, as a hole is read without the
+device.
+"""
+
+import json
+import mmap
+import os
+import random
+import sys
+import threading
+import time
+
+# Not measured: the first requests are served from what the kernel let accumulate while nothing was asked for.
+_LEAD_SECONDS = 0.25
+
+
+def measure(path: str, size: int, depth: int, seconds: float, *, write: bool) -> float:
+    """Requests of `size` bytes a second at random places of the file, `depth` at once. Raises OSError.
+
+    The kernel lets a limited device's requests go in lumps, a tenth of a second apart. Counting them would be off by a
+    lump at either end, so the rate is the slope of the line through all completions (least squares).
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_DIRECT)
+    try:
+        places = os.lseek(descriptor, 0, os.SEEK_END) // size
+        begin = time.monotonic() + _LEAD_SECONDS
+        end = begin + seconds
+        completed: list[list[float]] = [[] for _ in range(depth)]
+
+        def work(number: int) -> None:
+            buffer = mmap.mmap(-1, size)
+            buffer.write(b"\x5a" * size)
+            draw = random.Random(number)
+            call = os.pwritev if write else os.preadv
+            while time.monotonic() < end:
+                call(descriptor, [buffer], draw.randrange(places) * size)
+                completed[number].append(time.monotonic())
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(depth)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return slope(sorted(at for times in completed for at in times if begin < at <= end))
+    finally:
+        os.close(descriptor)
+
+
+def slope(times: list[float]) -> float:
+    """Events a second of events in order of time.
+
+    >>> round(slope([0.0, 0.5, 1.0, 1.5]), 6), slope([1.0])
+    (2.0, 0.0)
+    """
+    if len(times) < 2:
+        return 0.0
+    middle, center = sum(times) / len(times), (len(times) - 1) / 2
+    spread = sum((at - middle) ** 2 for at in times)
+    return sum((at - middle) * (number - center) for number, at in enumerate(times)) / spread if spread else 0.0
+
+
+def main(path: str, wanted: str) -> None:
+    """Measures each of the wanted in turn, and prints the rates by name."""
+    print(json.dumps({name: measure(path, **arguments) for name, arguments in json.loads(wanted).items()}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

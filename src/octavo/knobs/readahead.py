@@ -1,0 +1,41 @@
+"""Readahead of the data's device, or of a filesystem without one: read_ahead_kb.
+
+Source: kernel Documentation/ABI/stable/sysfs-block and testing/sysfs-class-bdi. The kernel counts in memory pages, so
+that only their multiples can be had, and a file keeps the readahead that it was opened with: set it before the server
+starts. Direct I/O knows none.
+"""
+
+import os
+from contextlib import AbstractContextManager
+
+from octavo.factor import Factor, size
+from octavo.host.block_devices import readahead_file
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue
+from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
+from octavo.units import format_size, parse_size
+
+
+class Readahead:
+    """One number, in kB."""
+
+    factor = Factor("readahead", "run", "readahead of the data's device", AS_FOUND, size("0B", "1GB", AS_FOUND))
+
+    def cannot(self, level: str, place: Place) -> str | None:
+        """It needs a device or BDI that can be named, and a multiple of the memory page."""
+        file = readahead_file(place.directory, place.sys)
+        if file is None:
+            return "the filesystem of the data names no readahead"
+        page = os.sysconf("SC_PAGE_SIZE")
+        if parse_size(level) % page:
+            return f"readahead is counted in memory pages of {format_size(page)} here; {level} is no multiple"
+        return not_writable(file)
+
+    def applied(self, level: str, journal: Journal, place: Place) -> AbstractContextManager[Achieved]:
+        """Sets it for everything on that device."""
+        file = readahead_file(place.directory, place.sys)
+        assert file is not None  # `cannot` was asked
+        return set_values(level, [(KernelValue(file), str(parse_size(level) // 1024))], journal)
+
+
+KNOB = Readahead()

@@ -1,0 +1,37 @@
+"""The memory limit of a server: a group that it is born in, on cgroup version 1 or 2.
+
+Sources: kernel Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. The page cache is charged to the
+first who touches it, so the server's files may be read by nobody before it starts, and a server that is moved in later
+is not limited. Huge pages are not charged: the limit is lowered by what the server has of them.
+"""
+
+import secrets
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from octavo.host import cgroup
+from octavo.host.journal import Journal
+from octavo.knobs import device
+from octavo.units import parse_size
+
+
+@contextmanager
+def server_group(
+    levels: Mapping[str, str], journal: Journal, *, huge_page_bytes: int = 0, root: Path = cgroup.ROOT
+) -> Generator[Path | None, None, None]:
+    """The group that a cell's server is to be born in; None where it needs none.
+
+    `huge_page_bytes` is what the server takes in huge pages: it is subtracted from the limit. Raises HostError when
+    the host has no controller for it.
+    """
+    limit = levels.get("memory", "none")
+    io = device.needs_group(levels)
+    if limit == "none" and not io:
+        yield None
+        return
+    name = f"{journal.token[:8]}-{secrets.token_hex(3)}"
+    memory = None if limit == "none" else max(1024**2, parse_size(limit) - huge_page_bytes)
+    swap = levels.get("zram_swap", "none") != "none"
+    with cgroup.group(name, journal, memory=memory, swap=swap, io=io, root=root) as path:
+        yield path

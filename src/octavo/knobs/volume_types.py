@@ -1,0 +1,125 @@
+"""Levels of the factor `device`: named volumes and what they give, as their makers publish it.
+
+gp2 and gp3: Amazon EBS User Guide, "General Purpose SSD volumes" (sizes in GiB, throughput in MiB/s, which are the
+GB and MB of this product). A request of up to 256 KiB counts as one. gp2 gives 3 requests a second and GiB, at least
+100 and at most 16,000; below 1,000 GiB it bursts to 3,000 while its bucket of I/O credits lasts, which holds 5.4
+million, full at first, and refills at the baseline rate. Its throughput is 128 MiB/s up to 170 GiB, 250 MiB/s from
+334 GiB on, between them 250 MiB/s while there are credits.
+`sata-ssd`: 8b/10b coding leaves 600 million bytes a second of a 6 Gbit/s link (Serial ATA specification), of which
+drives reach 560 million and about 90,000 requests of 4 kB (makers' data sheets of 2.5-inch SSDs). `hdd`: 7,200 turns a
+minute are 4.17 ms to half a turn; with 8.5 ms for an average seek that makes 79 random requests a second, and 160
+million bytes a second in sequence (makers' data sheets). Both are a round drive of their kind, not a certain one.
+"""
+
+import re
+from dataclasses import dataclass
+
+from octavo.errors import UsageError
+from octavo.host.block_limit import Limits
+
+_MB = 1024**2
+EBS_REQUEST = 256 * 1024
+_BUCKET = 5.4e6
+_BURST = 3000.0
+_ALLOWED = (
+    "allowed: native, loop (a private device without limits), gp2:SIZE in GB with ,credits=N, gp3:IOPS/MBPS, sata-ssd, "
+    "hdd, or iops=N,mbps=N (one or both)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """A bucket of I/O credits: requests above the baseline are paid from it."""
+
+    requests: float
+    credits: float
+    bucket: float
+    bytes: float | None = None  # throughput while there are credits, where it is another one
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeType:
+    """What a volume gives for good, what more while its credits last, and the largest request that counts as one.
+
+    The limits are for reads and writes together, as volumes have them.
+    """
+
+    level: str
+    baseline: Limits
+    burst: Burst | None = None
+    largest_request: int | None = None
+
+    @property
+    def highest(self) -> Limits:
+        """The most that it ever gives."""
+        if self.burst is None:
+            return self.baseline
+        return Limits(self.burst.requests, self.burst.bytes or self.baseline.bytes)
+
+
+def parse_device(text: str) -> VolumeType | None:
+    """The volume that a level names, or None for `native`. Raises UsageError with what is allowed.
+
+    >>> parse_device("gp2:600").baseline.requests, parse_device("gp2:600").burst.requests
+    (1800.0, 3000.0)
+    >>> parse_device("gp3:3000/125").baseline
+    Limits(requests=3000.0, bytes=131072000.0)
+    """
+    match text:
+        case "native":
+            return None
+        case "loop":
+            return VolumeType(text, Limits())
+        case "sata-ssd":
+            return VolumeType(text, Limits(90_000.0, 560e6))
+        case "hdd":
+            return VolumeType(text, Limits(1000 / (8.5 + 60_000 / 7200 / 2), 160e6))
+        case _:
+            return _gp2(text) or _gp3(text) or _explicit(text)
+
+
+def check_device(text: str) -> str:
+    """The level in its one spelling. Raises UsageError."""
+    volume = parse_device("".join(text.split()))
+    return "native" if volume is None else volume.level
+
+
+def _gp2(text: str) -> VolumeType | None:
+    match = re.fullmatch(r"gp2:(\d{1,5})(?:,credits=(\d{1,7}))?", text)
+    if match is None:
+        return None
+    size, credits = int(match[1]), float(match[2] or _BUCKET)
+    if not 1 <= size <= 16384 or credits > _BUCKET:
+        raise UsageError(f"a gp2 volume has 1 to 16384 GB and at most {_BUCKET:.0f} credits")
+    baseline = min(max(3.0 * size, 100.0), 16_000.0)
+    slow, fast = 128.0 * _MB, 250.0 * _MB
+    level = f"gp2:{size}" + (f",credits={int(credits)}" if match[2] else "")
+    if size >= 1000:
+        return VolumeType(level, Limits(baseline, fast), None, EBS_REQUEST)
+    between = 170 < size < 334
+    burst = Burst(_BURST, credits, _BUCKET, fast if between else None)
+    return VolumeType(level, Limits(baseline, fast if size >= 334 else slow), burst, EBS_REQUEST)
+
+
+def _gp3(text: str) -> VolumeType | None:
+    match = re.fullmatch(r"gp3:(\d{4,6})/(\d{3,5})", text)
+    if match is None:
+        return None
+    requests, throughput = int(match[1]), int(match[2])
+    if requests < 3000 or throughput < 125 or throughput > requests / 4:
+        raise UsageError("a gp3 volume has 3000 IOPS and 125 MB/s at least, and at most 0.25 MB/s for each of its IOPS")
+    return VolumeType(text, Limits(float(requests), float(throughput * _MB)), None, EBS_REQUEST)
+
+
+def _explicit(text: str) -> VolumeType:
+    given: dict[str, int] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"(iops|mbps)=([1-9]\d{0,6})", part)
+        if match is None or match[1] in given:
+            raise UsageError(_ALLOWED)
+        given[match[1]] = int(match[2])
+    requests, throughput = given.get("iops"), given.get("mbps")
+    return VolumeType(
+        ",".join(f"{name}={given[name]}" for name in ("iops", "mbps") if name in given),
+        Limits(None if requests is None else float(requests), None if throughput is None else float(throughput * _MB)),
+    )

@@ -1,0 +1,110 @@
+"""Swap on a compressed device in memory of its own: zram.
+
+Source: kernel Documentation/admin-guide/blockdev/zram.rst: reading /sys/class/zram-control/hot_add makes a device and
+gives its number. A device that was there is somebody's and not used. A memory-limited server swaps only where its
+group lets it: with this knob Octavo does.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from octavo.factor import Factor, size
+from octavo.host import children
+from octavo.host.journal import Journal
+from octavo.host.process import boot_id
+from octavo.host.undo import Entry, Undone
+from octavo.knobs.base import Achieved, Place, not_writable
+from octavo.units import format_size, parse_size
+
+_CONTROL = Path("/sys/class/zram-control")
+_BLOCK = Path("/sys/block")
+# Before any other swap (swapon(8): the highest is used first).
+_PRIORITY = "32767"
+
+
+class ZramSwap:
+    """A device of this size before compression."""
+
+    factor = Factor("zram_swap", "run", "compressed swap in memory", "none", size("1MB", "1TB", "none"))
+
+    def cannot(self, level: str, place: Place) -> str | None:
+        """It needs the kernel's zram and the programs."""
+        del level
+        for program in ("mkswap", "swapon", "swapoff"):
+            if shutil.which(program, path=children.PLAIN_PATH) is None:
+                return f"{program} is not installed (Debian: mount)"
+        del place
+        return not_writable(_CONTROL / "hot_remove")
+
+    @contextmanager
+    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+        """A new device with swap on it, gone at the end."""
+        found = swaps(place.proc)
+        with ExitStack() as stack:
+            there = sorted(path.name for path in _BLOCK.glob("zram*"))
+            number = journal.record("zram", there=there, device=None, bytes=parse_size(level), boot_id=boot_id())
+            stack.callback(journal.undo, number)
+            device = f"zram{(_CONTROL / 'hot_add').read_text().strip()}"
+            journal.amend(number, device=device)
+            (_BLOCK / device / "disksize").write_text(str(parse_size(level)))
+            _run(journal, "mkswap", f"/dev/{device}")
+            entry = journal.record("swap", device=device, bytes=parse_size(level), boot_id=boot_id())
+            stack.callback(journal.undo, entry)
+            _run(journal, "swapon", "--priority", _PRIORITY, f"/dev/{device}")
+            now = swaps(place.proc)
+            yield Achieved(level, format_size(now.get(f"/dev/{device}", 0)), " ".join(found) or "none")
+
+
+def swaps(proc: Path = Path("/proc")) -> dict[str, int]:
+    """The bytes of every swap in use, by its file (/proc/swaps)."""
+    lines = (proc / "swaps").read_text().splitlines()[1:]
+    return {line.split()[0]: int(line.split()[2]) * 1024 for line in lines}
+
+
+def undo_swap(entry: Entry) -> Undone | None:
+    """Takes the swap out of use: what is in it comes back to memory."""
+    device = f"/dev/{entry['device']}"
+    if entry["boot_id"] != boot_id() or device not in swaps():
+        return None
+    if _bytes(entry["device"]) != entry["bytes"]:
+        return Undone("left", f"left the swap {device}: it is another one than ours was")
+    finished = subprocess.run(["swapoff", device], check=False, capture_output=True, text=True, start_new_session=True)
+    if device in swaps():
+        return Undone(
+            "failed", f"could not end the swap {device}: {' '.join(finished.stderr.split())}; it is tried again"
+        )
+    return Undone("put back", f"ended the swap {device}")
+
+
+def undo_zram(entry: Entry) -> Undone | None:
+    """Removes the device; one whose number was not yet noted is known as new and still without a size."""
+    if entry["boot_id"] != boot_id():
+        return None
+    if entry["device"] is not None:
+        return _remove(entry["device"], entry["bytes"])
+    unnoted = [path.name for path in _BLOCK.glob("zram*") if path.name not in entry["there"] and not _bytes(path.name)]
+    told = [_remove(name, 0) for name in unnoted]
+    return next((one for one in told if one is not None), None)
+
+
+def _remove(device: str, expected: int) -> Undone | None:
+    if not (_BLOCK / device).exists():
+        return None
+    if _bytes(device) not in (0, expected):
+        return Undone("left", f"left {device}: it is another one than ours was")
+    (_CONTROL / "hot_remove").write_text(device.removeprefix("zram"))
+    return Undone("put back", f"removed {device}")
+
+
+def _bytes(device: str) -> int:
+    return int((_BLOCK / device / "disksize").read_text())
+
+
+def _run(journal: Journal, *arguments: str) -> None:
+    children.check(children.run(arguments, journal, role=arguments[0]), arguments[0])
+
+
+KNOB = ZramSwap()
