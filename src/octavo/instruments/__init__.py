@@ -1,16 +1,41 @@
 """Instruments: what watches while a trial runs. A new one is a file here and a line in the table."""
 
+from collections.abc import Collection
 from importlib import import_module
 
-from octavo.instruments.base import Instrument
+from octavo.errors import UsageError
+from octavo.instruments.base import Instrument, Sampled
 
+# In this order: what asks the kernel first, so that a server's answers are not among what the kernel counts.
 INSTRUMENTS = {
+    "statements": "octavo.instruments.statements",
+    "relations": "octavo.instruments.relations",
+    "wal_split": "octavo.instruments.wal_split",
     "device": "octavo.instruments.device",
-    "wal": "octavo.instruments.wal",
+    "requests": "octavo.instruments.requests",
     "cpu": "octavo.instruments.cpu",
+    "memory": "octavo.instruments.memory",
+    "vmstat": "octavo.instruments.vmstat",
+    "pressure": "octavo.instruments.pressure",
+    "huge_page_events": "octavo.instruments.huge_page_events",
+    "tlb": "octavo.instruments.tlb",
+    "processes": "octavo.instruments.processes",
+    "pss": "octavo.instruments.pss",
+    "database": "octavo.instruments.database",
+    "server_io": "octavo.instruments.server_io",
+    "wal": "octavo.instruments.wal",
+    "checkpointer": "octavo.instruments.checkpointer",
+}
+# Only where they are asked for by name, because they cost.
+OPTIONAL = {
+    "profile": "octavo.instruments.profile",
 }
 
 
-def all_instruments() -> dict[str, Instrument]:
-    """Every instrument by its name: its module's INSTRUMENT."""
-    return {name: import_module(module).INSTRUMENT for name, module in INSTRUMENTS.items()}
+def instruments(optional: Collection[str] = ()) -> dict[str, Sampled | Instrument]:
+    """Every instrument by its name: its module's INSTRUMENT. Raises UsageError for an unknown optional one."""
+    for name in optional:
+        if name not in OPTIONAL:
+            raise UsageError(f"there is no optional instrument {name!r}; there is {', '.join(OPTIONAL)}")
+    modules = INSTRUMENTS | {name: OPTIONAL[name] for name in optional}
+    return {name: import_module(module).INSTRUMENT for name, module in modules.items()}

@@ -1,8 +1,16 @@
-"""What the laboratory asks of an instrument."""
+"""What the laboratory and `octavo watch` ask of an instrument.
 
-from collections.abc import Callable
-from typing import Protocol
+There are two kinds. A *sampled* instrument reads counters and gauges again and again, at its own period, on the
+one thread of the sampler; what they mean is a table of figures, from which both the series of a trial and its
+totals follow. Any other instrument looks before and after the run, in its own way.
+"""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from octavo.instruments.figures import Figure, Reading
+from octavo.instruments.target import Target
 from octavo.observation import Metric, Observation
 from octavo.postgres.cluster import Server
 from octavo.workloads.base import WorkloadResult
@@ -11,12 +19,56 @@ from octavo.workloads.base import WorkloadResult
 Stop = Callable[[WorkloadResult], list[Observation]]
 
 
+# Keeps our own statements out of pg_stat_statements; where that is not loaded, it sets nothing.
+NOT_COUNTED = b"SET pg_stat_statements.track = 'none'"
+
+
 class UnavailableError(Exception):
     """The kernel, a right or the server's version lacks what the instrument reads; the reason is the message."""
 
 
+class NotAskedError(UnavailableError):
+    """The plan did not ask for what the instrument reads: it is off without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """An opened instrument: `read` takes a reading, `close` gives back what it holds open.
+
+    `read` raises UnavailableError when there is no more to be had in this run.
+    """
+
+    read: Callable[[], Reading]
+    close: Callable[[], None] = lambda: None
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """An instrument that is sampled while the run lasts."""
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """What its readings mean."""
+        ...
+
+    @property
+    def period(self) -> float:
+        """Seconds between two readings."""
+        ...
+
+    @property
+    def asks_server(self) -> bool:
+        """Whether it asks the server, whose clients report the rest of their statistics when they leave."""
+        ...
+
+    def open(self, target: Target) -> Reader:
+        """Prepares for reading. Raises UnavailableError when it cannot here."""
+        ...
+
+
+@runtime_checkable
 class Instrument(Protocol):
-    """An instrument is started just before the measured run and stopped just after it."""
+    """An instrument that is started just before the measured run and stopped just after it."""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:

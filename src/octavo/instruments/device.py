@@ -1,52 +1,70 @@
-"""The block device under the data directory: what was read and written while the trial ran.
+"""The block device under the data directory, as `iostat -x` names it.
 
-Source: /proc/diskstats, read by the Rust core (kernel Documentation/admin-guide/iostats.rst). It counts
-everybody's requests, and what is still dirty in the page cache at the end is not in it.
+Source: /proc/diskstats, read by the Rust core (kernel Documentation/admin-guide/iostats.rst); the formulas are
+those of iostat(1). It counts everybody's requests, and what is still dirty in the page cache at the end is not in it.
 """
 
-from octavo.instruments.base import Stop, UnavailableError, per_transaction
-from octavo.observation import Metric, Observation, observe
-from octavo.postgres.cluster import Server
-from octavo.workloads.base import WorkloadResult
+from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.figures import Each, Figure, Rate, Ratio, Reading, Total
+from octavo.instruments.target import Target
+from octavo.observation import Metric
 
-_READ = Metric("device_read_bytes", "read at the device", "bytes")
-_WRITTEN = Metric("device_written_bytes", "written at the device", "bytes")
-_READS = Metric("device_reads", "reads at the device", "1")
-_WRITES = Metric("device_writes", "writes at the device", "1")
-_READ_EACH = Metric("device_read_bytes_per_transaction", "device reads per transaction", "bytes")
-_WRITTEN_EACH = Metric("device_written_bytes_per_transaction", "device writes per transaction", "bytes")
-_READ_SIZE = Metric("rareq_sz", "bytes a read (rareq-sz)", "bytes")
-_WRITE_SIZE = Metric("wareq_sz", "bytes a write (wareq-sz)", "bytes")
+_KB = 1 / 1024
+_COUNTERS = (
+    "reads", "reads_merged", "read_bytes", "read_milliseconds", "writes", "writes_merged", "written_bytes",
+    "write_milliseconds", "io_milliseconds", "weighted_io_milliseconds",
+)  # fmt: skip
+_LATER_COUNTERS = ("flushes", "flush_milliseconds")  # Linux 5.5
 
 
 class Device:
-    """Deltas of the device's counters."""
+    """The device's counters."""
 
-    metrics = (_READ, _WRITTEN, _READS, _WRITES, _READ_EACH, _WRITTEN_EACH, _READ_SIZE, _WRITE_SIZE)
+    period = 1.0
+    asks_server = False
+    figures: tuple[Figure, ...] = (
+        Rate(Metric("device_reads_per_second", "reads a second (r/s)", "1/s"), "reads"),
+        Rate(Metric("device_writes_per_second", "writes a second (w/s)", "1/s"), "writes"),
+        Rate(Metric("device_read_kb_per_second", "read a second (rkB/s)", "kB/s"), "read_bytes", _KB),
+        Rate(Metric("device_written_kb_per_second", "written a second (wkB/s)", "kB/s"), "written_bytes", _KB),
+        Rate(Metric("device_flushes_per_second", "flushes a second (f/s)", "1/s"), "flushes"),
+        Ratio(Metric("rareq_sz", "bytes a read (rareq-sz)", "bytes"), "read_bytes", "reads"),
+        Ratio(Metric("wareq_sz", "bytes a write (wareq-sz)", "bytes"), "written_bytes", "writes"),
+        Ratio(Metric("r_await", "time of a read, queueing included (r_await)", "ms"), "read_milliseconds", "reads"),
+        Ratio(Metric("w_await", "time of a write, queueing included (w_await)", "ms"), "write_milliseconds", "writes"),
+        Ratio(Metric("f_await", "time of a flush (f_await)", "ms"), "flush_milliseconds", "flushes"),
+        Rate(Metric("aqu_sz", "requests under way (aqu-sz)", "1"), "weighted_io_milliseconds", 1e-3),
+        Rate(Metric("device_util", "share of the time with a request under way (%util)", "fraction"),
+             "io_milliseconds", 1e-3),
+        Rate(Metric("device_reads_merged_per_second", "reads merged a second (rrqm/s)", "1/s"), "reads_merged"),
+        Rate(Metric("device_writes_merged_per_second", "writes merged a second (wrqm/s)", "1/s"), "writes_merged"),
+        Total(Metric("device_read_bytes", "read at the device", "bytes"), "read_bytes"),
+        Total(Metric("device_written_bytes", "written at the device", "bytes"), "written_bytes"),
+        Total(Metric("device_reads", "reads at the device", "1"), "reads"),
+        Total(Metric("device_writes", "writes at the device", "1"), "writes"),
+        Each(Metric("device_read_bytes_per_transaction", "device reads per transaction", "bytes"), "read_bytes"),
+        Each(Metric("device_written_bytes_per_transaction", "device writes per transaction", "bytes"),
+             "written_bytes"),
+    )  # fmt: skip
 
-    def start(self, server: Server) -> Stop:
-        """Reads the counters now and at the stop. Raises UnavailableError on a filesystem without a device."""
+    def open(self, target: Target) -> Reader:
+        """Raises UnavailableError on a filesystem without a device, or when the directory cannot be seen."""
         from octavo._core import device_statistics
 
-        path = str(server.directory)
-        try:
-            before = device_statistics(path)
-        except (LookupError, OSError, ValueError) as error:
-            raise UnavailableError(str(error)) from error
+        if target.directory is None:
+            raise UnavailableError(target.no_directory)
+        path = str(target.directory)
 
-        def stop(result: WorkloadResult) -> list[Observation]:
-            after = device_statistics(path)
-            reads, writes = after.reads - before.reads, after.writes - before.writes
-            read = after.read_bytes - before.read_bytes
-            written = after.written_bytes - before.written_bytes
-            pairs = (
-                (_READ, read), (_WRITTEN, written), (_READS, reads), (_WRITES, writes),
-                (_READ_EACH, per_transaction(read, result)), (_WRITTEN_EACH, per_transaction(written, result)),
-                (_READ_SIZE, read / reads if reads else None), (_WRITE_SIZE, written / writes if writes else None),
-            )  # fmt: skip
-            return [observe(metric, value) for metric, value in pairs if value is not None]
+        def read() -> Reading:
+            try:
+                now = device_statistics(path)
+            except (LookupError, OSError, ValueError) as error:
+                raise UnavailableError(str(error)) from error
+            later = {name: value for name in _LATER_COUNTERS if (value := getattr(now, name)) is not None}
+            return {None: {**{name: getattr(now, name) for name in _COUNTERS}, **later}}
 
-        return stop
+        read()
+        return Reader(read)
 
 
 INSTRUMENT = Device()

@@ -1,71 +1,49 @@
-"""WAL generated while the trial ran.
+"""WAL as it is generated, and as it is written.
 
-`wal_bytes` is how far the insert position moved: records, full-page images and page headers.
-Records and images apart come from pg_stat_wal (PostgreSQL's documentation, "The Cumulative Statistics
-System"), which backends report at the latest when they exit.
+`wal_bytes` is how far the insert position moved: records, full-page images and page headers. Records and images
+apart come from pg_stat_wal, what was written of it from pg_stat_io (PostgreSQL 18; "The Cumulative Statistics
+System"). A WAL page that fills slowly is written once for each flush: `wal_amplification` is bytes written to the
+files of the WAL per byte generated, the figure that a larger WAL block makes worse.
 """
 
-import time
-
-from octavo.instruments.base import Stop, per_transaction
-from octavo.observation import Metric, Observation, observe
-from octavo.postgres.cluster import Server
-from octavo.workloads.base import WorkloadResult
-
-_BYTES = Metric("wal_bytes", "WAL", "bytes")
-_BYTES_EACH = Metric("wal_bytes_per_transaction", "WAL per transaction", "bytes", "lower")
-_RECORD_BYTES = Metric("wal_record_bytes", "WAL without page headers", "bytes")
-_CREATED = Metric("wal_segments_created", "WAL segments created, not recycled", "1")
-_RECORDS = Metric("wal_records", "WAL records", "1")
-_IMAGES = Metric("wal_full_page_images", "full-page images", "1")
-_IMAGES_EACH = Metric("wal_full_page_images_per_transaction", "full-page images per transaction", "1")
-_CHECKPOINTS = Metric("checkpoints", "checkpoints during the trial", "1")
-
-_LEAVING_SECONDS = 5.0
+from octavo.instruments.base import Reader
+from octavo.instruments.figures import Each, Figure, Rate, Ratio, Reading, Total
+from octavo.instruments.target import Target
+from octavo.observation import Metric
 
 
 class Wal:
-    """Deltas of the WAL position and of pg_stat_wal."""
+    """The insert position and the counters of pg_stat_wal."""
 
-    metrics = (_BYTES, _BYTES_EACH, _RECORD_BYTES, _CREATED, _RECORDS, _IMAGES, _IMAGES_EACH, _CHECKPOINTS)
+    period = 1.0
+    asks_server = True
+    figures: tuple[Figure, ...] = (
+        Rate(Metric("wal_bytes_per_second", "WAL a second", "bytes/s"), "position"),
+        Rate(Metric("wal_records_per_second", "WAL records a second", "1/s"), "records"),
+        Rate(Metric("wal_full_page_images_per_second", "full-page images a second", "1/s"), "full_page_images"),
+        Rate(Metric("wal_written_bytes_per_second", "WAL written a second", "bytes/s"), "written_bytes"),
+        Rate(Metric("wal_writes_per_second", "writes of WAL a second", "1/s"), "writes"),
+        Rate(Metric("wal_syncs_per_second", "syncs of WAL a second", "1/s"), "syncs"),
+        Ratio(Metric("wal_write_request_bytes", "bytes a write of WAL", "bytes"), "written_bytes", "writes"),
+        Ratio(Metric("wal_amplification", "WAL written per WAL generated", "1", "lower"), "written_bytes", "position"),
+        Total(Metric("wal_bytes", "WAL", "bytes"), "position"),
+        Each(Metric("wal_bytes_per_transaction", "WAL per transaction", "bytes", "lower"), "position"),
+        Total(Metric("wal_record_bytes", "WAL without page headers", "bytes"), "record_bytes"),
+        Total(Metric("wal_records", "WAL records", "1"), "records"),
+        Total(Metric("wal_full_page_images", "full-page images", "1"), "full_page_images"),
+        Each(Metric("wal_full_page_images_per_transaction", "full-page images per transaction", "1"),
+             "full_page_images"),
+        Total(Metric("wal_written_bytes", "WAL written to its files", "bytes"), "written_bytes"),
+        Total(Metric("wal_buffers_full", "writes of WAL because its buffers were full", "1"), "buffers_full"),
+    )  # fmt: skip
 
-    def start(self, server: Server) -> Stop:
-        """Reads the counters now and at the stop, over a connection that is closed in between."""
-        (before,) = server.query("wal")
-        checkpoints = server.query("checkpoints")[0]["checkpoints"]
-        segments = _segments(server)
-        server.disconnect()
+    def open(self, target: Target) -> Reader:
+        """Available on every supported version; what a version does not count is left out."""
 
-        def stop(result: WorkloadResult) -> list[Observation]:
-            _wait_for_clients_to_leave(server)
-            (after,) = server.query("wal")
-            generated = after["position"] - before["position"]
-            images = after["full_page_images"] - before["full_page_images"]
-            pairs = (
-                (_BYTES, generated),
-                (_BYTES_EACH, per_transaction(generated, result)),
-                (_RECORD_BYTES, after["record_bytes"] - before["record_bytes"]),
-                (_CREATED, _segments(server) - segments),
-                (_RECORDS, after["records"] - before["records"]),
-                (_IMAGES, images),
-                (_IMAGES_EACH, per_transaction(images, result)),
-                (_CHECKPOINTS, server.query("checkpoints")[0]["checkpoints"] - checkpoints),
-            )
-            return [observe(metric, float(value)) for metric, value in pairs if value is not None]
+        def read() -> Reading:
+            return {None: target.query("wal_counters")[0]}
 
-        return stop
-
-
-def _segments(server: Server) -> int:
-    """How many segment files there are; more after a trial without a checkpoint were created in it."""
-    return sum(len(path.name) == 24 for path in (server.directory / "pg_wal").iterdir())
-
-
-def _wait_for_clients_to_leave(server: Server) -> None:
-    """A backend reports the rest of its statistics when it exits, a moment after its client has."""
-    deadline = time.monotonic() + _LEAVING_SECONDS
-    while server.query("other_clients")[0]["clients"] and time.monotonic() < deadline:
-        time.sleep(0.01)
+        return Reader(read)
 
 
 INSTRUMENT = Wal()

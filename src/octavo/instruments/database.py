@@ -1,0 +1,41 @@
+"""What the database did: transactions, blocks looked for, blocks that it had to ask the kernel for.
+
+Source: pg_stat_database (PostgreSQL's documentation, "The Cumulative Statistics System"), to which a backend reports
+at most once a second, when it is idle, and when it exits. A read may have come from the page cache; the device knows.
+"""
+
+from octavo.instruments.base import Reader
+from octavo.instruments.figures import Each, Figure, Gauge, Rate, Ratio, Reading, Total
+from octavo.instruments.target import Target
+from octavo.observation import Metric
+
+
+class Database:
+    """Counters of the database that we are connected to."""
+
+    period = 1.0
+    asks_server = True
+    figures: tuple[Figure, ...] = (
+        Rate(Metric("transactions_per_second", "transactions a second, as the server counts them", "1/s"),
+             "transactions"),
+        Rate(Metric("block_reads_per_second", "blocks read into shared buffers a second", "1/s"), "reads"),
+        Rate(Metric("block_read_bytes_per_second", "read into shared buffers a second", "bytes/s"), "read_bytes"),
+        Ratio(Metric("buffer_hit_share", "blocks found in shared buffers", "fraction"), "hits", "lookups"),
+        Rate(Metric("temp_bytes_per_second", "temporary files a second", "bytes/s"), "temp_bytes"),
+        Gauge(Metric("connections", "connections to the database", "1"), "connections"),
+        Total(Metric("block_reads", "blocks read into shared buffers", "1"), "reads"),
+        Total(Metric("block_read_bytes", "read into shared buffers", "bytes"), "read_bytes"),
+        Each(Metric("block_reads_per_transaction", "block reads per transaction", "1"), "reads"),
+        Total(Metric("temp_bytes", "temporary files", "bytes"), "temp_bytes"),
+    )  # fmt: skip
+
+    def open(self, target: Target) -> Reader:
+        """Available on every version."""
+
+        def read() -> Reading:
+            return {None: target.query("database")[0]}
+
+        return Reader(read)
+
+
+INSTRUMENT = Database()

@@ -1,0 +1,162 @@
+"""Figures: what the readings of an instrument mean, as data, and the arithmetic that follows from it.
+
+A reading is one look at counters (which only grow) and gauges (which come and go), by item: a role, a kind of
+backend, or None for what there is one of. A figure says how two readings become a number. Between neighbouring
+readings that is a point of a series; between the first and the last it is an observation of the trial. A counter
+that ran backwards (a reset, a 32-bit number that wrapped) gives no number for that interval.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from octavo.observation import Metric
+
+Item = str | None
+Reading = Mapping[Item, Mapping[str, float]]
+Value = tuple[Metric, Item, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A gauge as it is; the trial's observation is its highest, lowest or mean sample."""
+
+    metric: Metric
+    key: str
+    scale: float = 1.0
+    whole: Literal["max", "min", "mean"] = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A counter's growth per second."""
+
+    metric: Metric
+    key: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A counter's growth divided by another's, where the other grew."""
+
+    metric: Metric
+    above: str
+    below: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A counter's growth over the trial; no series, because its rate is one."""
+
+    metric: Metric
+    key: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A counter's growth over the trial, per transaction."""
+
+    metric: Metric
+    key: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientShare:
+    """The CPU seconds of the workload's client, divided by a counter's growth over the trial."""
+
+    metric: Metric
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the workload did, for figures of the trial that refer to it."""
+
+    transactions: int = 0
+    client_cpu_seconds: float | None = None
+
+
+Figure = Gauge | Rate | Ratio | Total | Each | ClientShare
+
+_NOTHING: Mapping[str, float] = {}
+
+
+def points(figures: Sequence[Figure], before: Reading, after: Reading, seconds: float) -> Iterator[Value]:
+    """The points of all series for the interval between two neighbouring readings.
+
+    >>> reads = Rate(Metric("reads", "reads", "1/s"), "reads")
+    >>> [value for _, _, value in points([reads], {None: {"reads": 5}}, {None: {"reads": 15}}, 2.0)]
+    [5.0]
+    """
+    for item, now in after.items():
+        then = before.get(item, _NOTHING)
+        for figure in figures:
+            match figure:
+                case Gauge(metric, key, scale):
+                    value = now[key] * scale if key in now else None
+                case Rate(metric, key, scale):
+                    growth = _growth(then, now, key)
+                    value = growth * scale / seconds if growth is not None and seconds > 0 else None
+                case Ratio(metric, above, below, scale):
+                    value = _ratio(then, now, above, below, scale)
+                case _:
+                    continue
+            if value is not None:
+                yield metric, item, value
+
+
+def totals(figures: Sequence[Figure], first: Reading, last: Reading, seconds: float, work: Work) -> Iterator[Value]:
+    """What the counters give for the trial as a whole. An item of which nothing moved is left out."""
+    moved = {item: now for item, now in last.items() if item is None or now != first.get(item)}
+    yield from points([figure for figure in figures if isinstance(figure, Rate | Ratio)], first, moved, seconds)
+    for item, now in moved.items():
+        then = first.get(item, _NOTHING)
+        for figure in figures:
+            value = _of_trial(figure, then, now, work)
+            if value is not None:
+                yield figure.metric, item, value
+
+
+def _of_trial(figure: Figure, then: Mapping[str, float], now: Mapping[str, float], work: Work) -> float | None:
+    if not isinstance(figure, Total | Each | ClientShare):
+        return None
+    growth = _growth(then, now, figure.key)
+    match figure:
+        case Total(_, _, scale):
+            return growth * scale if growth is not None else None
+        case Each(_, _, scale):
+            return growth * scale / work.transactions if growth is not None and work.transactions else None
+        case ClientShare():
+            return work.client_cpu_seconds / growth if growth and work.client_cpu_seconds is not None else None
+
+
+def fold(gauge: Gauge, samples: Sequence[float]) -> float:
+    """The one number that stands for all samples of a gauge; there is at least one.
+
+    >>> fold(Gauge(Metric("free", "free", "bytes"), "free", whole="min"), [3.0, 1.0, 2.0])
+    1.0
+    """
+    match gauge.whole:
+        case "max":
+            return max(samples)
+        case "min":
+            return min(samples)
+        case "mean":
+            return sum(samples) / len(samples)
+
+
+def _growth(then: Mapping[str, float], now: Mapping[str, float], key: str) -> float | None:
+    """How far the counter went; what was not there before began at nothing."""
+    if key not in now:
+        return None
+    growth = now[key] - then.get(key, 0.0)
+    return growth if growth >= 0 else None
+
+
+def _ratio(then: Mapping[str, float], now: Mapping[str, float], above: str, below: str, scale: float) -> float | None:
+    numerator, denominator = _growth(then, now, above), _growth(then, now, below)
+    return numerator * scale / denominator if numerator is not None and denominator else None

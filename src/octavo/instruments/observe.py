@@ -1,0 +1,212 @@
+"""The instruments of a run: started before each measured part, stopped after it, and off when they cannot be had."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import psycopg
+
+from octavo.errors import OctavoError
+from octavo.instruments.base import NOT_COUNTED, Instrument, NotAskedError, Sampled, Stop, UnavailableError
+from octavo.instruments.figures import Work
+from octavo.instruments.sampler import Clock, Sampler
+from octavo.series import Series
+from octavo.instruments.target import Rows, Target
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres import sql
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.workloads.base import WorkloadResult
+
+_COST = Metric("instrument_cpu_seconds", "CPU that looking cost, by instrument", "seconds")
+_COST_SHARE = Metric("instruments_cpu_share", "CPU that looking cost, share of the machine", "fraction")
+_OWN_METRICS = (_COST, _COST_SHARE)
+_BACKEND = "the server, for all of them"
+
+_NO_WORK = WorkloadResult((), 0.0, 0.0, 0, 0.0, (), "")
+_LEAVING_SECONDS = 5.0
+# A query of an instrument takes milliseconds. What has to wait longer than this is left out rather than waited for.
+_STATEMENT_TIMEOUT = "500ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the instruments saw of a trial. `off` says by name what broke off during it, `missed` how often one
+    was refused a reading."""
+
+    observations: tuple[Observation, ...]
+    series: tuple[Series, ...]
+    off: Mapping[str, str] = field(default_factory=dict[str, str])
+    missed: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+class Observers:
+    """All instruments, for the trials of one run. One that cannot be had here says so once, by `notice`, and is off."""
+
+    def __init__(
+        self,
+        instruments: Mapping[str, Sampled | Instrument],
+        notice: Callable[[str], None],
+        clock: Clock | None = None,
+    ) -> None:
+        self._instruments = dict(instruments)
+        self._notice = notice
+        self._clock = clock
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """What the observations and the series mean."""
+        found = list(_OWN_METRICS)
+        for instrument in self._instruments.values():
+            if isinstance(instrument, Sampled):
+                found += [figure.metric for figure in instrument.figures]
+            else:
+                found += instrument.metrics
+        return tuple(found)
+
+    def start(self, server: Server) -> "Watching":
+        """Starts what can be started, just before the measured run.
+
+        The instruments keep one connection to the server, of their own; the server's kept one is closed.
+        """
+        stops: dict[str, Stop] = {}
+        for name, instrument in list(self._instruments.items()):
+            if not isinstance(instrument, Sampled):
+                try:
+                    stops[name] = instrument.start(server)
+                except UnavailableError as error:
+                    self._switch_off(name, error)
+        server.disconnect()
+        target, disconnect = target_of(server)
+        sampler = Sampler(self._clock)
+        watching = Watching(target, disconnect, sampler, stops)
+        try:
+            for name, instrument in list(self._instruments.items()):
+                if isinstance(instrument, Sampled):
+                    try:
+                        sampler.add(name, instrument, instrument.open(target))
+                    except UnavailableError as error:
+                        self._switch_off(name, error)
+            sampler.start()
+        except BaseException:
+            watching.close()
+            raise
+        return watching
+
+    def _switch_off(self, name: str, reason: UnavailableError) -> None:
+        del self._instruments[name]
+        if not isinstance(reason, NotAskedError):
+            self._notice(f"the instrument {name} is off: {reason}")
+
+
+class Watching:
+    """The instruments of one trial, running; a context manager that ends them however the trial ends."""
+
+    def __init__(
+        self, target: Target, disconnect: Callable[[], None], sampler: Sampler, stops: Mapping[str, Stop]
+    ) -> None:
+        self._target = target
+        self._disconnect = disconnect
+        self._sampler = sampler
+        self._stops = dict(stops)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def finish(self, result: WorkloadResult) -> Seen:
+        """Takes the last readings, just after the measured run, and ends the watching."""
+        sampler = self._sampler
+        sampler.stop()
+        sampler.final(asks_server=False)
+        seconds = sampler.clock.now() - sampler.began
+        off: dict[str, str] = {}
+        try:
+            _wait_for_clients_to_leave(self._target.query)
+        except (psycopg.Error, OctavoError) as error:
+            off["the server"] = " ".join(str(error).split())
+        sampler.final(asks_server=True)
+        observations = _costs(sampler, self._target, seconds)
+        self._disconnect()
+        work = Work(result.transactions, result.client_cpu_seconds)
+        for recording in sampler.recordings:
+            observations += recording.observations(work)
+            if recording.off is not None:
+                off[recording.name] = recording.off
+        observations += self._stop_others(result, off)
+        series = [series for recording in sampler.recordings for series in recording.series()]
+        missed = {recording.name: recording.missed for recording in sampler.recordings if recording.missed}
+        return Seen(tuple(observations), tuple(series), off, missed)
+
+    def close(self) -> None:
+        """Ends what still watches: nothing after `finish`, all of it when the trial broke off before."""
+        self._sampler.stop()
+        self._disconnect()
+        self._stop_others(_NO_WORK, {})
+        self._sampler.close()
+
+    def _stop_others(self, result: WorkloadResult, off: dict[str, str]) -> list[Observation]:
+        found: list[Observation] = []
+        while self._stops:
+            name = next(iter(self._stops))
+            stop = self._stops.pop(name)
+            try:
+                found += stop(result)
+            except (UnavailableError, OctavoError, psycopg.Error, OSError) as error:
+                off[name] = " ".join(str(error).split())
+        return found
+
+
+def target_of(server: Server) -> tuple[Target, Callable[[], None]]:
+    """One of the laboratory's servers as instruments see it, and what closes their connection to it."""
+    connection = server.connect(DATABASE)
+    connection.execute(NOT_COUNTED)
+    connection.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'".encode())
+    connection.execute(b"SET default_transaction_read_only = on")
+    version = connection.info.server_version
+
+    def query(name: str) -> Rows:
+        return connection.execute(sql.load(name, version).encode()).fetchall()
+
+    target = Target(query, version, server.directory, server.process.pid, connection.info.backend_pid)
+    return target, connection.close
+
+
+def _wait_for_clients_to_leave(query: Callable[[str], Rows]) -> None:
+    """A backend reports the rest of its statistics when it exits, a moment after its client has."""
+    deadline = time.monotonic() + _LEAVING_SECONDS
+    while query("other_clients")[0]["clients"] and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _costs(sampler: Sampler, target: Target, seconds: float) -> list[Observation]:
+    """What looking cost: the sampler's thread by instrument, and the backend that answered it."""
+    costs: dict[str, float] = {recording.name: recording.cpu_seconds for recording in sampler.recordings}
+    backend = backend_cpu_seconds(target)
+    if backend is not None:
+        costs[_BACKEND] = backend
+    machine = seconds * (os.cpu_count() or 1)
+    found = [observe(_COST, cost, item=name) for name, cost in costs.items()]
+    if machine > 0:
+        found.append(observe(_COST_SHARE, sum(costs.values()) / machine))
+    return found
+
+
+def backend_cpu_seconds(target: Target) -> float | None:
+    """What the backend that answers us has used since it started, None where it cannot be seen."""
+    if target.backend is None:
+        return None
+    try:
+        return int(Path(target.proc, str(target.backend), "schedstat").read_bytes().split()[0]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def facts_of(seen: Seen) -> dict[str, Any]:
+    """What a trial's facts say of its instruments: nothing when all went well."""
+    found = {"instruments_off": dict(seen.off), "instruments_missed": dict(seen.missed)}
+    return {name: value for name, value in found.items() if value}

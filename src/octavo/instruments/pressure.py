@@ -1,0 +1,57 @@
+"""Pressure: the share of the time in which tasks waited for CPU, memory or I/O.
+
+Source: /proc/pressure/* (kernel Documentation/accounting/psi.rst): `total`, in microseconds. `some`: at least one task
+waited; `full`: all that were not idle did.
+"""
+
+from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.figures import Figure, Rate, Reading
+from octavo.instruments.procfs import ProcFile, number_after
+from octavo.instruments.target import Target
+from octavo.observation import Metric
+
+_RESOURCES = ("cpu", "memory", "io")
+
+
+class Pressure:
+    """The machine's pressure stall information, by resource."""
+
+    period = 1.0
+    asks_server = False
+    figures: tuple[Figure, ...] = (
+        Rate(Metric("pressure_some", "share of the time in which a task waited for it", "fraction"), "some", 1e-6),
+        Rate(Metric("pressure_full", "share of the time in which all tasks waited for it", "fraction"), "full", 1e-6),
+    )
+
+    def open(self, target: Target) -> Reader:
+        """Raises UnavailableError on a kernel without PSI, or with PSI off."""
+        files: dict[str, ProcFile] = {}
+        try:
+            for resource in _RESOURCES:
+                files[resource] = ProcFile(target.proc / "pressure" / resource)
+                files[resource].read()
+        except OSError as error:
+            for file in files.values():
+                file.close()
+            raise UnavailableError(f"this kernel has no pressure stall information (PSI): {error.strerror}") from error
+
+        def read() -> Reading:
+            return {resource: _totals(file.read()) for resource, file in files.items()}
+
+        def close() -> None:
+            for file in files.values():
+                file.close()
+
+        return Reader(read, close)
+
+
+def _totals(text: bytes) -> dict[str, float]:
+    """The two totals; before Linux 5.13 the CPU has no `full`.
+
+    >>> _totals(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\\n")
+    {'some': 12.0}
+    """
+    return {line.split(None, 1)[0].decode(): float(number_after(line + b"\n", b"total=")) for line in text.splitlines()}
+
+
+INSTRUMENT = Pressure()

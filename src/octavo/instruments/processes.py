@@ -1,0 +1,177 @@
+"""PostgreSQL's processes by role: the memory that each touches, its page tables, what it used of the CPU.
+
+Sources: /proc/PID/status (proc_pid_status(5): RssShmem, RssAnon, VmPTE, VmSwap and HugetlbPages, in kB of 1024
+bytes), /proc/PID/schedstat (kernel Documentation/scheduler/sched-stats.rst: nanoseconds on a CPU and waiting for one),
+/proc/PID/oom_score (proc_pid_oom_score(5)). A status costs about 0.01 ms, where smaps costs 7 ms a GB.
+
+RssShmem counts a shared page in every process that touched it, so a role shows the largest one, never a sum; page
+tables and private memory belong to one process each, so they add up. Huge pages of hugetlbfs are in HugetlbPages,
+not in RssShmem.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.host.process_table import read_table
+from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.figures import Figure, Gauge, Rate, Reading
+from octavo.instruments.procfs import ProcFile, descriptors_to_spare, number_after
+from octavo.instruments.roles import role_of
+from octavo.instruments.target import Target
+from octavo.observation import Metric
+
+_KB = 1024.0
+_FILES = ("status", "schedstat", "oom_score")
+_COLUMNS = ("count", "shmem", "huge", "private", "tables", "swap", "oom_score", "on_cpu", "waited")
+_Row = tuple[int, ...]
+_LARGEST = frozenset({"shmem", "huge", "oom_score"})
+POSTMASTER = "postmaster"
+OURS = "octavo's own backend"
+_STARTING = "starting"
+
+
+class Processes:
+    """Gauges and CPU time of the postmaster and its children, summed or largest by role."""
+
+    period = 1.0
+    asks_server = False
+    figures: tuple[Figure, ...] = (
+        Gauge(Metric("processes", "processes", "1"), "count"),
+        Gauge(Metric("process_shmem_bytes", "shared memory touched, largest process (RssShmem)", "bytes"),
+              "shmem", _KB),
+        Gauge(Metric("process_huge_bytes", "huge pages mapped, largest process (HugetlbPages)", "bytes"),
+              "huge", _KB),
+        Gauge(Metric("process_private_bytes", "private memory, all together (RssAnon)", "bytes"), "private", _KB),
+        Gauge(Metric("process_page_table_bytes", "page tables, all together (VmPTE)", "bytes"), "tables", _KB),
+        Gauge(Metric("process_swap_bytes", "swapped out, all together (VmSwap)", "bytes"), "swap", _KB),
+        Gauge(Metric("process_oom_score", "oom_score, highest", "1"), "oom_score"),
+        Rate(Metric("process_cpus", "CPUs in use, all together", "1"), "on_cpu", 1e-9),
+        Rate(Metric("process_cpus_waited_for", "processes waiting for a CPU", "1"), "waited", 1e-9),
+    )  # fmt: skip
+
+    def open(self, target: Target) -> Reader:
+        """Raises UnavailableError when the postmaster is not a process that we can see."""
+        if target.postmaster is None:
+            raise UnavailableError(target.no_processes)
+        watched = _Family(target)
+        watched.read()
+        return Reader(watched.read, watched.close)
+
+
+@dataclass(slots=True)
+class _Member:
+    """A living process with its files; counters as last seen."""
+
+    files: tuple[ProcFile, ...]
+    role: str | None = None
+    on_cpu: int = 0
+    waited: int = 0
+
+
+class _Family:
+    """The postmaster and its children, known from one reading to the next."""
+
+    def __init__(self, target: Target) -> None:
+        assert target.postmaster is not None
+        self._root = target.postmaster
+        self._proc = target.proc
+        self._special = {self._root: POSTMASTER}
+        if target.backend is not None:
+            self._special[target.backend] = OURS
+        self._members: dict[int, _Member] = {}
+        self._gone: dict[str, tuple[int, int]] = {}  # counters of those that ended, by role
+        self._most_kept = descriptors_to_spare() // len(_FILES)
+        self._cluster_name = str(target.query("cluster_name")[0]["cluster_name"])
+        path = self._proc / str(self._root) / "task" / str(self._root) / "children"
+        self._children = ProcFile(path) if path.exists() else None  # a kernel with CONFIG_PROC_CHILDREN
+
+    def read(self) -> Reading:
+        """One look at all of them."""
+        pids = {self._root, *self._child_pids()}
+        for pid in self._members.keys() - pids:
+            self._bury(pid)
+        rows: dict[str | None, list[_Row]] = {None: []}
+        for pid in pids:
+            if (row := self._look(pid)) is not None:
+                rows.setdefault(self._members[pid].role or _STARTING, []).append(row)
+                rows[None].append(row)
+        for role, (on_cpu, waited) in self._gone.items():
+            row = (*[0] * (len(_COLUMNS) - 2), on_cpu, waited)
+            rows.setdefault(role, []).append(row)
+            rows[None].append(row)
+        if self._root not in self._members:
+            raise UnavailableError(f"the postmaster (pid {self._root}) is gone")
+        return {role: _together(found) for role, found in rows.items()}
+
+    def close(self) -> None:
+        """Closes all files."""
+        for member in self._members.values():
+            for file in member.files:
+                file.close()
+        self._members.clear()
+        if self._children is not None:
+            self._children.close()
+
+    def _child_pids(self) -> list[int]:
+        if self._children is not None:
+            return [int(pid) for pid in self._children.read().split()]
+        return child_pids(self._root, self._proc)
+
+    def _look(self, pid: int) -> _Row | None:
+        """The process's numbers, or None when it has ended meanwhile."""
+        try:
+            member = self._members.get(pid)
+            if member is None:
+                kept = len(self._members) < self._most_kept
+                files = tuple(ProcFile(self._proc / str(pid) / name, kept=kept) for name in _FILES)
+                member = self._members[pid] = _Member(files)
+            if member.role is None:
+                member.role = self._special.get(pid) or self._role(pid)
+            status, schedstat, oom_score = [file.read() for file in member.files]
+        except (FileNotFoundError, ProcessLookupError):
+            self._bury(pid)
+            return None
+        on_cpu, waited, _ = schedstat.split()
+        member.on_cpu, member.waited = int(on_cpu), int(waited)
+        return (
+            1,
+            number_after(status, b"\nRssShmem:"),
+            number_after(status, b"\nHugetlbPages:"),
+            number_after(status, b"\nRssAnon:"),
+            number_after(status, b"\nVmPTE:"),
+            number_after(status, b"\nVmSwap:"),
+            int(oom_score),
+            member.on_cpu,
+            member.waited,
+        )
+
+    def _role(self, pid: int) -> str | None:
+        return role_of((self._proc / str(pid) / "cmdline").read_text(errors="replace"), self._cluster_name)
+
+    def _bury(self, pid: int) -> None:
+        """Forgets a process that has ended, but not what it used."""
+        member = self._members.pop(pid, None)
+        if member is None:
+            return
+        for file in member.files:
+            file.close()
+        role = member.role or _STARTING
+        on_cpu, waited = self._gone.get(role, (0, 0))
+        self._gone[role] = (on_cpu + member.on_cpu, waited + member.waited)
+
+
+def child_pids(root: int, proc: Path) -> list[int]:
+    """The processes that this one has started and not reaped (proc_tid_children(5), else the whole table)."""
+    path = proc / str(root) / "task" / str(root) / "children"
+    if path.exists():  # a kernel with CONFIG_PROC_CHILDREN
+        return [int(pid) for pid in path.read_bytes().split()]
+    return [process.pid for process in read_table(proc).values() if process.parent == root]
+
+
+def _together(rows: list[_Row]) -> dict[str, float]:
+    """Column by column: the largest, or the sum."""
+    columns = zip(_COLUMNS, zip(*rows, strict=True), strict=True)
+    return {name: float(max(values) if name in _LARGEST else sum(values)) for name, values in columns}
+
+
+INSTRUMENT = Processes()

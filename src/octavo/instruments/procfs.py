@@ -1,0 +1,80 @@
+"""Files of /proc, read cheaply: the descriptor is kept, and a reading is one pread(2).
+
+The kernel writes such a file anew for each read from its beginning. Opening and closing it costs more than most
+files' contents do.
+"""
+
+import os
+import resource
+from pathlib import Path
+
+_BUFFER_BYTES = 16384  # hundreds of kB would cost more than what is read
+# A file of many records is given out a page at a time (kernel fs/seq_file.c); none of the records is longer than a
+# kB, so what is shorter than a small page by that much is whole.
+_WHOLE_BYTES = 3072
+
+
+class ProcFile:
+    """One file, open until it is closed, or opened for each reading when not `kept`. Raises OSError where refused."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: Path | str, *, kept: bool = True) -> None:
+        self._path = str(path)
+        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC) if kept else -1
+
+    def read(self) -> bytes:
+        """Its contents now. Raises ProcessLookupError when the process that it was about is gone."""
+        if self._descriptor >= 0:
+            return _read_all(self._descriptor)
+        descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return _read_all(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Gives the descriptor back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _read_all(descriptor: int) -> bytes:
+    text = os.pread(descriptor, _BUFFER_BYTES, 0)
+    if len(text) > _WHOLE_BYTES:
+        while more := os.pread(descriptor, _BUFFER_BYTES, len(text)):
+            text += more
+    return text
+
+
+def descriptors_to_spare() -> int:
+    """How many descriptors an instrument may keep: half of what the process may have (getrlimit(2))."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+
+
+def named_numbers(text: bytes) -> dict[bytes, int]:
+    """Lines of a name and a number, as /proc/vmstat and /proc/meminfo have them; a unit after it is left to the reader.
+
+    >>> named_numbers(b"MemFree:    12 kB\\npgfault 7\\n")
+    {b'MemFree': 12, b'pgfault': 7}
+    """
+    found: dict[bytes, int] = {}
+    for line in text.splitlines():
+        fields = line.split(None, 2)
+        if len(fields) > 1:
+            found[fields[0].rstrip(b":")] = int(fields[1])
+    return found
+
+
+def number_after(text: bytes, name: bytes) -> int:
+    """The number that follows the name, 0 where the name does not occur.
+
+    >>> number_after(b"VmPTE:\\t     48 kB\\n", b"VmPTE:"), number_after(b"", b"VmPTE:")
+    (48, 0)
+    """
+    start = text.find(name)
+    if start < 0:
+        return 0
+    start += len(name)
+    return int(text[start : text.index(b"\n", start)].split(None, 1)[0])

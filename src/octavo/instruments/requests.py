@@ -1,0 +1,138 @@
+"""The requests that reach the data directory's device: who made them, and how large they are.
+
+Source: the kernel's tracepoint block:block_rq_issue (include/trace/events/block.h), counted in the kernel by a BPF
+program of our own (`bpf.py`). A request counts as it is issued, merged and split as it then is, for the process that
+issued it: what the kernel writes back later is the kernel's. Needs root.
+"""
+
+import os
+from pathlib import Path
+
+from octavo.host.process_table import read_process
+from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.bpf import RequestCounter, Requests
+from octavo.instruments.figures import Figure, Rate, Ratio, Reading, Total
+from octavo.instruments.processes import POSTMASTER
+from octavo.instruments.roles import role_of
+from octavo.instruments.target import Target
+from octavo.observation import Metric
+from octavo.units import format_size
+
+_DIRECTIONS = {"R": "read", "W": "write", "D": "discard"}
+KERNEL, OTHERS, GONE = "kernel", "other programs", "ended before they were seen"
+
+
+class DeviceRequests:
+    """Counters by role and, apart, by direction and size; a size class reaches up to its power of two."""
+
+    period = 1.0
+    asks_server = False
+    figures: tuple[Figure, ...] = (
+        Rate(Metric("request_reads_per_second", "reads at the device a second, by who asks", "1/s"), "reads"),
+        Ratio(Metric("request_read_bytes", "bytes a read, by who asks", "bytes"), "read_bytes", "reads"),
+        Rate(Metric("request_writes_per_second", "writes at the device a second, by who asks", "1/s"), "writes"),
+        Ratio(Metric("request_write_bytes", "bytes a write, by who asks", "bytes"), "written_bytes", "writes"),
+        Total(Metric("requests_of_size", "requests at the device, by size", "1"), "requests"),
+    )
+
+    def open(self, target: Target) -> Reader:
+        """Raises UnavailableError without root, and on a device that is stacked on others."""
+        if target.directory is None:
+            raise UnavailableError(target.no_directory)
+        device = _whole_disk(target.directory)
+        try:
+            counter = RequestCounter(device)
+        except PermissionError as error:
+            raise UnavailableError("counting requests in the kernel needs root (CAP_BPF, CAP_PERFMON)") from error
+        except OSError as error:
+            raise UnavailableError(f"this kernel cannot count requests with BPF: {error.strerror or error}") from error
+        roles = _Roles(target)
+
+        total: dict[str | None, dict[str, float]] = {}
+
+        def read() -> Reading:
+            for requests in counter.take():
+                direction = _direction(requests.kind)
+                if requests.size and direction is not None:
+                    _add(total, roles.of(requests.pid), direction, requests)
+            return {item: dict(numbers) for item, numbers in total.items()}
+
+        return Reader(read, counter.close)
+
+
+def size_class(size: int) -> int:
+    """The smallest power of two that holds the size.
+
+    >>> size_class(4096), size_class(12288)
+    (4096, 16384)
+    """
+    return 1 << (size - 1).bit_length()
+
+
+def _add(found: dict[str | None, dict[str, float]], role: str, direction: str, requests: Requests) -> None:
+    item = f"{direction} {format_size(size_class(requests.size))}"
+    by_size = found.setdefault(item, {"requests": 0.0})
+    by_size["requests"] += requests.count
+    if direction != "discard":
+        count, total = ("reads", "read_bytes") if direction == "read" else ("writes", "written_bytes")
+        by_role = found.setdefault(role, dict.fromkeys(("reads", "read_bytes", "writes", "written_bytes"), 0.0))
+        by_role[count] += requests.count
+        by_role[total] += requests.count * requests.size
+
+
+def _direction(kind: str) -> str | None:
+    """What the first letters of rwbs say; a flush that comes before a write stands in front of it.
+
+    >>> _direction("WS"), _direction("FW"), _direction("RA"), _direction("FF")
+    ('write', 'write', 'read', None)
+    """
+    return next((_DIRECTIONS[letter] for letter in kind if letter in _DIRECTIONS), None)
+
+
+class _Roles:
+    """Who a process is; asked once for each."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._known: dict[int, str] = {}
+
+    def of(self, pid: int) -> str:
+        """Its role, one of PostgreSQL's or KERNEL, OTHERS, GONE."""
+        if (role := self._known.get(pid)) is None:
+            role = self._ask(pid)
+            if role is not None:
+                self._known[pid] = role
+        return role or OTHERS
+
+    def _ask(self, pid: int) -> str | None:
+        process = read_process(pid, self._target.proc)
+        if process is None:
+            return GONE
+        if process.kernel:
+            return KERNEL
+        if pid == self._target.postmaster:
+            return POSTMASTER
+        if process.parent != self._target.postmaster:
+            return OTHERS
+        try:
+            return role_of((self._target.proc / str(pid) / "cmdline").read_text(errors="replace"))
+        except OSError:
+            return GONE
+
+
+def _whole_disk(directory: Path) -> int:
+    """The kernel's number of the disk under the directory: requests belong to disks, not to partitions."""
+    number = directory.stat().st_dev
+    entry = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    if not entry.exists():
+        raise UnavailableError("the data directory's filesystem has no block device of its own")
+    device = entry.resolve()
+    if (device / "partition").exists():
+        device = device.parent
+    if not (device / "mq").exists():
+        raise UnavailableError(f"{device.name} is stacked on other devices, where its requests are made")
+    major, minor = (int(part) for part in (device / "dev").read_text().split(":"))
+    return major << 20 | minor  # dev_t inside the kernel (include/linux/kdev_t.h)
+
+
+INSTRUMENT = DeviceRequests()

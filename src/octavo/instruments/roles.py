@@ -1,0 +1,46 @@
+"""Who is who among PostgreSQL's processes: their roles, from the titles that they give themselves.
+
+A process shows its role from its start to its end whatever `update_process_title` says (PostgreSQL's
+src/backend/utils/misc/ps_status.c, init_ps_display; the names: src/backend/utils/init/miscinit.c). The roles here are
+the words of pg_stat_activity's backend_type.
+"""
+
+import re
+
+CLIENT = "client backend"
+_TITLE = re.compile(r"^postgres: ")
+_FIXED = (
+    "checkpointer", "background writer", "walwriter", "autovacuum launcher", "autovacuum worker",
+    "logical replication launcher", "walsummarizer", "archiver", "logger", "startup", "walreceiver", "walsender",
+    "slotsync worker", "io worker", "parallel worker", "dead-end client backend",
+)  # fmt: skip
+_SPELLINGS = {
+    "logical replication apply worker": "logical replication worker",
+    "logical replication worker": "logical replication worker",
+    "logical replication parallel apply worker": "logical replication worker",
+    "logical replication tablesync worker": "logical replication worker",
+}
+
+
+def role_of(title: str, cluster_name: str = "") -> str | None:
+    """The role of the process with this title, None when it does not show one yet.
+
+    >>> role_of("postgres: io worker 2"), role_of("postgres: 18/main: checkpointer ", "18/main")
+    ('io worker', 'checkpointer')
+    >>> role_of("postgres: app shop [local] idle"), role_of("/usr/lib/postgresql/18/bin/postgres -D /data")
+    ('client backend', None)
+    """
+    words = title.replace("\0", " ").strip()
+    if not _TITLE.match(words):
+        return None
+    words = _TITLE.sub("", words)
+    if cluster_name:
+        words = words.removeprefix(f"{cluster_name}: ")
+    for start, role in _SPELLINGS.items():
+        if words.startswith(start):
+            return role
+    for role in _FIXED:
+        if words == role or words.startswith(role + " "):
+            return role
+    # A client's title is its user, its database and its host; that of an extension's worker is a name of its own.
+    return CLIENT if re.search(r" (\[local\]|\S+\(\d+\))( |$)", words) else "background worker"

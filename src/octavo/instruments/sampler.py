@@ -1,0 +1,201 @@
+"""The sampler: one clock, one thread, every sampled instrument at its own period, each one's own cost on record."""
+
+import math
+import threading
+import time
+from array import array
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import psycopg
+
+from octavo.instruments.base import Reader, Sampled, UnavailableError
+from octavo.instruments.figures import Gauge, Item, Reading, Value, Work, fold, points, totals
+from octavo.series import Series
+from octavo.observation import Metric, Observation, observe
+
+
+class Clock(Protocol):
+    """What the sampler knows of time."""
+
+    def now(self) -> float:
+        """Seconds on a clock that is never set."""
+        ...
+
+    def cpu(self) -> float:
+        """CPU seconds of the calling thread, the kernel's work for it included."""
+        ...
+
+    def wait(self, stopped: threading.Event, seconds: float) -> bool:
+        """Waits so long, or until stopped; whether it was stopped."""
+        ...
+
+
+class MonotonicClock:
+    """The host's clocks (clock_gettime(2): CLOCK_MONOTONIC and CLOCK_THREAD_CPUTIME_ID)."""
+
+    now = staticmethod(time.monotonic)
+    cpu = staticmethod(time.thread_time)
+
+    def wait(self, stopped: threading.Event, seconds: float) -> bool:
+        """Sleeps on the event."""
+        return stopped.wait(seconds)
+
+
+@dataclass(slots=True)
+class _Track:
+    """A series while it grows."""
+
+    metric: Metric
+    seconds: "array[float]" = field(default_factory=lambda: array("d"))
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+
+
+@dataclass(slots=True)
+class Recording:
+    """What one instrument has seen so far. `off` says why it is read no more, `missed` counts refused readings."""
+
+    name: str
+    instrument: Sampled
+    reader: Reader
+    due: float
+    cpu_seconds: float = 0.0
+    samples: int = 0
+    missed: int = 0
+    off: str | None = None
+    first: Reading | None = None
+    first_at: float = 0.0
+    last: Reading | None = None
+    last_at: float = 0.0
+    latest: list[Value] = field(default_factory=list[Value])
+    _tracks: dict[tuple[str, Item], _Track] = field(default_factory=dict[tuple[str, Item], _Track])
+
+    @property
+    def _counts(self) -> bool:
+        return counts(self.instrument)
+
+    def sample(self, clock: Clock, began: float, *, final: bool = False) -> None:
+        """Takes a reading. The final one is for the counters: its gauges belong to a server without its load."""
+        before = clock.cpu()
+        try:
+            reading, at = self.reader.read(), clock.now()
+            self._keep(reading, at, began, final=final)
+        except UnavailableError as error:
+            self.off = str(error)
+        except psycopg.errors.QueryCanceled:  # by the statement's timeout: the server was busier than we may wait
+            self.missed += 1
+        except (OSError, psycopg.Error) as error:
+            self.off = " ".join(str(error).split())
+        self.cpu_seconds += clock.cpu() - before
+
+    def _keep(self, reading: Reading, at: float, began: float, *, final: bool) -> None:
+        figures = self.instrument.figures
+        if final:
+            figures = [figure for figure in figures if not isinstance(figure, Gauge)]
+        if self.last is None or self.first is None:
+            self.first, self.first_at = reading, at
+            if self._counts:  # taken before the load begins: what counters grow from
+                figures = []
+        self.latest = list(points(figures, self.last or {}, reading, at - self.last_at))
+        for metric, item, value in self.latest:
+            track = self._tracks.setdefault((metric.name, item), _Track(metric))
+            track.seconds.append(at - began)
+            track.values.append(value)
+        self.last, self.last_at = reading, at
+        self.samples += 1
+
+    def series(self) -> list[Series]:
+        """Everything so far, seconds since the sampler's start."""
+        return [
+            Series(track.metric.name, track.metric.unit, tuple(track.seconds), tuple(track.values), item)
+            for (_, item), track in self._tracks.items()
+        ]
+
+    def observations(self, work: Work) -> list[Observation]:
+        """The trial as a whole: counters from the first to the last reading, gauges over their samples."""
+        if self.first is None or self.last is None:
+            return []
+        whole = totals(self.instrument.figures, self.first, self.last, self.last_at - self.first_at, work)
+        found = [observe(metric, value, item=item) for metric, item, value in whole]
+        gauges = {figure.metric.name: figure for figure in self.instrument.figures if isinstance(figure, Gauge)}
+        for (name, item), track in self._tracks.items():
+            if name in gauges:
+                found.append(observe(track.metric, fold(gauges[name], track.values), item=item))
+        return found
+
+
+class Sampler:
+    """Samples opened instruments. `run` is the loop of its thread; a test may call it with a clock of its own."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.recordings: list[Recording] = []
+        self.clock: Clock = clock or MonotonicClock()
+        self.began = self.clock.now()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, name: str, instrument: Sampled, reader: Reader) -> Recording:
+        """Adds an instrument. One that counts is read at once; what only has gauges waits for its period."""
+        recording = Recording(name, instrument, reader, due=self.began + instrument.period)
+        self.recordings.append(recording)
+        if counts(instrument):
+            recording.sample(self.clock, self.began)
+        return recording
+
+    def start(self) -> None:
+        """Begins to sample in a thread of its own."""
+        self._thread = threading.Thread(target=self.run, name="sampler", daemon=True)
+        self._thread.start()
+
+    def run(self) -> None:
+        """Samples what is due until `stop`. Periods that went by during a slow reading are left out."""
+        while True:
+            self.sample_due()
+            wait = min((one.due for one in self.recordings if one.off is None), default=float("inf")) - self.clock.now()
+            if self.clock.wait(self._stopped, max(0.0, min(wait, 3600.0))):
+                return
+
+    def sample_due(self) -> None:
+        """One round: everything whose time has come."""
+        for recording in self.recordings:
+            now = self.clock.now()
+            if recording.off is None and now >= recording.due:
+                recording.sample(self.clock, self.began)
+                period = recording.instrument.period
+                recording.due += period * (1 + max(0.0, now - recording.due) // period)
+
+    def sample_now(self) -> None:
+        """Everything that may be looked at this often: what has a period of its own beyond a second waits for it."""
+        for recording in self.recordings:
+            period = recording.instrument.period
+            waits = 1.0 < period < math.inf and recording.latest and self.clock.now() < recording.due
+            if recording.off is None and not waits:
+                recording.sample(self.clock, self.began)
+                recording.due = self.clock.now() + period
+
+    def stop(self) -> None:
+        """Ends the thread; a reading that is being taken is finished."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def final(self, *, asks_server: bool) -> None:
+        """The last reading of those that have counters and (do not) ask the server."""
+        for recording in self.recordings:
+            if (
+                recording.off is None
+                and counts(recording.instrument)
+                and recording.instrument.asks_server == asks_server
+            ):
+                recording.sample(self.clock, self.began, final=True)
+
+    def close(self) -> None:
+        """Gives back what the readers hold open."""
+        for recording in self.recordings:
+            recording.reader.close()
+
+
+def counts(instrument: Sampled) -> bool:
+    """Whether the instrument has counters, not only gauges."""
+    return any(not isinstance(figure, Gauge) for figure in instrument.figures)

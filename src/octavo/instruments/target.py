@@ -1,0 +1,26 @@
+"""What is watched: a server, as far as we can see it from here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A server that is watched. What cannot be seen of it is None, and a reason says why.
+
+    `query` gives the rows of a query from `postgres/sql`, in its version for the server; `backend` is the process that
+    answers it.
+    """
+
+    query: Callable[[str], Rows]
+    version: int
+    directory: Path | None
+    postmaster: int | None
+    backend: int | None
+    no_directory: str = ""
+    no_processes: str = ""
+    proc: Path = Path("/proc")

@@ -1,0 +1,91 @@
+"""TLB misses, cycles and instructions of the server's processes, from the CPU's own counters.
+
+Source: perf_event_open(2), the events of `perf stat -e dTLB-loads,dTLB-load-misses,iTLB-load-misses,cycles,
+instructions` (include/uapi/linux/perf_event.h). Each process that runs when the trial starts is counted with all that
+it starts later, so new backends count through the postmaster. A virtual machine often has no such counters.
+"""
+
+import math
+import os
+from collections.abc import Mapping
+
+from octavo.instruments import perf_events
+from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.figures import Each, Figure, Ratio, Reading, Total
+from octavo.instruments.perf_events import HARDWARE, Event, cache_event
+from octavo.instruments.processes import child_pids
+from octavo.instruments.target import Target
+from octavo.observation import Metric
+
+_DATA_TLB, _INSTRUCTION_TLB = 3, 4
+_READ, _WRITE = 0, 1
+_ACCESS, _MISS = 0, 1
+
+EVENTS: Mapping[str, Event] = {
+    "cycles": Event(HARDWARE, 0),
+    "instructions": Event(HARDWARE, 1),
+    "loads": cache_event(_DATA_TLB, _READ, _ACCESS),
+    "load_misses": cache_event(_DATA_TLB, _READ, _MISS),
+    "store_misses": cache_event(_DATA_TLB, _WRITE, _MISS),
+    "instruction_misses": cache_event(_INSTRUCTION_TLB, _READ, _MISS),
+}
+
+
+class Tlb:
+    """Counters of the CPU; read before and after, because reading them adds up all backends."""
+
+    period = math.inf
+    asks_server = False
+    figures: tuple[Figure, ...] = (
+        Total(Metric("dtlb_load_misses", "loads that missed the TLB", "1"), "load_misses"),
+        Total(Metric("dtlb_store_misses", "stores that missed the TLB", "1"), "store_misses"),
+        Total(Metric("itlb_load_misses", "instruction fetches that missed the TLB", "1"), "instruction_misses"),
+        Each(Metric("dtlb_load_misses_per_transaction", "loads that missed the TLB, per transaction", "1"),
+             "load_misses"),
+        Ratio(Metric("dtlb_load_miss_share", "loads that missed the TLB", "fraction"), "load_misses", "loads"),
+        Ratio(Metric("instructions_per_cycle", "instructions per cycle", "1"), "instructions", "cycles"),
+    )  # fmt: skip
+
+    def __init__(self, events: Mapping[str, Event] = EVENTS) -> None:
+        self._events = events
+
+    def open(self, target: Target) -> Reader:
+        """Raises UnavailableError where the machine has no such counters or does not let us use them."""
+        if target.postmaster is None:
+            raise UnavailableError(target.no_processes)
+        opened: list[tuple[str, int]] = []
+        refused: dict[str, OSError] = {}
+        for pid in (target.postmaster, *child_pids(target.postmaster, target.proc)):
+            if pid == target.backend:
+                continue
+            for name in [name for name in self._events if name not in refused]:
+                try:
+                    opened.append((name, perf_events.open_event(self._events[name], pid=pid, inherit=True)))
+                except ProcessLookupError:
+                    break
+                except OSError as error:
+                    refused[name] = error
+        if not opened:
+            raise UnavailableError(_reason(next(iter(refused.values()), None)))
+
+        def read() -> Reading:
+            found: dict[str, float] = {}
+            for name, descriptor in opened:
+                if name not in refused:
+                    found[name] = found.get(name, 0.0) + perf_events.read_event(descriptor)
+            return {None: found}
+
+        def close() -> None:
+            for _, descriptor in opened:
+                os.close(descriptor)
+
+        return Reader(read, close)
+
+
+def _reason(error: OSError | None) -> str:
+    if isinstance(error, PermissionError):
+        return "the CPU's counters need root, CAP_PERFMON or a lower kernel.perf_event_paranoid"
+    return f"this machine has no counters of TLB misses ({error.strerror if error else 'no process to count'})"
+
+
+INSTRUMENT = Tlb()

@@ -1,0 +1,1 @@
+SELECT current_setting('cluster_name') AS cluster_name

@@ -1,0 +1,70 @@
+"""Series: a figure as it went during a trial, and how it is packed for the store.
+
+Packed, the times are whole milliseconds, each as the step from the one before, which compress to nearly nothing
+at a steady period; the values are IEEE doubles, unrounded. Both are little-endian and deflated (zlib).
+"""
+
+import sys
+import zlib
+from array import array
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Values of a metric at moments of a trial, in seconds since its instruments were started.
+
+    A value of a rate or a ratio is that of the interval that ends at its moment.
+    """
+
+    metric: str
+    unit: str
+    seconds: tuple[float, ...]
+    values: tuple[float, ...]
+    item: str | None = None
+
+
+def pack_seconds(seconds: tuple[float, ...]) -> bytes:
+    """The moments for the store, to the millisecond.
+
+    >>> unpack_seconds(pack_seconds((0.9996, 2.0, 3.0014)))
+    (1.0, 2.0, 3.001)
+    """
+    milliseconds = [round(second * 1000) for second in seconds]
+    steps = array("q", [now - then for then, now in zip([0, *milliseconds], milliseconds, strict=False)])
+    return _deflate(steps)
+
+
+def unpack_seconds(packed: bytes) -> tuple[float, ...]:
+    """The moments that were packed."""
+    return tuple(moment / 1000 for moment in accumulate(_inflate("q", packed)))
+
+
+def pack_values(values: tuple[float, ...]) -> bytes:
+    """The values for the store, exactly.
+
+    >>> unpack_values(pack_values((0.1, 2.0)))
+    (0.1, 2.0)
+    """
+    return _deflate(array("d", values))
+
+
+def unpack_values(packed: bytes) -> tuple[float, ...]:
+    """The values that were packed."""
+    return tuple(_inflate("d", packed))
+
+
+def _deflate(numbers: "array[int] | array[float]") -> bytes:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return zlib.compress(numbers.tobytes())
+
+
+def _inflate(kind: Literal["d", "q"], packed: bytes) -> "array[int] | array[float]":
+    numbers: array[int] | array[float] = array(kind)
+    numbers.frombytes(zlib.decompress(packed))
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

@@ -1,0 +1,124 @@
+"""A connection that only looks, and what of the server can be seen from here besides."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+from psycopg.rows import DictRow, dict_row
+
+from octavo.errors import HostError, UsageError
+from octavo.host.process_table import read_process
+from octavo.instruments.target import Rows, Target
+from octavo.postgres import sql
+
+_OLDEST = 150000
+_CONNECT_SECONDS = 10
+# Nothing that we ask takes longer on a healthy server; on a sick one we must not add to it.
+_STATEMENT_TIMEOUT = "500ms"
+_LOCK_TIMEOUT = "100ms"
+_OPTIONS = (
+    f"-c statement_timeout={_STATEMENT_TIMEOUT} -c lock_timeout={_LOCK_TIMEOUT} -c default_transaction_read_only=on"
+)
+
+
+def connect(dsn: str | None) -> psycopg.Connection[DictRow]:
+    """A read-only autocommit connection; without a DSN as libpq's environment and defaults say.
+
+    The DSN goes to libpq and is kept nowhere. Raises UsageError when it is none, HostError when the server refuses.
+    """
+    try:
+        asked = conninfo.conninfo_to_dict(dsn or "")
+    except psycopg.Error:
+        # libpq's message would repeat the text, and a password with it.
+        raise UsageError(
+            "--dsn is no connection string; write one as psql takes it, such as 'host=/run/postgresql dbname=shop' or "
+            "postgresql://user@host/shop"
+        ) from None
+    own = str(asked.get("options") or os.environ.get("PGOPTIONS", ""))
+    settings: dict[str, Any] = {
+        **asked,
+        "options": f"{own} {_OPTIONS}".strip(),
+        "application_name": "octavo watch",
+        "connect_timeout": asked.get("connect_timeout") or _CONNECT_SECONDS,
+    }
+    try:
+        connection = psycopg.Connection[DictRow].connect(**settings, autocommit=True, row_factory=dict_row)
+    except psycopg.Error as error:
+        raise HostError(
+            f"cannot connect: {_one_line(error)}; say where with --dsn, or with libpq's variables (PGHOST, PGUSER …)"
+        ) from None
+    if connection.info.server_version < _OLDEST:
+        connection.close()
+        raise HostError(f"the server is older than PostgreSQL {_OLDEST // 10000}, the oldest that can be watched")
+    return connection
+
+
+def asker(connection: psycopg.Connection[DictRow]) -> Callable[[str], Rows]:
+    """What gives the rows of a query by its name in `postgres/sql`."""
+    version = connection.info.server_version
+
+    def query(name: str) -> Rows:
+        return connection.execute(sql.load(name, version).encode()).fetchall()
+
+    return query
+
+
+def target_of(connection: psycopg.Connection[DictRow], proc: Path = Path("/proc")) -> tuple[Target, dict[str, Any]]:
+    """The server as instruments see it, and what it says of itself (`watched_server.sql`)."""
+    query = asker(connection)
+    (server,) = query("watched_server")
+    postmaster, no_processes = _postmaster(connection, proc)
+    directory, no_directory = _directory(server["data_directory"], postmaster, proc)
+    backend = server["backend"] if postmaster is not None else None
+    return (
+        Target(query, connection.info.server_version, directory, postmaster, backend, no_directory, no_processes, proc),
+        {**server, "postmaster": postmaster, "device": device_name(directory)},
+    )
+
+
+def device_name(directory: Path | None) -> str | None:
+    """The name of the block device under a directory, None where there is none."""
+    from octavo._core import device_statistics
+
+    if directory is None:
+        return None
+    try:
+        return device_statistics(str(directory)).device
+    except (LookupError, OSError, ValueError):
+        return None
+
+
+def _postmaster(connection: psycopg.Connection[DictRow], proc: Path) -> tuple[int | None, str]:
+    """The postmaster's pid, when the backend that answers us is a process of this host that we can see."""
+    if not _is_here(connection.info.host, connection.info.hostaddr):
+        return None, "the server runs on another host"
+    process = read_process(connection.info.backend_pid, proc)
+    if process is None or not process.name.startswith("postgres"):
+        return None, "the server's processes are not among those that can be seen here (another container?)"
+    return process.parent, ""
+
+
+def _is_here(host: str, address: str) -> bool:
+    return host.startswith(("/", "@")) or address.startswith("127.") or address == "::1"
+
+
+def _directory(told: str | None, postmaster: int | None, proc: Path) -> tuple[Path | None, str]:
+    """The data directory, as the server tells or as the postmaster's working directory, which it is."""
+    if postmaster is None:
+        return None, "the server's data directory is on another host or in another container"
+    try:
+        found = Path(told) if told else (proc / str(postmaster) / "cwd").readlink()
+        found.stat()
+    except OSError:
+        if told:
+            return None, f"{told} cannot be seen by this user"
+        return None, "this user is not told where the data directory is (GRANT pg_monitor, or run as the server's user)"
+    return found, ""
+
+
+def _one_line(error: psycopg.Error) -> str:
+    text = " ".join(str(error).split())
+    return text.removeprefix("connection failed: ")

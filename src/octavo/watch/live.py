@@ -1,0 +1,57 @@
+"""Looking again and again: a live view on a terminal, frames or lines of JSON elsewhere."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from rich.live import Live
+
+from octavo.cli.output import console, print_json
+from octavo.watch.snapshot import Looking
+from octavo.watch.view import view
+
+
+def show_once(looking: Looking, seconds: float, *, as_json: bool) -> None:
+    """One look, over one interval."""
+    time.sleep(seconds)
+    snapshot = looking.look()
+    if as_json:
+        print_json(snapshot.as_dict())
+    else:
+        out = console()
+        out.print(view(snapshot, out.width))
+
+
+def show_until_interrupted(looking: Looking, seconds: float, *, as_json: bool) -> None:
+    """A look every so many seconds. Ctrl-C is how it is meant to end; the last view stays on the terminal."""
+    out = console()
+    shown = None
+    with suppress(KeyboardInterrupt):
+        if as_json:
+            for _ in _ticks(seconds):
+                print(json.dumps(looking.look().as_dict(), allow_nan=False), flush=True)
+        elif not out.is_terminal:
+            for _ in _ticks(seconds):
+                out.print(view(looking.look(), out.width))
+                sys.stdout.flush()
+        else:
+            with Live(console=out, screen=True, auto_refresh=False) as live:
+                for _ in _ticks(seconds):
+                    shown = looking.look()
+                    live.update(view(shown, out.width), refresh=True)
+    if shown is not None:
+        out.print(view(shown, out.width))
+
+
+def _ticks(seconds: float) -> Iterator[int]:
+    began = time.monotonic()
+    number = 0
+    while True:
+        number += 1
+        now = time.monotonic()
+        # A slow look does not make those after it follow each other faster.
+        number = max(number, int((now - began) / seconds) + 1)
+        time.sleep(max(0.0, began + number * seconds - now))
+        yield number

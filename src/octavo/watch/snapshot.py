@@ -1,0 +1,126 @@
+"""One moment of a watched server: every figure that can be had, and what cannot be seen, with the reason."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from octavo.errors import OctavoError
+from octavo.instruments import instruments
+from octavo.instruments.base import Sampled, UnavailableError
+from octavo.instruments.figures import Item
+from octavo.instruments.observe import backend_cpu_seconds
+from octavo.instruments.sampler import Clock, Sampler
+from octavo.instruments.target import Target
+from octavo.observation import Metric
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A figure at this moment; a rate or a ratio is that of the interval that ends here."""
+
+    instrument: str
+    metric: Metric
+    item: Item
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is shown at once. Times in seconds; `cost_share` is what looking takes of the machine's CPU."""
+
+    time: float
+    seconds: float
+    server: Mapping[str, Any]
+    figures: tuple[Shown, ...]
+    blind: Mapping[str, str]
+    cost_share: float
+    _index: dict[tuple[str, Item], float] = field(default_factory=dict[tuple[str, Item], float])
+
+    def __post_init__(self) -> None:
+        self._index.update({(shown.metric.name, shown.item): shown.value for shown in self.figures})
+
+    def value(self, metric: str, item: Item = None) -> float | None:
+        """The figure's value, or None where it is not to be had."""
+        return self._index.get((metric, item))
+
+    def items(self, metric: str) -> list[str]:
+        """The items that have a value of this metric, in the order of the alphabet."""
+        return sorted(item for name, item in self._index if name == metric and item is not None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "time": self.time,
+            "seconds": self.seconds,
+            "server": dict(self.server),
+            "figures": [
+                {
+                    "instrument": shown.instrument,
+                    "metric": shown.metric.name,
+                    "item": shown.item,
+                    "value": shown.value,
+                    "unit": shown.metric.unit,
+                    "title": shown.metric.title,
+                }
+                for shown in self.figures
+            ],
+            "blind": [{"instrument": name, "reason": reason} for name, reason in self.blind.items()],
+            "cost_share": self.cost_share,
+        }
+
+
+class Looking:
+    """All sampled instruments on one server, read when asked."""
+
+    def __init__(
+        self, target: Target, server: Mapping[str, Any], gone: Callable[[], bool], clock: Clock | None = None
+    ) -> None:
+        self._gone = gone
+        self._target = target
+        self._server = server
+        self._sampler = Sampler(clock)
+        self._blind: dict[str, str] = {}
+        self._looked = self._sampler.began
+        self._backend = backend_cpu_seconds(target) or 0.0
+        for name, instrument in instruments().items():
+            if not isinstance(instrument, Sampled):
+                continue
+            try:
+                self._sampler.add(name, instrument, instrument.open(target))
+            except UnavailableError as error:
+                self._blind[name] = str(error)
+
+    def look(self) -> Snapshot:
+        """Reads everything again. Raises OctavoError when the server has gone."""
+        self._sampler.sample_now()
+        if self._gone():
+            raise OctavoError("the server does not answer any more; its log says why")
+        now = self._sampler.clock.now()
+        elapsed = now - self._looked
+        self._looked = now
+        shown = [
+            Shown(recording.name, metric, item, value)
+            for recording in self._sampler.recordings
+            for metric, item, value in recording.latest
+        ]
+        off = {one.name: one.off for one in self._sampler.recordings if one.off is not None}
+        spent = sum(recording.cpu_seconds for recording in self._sampler.recordings)
+        spent += (backend_cpu_seconds(self._target) or 0.0) - self._backend
+        machine = (now - self._sampler.began) * (os.cpu_count() or 1)
+        return Snapshot(
+            time.time(),
+            elapsed,
+            self._server,
+            tuple(shown),
+            {**self._blind, **off},
+            spent / machine if machine else 0.0,
+        )
+
+    def close(self) -> None:
+        """Gives back what the instruments hold open."""
+        self._sampler.close()

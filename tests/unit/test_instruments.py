@@ -1,0 +1,484 @@
+"""Figures, the sampler and the readers of /proc, without a server and without waiting."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.planted import machine, plant
+
+from octavo.errors import UsageError
+from octavo.instruments import instruments
+from octavo.instruments.base import Reader, Sampled, UnavailableError
+from octavo.instruments.cpu import INSTRUMENT as CPU
+from octavo.instruments.figures import (
+    ClientShare,
+    Each,
+    Figure,
+    Gauge,
+    Rate,
+    Ratio,
+    Reading,
+    Total,
+    Work,
+    points,
+    totals,
+)
+from octavo.instruments.huge_page_events import INSTRUMENT as HUGE_PAGE_EVENTS
+from octavo.instruments.memory import INSTRUMENT as MEMORY
+from octavo.instruments.perf_events import SOFTWARE, Event
+from octavo.instruments.pressure import INSTRUMENT as PRESSURE
+from octavo.instruments.processes import INSTRUMENT as PROCESSES
+from octavo.instruments.procfs import ProcFile
+from octavo.instruments.pss import Pss
+from octavo.instruments.roles import role_of
+from octavo.instruments.sampler import Sampler
+from octavo.series import pack_seconds, pack_values, unpack_seconds, unpack_values
+from octavo.instruments.target import Rows, Target
+from octavo.instruments.tlb import Tlb
+from octavo.instruments.vmstat import INSTRUMENT as VMSTAT
+from octavo.instruments.wal_split import Window, header_bytes, windows
+from octavo.observation import Metric
+
+READS = Metric("reads", "reads", "1")
+
+
+@dataclass
+class FakeClock:
+    """Time moves when somebody waits, CPU when an instrument says that it worked."""
+
+    time: float = 100.0
+    worked: float = 0.0
+    until: float = float("inf")
+    waits: list[float] = field(default_factory=list[float])
+
+    def now(self) -> float:
+        return self.time
+
+    def cpu(self) -> float:
+        return self.worked
+
+    def wait(self, stopped: threading.Event, seconds: float) -> bool:
+        self.waits.append(seconds)
+        self.time += seconds
+        return self.time > self.until
+
+
+@dataclass
+class Counting:
+    """An instrument whose counter is the clock: one a second."""
+
+    clock: FakeClock
+    period: float = 1.0
+    asks_server: bool = False
+    cost: float = 0.0
+    delay: float = 0.0
+    problem: Callable[[], Exception | None] = lambda: None
+    figures: tuple[Figure, ...] = (Rate(READS, "reads"), Gauge(Metric("level", "level", "1"), "level"))
+
+    def open(self, target: Target) -> Reader:
+        def read() -> Reading:
+            self.clock.worked += self.cost
+            if (problem := self.problem()) is not None:
+                raise problem
+            moment = self.clock.time
+            self.clock.time += self.delay
+            return {None: {"reads": moment * 10, "level": moment}}
+
+        return Reader(read)
+
+
+def nothing(name: str) -> Rows:
+    raise AssertionError(f"{name} was asked of a server that is not there")
+
+
+def target(proc: Path, postmaster: int | None = None) -> Target:
+    def query(name: str) -> Rows:
+        assert name == "cluster_name"
+        return [{"cluster_name": ""}]
+
+    return Target(query, 180000, None, postmaster, None, "no directory", "no processes", proc)
+
+
+def sampling(clock: FakeClock, *counting: Counting) -> Sampler:
+    sampler = Sampler(clock)
+    here = target(Path("/nowhere"))
+    for number, instrument in enumerate(counting):
+        sampler.add(f"i{number}", instrument, instrument.open(here))
+    return sampler
+
+
+def test_each_instrument_is_sampled_at_its_own_period() -> None:
+    clock = FakeClock(until=110.0)
+    sampler = sampling(clock, Counting(clock), Counting(clock, period=2.5))
+    sampler.run()
+    fast, slow = sampler.recordings
+    assert [s.seconds for s in fast.series() if s.metric == "reads"] == [tuple(float(n) for n in range(1, 11))]
+    assert [s.seconds for s in slow.series() if s.metric == "reads"] == [(2.5, 5.0, 7.5, 10.0)]
+    assert all(value == 10.0 for s in fast.series() if s.metric == "reads" for value in s.values)
+    assert all(wait >= 0 for wait in clock.waits)
+
+
+def test_a_slow_reading_leaves_periods_out_and_never_catches_up() -> None:
+    clock = FakeClock(until=120.0)
+    sampler = sampling(clock, Counting(clock, delay=3.2))
+    sampler.run()
+    (recording,) = sampler.recordings
+    moments = next(s.seconds for s in recording.series() if s.metric == "reads")
+    assert all(later - earlier >= 3.2 for earlier, later in pairwise(moments))
+    assert 4 <= len(moments) <= 6
+
+
+def test_the_cost_of_looking_is_measured_for_each() -> None:
+    clock = FakeClock(until=103.5)
+    sampler = sampling(clock, Counting(clock, cost=0.25), Counting(clock))
+    sampler.run()
+    assert [recording.cpu_seconds for recording in sampler.recordings] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("problem", "off", "missed"),
+    [
+        (UnavailableError("no more"), "no more", 0),
+        (PermissionError(13, "Permission denied"), "[Errno 13] Permission denied", 0),
+        (psycopg.OperationalError("the connection\nis lost"), "the connection is lost", 0),
+        (psycopg.errors.QueryCanceled("timeout"), None, 1),
+    ],
+)
+def test_what_fails_is_off_and_keeps_what_it_saw(problem: Exception, off: str | None, missed: int) -> None:
+    clock = FakeClock(until=106.5)
+    failing = iter([None, None, None, problem])
+    sampler = sampling(clock, Counting(clock, problem=lambda: next(failing, None)), Counting(clock))
+    sampler.run()
+    broken, whole = sampler.recordings
+    assert (broken.off, broken.missed) == (off, missed)
+    assert len(broken.series()[0].values) == (2 if off else 5)
+    assert len(whole.series()[0].values) == 6
+    assert broken.observations(Work())
+
+
+def test_the_first_and_the_final_reading_have_no_gauges() -> None:
+    clock = FakeClock(until=102.5)
+    sampler = sampling(clock, Counting(clock, figures=(Gauge(Metric("level", "", "1"), "level", whole="min"),
+                                                       Total(READS, "reads"))))  # fmt: skip
+    sampler.run()
+    clock.time = 105.0
+    sampler.final(asks_server=False)
+    (recording,) = sampler.recordings
+    values = {o.metric: o.value for o in recording.observations(Work())}
+    assert values == {"level": 101.0, "reads": 50.0}
+
+
+def test_the_thread_samples_until_it_is_stopped() -> None:
+    sampled = threading.Event()
+
+    class Quick(Counting):
+        def open(self, target: Target) -> Reader:
+            def read() -> Reading:
+                sampled.set()
+                return {None: {"reads": 1.0, "level": 1.0}}
+
+            return Reader(read)
+
+    sampler = Sampler()
+    quick = Quick(FakeClock(), period=0.01)
+    sampler.add("quick", quick, quick.open(target(Path("/nowhere"))))
+    sampled.clear()
+    sampler.start()
+    assert sampled.wait(10)
+    sampler.stop()
+    count = sampler.recordings[0].samples
+    assert count >= 2
+    sampler.stop()  # a second time is harmless
+    assert sampler.recordings[0].samples == count
+
+
+numbers = st.floats(0, 1e15, allow_nan=False)
+
+
+@given(numbers, numbers, st.floats(1e-3, 1e6))
+def test_a_counter_gives_its_growth_or_nothing(before: float, after: float, seconds: float) -> None:
+    figures = (Rate(READS, "n"), Total(READS, "n"), Each(READS, "n"), Ratio(READS, "n", "n"))
+    first: Reading = {None: {"n": before}}
+    last: Reading = {None: {"n": after}}
+    found = [value for _, _, value in totals(figures, first, last, seconds, Work(transactions=4))]
+    if after < before:
+        assert found == []
+    elif after == before:
+        assert found == [0.0, 0.0, 0.0]  # a ratio to nothing is no number
+    else:
+        assert found == [(after - before) / seconds, 1.0, after - before, (after - before) / 4]
+
+
+def test_a_ratio_and_a_share_need_something_below() -> None:
+    share = ClientShare(READS, "busy")
+    assert [v for *_, v in totals([share], {None: {"busy": 1.0}}, {None: {"busy": 5.0}}, 1.0, Work(0, 2.0))] == [0.5]
+    assert not list(totals([share], {None: {"busy": 1.0}}, {None: {"busy": 1.0}}, 1.0, Work(0, 2.0)))
+    assert not list(points([Ratio(READS, "a", "b")], {None: {"a": 1, "b": 1}}, {None: {"a": 2, "b": 1}}, 1.0))
+
+
+def test_items_come_and_go() -> None:
+    rate = [Rate(READS, "n")]
+    new = list(points(rate, {"old": {"n": 5.0}}, {"new": {"n": 3.0}}, 1.0))
+    assert new == [(READS, "new", 3.0)]
+    assert list(totals(rate, {"idle": {"n": 5.0}}, {"idle": {"n": 5.0}}, 1.0, Work())) == []
+
+
+@given(st.lists(st.floats(0, 1e6, allow_nan=False), max_size=50).map(sorted), st.lists(st.floats(), max_size=50))
+def test_packed_series_come_back(seconds: list[float], values: list[float]) -> None:
+    unpacked = unpack_seconds(pack_seconds(tuple(seconds)))
+    assert unpacked == pytest.approx(seconds, abs=0.0005000001)
+    assert [v.hex() for v in unpack_values(pack_values(tuple(values)))] == [v.hex() for v in values]
+
+
+def test_a_series_at_a_steady_period_is_small() -> None:
+    seconds = tuple(float(n) for n in range(1, 1801))
+    assert len(pack_seconds(seconds)) < 100
+    assert len(pack_values((0.0,) * 1800)) < 100
+
+
+MEMINFO = (
+    "MemTotal:  1000 kB\nMemAvailable:  500 kB\nCached: 200 kB\nSwapTotal: 100 kB\nSwapFree: 60 kB\nPageTables: 7 kB\n"
+    "HugePages_Total:  4\nHugePages_Free:  1\n"
+)
+
+
+def reading(instrument: Sampled, proc: Path, change: Callable[[], object] = lambda: None) -> dict[str, float]:
+    """The figures between two readings, a second apart."""
+    reader = instrument.open(target(proc))
+    first = reader.read()
+    change()
+    last = reader.read()
+    reader.close()
+    found = [*points(instrument.figures, first, last, 1.0), *totals(instrument.figures, first, last, 1.0, Work())]
+    return {metric.name if item is None else f"{metric.name} {item}": value for metric, item, value in found}
+
+
+def test_memory_is_told_in_bytes_and_huge_pages_in_pages(tmp_path: Path) -> None:
+    found = reading(MEMORY, plant(tmp_path, {"meminfo": MEMINFO}))
+    assert found["memory_available_bytes"] == 500 * 1024
+    assert found["memory_page_tables_bytes"] == 7 * 1024
+    assert found["swap_used_bytes"] == 40 * 1024
+    assert (found["huge_pages_total"], found["huge_pages_free"]) == (4, 1)
+    assert "memory_dirty_bytes" not in found  # what a kernel does not tell is left out, not zero
+
+
+def test_a_file_larger_than_the_buffer_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    path.write_bytes(b"x" * 100_000)
+    for kept in (True, False):
+        file = ProcFile(path, kept=kept)
+        assert file.read() == b"x" * 100_000
+        file.close()
+
+
+def test_cpu_shares_are_of_the_whole_machine(tmp_path: Path) -> None:
+    plant(tmp_path, machine(user=100, idle=100))
+    found = reading(CPU, tmp_path, lambda: plant(tmp_path, machine(user=130, system=10, idle=150, steal=10)))
+    assert found["cpu_user_share"] == pytest.approx(0.3)
+    assert found["cpu_busy_share"] == pytest.approx(0.4)
+    assert found["cpu_steal_share"] == pytest.approx(0.1)
+
+
+def test_vmstat_is_in_the_units_it_says(tmp_path: Path) -> None:
+    def counters(n: int) -> dict[str, str]:
+        events = f"pgpgin {n}\npswpout {n}\npgfault {n}\npgscan_kswapd {n}\npgscan_direct {n}\n"
+        return {"vmstat": events, "stat": f"cpu 1\nintr {n} 0 1\nctxt {n}\nprocs_running 3\nprocs_blocked 2\n"}
+
+    plant(tmp_path, counters(10))
+    found = reading(VMSTAT, tmp_path, lambda: plant(tmp_path, counters(17)))
+    assert found["paged_in_kb_per_second"] == 7
+    assert found["swapped_out_bytes_per_second"] == 7 * os.sysconf("SC_PAGE_SIZE")
+    assert found["pages_scanned_per_second"] == 14
+    assert (found["tasks_running"], found["tasks_blocked"], found["interrupts_per_second"]) == (3, 2, 7)
+    assert found["context_switches_per_second"] == 7
+
+
+def test_pressure_is_a_share_of_the_time(tmp_path: Path) -> None:
+    def totals_of(some: int) -> dict[str, str]:
+        text = f"some avg10=0.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+        return {f"pressure/{resource}": text for resource in ("cpu", "memory", "io")}
+
+    plant(tmp_path, totals_of(0))
+    found = reading(PRESSURE, tmp_path, lambda: plant(tmp_path, totals_of(250_000)))
+    assert found["pressure_some cpu"] == 0.25
+    assert found["pressure_full io"] == 0.0
+
+
+def test_events_of_huge_pages_are_counted(tmp_path: Path) -> None:
+    plant(tmp_path, {"vmstat": "thp_fault_alloc 5\ncompact_stall 1\n"})
+    found = reading(
+        HUGE_PAGE_EVENTS, tmp_path, lambda: plant(tmp_path, {"vmstat": "thp_fault_alloc 9\ncompact_stall 1\n"})
+    )
+    assert (found["thp_fault_alloc"], found["compact_stall"]) == (4, 0)
+
+
+@pytest.mark.parametrize("name", ["memory", "vmstat", "pressure", "huge_page_events", "processes", "pss", "device"])
+def test_a_kernel_that_lacks_it_is_told_in_a_line(name: str, tmp_path: Path) -> None:
+    instrument = instruments()[name]
+    assert isinstance(instrument, Sampled)
+    with pytest.raises(UnavailableError) as caught:
+        instrument.open(target(tmp_path))
+    assert str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def child(pid: int, title: str, *, shmem: int = 0, tables: int = 0, on_cpu: int = 0, score: int = 0) -> dict[str, str]:
+    return {
+        f"{pid}/cmdline": title,
+        f"{pid}/status": f"Name:\tpostgres\nRssAnon:\t 10 kB\nRssShmem:\t{shmem} kB\nVmPTE:\t{tables} kB\n",
+        f"{pid}/schedstat": f"{on_cpu} 5 1\n",
+        f"{pid}/oom_score": f"{score}\n",
+    }
+
+
+def family(*pids: int) -> dict[str, str]:
+    return {"1/task/1/children": " ".join(map(str, pids)), **child(1, "/usr/bin/postgres\0-D\0/data", tables=1)}
+
+
+def test_processes_are_added_up_by_role_or_the_largest_shows(tmp_path: Path) -> None:
+    plant(tmp_path, family(2, 3, 4))
+    plant(tmp_path, child(2, "postgres: checkpointer ", shmem=100, tables=10, score=3))
+    plant(tmp_path, child(3, "postgres: app shop [local] idle", shmem=40, tables=20, score=9))
+    plant(tmp_path, child(4, "postgres: app shop 10.0.0.9(4711) SELECT", shmem=70, tables=30, score=7))
+    reader = PROCESSES.open(target(tmp_path, postmaster=1))
+    found = reader.read()
+    clients = found["client backend"]
+    assert (clients["count"], clients["shmem"], clients["tables"], clients["oom_score"]) == (2, 70, 50, 9)
+    assert found["checkpointer"]["shmem"] == 100
+    assert found[None]["tables"] == 61
+    assert found[None]["private"] == 40
+
+
+def test_what_ended_processes_used_is_not_forgotten(tmp_path: Path) -> None:
+    plant(tmp_path, family(2, 3))
+    plant(tmp_path, child(2, "postgres: app shop [local] idle", on_cpu=1000))
+    plant(tmp_path, child(3, "postgres: app shop [local] idle", on_cpu=500))
+    reader = PROCESSES.open(target(tmp_path, postmaster=1))
+    before = reader.read()
+    plant(tmp_path, family(3))
+    plant(tmp_path, child(3, "postgres: app shop [local] idle", on_cpu=700))
+    after = reader.read()
+    assert after["client backend"]["count"] == 1
+    assert after["client backend"]["on_cpu"] - before["client backend"]["on_cpu"] == 200
+    assert after[None]["on_cpu"] >= before[None]["on_cpu"]
+
+
+def test_more_processes_than_descriptors_are_still_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octavo.instruments.processes.descriptors_to_spare", lambda: 6)
+    pids = range(2, 12)
+    plant(tmp_path, family(*pids))
+    for pid in pids:
+        plant(tmp_path, child(pid, "postgres: app shop [local] idle", tables=1))
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    reader = PROCESSES.open(target(tmp_path, postmaster=1))
+    assert reader.read()["client backend"]["count"] == 10
+    assert len(list(Path("/proc/self/fd").iterdir())) - opened <= 7
+    reader.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == opened
+
+
+def test_pss_is_off_once_it_costs_more_than_its_budget(tmp_path: Path) -> None:
+    plant(tmp_path, {**family(2), "1/smaps_rollup": "x\nPss: 5 kB\nPss_Shmem: 2 kB\n",
+                     "2/smaps_rollup": "x\nPss: 7 kB\nPss_Shmem: 3 kB\n"})  # fmt: skip
+    assert Pss().open(target(tmp_path, postmaster=1)).read() == {None: {"pss": 12.0, "shmem": 5.0}}
+    with pytest.raises(UnavailableError, match="more than its budget"):
+        Pss(budget_share=0.0).open(target(tmp_path, postmaster=1)).read()
+
+
+@pytest.mark.parametrize(
+    ("title", "role"),
+    [
+        ("postgres: walsender rep 10.0.0.3(5000) streaming 0/3000148", "walsender"),
+        ("postgres: autovacuum worker shop", "autovacuum worker"),
+        ("postgres: logical replication apply worker for subscription 16400", "logical replication worker"),
+        ("postgres: parallel worker for PID 812 ", "parallel worker"),
+        ("postgres: pg_cron launcher ", "background worker"),
+        ("postgres: startup recovering 000000010000000000000003", "startup"),
+        ("postgres: checkpointer\0\0", "checkpointer"),
+        ("postgres: startups shop [local] idle", "client backend"),
+        ("", None),
+    ],
+)
+def test_roles(title: str, role: str | None) -> None:
+    assert role_of(title) == role
+
+
+def test_counters_of_the_cpu_by_those_that_every_kernel_has() -> None:
+    """The machine's TLB counters may be absent; a software event goes the same way through the kernel."""
+    faults = Tlb({"load_misses": Event(SOFTWARE, 2), "nonsense": Event(SOFTWARE, 999)})
+    here = Target(nothing, 180000, None, os.getpid(), None)
+    try:
+        reader = faults.open(here)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    before = reader.read()
+    touched = bytearray(64 * os.sysconf("SC_PAGE_SIZE"))
+    child = os.fork()
+    if child == 0:
+        touched[:: os.sysconf("SC_PAGE_SIZE")] = b"x" * 64  # pages of the child's own
+        os._exit(0)
+    os.waitpid(child, 0)
+    after = reader.read()
+    reader.close()
+    assert after[None]["load_misses"] - before[None]["load_misses"] >= 64
+    assert "nonsense" not in after[None]
+
+
+@given(st.integers(0, 1 << 40), st.integers(1, 1 << 36), st.sampled_from([1 << 20, 1 << 24, 1 << 30]))
+def test_windows_lie_within_the_trial_and_apart(start: int, length: int, segment: int) -> None:
+    whole = Window(start, start + length)
+    most = 4 * segment
+    found = list(windows(whole, segment, most))
+    assert sum(window.end - window.start for window in found) <= max(most, length if length <= most else 0)
+    assert all(whole.start <= window.start < window.end <= whole.end for window in found)
+    assert all(one.end <= other.start for one, other in pairwise(found))
+
+
+@given(st.integers(0, 1 << 30), st.integers(0, 1 << 24), st.sampled_from([1024, 8192, 65536]))
+def test_page_headers_add_up_over_windows(start: int, length: int, block: int) -> None:
+    segment = 1 << 24
+    middle = start + length // 2
+    apart = header_bytes(Window(start, middle), block, segment) + header_bytes(
+        Window(middle, start + length), block, segment
+    )
+    assert apart == header_bytes(Window(start, start + length), block, segment)
+
+
+def test_no_two_instruments_share_a_metric() -> None:
+    names = [
+        (metric.name, name)
+        for name, instrument in instruments(optional=["profile"]).items()
+        for metric in _metrics(instrument)
+    ]
+    seen = [name for name, _ in names]
+    assert len(seen) == len(set(seen)), [pair for pair in names if seen.count(pair[0]) > 1]
+
+
+def _metrics(instrument: object) -> Iterator[Metric]:
+    if isinstance(instrument, Sampled):
+        yield from (figure.metric for figure in instrument.figures)
+    else:
+        yield from getattr(instrument, "metrics")  # noqa: B009
+
+
+def test_every_metric_is_in_the_docs() -> None:
+    text = (Path(__file__).parents[2] / "docs/instruments.md").read_text()
+    missing = [
+        metric.name
+        for instrument in instruments(optional=["profile"]).values()
+        for metric in _metrics(instrument)
+        if f"`{metric.name}`" not in text
+    ]
+    assert missing == []
+
+
+def test_an_unknown_optional_instrument_is_named() -> None:
+    with pytest.raises(UsageError, match=r"'perf'.*profile"):
+        instruments(optional=["perf"])
