@@ -16,8 +16,8 @@ from octavo.host import cgroup, children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.process_table import growth, settled_table, tree
-from octavo.lab.reset import memory_limit
-from octavo.lab.validity import foreign_cpu, foreign_io, reason_to_doubt
+from octavo.knobs.server_group import server_group
+from octavo.lab.validity import first_doubt, foreign_cpu, foreign_io
 from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.surroundings import Surroundings
 from octavo.lab.validity.watch import Watcher
@@ -94,9 +94,10 @@ def test_a_busy_loop_beside_a_trial_is_named(server: Server) -> None:
     named = int(seen.busiest.partition("(pid ")[2].rstrip(")"))
     assert named not in tree(os.getpid(), after)
     assert named == pid or used.get(named, SECONDS) >= 0.9 * used[pid]
-    reason = reason_to_doubt(judged(seen), outcomes=["foreign_io"])
-    assert reason == foreign_cpu.judge(judged(seen))
-    assert reason is not None and reason.endswith(f"of the CPU (more than 5%), most of all {seen.busiest}")
+    doubt = first_doubt(judged(seen), outcomes=["foreign_io"])
+    assert doubt is not None
+    assert doubt.rule == foreign_cpu.NAME
+    assert doubt.reason.endswith(f"of the CPU (more than 5%), most of all {seen.busiest}")
 
 
 def test_the_loop_counts_as_ours_when_it_is(server: Server) -> None:
@@ -144,7 +145,7 @@ def test_files_cached_outside_the_memory_limit_are_found(
     with (
         data_directory(builds["8kB"], journal, account) as path,
         forgotten(path),
-        memory_limit(f"{limit // MB}MB", journal) as group,
+        server_group({"memory": f"{limit // MB}MB"}, journal) as group,
         cluster.start(
             builds["8kB"], path, {"shared_buffers": "16MB"}, journal, account, log=path / "log", memory_group=group
         ) as server,
@@ -164,5 +165,5 @@ def test_files_cached_outside_the_memory_limit_are_found(
     if "memory_limit" in held.blind:
         pytest.skip(held.blind["memory_limit"])
     facts = {"memory_limit_bytes": limit, "database_bytes": 150 * MB}
-    assert reason_to_doubt(replace(judged(held), facts=facts), outcomes=NOISE) is None
-    assert "outside its memory limit of 64 MB" in (reason_to_doubt(replace(judged(spilled), facts=facts), NOISE) or "")
+    assert first_doubt(replace(judged(held), facts=facts), outcomes=NOISE) is None
+    assert "outside its memory limit of 64 MB" in str(first_doubt(replace(judged(spilled), facts=facts), NOISE))

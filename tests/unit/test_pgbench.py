@@ -1,7 +1,7 @@
 import pytest
 
 from octavo.errors import OctavoError
-from octavo.lab.validity import reason_to_doubt
+from octavo.lab.validity import first_doubt
 from octavo.lab.validity.evidence import Evidence
 from octavo.plan.thresholds import Thresholds
 from octavo.workloads.base import WorkloadResult
@@ -55,7 +55,7 @@ def evidence(measured: WorkloadResult, **changes: object) -> Evidence:
 
 
 def test_a_sound_trial_is_believed() -> None:
-    assert reason_to_doubt(evidence(result())) is None
+    assert first_doubt(evidence(result())) is None
 
 
 @pytest.mark.parametrize(
@@ -77,4 +77,4 @@ def test_a_sound_trial_is_believed() -> None:
     ],
 )
 def test_what_cannot_be_believed_is_invalid_with_its_reason(doubtful: Evidence, reason: str) -> None:
-    assert reason in (reason_to_doubt(doubtful) or "")
+    assert reason in str(first_doubt(doubtful))

@@ -78,7 +78,7 @@ def test_a_cell_that_cannot_exist_has_its_reason(plan: Plan, words: list[str]) -
         plan_with({"io_combine_limit": "128kB"}, data_block="4kB", version="17"),
         plan_with(data_block="1kB", version="15"),
         plan_with(memory="129MB", data_block="32kB"),
-        plan_with({"huge_pages": "on"}, memory="64MB"),
+        plan_with({}, memory="64MB", huge_pages="2MB"),
         plan_with({"max_wal_size": "4GB"}, wal_segment="1GB", recycled_wal="2GB"),
         plan_with({"debug_io_direct": ""}, data_block="1kB", wal_block="1kB"),
         plan_with({"wal_level": "minimal", "max_wal_senders": "0"}),

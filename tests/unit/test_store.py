@@ -10,6 +10,7 @@ from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host.journal import Journal
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
+from octavo.series import Series
 from octavo.store.listing import find_run, list_runs
 from octavo.store.records import RunRecord, RunStatus, TrialRecord
 from octavo.store.store import Store
@@ -147,6 +148,17 @@ def test_runs_are_found_by_how_they_begin(store: Store, home: Path) -> None:
         find_run(path, "x")
 
 
+def test_series_come_back_as_they_were(store: Store) -> None:
+    add_run(store, "one")
+    tps = Series("tps", "1/s", (0.5, 1.5), (0.1, 1e300))
+    role = Series("process_page_table_bytes", "bytes", (1.0,), (4096.0,), "checkpointer")
+    identifier = store.add_trial("one", a_trial(series=(tps, role)))
+    store.add_trial("one", a_trial())
+    assert store.series("one", ["tps", "process_page_table_bytes"]) == {identifier: (tps, role)}
+    assert store.series("one", ["process_page_table_bytes"]) == {identifier: (role,)}
+    assert store.series("another", ["tps"]) == {}
+
+
 def test_a_store_of_the_first_version_is_brought_to_this_one(home: Path) -> None:
     path = home / "octavo.sqlite"
     store = Store.open(path)
@@ -157,6 +169,7 @@ def test_a_store_of_the_first_version_is_brought_to_this_one(home: Path) -> None
         for statement in (
             "ALTER TABLE cell DROP COLUMN dataset",
             "ALTER TABLE trial DROP COLUMN part",
+            "DROP TABLE series",
             "UPDATE schema_version SET version = 1",
         ):
             connection.execute(statement)
@@ -164,4 +177,5 @@ def test_a_store_of_the_first_version_is_brought_to_this_one(home: Path) -> None
     store = Store.open(path)
     assert [cell.dataset for cell in store.cells("one")] == [cell.id for cell in make_cells(small_plan())]
     assert [trial.part for trial in store.trials("one")] == [1]
+    assert store.series("one", ["tps"]) == {}
     store.close()

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
+from octavo.series import Series
 from octavo.store.records import TrialStatus
 
 
@@ -20,6 +21,7 @@ class Measurement:
     settings: Mapping[str, str] | None = None
     build: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    series: tuple[Series, ...] = ()
 
 
 class Bench(Protocol):

@@ -255,6 +255,7 @@ class _Session:
             build=measurement.build,
             facts=measurement.facts,
             part=part,
+            series=measurement.series,
         )
 
     def _add(self, record: TrialRecord) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.knobs import device
 from octavo.plan.cells import Cell, load_of
 from octavo.plan.model import Plan
 from octavo.postgres.builds.cache import Build
@@ -38,8 +39,10 @@ def bytes_of_load(workload: Workload, levels: Levels) -> int:
 
 
 def bytes_of_copy(workload: Workload, levels: Levels) -> int:
-    """About what a trial's copy takes beside the cache, in bytes: the load and the WAL."""
-    return bytes_of_load(workload, levels) + dataset_spec(workload, levels, 1).wal_bytes
+    """About what a trial's copy takes beside the cache, in bytes: the load and the WAL, or the volume with both."""
+    wal = dataset_spec(workload, levels, 1).wal_bytes
+    copy = bytes_of_load(workload, levels) + wal
+    return device.volume_bytes(copy + wal) if device.needs_volume(levels) else copy
 
 
 def room_for_loads(workload: Workload, cells: Collection[Cell]) -> int:

@@ -2,45 +2,39 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
+from octavo import knobs
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup, children
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
-from octavo.instruments import all_instruments
-from octavo.instruments.base import Instrument, Stop, UnavailableError
+from octavo.instruments import instruments
+from octavo.instruments.observe import Observers
+from octavo.knobs.base import Place
 from octavo.lab.bench import Measurement
-from octavo.lab.equal_memory import buffers_within
+from octavo.lab.cell_settings import CellSettings
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing
+from octavo.lab.huge_page_pools import HugePagePools
 from octavo.lab.laps import Laps
 from octavo.lab.loads import bytes_of_load, dataset_spec, find_load, keep_only, make_load
-from octavo.lab.reset import memory_limit, pristine_copy, reach_regime, warm_up
-from octavo.lab.validity import reason_to_doubt
-from octavo.lab.validity.evidence import Evidence
+from octavo.lab.trial import Equipment, Trial
+from octavo.lab.validity import first_doubt
 from octavo.lab.validity.watch import Watcher
-from octavo.observation import Observation
 from octavo.plan.cells import Cell, load_of
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
 from octavo.plan.parts import parts_of_round
-from octavo.plan.server_settings import settings_of
-from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
-from octavo.postgres.cluster import Server
 from octavo.postgres.datasets import graft
 from octavo.postgres.datasets.spec import Dataset
-from octavo.postgres.pinned import pinned_settings
-from octavo.units import parse_size
-from octavo.workloads.base import Levels, Workload, WorkloadResult
+from octavo.workloads.base import Levels, Workload
 
 
 class PostgresBench:
@@ -52,20 +46,24 @@ class PostgresBench:
         self._journal = journal
         self._notify = notify
         self._account = server_account()
-        self._instruments: dict[str, Instrument] = dict(all_instruments())
+        self._observers = Observers(instruments(plan.instruments), lambda text: notify(Notice(text)))
+        self._settings = CellSettings(plan, workload, journal, self._account)
+        self._pools = HugePagePools(journal)
+        self._equipment = Equipment(
+            workload, plan.validity, self._settings, self._observers,
+            Watcher(lambda text: notify(Notice(text))), journal, self._account,
+        )  # fmt: skip
         self._builds: dict[BuildSpec, Build] = {}
         self._broken: dict[object, str] = {}  # what cannot be made (a build, a load), and why
         self._checked: set[str] = set()
-        self._buffers: dict[tuple[object, ...], str] = {}  # shared_buffers of equal memory
         self.room = 0
-        self._watcher = Watcher(lambda text: notify(Notice(text)))
         self._logs = make_directory(octavo_home() / "runs" / run)
         self._trials = len(list(self._logs.glob("*.server.log")))
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
         """What the observations mean, by metric."""
-        everything = [*self._workload.metrics, *(m for i in self._instruments.values() for m in i.metrics)]
+        everything = [*self._workload.metrics, *self._observers.metrics]
         return {m.name: {"title": m.title, "unit": m.unit, "better": m.better} for m in everything}
 
     @property
@@ -78,6 +76,10 @@ class PostgresBench:
         compiler = build_of(cell.levels).compiler
         if shutil.which(compiler, path=children.PLAIN_PATH) is None:
             return f"the compiler {compiler} is not installed"
+        if reason := knobs.cannot(cell.levels, Place(make_directory(octavo_home()))):
+            return reason
+        if reason := self._pools.cannot(cell.id, cell.levels):
+            return reason
         if cell.levels["memory"] == "none":
             return None
         if os.geteuid() != 0:
@@ -85,6 +87,22 @@ class PostgresBench:
         if cgroup.memory_controller() is None:
             return "this host has no cgroup memory controller that can be used"
         return None
+
+    def prepare_host(self, cells: Sequence[Cell]) -> None:
+        """Takes the huge pages of the whole run, early and once: what was given up is not easily had again."""
+        needs: dict[str, tuple[Levels, int]] = {}
+        for cell in cells:
+            build = self._builds.get(build_of(cell.levels))
+            if cell.levels["huge_pages"] != "off" and build is not None and self.cannot_run(cell) is None:
+                stock = graft.stock(build, dataset_spec(self._workload, cell.levels, 1), self._journal)
+                pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
+                needs[cell.id] = (cell.levels, int(pages))
+        if needs:
+            self._pools.take(needs)
+
+    def close(self) -> None:
+        """Gives back what the whole run had."""
+        self._pools.close()
 
     def prepare_builds(self, cells: Sequence[Cell]) -> None:
         """Makes every build that the cells need, together where it can be. One that fails fails its cells alone."""
@@ -145,10 +163,9 @@ class PostgresBench:
 
     def _check_settings(self, cell: Cell, load: int) -> None:
         """Lets the build's own server read the settings without starting. Raises UsageError naming a bad one."""
-        build = self._builds[build_of(cell.levels)]
-        directory = graft.stock(self._dataset(cell, load), self._journal)
-        settings = self._settings(build, cell.levels, directory)
-        cluster.would_have(build, directory, settings, "shared_buffers", self._journal, self._account)
+        dataset = self._dataset(cell, load)
+        stock = graft.stock(dataset.build, dataset.spec, self._journal)
+        self._settings.ask(dataset.build, cell.levels, stock, "shared_buffers")
 
     def _found(self, cell: Cell, load: int) -> Dataset | None:
         build = self._builds.get(build_of(cell.levels))
@@ -172,7 +189,8 @@ class PostgresBench:
         facts: dict[str, Any] = {"build": build.name, "log": str(log.relative_to(octavo_home()))}
         laps = Laps()
         try:
-            trial = self._trial(cell, load, seed, log, facts, laps)
+            trial = Trial(cell.levels, self._dataset(cell, load), seed, log, self._pools.bytes_of(cell.id, cell.levels))
+            watched = self._equipment.run(trial, facts, laps)
         except HostError:  # a full disk fails every trial to come: the run stops, and can be resumed
             raise
         except (OctavoError, psycopg.Error) as error:
@@ -180,103 +198,11 @@ class PostgresBench:
         finally:
             laps.end("stop")
             facts["seconds"] = laps.seconds
-        result, observations, evidence = trial
-        log.with_suffix("").with_suffix(".client.log").write_text(result.output)
-        reason = reason_to_doubt(evidence, self._plan.outcomes)
-        status = "ok" if reason is None else "invalid"
-        return Measurement(status, reason, observations, evidence.settings, build.manifest, facts)
-
-    def _trial(
-        self, cell: Cell, load: int, seed: int, log: Path, facts: dict[str, Any], laps: Laps
-    ) -> tuple[WorkloadResult, tuple[Observation, ...], Evidence]:
-        build, levels = self._builds[build_of(cell.levels)], cell.levels
-        with (
-            pristine_copy(self._dataset(cell, load), self._journal) as (directory, facts["caches_emptied_by"]),
-            memory_limit(levels["memory"], self._journal) as group,
-        ):
-            laps.end("copy")
-            settings = self._settings(build, levels, directory)
-            with cluster.start(
-                build, directory, settings, self._journal, self._account, log=log, memory_group=group
-            ) as server:
-                if group is not None:
-                    facts["memory_limit_bytes"] = cgroup.achieved_limit(group)
-                facts["database_bytes"] = server.query("size")[0]["bytes"]
-                achieved = server.settings()
-                laps.end("start")
-                warm_up(server, self._workload, levels, seed)
-                laps.end("warm")
-                reach_regime(server, self._workload, levels, seed)
-                laps.end("checkpoint")
-                watched = self._watch(server, levels, seed, log, facts, achieved)
-                laps.end("measure")
-                return watched
-
-    def _settings(self, build: Build, levels: Levels, directory: Path) -> dict[str, str]:
-        pinned = pinned_settings(build.manifest["version"], levels["data_block"])
-        # The warm-up's WAL is recycled, not removed, so that the trial begins with the whole supply.
-        supply = {"min_wal_size": f"{dataset_spec(self._workload, levels, 1).recycled_bytes // 1024**2}MB"}
-        settings = {**pinned, **supply, **self._plan.settings, **settings_of(levels)}
-        return {**settings, "shared_buffers": self._shared_buffers(build, levels, settings, directory)}
-
-    def _shared_buffers(self, build: Build, levels: Levels, settings: Mapping[str, str], directory: Path) -> str:
-        """The level, or with equal memory the buffers that leave room for what else is in shared memory."""
-        asked = levels["shared_buffers"]
-        if levels["equal"] == "buffers":
-            return asked
-        key = (build.name, asked, *sorted(settings.items()))
-        if key not in self._buffers:
-
-            def shared_memory(buffers: int) -> int:
-                with_buffers = {**settings, "shared_buffers": f"{buffers // 1024}kB"}
-                megabytes = cluster.would_have(
-                    build, directory, with_buffers, "shared_memory_size", self._journal, self._account
-                )
-                return int(megabytes) * 1024**2
-
-            found = buffers_within(parse_size(asked), parse_size(levels["data_block"]), shared_memory)
-            self._buffers[key] = f"{found // 1024}kB"
-        return self._buffers[key]
-
-    def _watch(
-        self,
-        server: Server,
-        levels: Levels,
-        seed: int,
-        log: Path,
-        facts: dict[str, Any],
-        settings: Mapping[str, str],
-    ) -> tuple[WorkloadResult, tuple[Observation, ...], Evidence]:
-        started = server.query("started")[0]["started"]
-        stops = self._start_instruments(server)
-        server.disconnect()
-        watch = self._watcher.start(server.directory, limited="memory_limit_bytes" in facts)
-        result = self._workload.run(server, levels, seed)
-        surroundings = watch()
-        facts["surroundings"] = asdict(surroundings)
-        observations = list(result.observations)
-        started_after: float | None = None
-        try:
-            for stop in stops:
-                observations += stop(result)
-            started_after = server.query("started")[0]["started"]
-        except (OctavoError, psycopg.Error):
-            pass  # the rule on restarts says it: the server does not answer
-        numbers = {observation.metric: observation.value for observation in observations}
-        words = log.read_text(errors="replace")
-        evidence = Evidence(
-            result, numbers, server.is_alive(), started, started_after, words, self._plan.validity,
-            levels, facts, surroundings, settings,
-        )  # fmt: skip
-        return result, tuple(observations), evidence
-
-    def _start_instruments(self, server: Server) -> list[Stop]:
-        """Starts what can be started; what cannot says so once and is off for the rest of the run."""
-        stops: list[Stop] = []
-        for name, instrument in list(self._instruments.items()):
-            try:
-                stops.append(instrument.start(server))
-            except UnavailableError as error:
-                del self._instruments[name]
-                self._notify(Notice(f"the instrument {name} is off: {error}"))
-        return stops
+        log.with_suffix("").with_suffix(".client.log").write_text(watched.result.output)
+        observations = (*watched.result.observations, *watched.seen.observations)
+        doubt = first_doubt(watched.evidence, self._plan.outcomes)
+        settings, series = watched.evidence.settings, watched.seen.series
+        if doubt is None:
+            return Measurement("ok", None, observations, settings, build.manifest, facts, series)
+        facts["rule"] = doubt.rule
+        return Measurement("invalid", doubt.reason, observations, settings, build.manifest, facts, series)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
-from octavo.host import cgroup
 from octavo.host.journal import Journal
 from octavo.lab.steady import reach_steady
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets import graft
 from octavo.postgres.datasets.spec import Dataset
-from octavo.units import human_size, parse_size
+from octavo.units import human_size
 from octavo.workloads.base import Levels, Workload
 
 # A disk with less than this is full: a WAL segment does not fit.
@@ -23,9 +22,14 @@ _FULL_BYTES = 16 * 1024**2
 
 
 @contextmanager
-def pristine_copy(source: Dataset, journal: Journal) -> Generator[tuple[Path, str], None, None]:
-    """A copy of the dataset for one trial, gone at the end, and what was done to get it out of the page cache."""
-    target = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
+def pristine_copy(
+    source: Dataset, journal: Journal, parent: Path | None = None
+) -> Generator[tuple[Path, str], None, None]:
+    """A copy of the dataset for one trial, gone at the end, and what was done to get it out of the page cache.
+
+    It is made in `parent`, such as a volume of the trial's own; else beside the other state.
+    """
+    target = make_directory(parent or octavo_home() / "scratch") / secrets.token_hex(8)
     entry = journal.record("directory", path=str(target))
     try:
         graft.copy(source, target, journal)
@@ -35,27 +39,11 @@ def pristine_copy(source: Dataset, journal: Journal) -> Generator[tuple[Path, st
     except Exception as error:  # a server on a full disk may not even be able to say so
         if (free := shutil.disk_usage(target.parent).free) < _FULL_BYTES:
             what = " ".join(str(error).split())
-            raise HostError(f"{octavo_home()} has {human_size(free)} free ({what}); make room there") from error
+            raise HostError(f"{target.parent} has {human_size(free)} free ({what}); make room there") from error
         raise
     finally:
         shutil.rmtree(target, ignore_errors=True)
         journal.done(entry)
-
-
-@contextmanager
-def memory_limit(level: str, journal: Journal) -> Generator[Path | None, None, None]:
-    """The memory group that the server is to be born in, or None without a limit. Removed at the end."""
-    if level == "none":
-        yield None
-        return
-    path = cgroup.group_path(secrets.token_hex(6))
-    entry = journal.record("cgroup", path=str(path))
-    try:
-        cgroup.create(path, parse_size(level))
-        yield path
-    finally:
-        if cgroup.remove(path):  # else the journal tries again at the end
-            journal.done(entry)
 
 
 def warm_up(server: Server, workload: Workload, levels: Levels, seed: int) -> None:

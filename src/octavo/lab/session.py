@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from octavo import __version__, workloads
 from octavo.analysis.decide import undecided
-from octavo.errors import HostError, Interrupted, UsageError
+from octavo.errors import HostError, Interrupted, OctavoError, UsageError
 from octavo.home import make_directory, octavo_home, store_path
 from octavo.host.checks import check_host, disturbing
 from octavo.host.checks.base import Found
@@ -29,7 +29,7 @@ from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
 from octavo.plan.cells import Cell, make_cells
 from octavo.plan.impossible import refuse_impossible
-from octavo.plan.model import Plan, restore_plan
+from octavo.plan.model import Plan, factors_of, restore_plan
 from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.pinned import not_pinned, pinned_settings
@@ -70,7 +70,8 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
             environment={},
         )
         store.create_run(record, cells)
-        return _work(record, plan, cells, bench, store, notify, retry=False)
+        with closing(bench):
+            return _work(record, plan, cells, bench, store, notify, retry=False)
 
 
 def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bool = False) -> Ended:
@@ -94,7 +95,14 @@ def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bo
         if record.environment:
             _check_same_host(record)
         store.set_status(run, "running", token=journal.token)
-        return _work(record, plan, store.cells(run), bench, store, notify, retry=retry)
+        with closing(bench):
+            return _work(record, plan, _today(store.cells(run), plan), bench, store, notify, retry=retry)
+
+
+def _today(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
+    """The cells of a run that an earlier Octavo began: factors that it did not know are at their defaults."""
+    defaults = {factor.name: factor.default for factor in factors_of(plan).values()}
+    return [replace(cell, levels={**defaults, **cell.levels}) for cell in cells]
 
 
 @contextmanager
@@ -129,6 +137,7 @@ def _work(
             notify(Notice(f"this host disturbs the run: {one}"))
         bench.prepare_builds(cells)
         _check_same_builds(record, bench.builds)
+        bench.prepare_host(cells)
         # The parts of a round follow from the room that there was at first, so that a resumed run has the same.
         bench.room = record.environment.get("room_bytes") or room_for_loads(workload, cells)
         store.set_environment(run, {**_environment(plan, cells, bench.builds, found), "room_bytes": bench.room})
@@ -146,7 +155,7 @@ def _work(
         store.set_environment(run, {**store.run(run).environment, "ending": outcome.ending})
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
-        with suppress(SQLAlchemyError):  # a full disk, say: the error that we have is the one to tell
+        with suppress(OctavoError, SQLAlchemyError):  # a full disk, say: the error that we have is the one to tell
             # A run that may not be resumed here is as it was.
             refused = isinstance(error, UsageError) and bool(record.environment)
             status = "interrupted" if interrupted else record.status if refused else "failed"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from octavo import knobs
 from octavo.errors import UsageError
 from octavo.factor import Factor, matching, one_of, size
 from octavo.postgres.builds.spec import BuildSpec
@@ -36,6 +37,7 @@ COMMON: tuple[Factor, ...] = (
     Factor("memory", "run", "memory limit of the server (cgroup; needs root)", "none", size("64MB", "1TB", "none")),
     Factor("cache", "run", "state of the caches when a trial starts", "warm", one_of("warm", "cold")),
     Factor("wal_regime", "run", "place in the checkpoint cycle", "after-checkpoint", one_of(*_REGIMES)),
+    *knobs.factors(),
 )  # fmt: skip
 
 

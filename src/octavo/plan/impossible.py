@@ -160,7 +160,7 @@ _BYTES_A_BUFFER = 180
 
 
 def _memory(levels: Levels, settings: Settings) -> str | None:
-    if levels["memory"] == "none" or settings.get("huge_pages") != "off":  # huge pages are not charged to the group
+    if levels["memory"] == "none" or levels["huge_pages"] != "off":  # huge pages are not charged to the group
         return None
     buffers = parse_size(levels["shared_buffers"])
     needed = buffers + buffers // parse_size(levels["data_block"]) * _BYTES_A_BUFFER

@@ -69,6 +69,7 @@ class Plan(BaseModel):
     budget: Annotated[str, AfterValidator(_check_budget)] | None = None
     negative: list[str] = Field(default_factory=list)
     outcomes: list[str] = Field(default_factory=list)
+    instruments: list[str] = Field(default_factory=list)
     design: Literal["grid", "one-at-a-time"] = "grid"
     baseline: _Combination
     factors: Annotated[dict[str, _Levels], BeforeValidator(_flat)] = Field(default_factory=dict)

@@ -23,6 +23,8 @@ _FACTORS = {
     "segment_size": "data_segment",
     "server_version": "version",
     "server_version_num": "version",
+    "huge_pages": "huge_pages",
+    "huge_page_size": "huge_pages",
 }
 
 # Settings by which the lab finds the server, its files and its log.

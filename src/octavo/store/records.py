@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from octavo.observation import Observation
+from octavo.series import Series
 
 RunStatus = Literal["running", "finished", "interrupted", "failed"]
 TrialStatus = Literal["ok", "invalid", "failed", "skipped"]
@@ -50,4 +51,5 @@ class TrialRecord:
     build: Mapping[str, Any] | None = None
     facts: Mapping[str, Any] | None = None
     part: int = 1
+    series: tuple[Series, ...] = ()
     id: int = 0

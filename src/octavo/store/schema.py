@@ -8,12 +8,13 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
 )
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 # What brings a store of an earlier version to the next one.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
@@ -21,6 +22,11 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE cell ADD COLUMN dataset TEXT NOT NULL DEFAULT ''",
         "UPDATE cell SET dataset = id",
         "ALTER TABLE trial ADD COLUMN part INTEGER NOT NULL DEFAULT 1",
+    ),
+    2: (
+        "CREATE TABLE series (trial INTEGER NOT NULL REFERENCES trial (id), number INTEGER NOT NULL, "
+        "metric TEXT NOT NULL, item TEXT, unit TEXT NOT NULL, seconds BLOB NOT NULL, numbers BLOB NOT NULL, "
+        "PRIMARY KEY (trial, number))",
     ),
 }
 
@@ -99,4 +105,17 @@ observation = Table(
     Column("metric", Text, nullable=False),
     Column("value", Float, nullable=False),
     Column("unit", Text, nullable=False),
+)
+
+# A figure as it went during a trial, packed as `octavo.series` says.
+series = Table(
+    "series",
+    metadata,
+    Column("trial", Integer, ForeignKey("trial.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("metric", Text, nullable=False),
+    Column("item", Text),
+    Column("unit", Text, nullable=False),
+    Column("seconds", LargeBinary, nullable=False),
+    Column("numbers", LargeBinary, nullable=False),
 )

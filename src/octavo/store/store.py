@@ -6,6 +6,8 @@ import json
 import sqlite3
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -31,6 +33,7 @@ from octavo.home import make_directory
 from octavo.host.journal import is_owned
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
+from octavo.series import Series, pack_seconds, pack_values, unpack_seconds, unpack_values
 from octavo.store import schema
 from octavo.store.failures import damaged, explain
 from octavo.store.listing import connect_to_read
@@ -152,7 +155,7 @@ class Store:
     def add_trial(self, run: str, record: TrialRecord) -> int:
         """Commits an ended trial whole, and returns its id. Raises HostError when it cannot be written."""
         values = _fields(record)
-        for derived in ("id", "observations"):
+        for derived in ("id", "observations", "series"):
             del values[derived]
         with self._writing("the trial") as connection:
             for name in ("settings", "build"):
@@ -168,6 +171,14 @@ class Store:
                     [
                         {"trial": identifier, "number": number, **_fields(observation)}
                         for number, observation in enumerate(record.observations)
+                    ],
+                )
+            if record.series:
+                connection.execute(
+                    insert(schema.series),
+                    [
+                        {"trial": identifier, "number": number, **_packed(series)}
+                        for number, series in enumerate(record.series)
                     ],
                 )
         return identifier
@@ -190,7 +201,6 @@ class Store:
 
     def trials(self, run: str) -> list[TrialRecord]:
         """The run's trials in the order in which they ran, with observations, without settings and builds."""
-        observations: dict[int, list[Observation]] = {}
         seen = schema.observation.c
         # One after the other as the primary key has them: a join would be sorted again.
         query = (
@@ -199,11 +209,31 @@ class Store:
             .order_by(seen.trial, seen.number)
         )
         with self._reading() as connection:
-            for trial, *fields in _plain_rows(connection, query):
-                observations.setdefault(trial, []).append(Observation(*fields))
+            observations = {
+                trial: tuple(Observation(*fields) for _, *fields in group)
+                for trial, group in groupby(_plain_rows(connection, query), itemgetter(0))
+            }
             columns = [column for column in schema.trial.c if column.name not in ("run", "settings", "build")]
             rows = connection.execute(select(*columns).where(schema.trial.c.run == run).order_by(schema.trial.c.id))
-            return [TrialRecord(**_row(row), observations=tuple(observations.get(row.id, ()))) for row in rows]
+            return [TrialRecord(**_row(row), observations=observations.get(row.id, ())) for row in rows]
+
+    def series(self, run: str, metrics: Sequence[str]) -> dict[int, tuple[Series, ...]]:
+        """The series of these metrics by trial, for the trials that have any."""
+        kept = schema.series.c
+        query = (
+            select(kept.trial, kept.metric, kept.unit, kept.seconds, kept.numbers, kept.item)
+            .where(kept.trial.in_(select(schema.trial.c.id).where(schema.trial.c.run == run)))
+            .where(kept.metric.in_(metrics))
+            .order_by(kept.trial, kept.number)
+        )
+        with self._reading() as connection:
+            return {
+                trial: tuple(
+                    Series(metric, unit, unpack_seconds(seconds), unpack_values(numbers), item)
+                    for _, metric, unit, seconds, numbers, item in group
+                )
+                for trial, group in groupby(_plain_rows(connection, query), itemgetter(0))
+            }
 
     def settings_by_cell(self, run: str) -> dict[str, dict[str, str]]:
         """The server's settings in the first trial of each cell that has them."""
@@ -239,6 +269,16 @@ def _migrate(connection: Connection) -> int:
 
 def _fields(record: Any) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+
+
+def _packed(series: Series) -> dict[str, Any]:
+    return {
+        "metric": series.metric,
+        "item": series.item,
+        "unit": series.unit,
+        "seconds": pack_seconds(series.seconds),
+        "numbers": pack_values(series.values),
+    }
 
 
 def _row(row: Row[Any]) -> dict[str, Any]:

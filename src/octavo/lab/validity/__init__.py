@@ -6,6 +6,7 @@ Where a plan's factor can cause it after all, the plan declares it (`outcomes`),
 """
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from octavo.lab.validity import (
     cache_state,
@@ -15,6 +16,7 @@ from octavo.lab.validity import (
     duration,
     foreign_cpu,
     foreign_io,
+    knobs,
     memory_limit,
     no_space,
     server_log,
@@ -29,15 +31,22 @@ RULES: dict[str, Callable[[Evidence], str | None]] = {
     rule.NAME: rule.judge
     for rule in (
         no_space, server_restart, client_problems, server_log, duration, transactions, clock, steal,
-        foreign_cpu, foreign_io, device_limit, memory_limit, cache_state,
+        foreign_cpu, foreign_io, knobs, device_limit, memory_limit, cache_state,
     )
 }  # fmt: skip
 
 
-def reason_to_doubt(evidence: Evidence, outcomes: Collection[str] = ()) -> str | None:
+class Doubt(NamedTuple):
+    """Why a trial is invalid, and by which rule."""
+
+    rule: str
+    reason: str
+
+
+def first_doubt(evidence: Evidence, outcomes: Collection[str] = ()) -> Doubt | None:
     """Why the trial is invalid, by the first rule that says so, or None when it may be believed.
 
     Rules named in `outcomes` are not asked: what they find is what the plan wants to know.
     """
-    found = (judge(evidence) for name, judge in RULES.items() if name not in outcomes)
-    return next((reason for reason in found if reason), None)
+    found = (Doubt(name, judge(evidence) or "") for name, judge in RULES.items() if name not in outcomes)
+    return next((doubt for doubt in found if doubt.reason), None)

@@ -20,7 +20,7 @@ from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.datasets import cache, control, files
 from octavo.postgres.datasets.control import Counters
-from octavo.postgres.datasets.spec import Dataset
+from octavo.postgres.datasets.spec import Dataset, DatasetSpec
 from octavo.units import human_size
 
 _CONFIGURATION = ("postgresql.conf", "pg_hba.conf", "pg_ident.conf")
@@ -42,7 +42,7 @@ def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
     if free < needed:
         raise HostError(f"{target.parent} has {human_size(free)} free, a trial needs {human_size(needed)}")
     segment = dataset.spec.wal_segment
-    for source in (dataset.directory, stock(dataset, journal)):
+    for source in (dataset.directory, stock(dataset.build, dataset.spec, journal)):
         children.check(
             children.run(["cp", "-a", "-T", "--reflink=never", source, target], journal, role="copy"),
             "copying the dataset",
@@ -83,13 +83,13 @@ def _supply(target: Path, before: Counters, segment: int, segments: int, account
             os.chown(path, account.uid, account.gid)
 
 
-def stock(dataset: Dataset, journal: Journal) -> Path:
+def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
     """What a graft takes from the target's initdb: control file, configuration, the WAL's empty directories.
 
     Made once per build, WAL segment and checksums; some 50 kB. No server starts on it, but one can be asked what its
     settings would be.
     """
-    build, segment, checksums = dataset.build, dataset.spec.wal_segment, dataset.spec.checksums
+    segment, checksums = spec.wal_segment, spec.checksums
     account = server_account()
     name = f"stock-{build.name}-{segment // 1024**2}MB-{'on' if checksums else 'off'}"
     path = make_directory(cache.datasets_directory() / ".stock") / name

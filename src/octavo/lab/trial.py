@@ -1,0 +1,134 @@
+"""One trial: the host, the data and the server into the declared state, the measured run, and all of it put back."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from octavo import knobs
+from octavo.errors import OctavoError
+from octavo.host import cgroup
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.instruments.observe import Observers, Seen, facts_of
+from octavo.knobs import cpu_pinning, device
+from octavo.knobs.base import Place
+from octavo.knobs.server_group import server_group
+from octavo.lab.cell_settings import CellSettings
+from octavo.lab.laps import Laps
+from octavo.lab.reset import pristine_copy, reach_regime, warm_up
+from octavo.lab.validity.evidence import Evidence
+from octavo.lab.validity.watch import Watcher
+from octavo.plan.thresholds import Thresholds
+from octavo.postgres import cluster
+from octavo.postgres.cluster import Server
+from octavo.postgres.datasets.spec import Dataset
+from octavo.workloads.base import Levels, Workload, WorkloadResult
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is measured. `huge_page_bytes` is what the server takes in huge pages; its log goes to `log`."""
+
+    levels: Levels
+    dataset: Dataset
+    seed: int
+    log: Path
+    huge_page_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What the client measured, what the instruments saw, and what the rules of validity look at."""
+
+    result: WorkloadResult
+    seen: Seen
+    evidence: Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What trials of a run have in common."""
+
+    workload: Workload
+    thresholds: Thresholds
+    settings: CellSettings
+    observers: Observers
+    watcher: Watcher
+    journal: Journal
+    account: Account
+
+    def run(self, trial: Trial, facts: dict[str, Any], laps: Laps) -> Watched:
+        """The trial from its pristine copy to its last reading. Fills `facts`, also when it breaks off.
+
+        Raises OctavoError or psycopg.Error when it does, HostError when every later one would.
+        """
+        levels, journal, dataset = trial.levels, self.journal, trial.dataset
+        with (
+            # Room for as much WAL again as is ready for reuse.
+            device.volume(levels, dataset.copy_bytes + dataset.spec.wal_bytes, journal) as volume,
+            pristine_copy(dataset, journal, volume.directory if volume else None) as (directory, emptied_by),
+            knobs.applied(levels, journal, Place(directory)) as state,
+            server_group(levels, journal, huge_page_bytes=trial.huge_page_bytes) as group,
+        ):
+            facts |= {"caches_emptied_by": emptied_by, "knobs": state.as_dict()}
+            settings = self.settings.of(dataset.build, levels, directory)
+            laps.end("copy")
+            with cluster.start(
+                dataset.build, directory, settings, journal, self.account, log=trial.log, memory_group=group
+            ) as server:
+                if group is not None and levels["memory"] != "none":
+                    facts["memory_limit_bytes"] = cgroup.achieved_limit(group)
+                facts["database_bytes"] = server.query("size")[0]["bytes"]
+                facts["server_cpus"] = cpu_pinning.pin(server.process.pid, levels["server_cpus"])
+                achieved = server.settings()
+                laps.end("start")
+                warm_up(server, self.workload, levels, trial.seed)
+                laps.end("warm")
+                reach_regime(server, self.workload, levels, trial.seed)
+                laps.end("checkpoint")
+                with (
+                    device.limited(levels["device"], volume, journal, group) as limits,
+                    cpu_pinning.pinned(levels["client_cpus"]) as facts["client_cpus"],
+                ):
+                    facts |= limits
+                    laps.end("limit")
+                    result, seen, evidence = self._watch(server, trial, facts, achieved)
+                facts |= limits  # what was served by then, and what is left of a burst
+                facts["knobs_drifted"] = state.drifted()
+                laps.end("measure")
+                return Watched(result, seen, evidence)
+
+    def _watch(
+        self, server: Server, trial: Trial, facts: dict[str, Any], settings: Mapping[str, str]
+    ) -> tuple[WorkloadResult, Seen, Evidence]:
+        started = server.query("started")[0]["started"]
+        with self.observers.start(server) as watching:
+            watch = self.watcher.start(server.directory, limited="memory_limit_bytes" in facts)
+            result = self.workload.run(server, trial.levels, trial.seed)
+            surroundings = watch()
+            seen = watching.finish(result)
+        facts |= {"surroundings": asdict(surroundings), **facts_of(seen)}
+        started_after: float | None = None
+        # Without an answer the rule on restarts says it.
+        with suppress(OctavoError, psycopg.Error):
+            started_after = server.query("started")[0]["started"]
+        observations = (*result.observations, *seen.observations)
+        numbers = {observation.metric: observation.value for observation in observations if observation.item is None}
+        evidence = Evidence(
+            result,
+            numbers,
+            server.is_alive(),
+            started,
+            started_after,
+            trial.log.read_text(errors="replace"),
+            self.thresholds,
+            trial.levels,
+            facts,
+            surroundings,
+            settings,
+        )
+        return result, seen, evidence

@@ -1,0 +1,13 @@
+"""A knob that somebody else turned while the trial ran."""
+
+from collections.abc import Sequence
+
+from octavo.lab.validity.evidence import Evidence
+
+NAME = "knobs"
+
+
+def judge(evidence: Evidence) -> str | None:
+    """Invalid when a value that a knob set was another one at the end; the fact `knobs_drifted` names them."""
+    drifted: Sequence[str] = evidence.facts.get("knobs_drifted", ())
+    return f"the host was changed during the trial: {'; '.join(drifted)}" if drifted else None
