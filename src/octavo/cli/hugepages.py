@@ -1,0 +1,134 @@
+"""`octavo hugepages`: what a server needs of huge pages and what that saves; taking them, checking, giving back."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+if TYPE_CHECKING:
+    from octavo.hugepages.plan import Situation
+
+hugepages = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Huge pages for a server: plan, apply, verify, undo."
+)
+
+_Pgdata = Annotated[Path | None, typer.Option(help="The data directory (or configuration) of a stopped cluster.")]
+_Bindir = Annotated[
+    Path | None, typer.Option(help="Its programs; else postgres of the PATH, of pg_config, or where packages put it.")
+]
+_Dsn = Annotated[str | None, typer.Option(help="A running server, as psql takes it; '' is libpq's default.")]
+_Page = Annotated[str | None, typer.Option("--page-size", help="2MB, 1GB …; else the server's huge_page_size.")]
+_Format = Annotated[TableFormat, typer.Option(help="Text, or JSON for programs.")]
+
+
+@hugepages.command()
+def plan(
+    pgdata: _Pgdata = None,
+    bindir: _Bindir = None,
+    dsn: _Dsn = None,
+    page_size: _Page = None,
+    connections: Annotated[
+        int | None, typer.Option(min=1, help="Connections for the page tables: max_connections.")
+    ] = None,
+    format: _Format = TableFormat.text,
+) -> None:
+    """Say how many huge pages a server would use, what refuses them here, what they save, and what to write where.
+
+    Changes nothing and needs no root. Without --pgdata and --dsn: this host alone, as before an initdb.
+
+    \b
+    Examples:
+    octavo hugepages plan --pgdata /var/lib/pgsql/data
+    octavo hugepages plan --dsn 'host=/run/postgresql dbname=shop' --connections 500
+    """
+    from octavo.cli.output import print_json
+    from octavo.hugepages.plan import document
+    from octavo.hugepages.render import print_plan
+
+    found = document(_situation(pgdata, bindir, dsn, page_size), connections)
+    (print_json if format is TableFormat.json else print_plan)(found)
+
+
+@hugepages.command()
+def apply(
+    pgdata: _Pgdata = None,
+    bindir: _Bindir = None,
+    dsn: _Dsn = None,
+    page_size: _Page = None,
+    format: _Format = TableFormat.text,
+) -> None:
+    """Take the pages that a server needs, on top of those that others use, until the next boot. Needs root.
+
+    When fewer come than are needed all are given back, and exit code 3. A running server takes them when it is
+    restarted; what it holds already is counted.
+
+    Example: octavo hugepages apply --pgdata /var/lib/pgsql/data
+    """
+    from octavo.cli.output import print_json
+    from octavo.hugepages import apply as pool
+    from octavo.hugepages.render import print_apply
+
+    situation = _named(pgdata, bindir, dsn, page_size)
+    situation.require_here()
+    assert situation.server is not None
+    page = situation.page
+    done = pool.apply(page, situation.server.pages[page], situation.own(page))
+    (print_json if format is TableFormat.json else print_apply)(done)
+
+
+@hugepages.command()
+def verify(
+    dsn: _Dsn = "",
+    page_size: _Page = None,
+    format: _Format = TableFormat.text,
+) -> None:
+    """Check that a running server is on huge pages, and will be after its next start. It only reads.
+
+    Exit code 1 when it is not. Without --dsn the server that libpq finds by itself.
+
+    Example: octavo hugepages verify --dsn 'host=/run/postgresql'
+    """
+    from octavo.cli.output import print_json
+    from octavo.hugepages.render import print_verify
+    from octavo.hugepages.verify import document
+
+    found = document(_named(None, None, dsn, page_size))
+    (print_json if format is TableFormat.json else print_verify)(found)
+    if not found["ok"]:
+        raise typer.Exit(1)
+
+
+@hugepages.command()
+def undo(format: _Format = TableFormat.text) -> None:
+    """Put the pools back as apply found them. What somebody else has changed since is left, and named. Needs root.
+
+    Example: octavo hugepages undo
+    """
+    from octavo.cli.output import print_json
+    from octavo.hugepages import apply as pool
+
+    done = pool.undo()
+    if format is TableFormat.json:
+        print_json({"schema_version": 1, "restored": [{"outcome": one.what, "text": one.line} for one in done]})
+        return
+    for one in done:
+        print(one)
+    if not done:
+        print("nothing to put back")
+
+
+def _situation(pgdata: Path | None, bindir: Path | None, dsn: str | None, page_size: str | None) -> "Situation":
+    from octavo.hugepages.plan import Situation
+    from octavo.units import parse_size
+
+    return Situation(pgdata, bindir, dsn, parse_size(page_size) if page_size else None)
+
+
+def _named(pgdata: Path | None, bindir: Path | None, dsn: str | None, page_size: str | None) -> "Situation":
+    from octavo.errors import UsageError
+
+    if pgdata is None and dsn is None:
+        raise UsageError("which server? --pgdata of a stopped cluster, or --dsn of a running one")
+    return _situation(pgdata, bindir, dsn, page_size)

@@ -1,0 +1,66 @@
+"""What the next boot will set the pools to: sysctl files and the kernel's command line.
+
+Sources: sysctl.d(5) (files in order of their names; one in /etc/sysctl.d hides its namesakes; /etc/sysctl.conf is read
+last where it is read) and kernel Documentation/admin-guide/kernel-parameters.txt. What a unit or a script of the
+machine's own does at boot is not seen.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.errors import UsageError
+from octavo.units import parse_size
+
+_DIRECTORIES = ("usr/lib/sysctl.d", "usr/local/lib/sysctl.d", "run/sysctl.d", "etc/sysctl.d")
+_SETTING = re.compile(r"^\s*-?\s*vm[./]nr_hugepages\s*=\s*(\d+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class AtBoot:
+    """Pages of one size, and the file that says so."""
+
+    pages: int
+    said_by: str
+
+
+def at_boot(page: int, default: int, root: Path = Path("/")) -> AtBoot | None:
+    """What is set for this page size at boot, None when nothing is. A sysctl comes after the command line."""
+    found = _command_line(page, default, root)
+    if page != default:
+        return found
+    files: dict[str, Path] = {}
+    for directory in _DIRECTORIES:
+        files |= {path.name: path for path in sorted((root / directory).glob("*.conf"))}
+    for path in (*(files[name] for name in sorted(files)), root / "etc/sysctl.conf"):
+        try:
+            values = _SETTING.findall(path.read_text(errors="replace"))
+        except OSError:
+            continue
+        if values:
+            found = AtBoot(int(values[-1]), str(path))
+    return found
+
+
+def _command_line(page: int, default: int, root: Path) -> AtBoot | None:
+    """hugepages=N counts pages of the hugepagesz= before it, else of the default size; 0:N,1:N is by memory node."""
+    try:
+        words = (root / "proc/cmdline").read_text().split()
+    except OSError:
+        return None
+    found, size = None, default
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in ("hugepagesz", "default_hugepagesz"):
+            size = _bytes(value) if name == "hugepagesz" else size
+        elif name == "hugepages" and size == page and (numbers := re.findall(r"(?:^|[:,])(\d+)(?=,|$)", value)):
+            found = AtBoot(sum(map(int, numbers)), "the kernel's command line")
+    return found
+
+
+def _bytes(text: str) -> int | None:
+    unit = {"K": "kB", "M": "MB", "G": "GB"}.get(text[-1:].upper(), "")
+    try:
+        return parse_size(text[:-1] + unit)
+    except UsageError:
+        return None

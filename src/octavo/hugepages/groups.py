@@ -1,0 +1,101 @@
+"""What a hugetlb control group allows: the smallest limit from a process's group up to what it can see.
+
+Sources: kernel Documentation/admin-guide/cgroup-v1/hugetlb.rst and cgroup-v2.rst ("HugeTLB"). There are two limits.
+The one of reservations (`rsvd`, Linux 5.7) refuses mmap(2) with ENOMEM, which PostgreSQL sees. The other one is met
+only when a page is touched: the process gets SIGBUS, and PostgreSQL (and initdb) die of it.
+"""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+# Version 1 says "no limit" as the largest multiple of a page below 2^63.
+_NONE = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimit:
+    """Bytes that a group and all in it may have of one page size, and have; `reservations` says which limit it is."""
+
+    group: Path
+    limit: int
+    used: int
+    reservations: bool
+
+    def room(self, own: int) -> int:
+        """What a server may have in it that holds `own` bytes of it now."""
+        return max(0, self.limit - self.used + own)
+
+
+def group_limits(page: int, pid: int | None = None, proc: Path = _PROC) -> list[GroupLimit]:
+    """Every limit on pages of this size that holds for a process (ourselves), the innermost group first."""
+    return [
+        limit for group in _groups(pid, proc) for reservations in (False, True)
+        if (limit := _limit(group, page, reservations)) is not None
+    ]  # fmt: skip
+
+
+def tightest(limits: list[GroupLimit], *, reservations: bool) -> GroupLimit | None:
+    """The one of this kind that leaves the least room."""
+    return min((one for one in limits if one.reservations is reservations), key=lambda one: one.room(0), default=None)
+
+
+def size_name(page: int) -> str:
+    """The page size as the files of a group have it.
+
+    >>> size_name(2 * 1024**2), size_name(1024**3), size_name(64 * 1024)
+    ('2MB', '1GB', '64KB')
+    """
+    for unit, name in ((1024**3, "GB"), (1024**2, "MB")):
+        if page >= unit:
+            return f"{page // unit}{name}"
+    return f"{page // 1024}KB"
+
+
+def _limit(group: Path, page: int, reservations: bool) -> GroupLimit | None:
+    stem = f"hugetlb.{size_name(page)}{'.rsvd' if reservations else ''}"
+    for limit_name, used_name in (("max", "current"), ("limit_in_bytes", "usage_in_bytes")):
+        try:
+            limit = (group / f"{stem}.{limit_name}").read_text().strip()
+            used = int((group / f"{stem}.{used_name}").read_text())
+        except OSError:
+            continue
+        if limit == "max" or int(limit) >= _NONE:
+            return None
+        return GroupLimit(group, int(limit), used, reservations)
+    return None
+
+
+def _groups(pid: int | None, proc: Path) -> Generator[Path, None, None]:
+    """The directories of a process's hugetlb groups, from its own to the topmost that is mounted here.
+
+    In a container the path may lead above what is mounted; the mounted root is then all that can be seen.
+    """
+    try:
+        lines = (proc / str(pid or "self") / "cgroup").read_text().splitlines()
+        table = (proc / "self" / "mountinfo").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "hugetlb" not in controllers.split(","):
+            continue
+        for mounted in table:
+            before, _, after = mounted.partition(" - ")
+            fields, (kind, _, options) = before.split(), after.split(None, 2)
+            wanted = kind == "cgroup" and "hugetlb" in options.split(",") if controllers else kind == "cgroup2"
+            if not wanted:
+                continue
+            top = Path(fields[4])
+            inside = _inside(path, fields[3])
+            yield from (top / part for part in (inside, *inside.parents))
+            break
+
+
+def _inside(path: str, root: str) -> Path:
+    """The group's path below the mount, which shows the hierarchy from `root` on."""
+    group = Path(path)
+    if ".." in group.parts or not group.is_relative_to(root):
+        return Path()
+    return group.relative_to(root)

@@ -1,0 +1,223 @@
+"""What on this host would refuse huge pages, or make them fail later: named before a server meets it.
+
+Only what counts for PostgreSQL, which maps its shared memory with mmap(2) and MAP_HUGETLB.
+"""
+
+import os
+import resource
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from octavo.hugepages.groups import GroupLimit, group_limits, size_name, tightest
+from octavo.hugepages.needed import Server
+from octavo.hugepages.pool import PoolState, meminfo, pool_file
+from octavo.units import format_size, human_size
+
+Severity = Literal["error", "warning", "note"]
+_ROOT = Path("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One finding: an `error` keeps the server from its huge pages or kills it, a `warning` may, a `note` explains."""
+
+    limit: str
+    severity: Severity
+    found: str
+    consequence: str
+    fix: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def find_limits(
+    server: Server | None, pool: PoolState, own: int, root: Path = _ROOT, environment: Mapping[str, str] = os.environ
+) -> list[Limit]:
+    """Everything for the server's page size, worst first. `own` pages are the server's now."""
+    needed = server.pages[pool.page] if server else None
+    found = [
+        *_shared_memory_type(server),
+        *_group(server, pool, needed, own, root),
+        *_memory(pool, needed, own, root),
+        *_overcommit(pool, needed, own, root),
+        *_container(pool, needed, root, environment),
+        *_transparent(root),
+        _memlock(root),
+    ]
+    return sorted(found, key=lambda one: ("error", "warning", "note").index(one.severity))
+
+
+def _shared_memory_type(server: Server | None) -> list[Limit]:
+    if server is None or server.shared_memory_type == "mmap":
+        return []
+    return [
+        Limit(
+            "shared_memory_type",
+            "error",
+            f"shared_memory_type = {server.shared_memory_type}",
+            "PostgreSQL takes huge pages with mmap only: on does not start, try runs without",
+            "shared_memory_type = mmap",
+        )
+    ]
+
+
+def _group(server: Server | None, pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
+    limits = group_limits(pool.page, server.postmaster if server else None, root / "proc")
+    size, held = format_size(pool.page), own * pool.page
+    wanted = f"{format_size(needed * pool.page)}" if needed is not None else "a server or initdb"
+    found: list[Limit] = []
+    touched, reserved = (tightest(limits, reservations=kind) for kind in (False, True))
+    refused = reserved is not None and reserved.room(held) < (needed or 1) * pool.page
+    if refused and reserved is not None:
+        found.append(
+            Limit(
+                "hugetlb group, reservations",
+                "error",
+                f"{reserved.group} allows {_allowed(reserved)} of {size} pages",
+                f"{wanted} is refused at start (ENOMEM): on does not start, try runs without",
+                f"raise hugetlb.{size_name(pool.page)}.rsvd.max there; in Kubernetes the pod's hugepages limit does it",
+            )
+        )
+    # Fewer than these are never mapped: too small a pool, or a refused reservation, makes mmap fail first.
+    mapped = needed if needed is not None else pool.available + pool.overcommit
+    if touched is not None and not refused and touched.room(held) < max(1, mapped) * pool.page:
+        found.append(
+            Limit(
+                "hugetlb group",
+                "error" if mapped else "warning",
+                f"{touched.group} allows {_allowed(touched)} of {size} pages; the host's pool has {pool.available} "
+                "available",
+                "pages that the pool has and the group does not allow are promised at start and refused when touched: "
+                "initdb, and a server with huge_pages = try (the default) or on, dies of SIGBUS (Bus error)",
+                f"raise hugetlb.{size_name(pool.page)}.max there (Kubernetes: the pod's hugepages limit), or go "
+                "without: initdb -c huge_pages=off (16 and later; before, huge_pages = off in postgresql.conf.sample)",
+            )
+        )
+    return found
+
+
+def _allowed(limit: GroupLimit) -> str:
+    return f"{human_size(limit.limit)} (taken: {human_size(limit.used)})"
+
+
+def _memory(pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
+    more = pool.short(needed, own) * pool.page if needed is not None else 0
+    available = meminfo("MemAvailable", root / "proc")
+    if more <= available:
+        return []
+    return [
+        Limit(
+            "memory",
+            "error",
+            f"{human_size(more)} more in huge pages, {human_size(available)} of memory available",
+            "the kernel cannot give them, and would push everything else out of memory trying",
+            "lower shared_buffers, or stop what uses the memory",
+        )
+    ]
+
+
+def _overcommit(pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
+    mode = _text(root / "proc/sys/vm/overcommit_memory")
+    more = pool.short(needed, own) * pool.page if needed is not None else 0
+    if mode != "2" or not more:
+        return []
+    now, committed = meminfo("CommitLimit", root / "proc"), meminfo("Committed_AS", root / "proc")
+    percent = int(_text(root / "proc/sys/vm/overcommit_ratio") or 0)  # 0 where overcommit_kbytes is in force
+    after = now - more * percent // 100
+    return [
+        Limit(
+            "overcommit",
+            "error" if after < committed else "note",
+            f"vm.overcommit_memory = 2, CommitLimit {human_size(now)}, {human_size(committed)} committed",
+            f"the pool is taken off the memory that may be promised: {human_size(after)} then; "
+            "huge pages themselves are not counted",
+            "raise vm.overcommit_ratio by as much" if after < committed else "",
+        )
+    ]
+
+
+def _container(pool: PoolState, needed: int | None, root: Path, environment: Mapping[str, str]) -> list[Limit]:
+    kind = container_of(root, environment)
+    if kind is None:
+        return []
+    file = pool_file(pool.page, root / "sys")
+    writable = os.access(file, os.W_OK) or os.geteuid() != 0  # root of a container may be refused, others always are
+    found = f"this is a container ({kind}); the pool is the host's{'' if writable else ', and cannot be changed here'}"
+    pages = f"{needed} pages" if needed is not None else "the pages"
+    if kind == "Kubernetes":
+        return [
+            Limit(
+                "Kubernetes",
+                "warning",
+                found,
+                "a pod without a hugepages limit may have none, whatever the node's pool shows",
+                f"before the kubelet starts, give the node {pages}; then "
+                f"resources.limits: {{{kubernetes_resource(pool.page, needed)}, memory: …}} (request = limit)",
+            )
+        ]
+    severity = "note" if writable else "warning"
+    fix = "" if writable else f"take {pages} on the host"
+    return [Limit("container", severity, found, "a limit of its group holds as well", fix)]
+
+
+def container_of(root: Path = _ROOT, environment: Mapping[str, str] = os.environ) -> str | None:
+    """The kind of container that we are in, None when it looks like a host."""
+    if "KUBERNETES_SERVICE_HOST" in environment or (root / "var/run/secrets/kubernetes.io").exists():
+        return "Kubernetes"
+    if (root / ".dockerenv").exists():
+        return "Docker"
+    if (root / "run/.containerenv").exists():
+        return "Podman"
+    return _text(root / "run/systemd/container") or None
+
+
+def kubernetes_resource(page: int, pages: int | None) -> str:
+    """The resource of a pod, named and counted as Kubernetes does ("Manage HugePages").
+
+    >>> kubernetes_resource(2 * 1024**2, 71), kubernetes_resource(1024**3, 3)
+    ('hugepages-2Mi: 142Mi', 'hugepages-1Gi: 3Gi')
+    """
+    for unit, name in ((1024**3, "Gi"), (1024**2, "Mi"), (1024, "Ki")):
+        if page >= unit:
+            amount = "…" if pages is None else f"{pages * page // unit}{name}"
+            return f"hugepages-{page // unit}{name}: {amount}"
+    raise ValueError(page)
+
+
+def _transparent(root: Path) -> list[Limit]:
+    text = _text(root / "sys/kernel/mm/transparent_hugepage/shmem_enabled")
+    mode = text.partition("[")[2].partition("]")[0]
+    if mode not in ("always", "within_size", "force"):
+        return []
+    return [
+        Limit(
+            "transparent huge pages",
+            "note",
+            f"shmem_enabled = {mode}",
+            "without a pool, shared_buffers gets transparent huge pages as far as memory is whole; page tables are "
+            "then less than predicted for small pages, and nothing is guaranteed",
+        )
+    ]
+
+
+def _memlock(root: Path) -> Limit:
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    shown = "unlimited" if soft == resource.RLIM_INFINITY else human_size(soft)
+    group = _text(root / "proc/sys/vm/hugetlb_shm_group") or "none"
+    return Limit(
+        "memlock",
+        "note",
+        f"memlock {shown}, vm.hugetlb_shm_group {group}",
+        "neither counts: they are for SHM_HUGETLB (shmget), and PostgreSQL maps with mmap",
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,117 @@
+"""The plan as one document: what the server needs, what the host has, what would refuse it, what is saved."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import HostError, UsageError
+from octavo.hugepages import savings
+from octavo.hugepages.advice import EITHER, FAILURES, advise
+from octavo.hugepages.limits import find_limits
+from octavo.hugepages.needed import Server, server_of
+from octavo.hugepages.pool import PoolState, default_page, read_pools
+from octavo.hugepages.seen import Seen, look
+from octavo.units import format_size
+
+SCHEMA_VERSION = 1
+
+
+class Situation:
+    """A server (or none yet), and the pools of its host; `page` is the size that is meant."""
+
+    def __init__(self, pgdata: Path | None, bindir: Path | None, dsn: str | None, page: int | None = None) -> None:
+        self.pools: Sequence[PoolState] = read_pools()
+        self.default = default_page()
+        sizes = [pool.page for pool in self.pools]
+        self.server: Server | None = server_of(pgdata, bindir, dsn, sizes, self.default)
+        self.page = page or (self.server.page(self.default) if self.server else self.default)
+        if self.page not in sizes:
+            raise UsageError(
+                f"this machine has huge pages of {', '.join(map(format_size, sizes))}, not {format_size(self.page)}"
+            )
+        self.seen: Seen | None = None
+        if self.server is not None and self.server.postmaster is not None:
+            self.seen = look(self.server.postmaster)
+
+    def pool(self, page: int | None = None) -> PoolState:
+        """The pool of a size, else of the one that is meant."""
+        return next(pool for pool in self.pools if pool.page == (page or self.page))
+
+    def own(self, page: int) -> int:
+        """The pages of this size that the running server holds, promised ones included."""
+        return held(self.server, self.seen, page, self.default)
+
+    def require_here(self) -> None:
+        """Raises HostError where the running server cannot be seen on this host."""
+        if self.server is not None and self.server.running and self.server.postmaster is None:
+            raise HostError(f"{self.server.unseen}; run this on the server's own host")
+
+
+def held(server: Server | None, seen: Seen | None, page: int, default: int) -> int:
+    """Pages of this size in a server's mapping: by smaps, else by what the server says of itself."""
+    if server is None or not server.running or server.postmaster is None:
+        return 0
+    if seen is not None and seen.mapping is not None:
+        return seen.mapping // page if seen.page == page else 0
+    in_use = server.status == "on" or (seen is not None and seen.huge > 0)
+    return -(-server.shared_memory // page) if in_use and server.page(default) == page else 0
+
+
+def document(situation: Situation, connections: int | None) -> dict[str, Any]:
+    """Everything that `octavo hugepages plan` says. Sizes in bytes, numbers in pages."""
+    server, seen, page = situation.server, situation.seen, situation.page
+    elsewhere = server is not None and server.running and server.postmaster is None
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "server": server and server.as_dict(),
+        "page_bytes": page,
+        "default_page_bytes": situation.default,
+        "here": not elsewhere,
+        "not_here": server.unseen if elsewhere and server else None,
+        "needed": [_needed(situation, pool) for pool in situation.pools] if server else [],
+        "pools": [pool.as_dict() for pool in situation.pools],
+        "seen": seen.as_dict(server.pages[page], page) if seen and server else None,
+        "page_tables": _page_tables(situation, connections) if server else None,
+        "limits": [
+            one.as_dict() for one in find_limits(server, situation.pool(), situation.own(page))
+        ] if not elsewhere else [],
+        "advice": [_advice(situation, pool) for pool in situation.pools] if server else [],
+        "huge_pages": {**FAILURES, "either": EITHER},
+    }  # fmt: skip
+
+
+def _needed(situation: Situation, pool: PoolState) -> dict[str, Any]:
+    server = situation.server
+    assert server is not None
+    pages, own = server.pages[pool.page], situation.own(pool.page)
+    return {
+        "page_bytes": pool.page,
+        "pages": pages,
+        "bytes": pages * pool.page,
+        "unused_bytes": max(0, pages * pool.page - server.shared_memory),
+        "own_pages_now": own,
+        "pool_pages": pool.target(pages, own),
+        "short_pages": pool.short(pages, own),
+    }
+
+
+def _advice(situation: Situation, pool: PoolState) -> dict[str, Any]:
+    server = situation.server
+    assert server is not None
+    target = pool.target(server.pages[pool.page], situation.own(pool.page))
+    return advise(pool.page, situation.default, target)
+
+
+def _page_tables(situation: Situation, connections: int | None) -> dict[str, Any]:
+    server, seen = situation.server, situation.seen
+    assert server is not None
+    base, count = os.sysconf("SC_PAGE_SIZE"), connections or server.max_connections
+    sizes = [pool.page for pool in situation.pools]
+    return {
+        "connections": count,
+        "memory_page_bytes": base,
+        "predictions": [one.as_dict() for one in savings.predict(server.shared_memory, sizes, count, base)],
+        "measured_bytes": seen.tables if seen else None,
+        "measured_processes": seen.processes if seen else None,
+    }

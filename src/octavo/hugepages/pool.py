@@ -1,0 +1,141 @@
+"""The host's huge pages: a pool for each size, as a whole and for each memory node.
+
+Source: kernel Documentation/admin-guide/mm/hugetlbpage.rst. `total` counts surplus pages too, which exist only as long
+as they are used. Reserved pages are free but promised to somebody who has mapped and not yet touched them.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import HostError
+from octavo.knobs.huge_pages import sizes
+
+_SYS = Path("/sys")
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class NodePool:
+    """The pages of one size on one memory node."""
+
+    node: int
+    total: int
+    free: int
+    surplus: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """The pages of one size in bytes, as the kernel counts them."""
+
+    page: int
+    total: int
+    free: int
+    reserved: int
+    surplus: int
+    overcommit: int
+    nodes: tuple[NodePool, ...] = ()
+
+    @property
+    def persistent(self) -> int:
+        """What nr_hugepages was set to."""
+        return self.total - self.surplus
+
+    @property
+    def available(self) -> int:
+        """Neither used nor promised."""
+        return max(0, self.free - self.reserved)
+
+    @property
+    def in_use(self) -> int:
+        """Used, or promised."""
+        return self.total - self.available
+
+    def target(self, needed: int, own: int) -> int:
+        """What nr_hugepages has to be so that a server gets `needed` pages, of which it holds `own` now.
+
+        >>> PoolState(2097152, 100, 40, 10, 0, 0).target(needed=50, own=20)
+        100
+        """
+        return self.in_use - own + needed
+
+    def short(self, needed: int, own: int) -> int:
+        """How many pages the pool lacks for that."""
+        return max(0, self.target(needed, own) - self.persistent)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "page_bytes": self.page,
+            "total": self.total,
+            "free": self.free,
+            "reserved": self.reserved,
+            "surplus": self.surplus,
+            "available": self.available,
+            "overcommit": self.overcommit,
+            "nodes": [
+                {"node": one.node, "total": one.total, "free": one.free, "surplus": one.surplus} for one in self.nodes
+            ],
+        }
+
+
+def read_pool(page: int, sys: Path = _SYS) -> PoolState:
+    """The pool of this page size now. Raises HostError when this kernel has none."""
+    directory = sys / "kernel/mm/hugepages" / _name(page)
+    if not directory.is_dir():
+        raise HostError(f"this kernel has no {directory}")
+    nodes = sorted((sys / "devices/system/node").glob("node[0-9]*"), key=lambda path: int(path.name[4:]))
+    places = ((int(path.name[4:]), path / "hugepages" / _name(page)) for path in nodes)
+    return PoolState(
+        page,
+        _number(directory / "nr_hugepages"),
+        _number(directory / "free_hugepages"),
+        _number(directory / "resv_hugepages"),
+        _number(directory / "surplus_hugepages"),
+        _number(directory / "nr_overcommit_hugepages"),
+        tuple(
+            NodePool(
+                node,
+                _number(place / "nr_hugepages"),
+                _number(place / "free_hugepages"),
+                _number(place / "surplus_hugepages"),
+            )
+            for node, place in places
+            if place.is_dir()
+        ),
+    )
+
+
+def read_pools(sys: Path = _SYS) -> list[PoolState]:
+    """Every size that this kernel offers, the smallest first. Raises HostError when it offers none."""
+    found = [read_pool(page, sys) for page in sizes(sys)]
+    if not found:
+        raise HostError(f"this kernel has no huge pages (no {sys / 'kernel/mm/hugepages'}); nothing can be planned")
+    return found
+
+
+def pool_file(page: int, sys: Path = _SYS) -> Path:
+    """Where the number of pages is set."""
+    return sys / "kernel/mm/hugepages" / _name(page) / "nr_hugepages"
+
+
+def default_page(proc: Path = _PROC) -> int:
+    """The size in bytes that MAP_HUGETLB means by itself: Hugepagesize. Raises HostError when there is none."""
+    return meminfo("Hugepagesize", proc)
+
+
+def meminfo(name: str, proc: Path = _PROC) -> int:
+    """A line of /proc/meminfo in bytes. Raises HostError when this kernel has no such line."""
+    for line in (proc / "meminfo").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise HostError(f"this kernel has no {name} in {proc / 'meminfo'}: it was built without huge pages")
+
+
+def _name(page: int) -> str:
+    return f"hugepages-{page // 1024}kB"
+
+
+def _number(path: Path) -> int:
+    return int(path.read_text())

@@ -1,0 +1,189 @@
+"""The documents of plan, apply and verify for people."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from octavo.hugepages.advice import SYSCTL_FILE
+from octavo.units import format_size, human_size
+
+
+def print_plan(document: dict[str, Any]) -> None:
+    """The plan: needs and pools, page tables, the cross-check, limits, what to do."""
+    server = document["server"]
+    if server is None:
+        print("No server named (--pgdata or --dsn): this host alone.")
+    else:
+        _say(
+            f"PostgreSQL {server['version']}: {human_size(server['shared_memory_bytes'])} of shared memory, "
+            f"{human_size(server['shared_buffers_bytes'])} of it shared_buffers; {_settings(server)}"
+        )
+        _say(f"asked: {server['source']}")
+        if document["not_here"]:
+            _say(f"Pools and limits below are this host's, not the server's: {document['not_here']}.")
+    _print_pools(document)
+    if server is not None:
+        _print_page_tables(document["page_tables"])
+        _print_seen(document)
+    if document["limits"]:
+        print("\nLimits")
+        for one in document["limits"]:
+            _say(f"{one['severity']}: {one['limit']}: {one['found']}; {one['consequence']}."
+                 f"{' To do: ' + one['fix'] + '.' if one['fix'] else ''}")  # fmt: skip
+    if server is not None:
+        _print_advice(document)
+
+
+def print_apply(document: dict[str, Any]) -> None:
+    """What was asked for and what came, as /proc/meminfo names it."""
+    size = format_size(document["page_bytes"])
+    if document["asked_pages"] == 0:
+        print(f"nothing to do: {document['needed_pages']} pages of {size} are there for the server")
+    else:
+        print(f"{document['asked_pages']} more huge pages of {size} asked for, {document['given_pages']} came")
+    _print_table(
+        ("", "Total", "Free", "Rsvd", "Surp"),
+        [(name, *_counts(document[name])) for name in ("before", "after")],
+    )
+    if document["asked_pages"]:
+        _say("until the next boot; octavo hugepages plan shows how to keep them, octavo hugepages undo gives them back")
+
+
+def print_verify(document: dict[str, Any]) -> None:
+    """The checks, and what to do about those that are not ok."""
+    rows = [(one["check"], one["result"], one["found"]) for one in document["checks"]]
+    if document["pool"]:
+        size = format_size(document["page_bytes"])
+        print(f"Pool of {size}: Total {{}}, Free {{}}, Rsvd {{}}, Surp {{}}".format(*_counts(document["pool"])))
+    _print_table(("check", "", "found"), rows, left=3)
+    for one in document["checks"]:
+        if one["fix"]:
+            _say(f"{one['check']}: to do: {one['fix']}")
+
+
+def _settings(server: dict[str, Any]) -> str:
+    size = server["huge_page_size_bytes"]
+    words = [f"huge_pages = {server['huge_pages']}"]
+    if size:
+        words.append(f"huge_page_size = {format_size(size)}")
+    if server["huge_pages_status"]:
+        words.append(f"huge_pages_status = {server['huge_pages_status']}")
+    return ", ".join(words)
+
+
+def _print_pools(document: dict[str, Any]) -> None:
+    needed = {one["page_bytes"]: one for one in document["needed"]}
+    rows: list[tuple[str, ...]] = []
+    for pool in document["pools"]:
+        row = (_page_name(pool["page_bytes"], document), *_counts(pool))
+        if one := needed.get(pool["page_bytes"]):
+            row += (
+                f"{one['pages']:,}",
+                human_size(one["unused_bytes"]),
+                f"{one['pool_pages']:,}",
+                f"{one['short_pages']:,}",
+            )
+        rows.append(row)
+    extra = ("needed", "unused", "pool to set", "more") if needed else ()
+    print("\nHuge pages: the pools as they are" + (", and for this server" if needed else ""))
+    _print_table(("page", "Total", "Free", "Rsvd", "Surp", *extra), rows)
+    for pool in document["pools"]:
+        if len(pool["nodes"]) > 1 and pool["total"]:
+            nodes = ", ".join(f"node {one['node']}: {one['total']} ({one['free']} free)" for one in pool["nodes"])
+            _say(f"{format_size(pool['page_bytes'])} by memory node: {nodes}")
+    if needed:
+        _say("* the size that is meant; unused: what the last page has left over; pool to set: others' pages included")
+
+
+def _print_page_tables(tables: dict[str, Any]) -> None:
+    count = tables["connections"]
+    print()
+    _say(f"Page tables when {count:,} backends have touched all of shared memory (predicted)")
+    if not tables["predictions"]:
+        print("not predicted: this machine makes its page tables otherwise")
+        return
+    rows = [
+        (format_size(one["page_bytes"]), human_size(one["each_backend_bytes"]), human_size(one["all_backends_bytes"]))
+        for one in tables["predictions"]
+    ]
+    _print_table(("page", "each backend", "all"), rows)
+    if tables["measured_bytes"] is not None:
+        print(f"now: {human_size(tables['measured_bytes'])} in {tables['measured_processes']} processes (VmPTE)")
+
+
+def _print_seen(document: dict[str, Any]) -> None:
+    seen = document["seen"]
+    if seen is None:
+        return
+    size = format_size(seen["page_bytes"])
+    print("\nThe recipe VmPeak / page size")
+    _say(
+        f"VmPeak is {human_size(seen['vm_peak_bytes'])}, so {seen['vm_peak_pages']:,} pages of {size}: "
+        f"{seen['over_asked_pages']:,} ({human_size(seen['over_asked_bytes'])}) more than the {seen['needed_pages']:,} "
+        "needed, as it counts all that the postmaster ever mapped at one time."
+    )
+    if seen["parts_bytes"] is None:
+        _say("smaps, which splits it, is for the server's user and root.")
+        return
+    parts = ", ".join(f"{human_size(size)} {name}" for name, size in seen["parts_bytes"].items())
+    _say(f"smaps: {parts}. Shared memory is in pages of {_known(seen['shared_memory_page_bytes'])}.")
+
+
+def _print_advice(document: dict[str, Any]) -> None:
+    page = document["page_bytes"]
+    print(f"\nTo do, with pages of {format_size(page)}")
+    chosen = next(one for one in document["advice"] if one["page_bytes"] == page)
+    if chosen["sysctl"]:
+        print(f"at boot, in {SYSCTL_FILE}:")
+        for line in chosen["sysctl"]:
+            print(f"    {line}")
+        print(f"or on the kernel's command line:\n    {chosen['kernel_command_line']}")
+    else:
+        print(f"at boot, on the kernel's command line:\n    {chosen['kernel_command_line']}")
+    print("now, as root: octavo hugepages apply (the same options)")
+    print("in postgresql.conf, once the pages are there:")
+    for line in chosen["postgresql_conf"]:
+        print(f"    {line}")
+    for other in document["advice"]:
+        if other is not chosen:
+            lines = "; ".join(other["postgresql_conf"])
+            why = ", at boot rather than later, when memory is in pieces" if other["boot_only"] else ""
+            print(f"With pages of {format_size(other['page_bytes'])}{why}:")
+            print(f"    {other['kernel_command_line']}")
+            print(f"    {lines}")
+    print("\nWhen the pages are not there")
+    for setting in ("on", "try"):
+        _say(f"huge_pages = {setting}: {document['huge_pages'][setting]}.")
+    _say(f"Either: {document['huge_pages']['either']}.")
+
+
+def _page_name(page: int, document: dict[str, Any]) -> str:
+    return format_size(page) + ("*" if document["needed"] and page == document["page_bytes"] else "")
+
+
+def _known(size: int | None) -> str:
+    return "a size that was not found" if size is None else format_size(size)
+
+
+def _counts(pool: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{pool[name]:,}" for name in ("total", "free", "reserved", "surplus"))
+
+
+def _say(text: str) -> None:
+    """A sentence, broken between words where the terminal ends."""
+    from octavo.cli.output import console
+
+    console().print(text, soft_wrap=False)
+
+
+def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: int = 1) -> None:
+    """A table whose first columns are words, and the others numbers."""
+    from rich.table import Table
+
+    from octavo.cli.output import console
+
+    table = Table(box=None, pad_edge=False)
+    for at, name in enumerate(columns):
+        table.add_column(name, justify="left" if at < left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)

@@ -1,0 +1,151 @@
+"""Asking a stopped cluster: `postgres -C` of the right program, as the user who owns the data directory.
+
+PostgreSQL computes its shared memory only when no server runs on the directory (manual, `postgres -C`): it takes the
+directory's lock file for that moment, and starts nothing.
+"""
+
+import os
+import pwd
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from octavo.errors import HostError, UsageError
+from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.host.process_table import read_process
+from octavo.postgres.versions import major_of
+
+_OLDEST = 15
+# Where distributions keep the programs of a major version: Debian's and Ubuntu's, the PGDG's RPMs, the source's own.
+_PLACES = ("/usr/lib/postgresql/{major}/bin", "/usr/pgsql-{major}/bin", "/usr/local/pgsql/bin")
+_VERSION = re.compile(r"\(PostgreSQL\) (\S+)")
+
+
+@contextmanager
+def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, int], str], str], None, None]:
+    """What asks the cluster for a setting at a huge_page_size in bytes (0: its own), and who answers.
+
+    Raises UsageError when it is no cluster or a server runs on it, HostError when we may not or have no program.
+    """
+    directory, data = _directories(pgdata)
+    refuse_running(data)
+    owner = _owner(data)
+    major = major_of((data / "PG_VERSION").read_text().strip())
+    if major < _OLDEST:
+        raise HostError(f"{pgdata} is of PostgreSQL {major}, which cannot say what it needs; {_OLDEST} and later can")
+    with Journal() as journal:
+        program, how = _program(major, bindir, journal, owner)
+
+        def ask(name: str, size: int) -> str:
+            arguments: list[str | Path] = [program, "-D", directory, "-C", name]
+            if size:
+                arguments += ["-c", f"huge_page_size={size // 1024}kB"]
+            finished = children.run(arguments, journal, role="postgres -C", account=owner)
+            if finished.returncode != 0:
+                raise UsageError(f"--pgdata {pgdata}: {program} refuses it: {_words(finished.stderr)}")
+            return finished.stdout.strip()
+
+        yield ask, f"postgres -C, {program} ({how})"
+
+
+def _directories(pgdata: Path) -> tuple[Path, Path]:
+    """Where the configuration is, and where the data: Debian keeps postgresql.conf apart, with data_directory in it."""
+    try:
+        if (pgdata / "PG_VERSION").is_file():
+            if not (pgdata / "postgresql.conf").is_file():
+                raise UsageError(
+                    f"{pgdata} has no postgresql.conf; give the directory that has it, such as /etc/postgresql/15/main"
+                )
+            return pgdata.absolute(), pgdata.absolute()
+        text = (pgdata / "postgresql.conf").read_text(errors="replace")
+        if found := re.findall(r"^\s*data_directory\s*=?\s*'([^']+)'", text, re.MULTILINE):
+            data = Path(found[-1])
+            if (data / "PG_VERSION").is_file():
+                return pgdata.absolute(), data
+    except PermissionError:
+        raise HostError(f"{pgdata} is not for this user to read; run as the server's user or as root") from None
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    raise UsageError(f"{pgdata} is no data directory; before initdb there is nothing to ask, leave --pgdata away then")
+
+
+def refuse_running(data: Path) -> None:
+    """Raises UsageError when a server runs on the data directory, with the --dsn that finds it.
+
+    postmaster.pid has the pid in its first line, port and socket directory in its fourth and fifth (pidfile.h).
+    """
+    with suppress(OSError, ValueError):
+        lines = (data / "postmaster.pid").read_text().splitlines()
+        process = read_process(int(lines[0]))
+        if process is None or not process.name.startswith(("postgres", "postmaster")):
+            return
+        port, socket = (lines[3].strip(), lines[4].strip()) if len(lines) > 4 else ("", "")
+        dsn = " ".join(
+            part for part in (socket and f"host={socket}", port and f"port={port}", "dbname=postgres") if part
+        )
+        raise UsageError(f"a server (pid {process.pid}) runs on {data}; ask it: --dsn '{dsn}'")
+
+
+def _owner(data: Path) -> Account | None:
+    """Who the programs run as, None for ourselves: PostgreSQL refuses root, and others may not look inside."""
+    facts = data.stat()
+    try:
+        name = pwd.getpwuid(facts.st_uid).pw_name
+    except KeyError:
+        name = str(facts.st_uid)
+    if os.geteuid() == 0:
+        return Account(name, facts.st_uid, facts.st_gid)
+    if facts.st_uid != os.geteuid():
+        raise HostError(f"{data} belongs to {name}; run as that user or as root")
+    return None
+
+
+def _program(major: int, bindir: Path | None, journal: Journal, owner: Account | None) -> tuple[Path, str]:
+    """The `postgres` of this major version, and how it was found."""
+    candidates: list[tuple[Path, str]] = []
+    if bindir is not None:
+        candidates.append((bindir / "postgres", "by --bindir"))
+    else:
+        if on_path := shutil.which("postgres"):
+            candidates.append((Path(on_path).resolve(), "on the PATH"))
+        if told := _pg_config():
+            candidates.append(((told / "postgres").resolve(), "by pg_config"))
+        candidates += [(Path(place.format(major=major)) / "postgres", "where packages put it") for place in _PLACES]
+    tried: list[str] = []
+    seen: set[Path] = set()
+    for program, how in candidates:
+        if program in seen:
+            continue
+        seen.add(program)
+        if not program.is_file():
+            tried.append(f"{program} does not exist")
+            continue
+        finished = children.run([program, "--version"], journal, role="postgres --version", account=owner)
+        found = _VERSION.search(finished.stdout)
+        if found and major_of(found[1]) == major:
+            return program.absolute(), how
+        tried.append(f"{program} is {found[1] if found else 'none that this user can run'}")
+    if bindir is not None:
+        raise UsageError(f"--bindir {bindir}: the cluster is of PostgreSQL {major}, and {tried[0]}")
+    raise HostError(f"no postgres of version {major} was found ({'; '.join(tried)}); say where with --bindir")
+
+
+def _pg_config() -> Path | None:
+    try:
+        said = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return Path(said.stdout.strip()) if said.returncode == 0 and said.stdout.strip() else None
+
+
+def _words(stderr: str) -> str:
+    """PostgreSQL's reason: the FATAL line and its DETAIL, without the time and the process before them."""
+    lines = [line for line in stderr.splitlines() if "FATAL:" in line or "DETAIL:" in line]
+    found = [line.partition("FATAL:")[2].strip() or line.partition("DETAIL:")[2].strip() for line in lines]
+    text = "; ".join(found) or " ".join(stderr.split()) or "it said nothing"
+    return f"{text}; is it the right program? --bindir says where" if "compiled with" in text else text

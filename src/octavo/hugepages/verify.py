@@ -1,0 +1,101 @@
+"""Whether a running server is on huge pages, and will be after its next start and the next boot."""
+
+from pathlib import Path
+from typing import Any
+
+from octavo.hugepages.boot import at_boot
+from octavo.hugepages.plan import Situation
+from octavo.units import format_size
+
+_ROOT = Path("/")
+
+
+def document(situation: Situation, root: Path = _ROOT) -> dict[str, Any]:
+    """`checks[]`, each `ok`, `bad` or `note` (cannot be told, or no fault of today), and `ok` when none is bad."""
+    server = situation.server
+    assert server is not None
+    checks = [_in_use(situation)]
+    if server.postmaster is not None:
+        checks += [_page(situation), _surplus(situation), _restart(situation), _boot(situation, root)]
+    checks.append(_setting(situation))
+    return {
+        "schema_version": 1,
+        "ok": all(one["result"] != "bad" for one in checks),
+        "page_bytes": situation.page,
+        "server": server.as_dict(),
+        "pool": situation.pool().as_dict() if server.postmaster is not None else None,
+        "checks": checks,
+    }
+
+
+def _check(name: str, result: bool | None, found: str, fix: str = "") -> dict[str, str]:
+    word = "note" if result is None else "ok" if result else "bad"
+    return {"check": name, "result": word, "found": found, "fix": "" if result else fix}
+
+
+def _in_use(situation: Situation) -> dict[str, str]:
+    server, seen = situation.server, situation.seen
+    assert server is not None
+    fix = "octavo hugepages plan and apply, then restart the server"
+    if server.status in ("on", "off"):
+        return _check("in use", server.status == "on", f"huge_pages_status = {server.status}", fix)
+    if seen is not None and seen.page is not None:
+        return _check("in use", seen.page in _sizes(situation), f"smaps: pages of {format_size(seen.page)}", fix)
+    if seen is not None:
+        huge = format_size(seen.huge)
+        return _check("in use", seen.huge > 0, f"the postmaster has {huge} of huge pages (HugetlbPages)", fix)
+    return _check(
+        "in use", None, f"huge_pages_status came with 17, and {server.unseen}", "run this on the server's host"
+    )
+
+
+def _page(situation: Situation) -> dict[str, str]:
+    seen = situation.seen
+    if seen is None or seen.page is None:
+        return _check("page size", None, "smaps is for the server's user and root")
+    wanted = format_size(situation.page)
+    found = f"shared memory in pages of {format_size(seen.page)}, {wanted} are meant"
+    return _check("page size", seen.page == situation.page, found, "restart the server once the pool is there")
+
+
+def _surplus(situation: Situation) -> dict[str, str]:
+    pool = situation.pool()
+    found = f"{pool.surplus} of {pool.total} pages are beyond the pool (HugePages_Surp), {pool.reserved} reserved"
+    fix = f"raise the pool to {pool.total}: surplus pages go with their user"
+    return _check("surplus", True if pool.surplus == 0 else None, found, fix)
+
+
+def _restart(situation: Situation) -> dict[str, str]:
+    server, pool = situation.server, situation.pool()
+    assert server is not None
+    needed, own = server.pages[pool.page], situation.own(pool.page)
+    found = f"{needed} pages needed, {own} held, {pool.available} available, {pool.surplus} surplus"
+    if server.pending:
+        found += f"; not counted: settings that wait for the restart ({', '.join(server.pending)})"
+    return _check("next start", pool.short(needed, own) == 0, found, "octavo hugepages apply")
+
+
+def _boot(situation: Situation, root: Path) -> dict[str, str]:
+    pool, server = situation.pool(), situation.server
+    assert server is not None
+    needed = server.pages[pool.page]
+    said = at_boot(pool.page, situation.default, root)
+    if said is None:
+        return _check("next boot", None, "nothing sets the pool at boot", "the lines that octavo hugepages plan shows")
+    found = f"{said.said_by}: {said.pages} pages of {format_size(pool.page)}"
+    fix = f"at least {needed}, as octavo hugepages plan shows"
+    return _check("next boot", True if said.pages >= needed else None, found, fix)
+
+
+def _setting(situation: Situation) -> dict[str, str]:
+    server = situation.server
+    assert server is not None
+    found = f"huge_pages = {server.huge_pages}"
+    if server.huge_pages == "try":
+        found += ": without its pages it would start with small ones, in silence"
+        return _check("setting", None, found, "ALTER SYSTEM SET huge_pages = on")
+    return _check("setting", server.huge_pages == "on", found, "ALTER SYSTEM SET huge_pages = on")
+
+
+def _sizes(situation: Situation) -> set[int]:
+    return {pool.page for pool in situation.pools}

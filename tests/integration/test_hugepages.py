@@ -1,0 +1,221 @@
+"""Huge pages of real servers: what they need is what they use, whatever the block size; a group that kills initdb."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import needs_root
+from tests.integration.servers import data_directory, running
+
+from octavo.errors import HostError, UsageError
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.hugepages import apply as pool
+from octavo.hugepages import plan, verify
+from octavo.hugepages.plan import Situation
+from octavo.hugepages.pool import default_page, pool_file, read_pool
+from octavo.hugepages.stopped import asking
+from octavo.knobs.huge_pages import sizes
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import Server
+
+MB = 1024**2
+SMALL = {"shared_buffers": "8MB", "max_connections": "20", "wal_buffers": "1MB"}
+_V2 = Path("/sys/fs/cgroup/unified") if Path("/sys/fs/cgroup/unified").is_dir() else Path("/sys/fs/cgroup")
+
+pytestmark = pytest.mark.skipif(not sizes(), reason="this kernel has no huge pages")
+
+
+@pytest.fixture
+def no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These pages are few; a run that measures meanwhile may go on."""
+    monkeypatch.setattr(pool, "host_lock", nullcontext)
+
+
+@pytest.fixture
+def pages(no_lock: None) -> Iterator[int]:
+    """The default page size of a machine whose pool is put back at the end, whatever happens."""
+    file = pool_file(default_page())
+    before = file.read_text()
+    yield default_page()
+    pool.undo()
+    file.write_text(before)
+
+
+def configure(path: Path, **settings: str) -> None:
+    with (path / "postgresql.conf").open("a") as file:
+        file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+
+def dsn_of(server: Server) -> str:
+    return f"host={server.socket_directory} user=octavo dbname=octavo"
+
+
+def stopped(path: Path, build: Build) -> Situation:
+    return Situation(path, build.prefix / "bin", None)
+
+
+@needs_root
+def test_the_pages_asked_for_are_the_pages_used(build: Build, journal: Journal, account: Account, pages: int) -> None:
+    with data_directory(build, journal, account) as path:
+        configure(path, **SMALL)
+        before = stopped(path, build)
+        assert before.server is not None
+        needed = before.server.pages[pages]
+        assert needed * pages <= 64 * MB
+        done = pool.apply(pages, needed, 0)
+        assert done["after"]["available"] >= needed
+        with running(build, path, journal, account, huge_pages="on", **SMALL) as server:
+            now = Situation(None, None, dsn_of(server))
+            assert now.server is not None and now.seen is not None
+            assert now.server.postmaster == server.process.pid
+            assert now.seen.page == pages
+            assert now.seen.mapping is not None
+            # PostgreSQL asks for one more than it maps when its memory is a multiple of the page.
+            assert needed - now.seen.mapping // pages in (0, 1)
+            assert now.server.pages == before.server.pages
+            state = read_pool(pages)
+            assert state.in_use - done["before"]["total"] + done["before"]["available"] == now.own(pages)
+            assert pool.apply(pages, now.server.pages[pages], now.own(pages))["asked_pages"] in (0, 1)
+            checks = {one["check"]: one["result"] for one in verify.document(now)["checks"]}
+            assert checks["in use"] == checks["page size"] == checks["surplus"] == checks["setting"] == "ok"
+            with pytest.raises(HostError, match="stop the server"):
+                pool.undo()
+        assert [told.what for told in pool.undo()][-1] == "put back"
+        assert read_pool(pages).total == done["before"]["total"]
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_server_on_small_pages_is_found_out(build: Build, journal: Journal, account: Account) -> None:
+    with (
+        data_directory(build, journal, account) as path,
+        running(build, path, journal, account, huge_pages="off", **SMALL) as server,
+    ):
+        now = Situation(None, None, dsn_of(server))
+        found = verify.document(now)
+        assert not found["ok"]
+        assert {one["check"]: one["result"] for one in found["checks"]}["in use"] == "bad"
+        said = plan.document(now, 500)
+        seen = said["seen"]
+        assert seen["shared_memory_page_bytes"] == os.sysconf("SC_PAGE_SIZE")
+        assert seen["over_asked_pages"] > 0
+        assert sum(seen["parts_bytes"].values()) <= seen["vm_peak_bytes"]
+        # What the recipe asks for beyond the need is what is not shared memory.
+        beside = seen["vm_peak_bytes"] - seen["shared_memory_bytes"]
+        assert abs(seen["over_asked_bytes"] - beside) <= 2 * now.page
+        assert said["page_tables"]["connections"] == 500
+        assert said["page_tables"]["measured_bytes"] > 0
+        assert said["needed"][0]["own_pages_now"] == 0
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_cluster_that_runs_is_not_asked_by_its_directory(build: Build, journal: Journal, account: Account) -> None:
+    with data_directory(build, journal, account) as path, running(build, path, journal, account, **SMALL) as server:
+        with pytest.raises(UsageError, match=rf"a server \(pid {server.process.pid}\) runs.*--dsn 'host=") as error:
+            stopped(path, build)
+        dsn = str(error.value).partition("--dsn '")[2].rstrip("'")
+        assert Situation(None, None, f"{dsn} user=octavo").server is not None
+
+
+def test_a_program_of_another_block_size_is_named(builds: dict[str, Build], journal: Journal, account: Account) -> None:
+    with (
+        data_directory(builds["4kB"], journal, account) as path,
+        pytest.raises(UsageError, match=r"BLCKSZ 4096.*--bindir"),
+    ):
+        stopped(path, builds["32kB"])
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_configuration_and_data_may_be_apart(build: Build, journal: Journal, account: Account, home: Path) -> None:
+    with data_directory(build, journal, account) as path:
+        apart = home / "scratch" / "conf"
+        apart.mkdir()
+        for name in ("postgresql.conf", "pg_hba.conf", "pg_ident.conf"):
+            (path / name).rename(apart / name)
+        configure(apart, data_directory=str(path), **SMALL)
+        with asking(apart, build.prefix / "bin") as (ask, _):
+            assert ask("shared_buffers", 0) == str(8 * MB // 8192)
+        with pytest.raises(UsageError, match=r"no postgresql\.conf"):
+            stopped(path, build)
+
+
+def test_what_is_no_cluster_is_said(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(UsageError, match="no data directory; before initdb"):
+            Situation(path, None, None)
+
+
+def test_a_version_that_is_not_there_is_said(tmp_path: Path) -> None:
+    (tmp_path / "postgresql.conf").touch()
+    (tmp_path / "PG_VERSION").write_text("14\n")
+    with pytest.raises(HostError, match="PostgreSQL 14, which cannot say"):
+        Situation(tmp_path, None, None)
+    (tmp_path / "PG_VERSION").write_text("99\n")
+    with pytest.raises(HostError, match=r"no postgres of version 99 was found \(.*--bindir"):
+        Situation(tmp_path, None, None)
+
+
+@contextmanager
+def hugetlb_group(limit: int) -> Generator[Path, None, None]:
+    """A group that may have so many bytes of the default page size when they are touched."""
+    control, group = _V2 / "cgroup.subtree_control", _V2 / "octavo-test-huge"
+    on = "hugetlb" in control.read_text().split()
+    if not on:
+        control.write_text("+hugetlb")
+    group.mkdir()
+    try:
+        (group / f"hugetlb.{default_page() // MB}MB.max").write_text(str(limit))
+        yield group
+    finally:
+        group.rmdir()
+        if not on:
+            control.write_text("-hugetlb")
+
+
+def offers_hugetlb() -> bool:
+    controllers = _V2 / "cgroup.controllers"
+    return controllers.exists() and "hugetlb" in controllers.read_text().split()
+
+
+# Enters the group, gives up root where asked to, and becomes what follows.
+_ENTER = """
+import os, resource, sys
+open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+if sys.argv[2] != "0":
+    os.setgroups([]); os.setresgid(*[int(sys.argv[3])] * 3); os.setresuid(*[int(sys.argv[2])] * 3)
+os.execv(sys.argv[4], sys.argv[4:])
+"""
+
+
+def within(group: Path, uid: int, gid: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _ENTER, str(group), str(uid), str(gid), *map(str, arguments)],
+        capture_output=True, text=True, check=False, cwd="/",
+    )  # fmt: skip
+
+
+@needs_root
+@pytest.mark.skipif(not offers_hugetlb(), reason="no hugetlb controller of version 2 here")
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_group_that_forbids_them_is_named_and_really_kills(
+    build: Build, journal: Journal, account: Account, pages: int
+) -> None:
+    with data_directory(build, journal, account) as path, hugetlb_group(0) as group:
+        configure(path, **SMALL)
+        now = stopped(path, build)
+        assert now.server is not None
+        pool.apply(pages, now.server.pages[pages], 0)
+        died = within(
+            group, account.uid, account.gid, build.program("postgres"), "-D", path, "-c", "logging_collector=off"
+        )
+        assert died.returncode == -signal.SIGBUS, died.stderr
+        said = within(group, 0, 0, sys.executable, "-m", "octavo", "hugepages", "plan", "--format", "json")
+        named = {one["limit"]: one for one in json.loads(said.stdout)["limits"]}["hugetlb group"]
+        assert named["severity"] == "error" and str(group) in named["found"]

@@ -1,0 +1,149 @@
+"""Taking pages and giving them back, against a planted kernel that gives at most so many."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from tests.unit.planted import plant
+from tests.unit.test_hugepages import MB, meminfo, pool_files
+
+from octavo.errors import HostError
+from octavo.host.journal import recover
+from octavo.host.kernel_value import KernelValue
+from octavo.hugepages import apply as pool
+from octavo.hugepages.pool import pool_file, read_pool
+
+PAGE = 2 * MB
+
+
+class Kernel:
+    """A tree whose pool behaves: it has at most `most` pages, and free ones follow."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.most = root, 1000
+        self.file = pool_file(PAGE, root / "sys")
+        self.write_file = KernelValue.write
+
+    def write(self, value: KernelValue, text: str) -> None:
+        before = read_pool(PAGE, self.root / "sys")
+        given = max(min(int(text), self.most), before.in_use)
+        self.write_file(value, str(given))
+        (self.file.parent / "free_hugepages").write_text(str(before.free + given - before.total))
+
+    def use(self, pages: int) -> None:
+        """Somebody takes pages."""
+        free = self.file.parent / "free_hugepages"
+        free.write_text(str(int(free.read_text()) - pages))
+
+    @property
+    def total(self) -> int:
+        return int(self.file.read_text())
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    buddies = "Node 0, zone   Normal " + " ".join(["8"] * 9 + ["3", "2"]) + "\n"
+    root = plant(tmp_path / "root", pool_files(PAGE, 10, 4) | meminfo() | {"proc/buddyinfo": buddies})
+    planted = Kernel(root)
+    monkeypatch.setattr(pool, "host_lock", nullcontext)
+
+    def write(value: KernelValue, text: str) -> None:
+        planted.write(value, text)
+
+    monkeypatch.setattr(KernelValue, "write", write)
+    yield planted
+    assert not list((tmp_path / "home" / "journal").glob("*.jsonl"))
+
+
+def test_what_is_needed_comes_on_top_of_what_is_in_use(kernel: Kernel) -> None:
+    done = pool.apply(PAGE, 20, 0, kernel.root)
+    assert (done["asked_pages"], done["given_pages"], kernel.total) == (16, 16, 26)
+    assert (done["before"]["free"], done["after"]["free"]) == (4, 20)
+    assert pool.apply(PAGE, 20, 0, kernel.root)["asked_pages"] == 0
+    (told,) = pool.undo(kernel.root)
+    assert told.what == "put back"
+    assert kernel.total == 10
+    assert pool.undo(kernel.root) == []
+
+
+def test_a_later_command_does_not_put_it_back_by_itself(kernel: Kernel) -> None:
+    pool.apply(PAGE, 20, 0, kernel.root)
+    assert recover() == []
+    assert kernel.total == 26
+    pool.undo(kernel.root)
+
+
+def test_two_applied_are_undone_in_turn(kernel: Kernel) -> None:
+    pool.apply(PAGE, 20, 0, kernel.root)
+    pool.apply(PAGE, 30, 0, kernel.root)
+    assert kernel.total == 36
+    assert [told.what for told in pool.undo(kernel.root)] == ["put back", "put back"]
+    assert kernel.total == 10
+
+
+def test_fewer_pages_are_an_error_that_counts_them_and_gives_them_back(kernel: Kernel) -> None:
+    kernel.most = 17
+    with pytest.raises(HostError, match=r"asked for 16 more huge pages of 2MB, 7 came.*compact_memory") as error:
+        pool.apply(PAGE, 20, 0, kernel.root)
+    assert "7 free pieces that large" in str(error.value)  # 3 of the page's size and 2 of twice that
+    assert kernel.total == 10
+    assert pool.kept() == []
+
+
+def test_a_pool_that_somebody_changed_since_is_left(kernel: Kernel) -> None:
+    pool.apply(PAGE, 20, 0, kernel.root)
+    kernel.write(KernelValue(kernel.file), "40")
+    (told,) = pool.undo(kernel.root)
+    assert told.what == "left"
+    assert "changed by others" in told.line
+    assert kernel.total == 40
+    assert pool.undo(kernel.root) == []
+
+
+def test_pages_in_use_are_not_taken_away(kernel: Kernel) -> None:
+    pool.apply(PAGE, 20, 0, kernel.root)
+    kernel.use(20)
+    with pytest.raises(HostError, match="26 of the 26 pages of 2MB are in use, 10 would stay; stop the server"):
+        pool.undo(kernel.root)
+    kernel.use(-20)
+    assert pool.undo(kernel.root)[0].what == "put back"
+
+
+def test_more_than_the_memory_is_not_even_tried(kernel: Kernel) -> None:
+    with pytest.raises(HostError, match=r"191 GB more in huge pages are needed and 7.63 GB of memory are available"):
+        pool.apply(PAGE, 98000, 0, kernel.root)
+    assert kernel.total == 10
+
+
+def test_a_boot_has_put_it_back(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool.apply(PAGE, 20, 0, kernel.root)
+    kernel.write(KernelValue(kernel.file), "0")
+    record = Path(os.environ["OCTAVO_HOME"]) / "huge_pages.json"
+    record.write_text(record.read_text().replace(json.loads(record.read_text())["applied"][0]["boot_id"], "before"))
+    assert pool.undo(kernel.root) == []
+    assert not record.exists()
+
+
+def test_killed_before_it_was_whole_the_next_command_puts_it_back(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(pool, "_keep", die)
+    with pytest.raises(Killed):
+        pool.apply(PAGE, 20, 0, kernel.root)
+    assert kernel.total == 10  # the journal's end does what recover() does after a kill -9
+
+
+def test_pieces_are_counted_only_where_the_kernel_lists_them(kernel: Kernel) -> None:
+    assert pool.free_blocks(PAGE, kernel.root) == 7
+    assert pool.free_blocks(1024 * MB, kernel.root) is None
