@@ -1,7 +1,8 @@
 """The part of Octavo that talks to the kernel, written in Rust (crates/octavo-core)."""
 
 import os
-from typing import final
+from collections.abc import Callable, Sequence
+from typing import Protocol, final
 
 @final
 class DeviceStatistics:
@@ -97,4 +98,123 @@ def markers_that_reach(text: bytes, markers: list[bytes]) -> list[bool]:
     `text` is what the preprocessor wrote; a marker is the exact spelling of a constant that occurs
     nowhere else, such as `0x00000002000`; at most 32. Releases the interpreter's lock while it reads.
     False is certain; where the text leaves room for doubt, the answer is True.
+    """
+
+class _IoJob(Protocol):
+    """The attributes that `io_run` reads; `octavo.io.job.Job` has them and says what they mean."""
+
+    @property
+    def paths(self) -> Sequence[str]: ...
+    @property
+    def block(self) -> int: ...
+    @property
+    def pattern(self) -> str: ...
+    @property
+    def run(self) -> int: ...
+    @property
+    def stride(self) -> int: ...
+    @property
+    def block_list(self) -> str | None: ...
+    @property
+    def joining(self) -> str: ...
+    @property
+    def most(self) -> int: ...
+    @property
+    def hole(self) -> int: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def distance(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def write(self) -> bool: ...
+    @property
+    def direct(self) -> bool: ...
+    @property
+    def verify(self) -> bool: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def cache(self) -> str: ...
+    @property
+    def readahead(self) -> str: ...
+    @property
+    def seconds(self) -> float | None: ...
+    @property
+    def blocks(self) -> int | None: ...
+    @property
+    def once(self) -> bool: ...
+    @property
+    def seed(self) -> int: ...
+
+@final
+class IoOutcome:
+    """What one measurement of the I/O engine gave."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, writing back at the end included."""
+    @property
+    def sync_seconds(self) -> float:
+        """How long writing back at the end took."""
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU of the threads that made the requests, and of the kernel's own threads for io_uring."""
+    @property
+    def requests(self) -> int:
+        """Reads or writes; advice is none."""
+    @property
+    def blocks(self) -> int:
+        """Blocks that were wanted."""
+    @property
+    def bytes(self) -> int:
+        """Bytes that were asked for: with holes, and what is read again from the cache."""
+    @property
+    def file_bytes(self) -> int:
+        """Bytes of the whole blocks of all files."""
+    @property
+    def cached_bytes(self) -> int | None:
+        """Bytes of the files in the page cache when it began; None before Linux 6.5, and with O_DIRECT."""
+    @property
+    def laps(self) -> int:
+        """How often the files were made cold, or 1."""
+    @property
+    def device(self) -> tuple[int, int, int, int] | None:
+        """Reads, their bytes, writes, their bytes at the files' devices, of everybody; None where it cannot be told."""
+    def latency(self, quantile: float) -> float:
+        """Seconds below which this share of the requests stayed, to three digits; 0.5 for the median."""
+    def latency_mean(self) -> float:
+        """Mean seconds of a request."""
+
+def io_run(job: _IoJob, observe: Callable[[str, float, int], object]) -> IoOutcome:
+    """Measures one job without the interpreter's lock.
+
+    `observe` is called every 0.1 seconds with `"measuring"`, seconds and blocks so far, or before that with
+    `"filling"`, bytes read into the page cache and bytes of all. What it raises ends the measurement and is raised
+    here, and so are signals' exceptions, such as KeyboardInterrupt.
+
+    Raises:
+        ValueError: the job, or a path in it, makes no sense.
+        OSError: the system refused something, or a file became shorter while it was read.
+        NotImplementedError: the kernel offers no io_uring to this process.
+        AssertionError: `verify` found something else than what `io_make` or a write had put there.
+    """
+
+def io_make(path: str | os.PathLike[str], bytes: int, observe: Callable[[str, float, int], object]) -> bool:
+    """Makes a new file of this many bytes (a multiple of 512) whose contents `verify` can check.
+
+    `observe` is called with `"making"`, bytes so far and of all. What it raises is raised here; the file is removed.
+
+    Raises:
+        ValueError: not a multiple of 512.
+        OSError: something is there already, the system refuses it, or there is no room; no file is left.
+    """
+
+def io_is_own(path: str | os.PathLike[str]) -> bool:
+    """Whether `io_make` made this file, by its first and last sector.
+
+    Raises:
+        ValueError: there is no such file.
+        OSError: it cannot be read.
     """

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod block_device;
+mod io_engine;
 mod translation_unit;
 
 /// The part of Octavo that talks to the kernel.
@@ -10,6 +11,8 @@ mod translation_unit;
 mod _core {
     #[pymodule_export]
     use crate::block_device::{DeviceStatistics, device_statistics};
+    #[pymodule_export]
+    use crate::io_engine::{IoOutcome, io_is_own, io_make, io_run};
     #[pymodule_export]
     use crate::translation_unit::markers_that_reach;
 }

@@ -1,0 +1,105 @@
+use std::{io, path::PathBuf};
+
+/// Why something was not measured, and the way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// What was asked for contradicts itself or the files.
+    #[error("{0}")]
+    Parameter(String),
+
+    /// There is nothing at this path, or it is no file and no block device.
+    #[error("{path}: {reason}", path = .path.display())]
+    NoFile {
+        /// The path as it was asked for.
+        path: PathBuf,
+        /// What is wrong with it, and what to name instead.
+        reason: String,
+    },
+
+    /// The operating system refused something.
+    #[error("{path}: {action}: {cause}; {way_out}", path = .path.display(), cause = cause(.source))]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What was to be done.
+        action: String,
+        /// What the system said.
+        source: io::Error,
+        /// What the user can do.
+        way_out: &'static str,
+    },
+
+    /// The file ended before a block that it had when it was opened.
+    #[error(
+        "{path}: the file ended at byte {end} while it was read, and it had {length} bytes when it was opened: \
+         somebody made it shorter; measure a file that nobody changes",
+        path = .path.display()
+    )]
+    Shrunk {
+        /// The file.
+        path: PathBuf,
+        /// Where it ends now.
+        end: u64,
+        /// Where it ended.
+        length: u64,
+    },
+
+    /// A block is not what was written there.
+    #[error(
+        "{path}: at byte {offset} is not what octavo io wrote there: {found}; \
+         if the file was made by octavo io, its storage does not keep what it is given",
+        path = .path.display()
+    )]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// The first sector that differs.
+        offset: u64,
+        /// What is there instead.
+        found: String,
+    },
+
+    /// The kernel does not offer io_uring to this process.
+    #[error(
+        "io_uring: {cause}; the kernel has none (it needs Linux 5.6), kernel.io_uring_disabled forbids it, or a container's \
+         seccomp filter does: choose another policy, or run where it is allowed",
+        cause = cause(.0)
+    )]
+    NoIoUring(#[source] io::Error),
+}
+
+/// Which sort of problem an [`Error`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The user can ask for something else.
+    Usage,
+    /// This host cannot do it.
+    Host,
+    /// This kernel does not offer it.
+    Unsupported,
+    /// The check found a problem.
+    Corrupt,
+}
+
+impl Error {
+    /// Which sort of problem this is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Parameter(_) | Self::NoFile { .. } => Kind::Usage,
+            Self::Refused { .. } | Self::Shrunk { .. } => Kind::Host,
+            Self::NoIoUring(_) => Kind::Unsupported,
+            Self::Corrupt { .. } => Kind::Corrupt,
+        }
+    }
+}
+
+/// What the system said, without the number that [`io::Error`] puts behind it.
+fn cause(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}

@@ -1,0 +1,169 @@
+//! What is to be measured.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{Error, Joining, Pattern, stamp::SECTOR};
+
+/// How a request reaches the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// One pread(2) or pwrite(2) after the other.
+    Plain,
+    /// The whole request into the page cache by one pread(2), then each of its blocks by a pread(2) of its own.
+    CacheFirst,
+    /// pread(2), with posix_fadvise(2) `WILLNEED` for the request that is this many further on.
+    Advised {
+        /// How many requests ahead.
+        distance: u64,
+    },
+    /// One preadv(2) into one buffer for each block, as PostgreSQL 17 and later read.
+    Vectored,
+    /// io_uring with at most this many requests in flight.
+    Ring {
+        /// Requests in flight.
+        depth: u32,
+    },
+}
+
+/// The state of the page cache when the measurement begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cache {
+    /// None of the files is in it, and no block is visited twice before that is so again.
+    Cold,
+    /// All of the files is in it, as far as memory allows.
+    Warm,
+    /// As it is.
+    Found,
+}
+
+/// How much the kernel is to read ahead of the files (posix_fadvise(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readahead {
+    /// As the device is set (`POSIX_FADV_NORMAL`).
+    Normal,
+    /// Nothing (`POSIX_FADV_RANDOM`).
+    Random,
+    /// Twice as much (`POSIX_FADV_SEQUENTIAL`).
+    Sequential,
+}
+
+/// One measurement.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The files, in the order of their blocks.
+    pub paths: Vec<PathBuf>,
+    /// Bytes of a block: a multiple of 512.
+    pub block: u64,
+    /// Which blocks, in what order.
+    pub pattern: Pattern,
+    /// What becomes one request.
+    pub joining: Joining,
+    /// How it reaches the kernel.
+    pub method: Method,
+    /// Writes what `verify` checks, instead of reading.
+    pub write: bool,
+    /// Past the page cache (`O_DIRECT`).
+    pub direct: bool,
+    /// Checks every block that is read.
+    pub verify: bool,
+    /// At least 1; each has its own share of the blocks, and with io_uring its own ring.
+    pub threads: u64,
+    /// The page cache beforehand.
+    pub cache: Cache,
+    /// What the kernel is told.
+    pub readahead: Readahead,
+    /// How long to measure at most.
+    pub time: Option<Duration>,
+    /// How many blocks at most.
+    pub blocks: Option<u64>,
+    /// Every block once, then it ends.
+    pub once: bool,
+    /// Of random orders.
+    pub seed: u64,
+}
+
+/// The most bytes that one thread's buffers may take.
+const MOST_BUFFER: u64 = 1 << 30;
+const MOST_THREADS: u64 = 1024;
+/// The largest `entries` of io_uring_setup(2).
+const MOST_DEPTH: u32 = 32_768;
+/// `IOV_MAX` of Linux (limits.h): the most buffers of one preadv(2).
+pub(super) const MOST_BUFFERS: u64 = 1024;
+
+impl Job {
+    /// The most blocks that a request can have: of a run no more than the longest has.
+    #[must_use]
+    pub fn most_blocks(&self) -> u64 {
+        match self.joining {
+            Joining::Run { most } => most.min(self.pattern.longest_run()),
+            other => other.most(),
+        }
+    }
+
+    /// Whether it makes sense, whatever the files are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] says what does not.
+    pub fn check(&self) -> Result<(), Error> {
+        let refuse = |reason: String| Err(Error::Parameter(reason));
+        if self.block == 0 || self.block % SECTOR as u64 != 0 {
+            return refuse(format!(
+                "a block of {} bytes is no multiple of {SECTOR}",
+                self.block
+            ));
+        }
+        if self.threads == 0 || self.threads > MOST_THREADS {
+            return refuse(format!(
+                "{} threads; choose 1 to {MOST_THREADS}",
+                self.threads
+            ));
+        }
+        let most = self.most_blocks();
+        if most == 0 {
+            return refuse(format!(
+                "a request holds no block of {} bytes; allow larger requests",
+                self.block
+            ));
+        }
+        let in_flight = match self.method {
+            Method::Ring { depth } if depth == 0 || depth > MOST_DEPTH => {
+                return refuse(format!("a depth of {depth}; choose 1 to {MOST_DEPTH}"));
+            }
+            Method::Ring { depth } => u64::from(depth),
+            Method::Vectored if most > MOST_BUFFERS => {
+                return refuse(format!(
+                    "preadv takes at most {MOST_BUFFERS} blocks a request, and this one may have {most}; allow fewer"
+                ));
+            }
+            _ => 1,
+        };
+        if most.saturating_mul(self.block).saturating_mul(in_flight) > MOST_BUFFER {
+            return refuse(format!(
+                "{in_flight} requests of up to {most} blocks of {} bytes need more than 1 GB of buffers a thread; \
+                 take less of something",
+                self.block
+            ));
+        }
+        if self.write {
+            match (self.method, self.joining) {
+                (Method::Plain | Method::Ring { .. }, Joining::Coalesced { hole: 1.., .. }) => {
+                    return refuse("a write fills no holes; set the hole to 0".into());
+                }
+                (Method::Plain | Method::Ring { .. }, _) => {}
+                _ => return refuse("this policy is one of reading; write with another".into()),
+            }
+        }
+        if self.direct && matches!(self.method, Method::CacheFirst | Method::Advised { .. }) {
+            return refuse(
+                "this policy works through the page cache, which O_DIRECT goes past".into(),
+            );
+        }
+        if self.time.is_none() && self.blocks.is_none() && !self.once {
+            return refuse(
+                "neither a time nor a number of blocks ends the measurement; give one".into(),
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Files that octavo io makes for itself, so that it may write into them and check what it reads.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    path::Path,
+};
+
+use rustix::{
+    fs::{FallocateFlags, fallocate, fstatvfs},
+    io::Errno,
+};
+
+use super::{
+    Error, Progress,
+    buffer::Buffer,
+    file_set::{Access, OpenFile},
+    stamp::{self, SECTOR},
+};
+
+const CHUNK: usize = 1 << 20;
+
+/// Makes a new file of this many bytes, a multiple of 512, every sector of it stamped and written to the device.
+/// Whether it was finished; the observer may end it.
+///
+/// # Errors
+///
+/// [`Error::Refused`] when something is there already or there is no room. What was made is removed then, and
+/// likewise when the observer ended it.
+pub fn make(
+    path: &Path,
+    bytes: u64,
+    observe: &mut dyn FnMut(Progress) -> bool,
+) -> Result<bool, Error> {
+    if bytes == 0 || bytes % SECTOR as u64 != 0 {
+        return Err(Error::Parameter(format!(
+            "a file of {bytes} bytes is no multiple of {SECTOR}"
+        )));
+    }
+    let refused = |source: io::Error| Error::Refused {
+        path: path.to_owned(),
+        action: "make the file".into(),
+        way_out: match source.kind() {
+            io::ErrorKind::AlreadyExists => {
+                "octavo io makes new files only: name another, or leave --make out"
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "make room, or make a smaller file"
+            }
+            _ => "name a directory that exists and that this user may write to",
+        },
+        source,
+    };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .map_err(refused)?;
+    let mut fill = || {
+        reserve(&file, bytes)?;
+        let mut buffer = Buffer::new(CHUNK);
+        let mut done = 0;
+        while done < bytes {
+            let part = &mut buffer[..CHUNK.min(usize::try_from(bytes - done).unwrap_or(CHUNK))];
+            stamp::write(part, done, 0);
+            file.write_all(part)?;
+            done += part.len() as u64;
+            if !observe(Progress::Making { done, total: bytes }) {
+                return Ok(false);
+            }
+        }
+        file.sync_all()?;
+        Ok(true)
+    };
+    let made = fill();
+    if !matches!(made, Ok(true)) {
+        let _ = fs::remove_file(path);
+    }
+    made.map_err(refused)
+}
+
+/// Takes the room beforehand, so that a file that does not fit fails at once and leaves the rest to others.
+fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let filesystem = fstatvfs(file)?;
+    if bytes > filesystem.f_bavail.saturating_mul(filesystem.f_frsize) {
+        return Err(Errno::NOSPC.into());
+    }
+    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        // Not every filesystem can.
+        Err(Errno::OPNOTSUPP) => Ok(()),
+        result => result.map_err(io::Error::from),
+    }
+}
+
+/// Whether [`make`] has made this file, by its first and its last sector.
+///
+/// # Errors
+///
+/// Those of [`OpenFile::open`], and [`Error::Refused`].
+pub fn is_own(path: &Path) -> Result<bool, Error> {
+    use std::os::unix::fs::FileExt as _;
+
+    let file = OpenFile::open(
+        path,
+        Access {
+            write: false,
+            direct: false,
+        },
+    )?;
+    let sectors = file.length / SECTOR as u64;
+    if sectors == 0 {
+        return Ok(false);
+    }
+    let mut buffer = [0; SECTOR];
+    for offset in [0, (sectors - 1) * SECTOR as u64] {
+        file.file
+            .read_exact_at(&mut buffer, offset)
+            .map_err(|source| file.refused("read", offset, source))?;
+        if stamp::check(&buffer, &file, offset).is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,36 @@
+//! What storage does at each request size and pattern: blocks of files are visited in some order ([`Pattern`]), become
+//! requests in some way ([`Joining`]), and reach the kernel by some call ([`Method`]).
+//!
+//! What is timed is a loop on each thread that allocates nothing, locks nothing and shares nothing. One reading of the
+//! clock stands between two requests: a request's latency is from one to the next, so the few nanoseconds in which
+//! the next place is worked out are in it.
+
+mod block_list;
+mod buffer;
+mod clock;
+mod engine;
+mod error;
+mod file_set;
+mod job;
+mod make;
+mod page_cache;
+mod pattern;
+mod permutation;
+mod policy;
+mod runner;
+mod stamp;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+pub use block_list::parse as parse_block_list;
+pub use error::{Error, Kind};
+pub use file_set::{Access, FileSet, OpenFile, Place};
+pub use job::{Cache, Job, Method, Readahead};
+pub use make::{is_own, make};
+pub use pattern::{Pass, Passes, Pattern, Run, Share, Walk};
+pub use permutation::Permutation;
+pub use policy::{Joining, Request, Requests};
+pub use runner::{DeviceWork, Outcome, Progress, run};
+pub use stamp::SECTOR;
+pub use tally::Tally;

@@ -1,0 +1,327 @@
+//! One measurement from beginning to end: files, page cache, threads, counters.
+
+use std::{
+    fs,
+    path::Path,
+    sync::{
+        Barrier,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread,
+    time::Duration,
+};
+
+use rustix::fs::Advice;
+
+use super::{
+    Cache, Error, Job, Method, Readahead, Tally, clock,
+    engine::{Counter, Engine, Task},
+    file_set::{Access, FileSet},
+    page_cache,
+    pattern::{Passes, Share},
+};
+use crate::block_device::{self, DISKSTATS, DeviceNumber};
+
+/// How often the observer is told.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// What the observer is told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress {
+    /// The page cache is being filled: bytes read so far, of how many.
+    Filling {
+        /// So far.
+        done: u64,
+        /// Of all.
+        total: u64,
+    },
+    /// A new file is being written: bytes so far, of how many.
+    Making {
+        /// So far.
+        done: u64,
+        /// Of all.
+        total: u64,
+    },
+    /// It is being measured: for so long, so many blocks.
+    Measuring {
+        /// Since the measurement began, what prepares a lap left out.
+        seconds: f64,
+        /// Blocks so far.
+        blocks: u64,
+    },
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How long it took. Writing back at the end is in it.
+    pub seconds: f64,
+    /// How long writing back at the end took.
+    pub sync_seconds: f64,
+    /// All threads together.
+    pub tally: Tally,
+    /// What the devices of the files did meanwhile, for whomever; None where they cannot be told.
+    pub device: Option<DeviceWork>,
+    /// Bytes of the files in the page cache when it began; None where the kernel does not tell, or with `O_DIRECT`.
+    pub cached_bytes: Option<u64>,
+    /// Bytes of all files' whole blocks.
+    pub file_bytes: u64,
+    /// How often all blocks were visited; a lap that was cut short counts.
+    pub laps: u64,
+    /// Whether the observer ended it.
+    pub stopped: bool,
+}
+
+/// Requests that reached devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceWork {
+    /// Reads.
+    pub reads: u64,
+    /// Their bytes.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+}
+
+/// Measures. `observe` is called now and then, on the caller's thread, and ends the measurement by returning false.
+///
+/// # Errors
+///
+/// What keeps the measurement from being one; requests that were in flight are done by then.
+pub fn run(job: &Job, observe: &mut dyn FnMut(Progress) -> bool) -> Result<Outcome, Error> {
+    job.check()?;
+    let files = FileSet::open(
+        &job.paths,
+        job.block,
+        Access {
+            write: job.write,
+            direct: job.direct,
+        },
+    )?;
+    job.pattern.check(files.blocks())?;
+    files.advise(match job.readahead {
+        Readahead::Normal => Advice::Normal,
+        Readahead::Random => Advice::Random,
+        Readahead::Sequential => Advice::Sequential,
+    })?;
+    let mut outcome = Outcome {
+        seconds: 0.0,
+        sync_seconds: 0.0,
+        tally: Tally::new(),
+        device: Some(DeviceWork::default()),
+        cached_bytes: None,
+        file_bytes: files.blocks() * job.block,
+        laps: 0,
+        stopped: false,
+    };
+    if job.cache == Cache::Warm && !job.direct {
+        let total = files.files().iter().map(|file| file.length).sum();
+        page_cache::fill(&files, &mut |done| {
+            outcome.stopped = !observe(Progress::Filling { done, total });
+            !outcome.stopped
+        })?;
+    }
+    let began = clock::now();
+    while !outcome.stopped && goes_on(job, &outcome, began) {
+        if job.cache == Cache::Cold && !job.direct {
+            page_cache::empty(&files)?;
+        }
+        if outcome.laps == 0 && !job.direct {
+            outcome.cached_bytes = page_cache::held(&files);
+        }
+        lap(job, &files, &mut outcome, observe)?;
+    }
+    Ok(outcome)
+}
+
+/// Whether there is time and are blocks left for another lap.
+fn goes_on(job: &Job, outcome: &Outcome, began: u64) -> bool {
+    let time_left = job.time.is_none_or(|time| {
+        // Laps over a small file are prepared for longer than they last: three times the time asked for is enough.
+        outcome.seconds < time.as_secs_f64()
+            && seconds(clock::now() - began) < 3.0 * time.as_secs_f64()
+    });
+    let enough = outcome.laps > 0 && (job.once || outcome.tally.blocks == 0);
+    time_left && !enough && job.blocks.is_none_or(|most| outcome.tally.blocks < most)
+}
+
+/// What a thread reports when it is done.
+struct Done {
+    tally: Tally,
+    begun: u64,
+    ended: u64,
+    result: Result<(), Error>,
+}
+
+/// One thread's lap: everything is ready before the threads begin together, and freed after the time has ended.
+fn work(task: &Task<'_>, nanoseconds: u64, barrier: &Barrier) -> Done {
+    let engine = Engine::prepare(task.job, task.files);
+    let mut tally = Tally::new();
+    barrier.wait();
+    let (cpu, begun) = (clock::thread_cpu(), clock::now());
+    let deadline = begun.saturating_add(nanoseconds);
+    let (result, engine) = match engine {
+        Ok(mut engine) => (engine.work(task, begun, deadline, &mut tally), Some(engine)),
+        Err(error) => (Err(error), None),
+    };
+    let ended = clock::now();
+    tally.cpu = clock::thread_cpu() - cpu;
+    drop(engine);
+    Done {
+        tally,
+        begun,
+        ended,
+        result,
+    }
+}
+
+/// All threads once over their blocks, or until time or blocks are used up.
+fn lap(
+    job: &Job,
+    files: &FileSet,
+    outcome: &mut Outcome,
+    observe: &mut dyn FnMut(Progress) -> bool,
+) -> Result<(), Error> {
+    let stop = AtomicBool::new(false);
+    let counters: Vec<Counter> = (0..job.threads).map(|_| Counter::default()).collect();
+    let barrier = Barrier::new(job.threads as usize + 1);
+    let (sender, receiver) = mpsc::channel();
+    let blocks_left = job
+        .blocks
+        .map_or(u64::MAX, |most| most - outcome.tally.blocks);
+    let time_left = job.time.map_or(u64::MAX / 2, |time| {
+        (time.as_nanos() as u64).saturating_sub((outcome.seconds * 1e9) as u64)
+    });
+    let passes = if job.once || (job.cache == Cache::Cold && !job.direct) {
+        Passes::One
+    } else {
+        Passes::Endless
+    };
+    let mut done: Vec<Done> = Vec::with_capacity(counters.len());
+
+    let (device_before, helpers) = thread::scope(|scope| {
+        for (thread, counter) in (0..).zip(&counters) {
+            let share = Share {
+                thread,
+                threads: job.threads,
+            };
+            let part = share.of(blocks_left);
+            let task = Task {
+                files,
+                job,
+                share,
+                passes,
+                seed: job.seed.wrapping_add(outcome.laps << 32),
+                most_blocks: part.end - part.start,
+                stop: &stop,
+                counter,
+            };
+            let (sender, barrier) = (sender.clone(), &barrier);
+            scope.spawn(move || {
+                // Nobody listens any more only when the caller is unwinding.
+                let _ = sender.send(work(&task, time_left, barrier));
+            });
+        }
+        drop(sender);
+        let device_before = device_work(&files.devices());
+        barrier.wait();
+        let helpers = CpuOfOthers::begin();
+        let begun = clock::now();
+        while done.len() < counters.len() {
+            match receiver.recv_timeout(GLANCE) {
+                Ok(one) => {
+                    if one.result.is_err() {
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    done.push(one);
+                }
+                Err(RecvTimeoutError::Disconnected) => break, // a thread has panicked; the scope says so
+                Err(RecvTimeoutError::Timeout) => {
+                    let blocks =
+                        outcome.tally.blocks + counters.iter().map(Counter::get).sum::<u64>();
+                    let seconds = outcome.seconds + seconds(clock::now() - begun);
+                    if !observe(Progress::Measuring { seconds, blocks }) {
+                        outcome.stopped = true;
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+        }
+        (device_before, helpers.end())
+    });
+
+    let begun = done.iter().map(|one| one.begun).min().unwrap_or_default();
+    let ended = done.iter().map(|one| one.ended).max().unwrap_or_default();
+    let mut of_lap = Tally::new();
+    for one in done {
+        one.result?;
+        of_lap.add(&one.tally);
+    }
+    if matches!(job.method, Method::Ring { .. }) {
+        // Some requests are carried out by threads of the kernel, which no thread of ours is charged for.
+        of_lap.cpu = of_lap.cpu.max(helpers);
+    }
+    outcome.tally.add(&of_lap);
+    outcome.seconds += seconds(ended - begun);
+    outcome.laps += 1;
+    if job.write {
+        let began = clock::now();
+        files.sync()?;
+        let synced = seconds(clock::now() - began);
+        outcome.seconds += synced;
+        outcome.sync_seconds += synced;
+    }
+    outcome.device = outcome
+        .device
+        .zip(device_before.zip(device_work(&files.devices())))
+        .map(|(sum, (before, after))| DeviceWork {
+            reads: sum.reads + after.reads - before.reads,
+            read_bytes: sum.read_bytes + after.read_bytes - before.read_bytes,
+            writes: sum.writes + after.writes - before.writes,
+            written_bytes: sum.written_bytes + after.written_bytes - before.written_bytes,
+        });
+    Ok(())
+}
+
+/// CPU time of this process without the calling thread, which only waits and shows progress.
+struct CpuOfOthers(u64);
+
+impl CpuOfOthers {
+    fn begin() -> Self {
+        Self(Self::now())
+    }
+
+    fn end(self) -> u64 {
+        Self::now().saturating_sub(self.0)
+    }
+
+    fn now() -> u64 {
+        clock::process_cpu().saturating_sub(clock::thread_cpu())
+    }
+}
+
+/// The sum of the devices' counters; None when there is no device, or one is not listed.
+fn device_work(devices: &[DeviceNumber]) -> Option<DeviceWork> {
+    if devices.is_empty() {
+        return None;
+    }
+    let listed = block_device::parse(&fs::read_to_string(Path::new(DISKSTATS)).ok()?).ok()?;
+    devices
+        .iter()
+        .try_fold(DeviceWork::default(), |sum, device| {
+            let one = listed.iter().find(|one| one.device == *device)?;
+            Some(DeviceWork {
+                reads: sum.reads + one.reads,
+                read_bytes: sum.read_bytes + one.read_bytes,
+                writes: sum.writes + one.writes,
+                written_bytes: sum.written_bytes + one.written_bytes,
+            })
+        })
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    Duration::from_nanos(nanoseconds).as_secs_f64()
+}

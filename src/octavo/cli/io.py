@@ -1,0 +1,175 @@
+"""`octavo io`: what this storage does at each request size and pattern."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from octavo.io.sweep import Sweep
+
+
+class IoFormat(StrEnum):
+    """How measurements are printed."""
+
+    text = "text"
+    json = "json"
+    thread = "thread"
+
+
+class Pattern(StrEnum):
+    """In which order blocks are visited."""
+
+    sequential = "sequential"
+    random = "random"
+    runs = "runs"
+    strided = "strided"
+    list = "list"
+
+
+class Cache(StrEnum):
+    """The page cache before each measurement."""
+
+    cold = "cold"
+    warm = "warm"
+    both = "both"
+    found = "found"
+
+
+class Readahead(StrEnum):
+    """What the kernel is told of the files."""
+
+    normal = "normal"
+    random = "random"
+    sequential = "sequential"
+
+
+def io(
+    context: typer.Context,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="A file, the segment files of a relation, or a device.")
+    ] = None,
+    pattern: Annotated[Pattern, typer.Option(help="The order of the blocks; runs are random runs of --run blocks.")] = (
+        Pattern.random
+    ),
+    block: Annotated[str | None, typer.Option(help="Size of a block: 8kB, or that of the --dsn's server.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="How blocks become requests: single, run, coalesced, cache-first, fadvise, preadv, io_uring, "
+            "io_uring-coalesced, or all."
+        ),
+    ] = None,
+    run: Annotated[int | None, typer.Option(help="Blocks of a run: 16, and 1 for random and strided.")] = None,
+    stride: Annotated[int | None, typer.Option(help="Blocks from one run to the next: 16 runs.")] = None,
+    block_list: Annotated[
+        Path | None, typer.Option(help="The blocks of --pattern list, a number or range a line.")
+    ] = None,
+    from_query: Annotated[
+        str | None, typer.Option(help="The blocks that a bitmap heap scan of this query visits.")
+    ] = None,
+    dsn: Annotated[str, typer.Option(help="The server for --from-query, as psql takes it.")] = "",
+    max_request: Annotated[str | None, typer.Option(help="The largest joined request: 128kB.")] = None,
+    hole: Annotated[int, typer.Option(min=0, help="Blocks of a hole that is read along.")] = 0,
+    distance: Annotated[int, typer.Option(min=1, help="How many blocks ahead fadvise is.")] = 32,
+    depth: Annotated[int, typer.Option(min=1, help="Requests in flight with io_uring, each thread.")] = 32,
+    threads: Annotated[int, typer.Option(min=1, help="Threads, each with its share of the blocks.")] = 1,
+    cache: Annotated[Cache, typer.Option(help="The page cache before: cold drops the files from it.")] = Cache.cold,
+    direct: Annotated[bool, typer.Option("--direct", help="Past the page cache (O_DIRECT).")] = False,
+    readahead: Annotated[Readahead, typer.Option(help="What the kernel is told (posix_fadvise).")] = Readahead.normal,
+    seconds: Annotated[
+        float | None, typer.Option(min=0.001, help="How long each takes at most: 5, a list once.")
+    ] = None,
+    blocks: Annotated[int | None, typer.Option(min=1, help="How many blocks each takes at most.")] = None,
+    bytes: Annotated[str | None, typer.Option(help="The same as a size.")] = None,
+    segments: Annotated[
+        bool, typer.Option("--segments", help="Also FILE.1, FILE.2 …, as PostgreSQL cuts a table.")
+    ] = False,
+    make: Annotated[str | None, typer.Option(help="Make FILE first, of this size; it stays.")] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write, into a file that octavo io made.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Check every block of a file that octavo io made.")] = False,
+    i_will_lose_this_device: Annotated[
+        bool, typer.Option("--i-will-lose-this-device", help="Allow --write to a device.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Another random order.")] = 1,
+    format: Annotated[IoFormat, typer.Option(help="A table, JSON, or as pgiosim prints.")] = IoFormat.text,
+) -> None:
+    """Measure what a file's storage does at a request size and pattern, by the policies that make requests of blocks.
+
+    Reads only, unless --make or --write says otherwise. The default --cache cold drops the files from the page cache.
+
+    octavo io probe FILE tells the device's own sizes instead: where its curves bend, its ceilings, a token bucket.
+
+    Example: octavo io /data/test --make 1GB --pattern runs --policy all
+    """  # fmt: skip
+    if files and files[0] == Path("probe"):
+        _probe(context, files[1:], seconds, seed, format)
+        return
+
+    from octavo.cli.io_progress import IoProgress
+    from octavo.cli.output import print_json
+    from octavo.io.render import as_thread, print_table
+    from octavo.io.request import Request, sweep_of
+    from octavo.io.sweep import document, run_sweep
+
+    request = Request(
+        files=tuple(files or ()), segments=segments, make=make, lose_device=i_will_lose_this_device,
+        pattern=pattern.value, block=block, run=run, stride=stride, seed=seed,
+        block_list=block_list, from_query=from_query, dsn=dsn,
+        policies=tuple(policy or ("single",)), max_request=max_request, hole=hole, distance=distance, depth=depth,
+        threads=threads, cache=cache.value, direct=direct, readahead=readahead.value, write=write, verify=verify,
+        seconds=seconds, blocks=blocks, bytes=bytes,
+    )  # fmt: skip
+    results: list[dict[str, object]] = []
+
+    def show(sweep: "Sweep", facts: dict[str, object]) -> None:
+        found = document(sweep, facts, results)
+        if format is IoFormat.json:
+            print_json(found)
+        elif format is IoFormat.thread:
+            print(as_thread(found))
+        else:
+            print_table(found)
+
+    with IoProgress() as progress:
+        sweep, facts = sweep_of(request, progress.observe)
+        try:
+            run_sweep(sweep, progress.begin, facts, results)
+        except KeyboardInterrupt:
+            progress.stop()
+            if results:
+                show(sweep, facts)
+            raise
+    show(sweep, facts)
+
+
+# Seconds of a probe, and the options that it has.
+_PROBE_SECONDS = 30.0
+_PROBE_OPTIONS = ("files", "seconds", "seed", "format")
+
+
+def _probe(context: typer.Context, files: list[Path], seconds: float | None, seed: int, format: IoFormat) -> None:
+    from octavo.cli.io_progress import IoProgress
+    from octavo.cli.output import print_json
+    from octavo.errors import UsageError
+    from octavo.io.probe import Probe, probe
+    from octavo.io.render_probe import print_probe
+
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in _PROBE_OPTIONS and source is not None and source.name == "COMMANDLINE":
+            raise UsageError(
+                f"octavo io probe has no --{name.replace('_', '-')}; it takes --seconds, --seed and --format"
+            )
+    if len(files) != 1 or format is IoFormat.thread:
+        raise UsageError(
+            "octavo io probe reads one file or device, and prints text or json: octavo io probe /data/test"
+        )
+    total = seconds or _PROBE_SECONDS
+    with IoProgress() as progress:
+        document = probe(Probe(files[0], total, seed, progress.probing(total)))
+    if format is IoFormat.json:
+        print_json(document)
+    else:
+        print_probe(document)

@@ -1,0 +1,56 @@
+"""The engine with this house's errors."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from octavo.errors import HostError, OctavoError, UsageError
+from octavo.io.job import Job
+
+if TYPE_CHECKING:
+    from octavo._core import IoOutcome
+
+Observe = Callable[[str, float, int], object]
+
+
+class UnavailableError(HostError):
+    """The kernel does not offer this way of asking: another policy may still be measured."""
+
+
+def measure(job: Job, observe: Observe) -> "IoOutcome":
+    """Measures. Raises UsageError, HostError, UnavailableError (no io_uring), or OctavoError (a wrong block)."""
+    from octavo._core import io_run
+
+    with _told():
+        return io_run(job, observe)
+
+
+def make(path: Path, size: int, observe: Observe) -> None:
+    """Makes a new file whose blocks can be checked. Raises UsageError or HostError; no file is left then."""
+    from octavo._core import io_make
+
+    with _told():
+        io_make(path, size, observe)
+
+
+def is_own(path: Path) -> bool:
+    """Whether `make` made this file. Raises UsageError or HostError when it cannot be read."""
+    from octavo._core import io_is_own
+
+    with _told():
+        return io_is_own(path)
+
+
+@contextmanager
+def _told() -> Generator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    except NotImplementedError as error:
+        raise UnavailableError(str(error)) from error
+    except OSError as error:
+        raise HostError(str(error)) from error
+    except AssertionError as error:
+        raise OctavoError(str(error)) from error

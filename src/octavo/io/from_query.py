@@ -1,0 +1,152 @@
+"""The blocks that a bitmap heap scan of a query visits, asked of a live server without changing or slowing it.
+
+The plan says which table is scanned and with what condition (Recheck Cond: what the index looked for). The rows that
+meet it are looked up, and their ctid is (block, line pointer): PostgreSQL's manual, "System Columns". A bitmap heap
+scan also visits blocks whose only matching rows are dead or invisible; those are not in the list.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from octavo.errors import HostError, UsageError
+from octavo.io.target import with_segments
+
+if TYPE_CHECKING:
+    import psycopg
+
+# How long one statement may take: a laboratory does not hold up a live server.
+_STATEMENT_TIMEOUT = "30s"
+_LOCK_TIMEOUT = "1s"
+_BITMAP_ONLY = ("enable_seqscan", "enable_indexscan", "enable_indexonlyscan", "enable_tidscan")
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """What a query's bitmap heap scan visits."""
+
+    relation: str
+    """Schema and name, as SQL writes them."""
+    condition: str
+    """What the index looked for."""
+    forced: bool
+    """Whether the planner had to be kept from other scans to make it a bitmap heap scan."""
+    file: Path
+    """The relation's first segment."""
+    block: int
+    """The server's block size in bytes."""
+    relation_blocks: int
+    blocks: tuple[int, ...]
+    """Ascending, each once."""
+
+    def block_list(self) -> str:
+        """As the engine takes it."""
+        return "\n".join(map(str, self.blocks))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON, without the blocks."""
+        return {
+            "relation": self.relation,
+            "condition": self.condition,
+            "forced_bitmap": self.forced,
+            "block_bytes": self.block,
+            "relation_blocks": self.relation_blocks,
+            "visited_blocks": len(self.blocks),
+        }
+
+
+def blocks_of_query(sql: str, dsn: str) -> Visited:
+    """Asks the server. The query itself is planned, never run; all is read-only, and each statement ends after 30 s.
+
+    Raises UsageError for a query without a bitmap heap scan that stands by itself, HostError when the server cannot be
+    asked or its files are not here.
+    """
+    import psycopg
+
+    try:
+        with psycopg.connect(dsn, connect_timeout=10, application_name="octavo io") as connection:
+            connection.read_only = True
+            return _ask(connection, sql)
+    except psycopg.OperationalError as error:
+        raise HostError(f"--from-query: {_first_line(error)}; check --dsn, or take a query that is quicker") from error
+    except psycopg.Error as error:
+        raise UsageError(
+            f"--from-query: {_first_line(error)}; the query must be one SELECT that the server takes"
+        ) from error
+
+
+def _ask(connection: "psycopg.Connection", sql: str) -> Visited:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}'")
+        cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+        node, forced = _scan(cursor, sql), False
+        if node is None:
+            for setting in _BITMAP_ONLY:
+                cursor.execute(f"SET LOCAL {setting} = off".encode())
+            node, forced = _scan(cursor, sql), True
+        if node is None:
+            raise UsageError(
+                "--from-query: the query has no plan with a bitmap heap scan; put a condition on an indexed column"
+            )
+        relation, condition = _relation(cursor, node), node["Recheck Cond"]
+        alias = _quoted(cursor, node["Alias"])
+        # Text of the server's own making: names quoted by it, the condition deparsed by it.
+        block_of_row = f"{alias}.ctid::text::point"
+        visited = f"SELECT DISTINCT ({block_of_row})[0]::bigint FROM {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
+        found = cursor.execute(visited.encode(), prepare=True)
+        blocks = tuple(row[0] for row in found)
+        if not blocks:
+            raise UsageError("--from-query: no row of the table meets the condition; take one that some rows meet")
+        file, block, relation_blocks = _where(cursor, relation)
+        return Visited(relation, condition, forced, file, block, relation_blocks, blocks)
+
+
+def _scan(cursor: "psycopg.Cursor[Any]", sql: str) -> dict[str, Any] | None:
+    """The bitmap heap scan of most rows in the query's plan. Prepared, so that it can be only one statement."""
+    plan = cursor.execute(f"EXPLAIN (VERBOSE, FORMAT JSON) {sql}".encode(), prepare=True).fetchone()
+    assert plan is not None
+    scans = [node for node in _nodes(plan[0][0]["Plan"]) if node["Node Type"] == "Bitmap Heap Scan"]
+    return max(scans, key=lambda node: node["Plan Rows"], default=None)
+
+
+def _nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in cast("list[dict[str, Any]]", node.get("Plans", [])):
+        yield from _nodes(child)
+
+
+def _relation(cursor: "psycopg.Cursor[Any]", node: dict[str, Any]) -> str:
+    row = cursor.execute(
+        "SELECT format('%%I.%%I', %s::text, %s::text)", (node["Schema"], node["Relation Name"])
+    ).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _quoted(cursor: "psycopg.Cursor[Any]", name: str) -> str:
+    row = cursor.execute("SELECT quote_ident(%s)", (name,)).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _where(cursor: "psycopg.Cursor[Any]", relation: str) -> tuple[Path, int, int]:
+    row = cursor.execute(
+        "SELECT current_setting('data_directory', true), pg_relation_filepath(%s::regclass),"
+        " current_setting('block_size')::int, pg_relation_size(%s::regclass) / current_setting('block_size')::int",
+        (relation, relation),
+    ).fetchone()
+    assert row is not None
+    directory, path, block, blocks = row
+    if not directory:
+        raise HostError("--from-query: this user may not ask where the data is; name the table's FILE as well")
+    file = Path(directory) / path
+    try:
+        with_segments(file)[0].stat()
+    except OSError as error:
+        raise HostError(f"{file}: {error.strerror}; measure on the server's host as a user who may read it") from error
+    return file, block, blocks
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]

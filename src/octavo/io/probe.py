@@ -1,0 +1,171 @@
+"""`octavo io probe`: a device's own sizes, from how long its reads take. Reads only, past the page cache."""
+
+import dataclasses
+import random
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from octavo.errors import UsageError
+from octavo.host.facts import host_facts
+from octavo.io.curves import find_drop, latency_line, smallest_reaching
+from octavo.io.engine import Observe, UnavailableError, measure
+from octavo.io.job import Job
+
+_SECTOR = 512
+_LARGEST = 4 * 1024**2
+_DEPTH = 32
+# Of the whole time: watching for a token bucket, twice (requests, bytes); the curves; alignment.
+_WATCH, _CURVES, _ALIGNMENT = 0.3, 0.3, 0.1
+_PAIRS = 5
+_FULL = 0.9
+# What is shifted against its own size, in bytes: request size and shift.
+_SHIFTS = ((4096, 512), (8192, 4096), (16384, 8192), (65536, 32768), (131072, 65536))
+_FEWEST = 64  # a file holds this many of the largest requests, so that reads are in many places
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Probe:
+    """What is probed, for how many seconds in all."""
+
+    path: Path
+    seconds: float
+    seed: int
+    observe: Observe
+
+
+def probe(asked: Probe) -> dict[str, Any]:
+    """Measures, and says what it means as one document. Raises UsageError and HostError."""
+    length, smallest = _length(asked), _smallest(asked)
+    sizes = [size for size in _powers(smallest, _LARGEST) if size * _FEWEST <= length]
+    if len(sizes) < 3:
+        raise UsageError(f"{asked.path}: is too small to tell sizes apart; probe a file of at least 1 GB, or a device")
+    requests = _watch(asked, max(smallest, 4096))
+    transfers = _watch(asked, min(1024**2, sizes[-1]))
+    share = asked.seconds * _CURVES / len(sizes)
+    single = [_point(asked, size, share, depth=1) for size in sizes]
+    many = [_point(asked, size, share, depth=_DEPTH) for size in sizes]
+    line = latency_line(sizes, [point["latency_us"] / 1e6 for point in single])
+    return {
+        "schema_version": 1,
+        "path": str(asked.path),
+        "virtualization": host_facts(asked.path)["virtualization"],
+        "smallest_request_bytes": smallest,
+        "depth_1": single,
+        f"depth_{_DEPTH}": many,
+        "latency_line": line
+        and {
+            "latency_us": line.seconds * 1e6,
+            "bytes_per_second": line.bytes_per_second,
+            "bend_bytes": line.bend,
+            "largest_error": line.largest_error,
+        },
+        "requests_per_second_ceiling": max(point["requests_per_second"] for point in many),
+        "bytes_per_second_ceiling": max(point["bytes_per_second"] for point in many),
+        "bandwidth_from_bytes": smallest_reaching(sizes, [point["bytes_per_second"] for point in many], _FULL),
+        "alignment": _alignment(asked, smallest, length),
+        "watched": [requests, transfers],
+    }
+
+
+def _job(asked: Probe, block: int, seconds: float, depth: int) -> Job:
+    method = "ring" if depth > 1 else "plain"
+    return Job(
+        (str(asked.path),), block, "random", method=method, depth=depth, direct=True, cache="found", seconds=seconds,
+        seed=asked.seed,
+    )  # fmt: skip
+
+
+def _powers(first: int, last: int) -> list[int]:
+    sizes = [first]
+    while sizes[-1] * 2 <= last:
+        sizes.append(sizes[-1] * 2)
+    return sizes
+
+
+def _length(asked: Probe) -> int:
+    outcome = measure(dataclasses.replace(_job(asked, 4096, 1.0, 1), blocks=1), asked.observe)
+    return outcome.file_bytes
+
+
+def _smallest(asked: Probe) -> int:
+    """The smallest request that O_DIRECT takes here: the device's logical sector, or the filesystem's wish."""
+    from octavo.errors import HostError
+
+    for size in (512, 1024, 2048):
+        try:
+            measure(dataclasses.replace(_job(asked, size, 1.0, 1), blocks=16), asked.observe)
+        except HostError:
+            continue
+        return size
+    return 4096
+
+
+def _measure(asked: Probe, job: Job, observe: Observe) -> Any:
+    """With io_uring, or by as many threads where the kernel has none."""
+    try:
+        return measure(job, observe)
+    except UnavailableError:
+        return measure(dataclasses.replace(job, method="plain", threads=job.depth), observe)
+
+
+def _point(asked: Probe, size: int, seconds: float, depth: int) -> dict[str, Any]:
+    outcome = _measure(asked, _job(asked, size, seconds, depth), asked.observe)
+    return {
+        "bytes": size,
+        "latency_us": outcome.latency(0.5) * 1e6,
+        "requests_per_second": outcome.requests / outcome.seconds,
+        "bytes_per_second": outcome.bytes / outcome.seconds,
+    }
+
+
+def _watch(asked: Probe, size: int) -> dict[str, Any]:
+    """The rate of requests of one size over time, and whether it falls once and for good."""
+    seen: list[tuple[float, int]] = [(0.0, 0)]
+
+    def observe(phase: str, done: float, total: int) -> None:
+        asked.observe(phase, done, total)
+        seen.append((done, total))
+
+    _measure(asked, _job(asked, size, asked.seconds * _WATCH, _DEPTH), observe)
+    pairs = pairwise(seen)
+    rates = [(later[1] - earlier[1]) / (later[0] - earlier[0]) for earlier, later in pairs if later[0] > earlier[0]]
+    interval = seen[-1][0] / len(rates) if rates else 0.0
+    drop = find_drop(rates, interval)
+    return {
+        "bytes": size,
+        "seconds": seen[-1][0],
+        "requests": seen[-1][1],
+        "requests_per_second": rates,
+        "drop": drop and {**dataclasses.asdict(drop), "fill_requests": drop.fill},
+    }
+
+
+def _alignment(asked: Probe, smallest: int, length: int) -> list[dict[str, Any]]:
+    """Median latencies of the same reads, at multiples of their size and shifted, measured in turn."""
+    found: list[dict[str, Any]] = []
+    shifts = [(size, shift) for size, shift in _SHIFTS if shift >= smallest and size * _FEWEST <= length]
+    for size, shift in shifts:
+        share = asked.seconds * _ALIGNMENT / len(shifts) / _PAIRS / 2
+        ratios: list[float] = []
+        for turn in range(_PAIRS):
+            straight, shifted = (_shifted(asked, size, by, share, length, turn) for by in (0, shift))
+            ratios.append(shifted / straight)
+        found.append(
+            {"bytes": size, "shift_bytes": shift, "ratio": median(ratios), "low": min(ratios), "high": max(ratios)}
+        )
+    return found
+
+
+def _shifted(asked: Probe, size: int, shift: int, seconds: float, length: int, turn: int) -> float:
+    """Median seconds of reads of `size` that begin `shift` bytes behind a multiple of it."""
+    per_request = size // _SECTOR
+    places = random.Random(f"{asked.seed} {turn}").sample(range(length // size - 1), min(length // size - 1, 10_000))
+    starts = [place * per_request + shift // _SECTOR for place in places]
+    job = dataclasses.replace(
+        _job(asked, _SECTOR, seconds, 1),
+        pattern="list", joining="run", most=per_request,
+        block_list="\n".join(f"{start}-{start + per_request - 1}" for start in starts),
+    )  # fmt: skip
+    return measure(job, asked.observe).latency(0.5)

@@ -1,0 +1,87 @@
+"""A probe in words and numbers."""
+
+from typing import Any
+
+from octavo.units import format_size, human_size
+
+# A line that is further off than this at some size says nothing.
+_WORST_LINE = 0.5
+
+
+def print_probe(document: dict[str, Any]) -> None:
+    """The curves, and below them what they say and what they cannot say."""
+    from rich.table import Table
+
+    from octavo.cli.output import console
+
+    print(f"{document['path']}: random reads past the page cache, one and 32 at a time")
+    table = Table(box=None, pad_edge=False)
+    for name in ("request", "latency µs", "requests/s", "MB/s", "32: requests/s", "MB/s"):
+        table.add_column(name, justify="right")
+    for one, many in zip(document["depth_1"], document["depth_32"], strict=True):
+        table.add_row(
+            format_size(one["bytes"]),
+            f"{one['latency_us']:,.1f}",
+            *(
+                cell
+                for point in (one, many)
+                for cell in (f"{point['requests_per_second']:,.0f}", f"{point['bytes_per_second'] / 1024**2:,.1f}")
+            ),
+        )
+    console().print(table)
+    for line in sentences(document):
+        print(line)
+
+
+def sentences(document: dict[str, Any]) -> list[str]:
+    """What the numbers say, a sentence each."""
+    said = [_latency(document["latency_line"])]
+    ceiling = human_size(document["bytes_per_second_ceiling"])
+    said.append(
+        f"ceilings, 32 reads at a time: {document['requests_per_second_ceiling']:,.0f} requests/s; {ceiling}/s, nine "
+        f"tenths of it from requests of {format_size(document['bandwidth_from_bytes'])} on"
+    )
+    said += [_alignment(one) for one in document["alignment"]]
+    said += [_watched(one) for one in document["watched"]]
+    said.append("not seen by reading: the page in which an SSD writes and the block that it erases")
+    if document["virtualization"] != "none seen":
+        said.append(
+            "inside a virtual machine: what bends may be the hypervisor's limit or cache and not the device; "
+            "a RAID stripe or an SSD's page below it cannot be told from them"
+        )
+    return said
+
+
+def _latency(line: dict[str, Any] | None) -> str:
+    if line is None:
+        return "latency: larger requests do not take longer here; no bend can be told"
+    if line["largest_error"] > _WORST_LINE:
+        return (
+            f"latency: does not follow size (a line is off by up to {line['largest_error']:.0%}): something else uses "
+            "the device, or its cache answers some reads; probe longer, or when it is idle"
+        )
+    rate = human_size(line["bytes_per_second"])
+    return (
+        f"one at a time, a read takes {line['latency_us']:,.0f} µs and its bytes at {rate}/s "
+        f"(within {line['largest_error']:.0%}): below {human_size(line['bend_bytes'])} it costs mostly its latency"
+    )
+
+
+def _alignment(one: dict[str, Any]) -> str:
+    size, shift = format_size(one["bytes"]), format_size(one["shift_bytes"])
+    spread = f"{one['ratio']:.2f} times as long ({one['low']:.2f} to {one['high']:.2f})"
+    verdict = "aligning pays" if one["low"] > 1 else "no difference seen" if one["high"] > 1 else "shifted is quicker"
+    return f"reads of {size} shifted by {shift} take {spread}: {verdict}"
+
+
+def _watched(one: dict[str, Any]) -> str:
+    size, drop = format_size(one["bytes"]), one["drop"]
+    if drop is None:
+        return (
+            f"reads of {size} for {one['seconds']:.1f} s: no lasting drop; a token bucket, if there is one, was empty "
+            f"before or holds more than these {one['requests']:,} requests"
+        )
+    return (
+        f"reads of {size}: {drop['rate_before']:,.0f} a second, after {drop['after_seconds']:.1f} s "
+        f"{drop['rate_after']:,.0f}: a token bucket of about {drop['fill_requests']:,.0f} requests would do that"
+    )

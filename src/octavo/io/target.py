@@ -1,0 +1,61 @@
+"""The files that are measured: named, found, made, and protected from being written by mistake."""
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from octavo.errors import HostError, UsageError
+from octavo.io.engine import is_own, make
+
+Observe = Callable[[str, float, int], object]
+
+
+def with_segments(path: Path) -> list[Path]:
+    """The file and those that follow it as PostgreSQL cuts a relation: PATH, PATH.1, PATH.2 …, up to an empty one."""
+    found = [path]
+    while (following := Path(f"{path}.{len(found)}")).is_file() and following.stat().st_size:
+        found.append(following)
+    return found
+
+
+def prepare(
+    paths: Sequence[Path], make_bytes: int | None, observe: Observe, *, write: bool, verify: bool, lose_device: bool
+) -> tuple[str, ...]:
+    """The files to measure, made first if so asked.
+
+    Raises UsageError for files that were not made for being written, or checked; HostError for a device in use.
+    """
+    if make_bytes is not None:
+        if len(paths) != 1:
+            raise UsageError("--make makes one file; name one")
+        make(paths[0], make_bytes, observe)
+    for path in paths:
+        if _is_device(path):
+            if write:
+                _claim(path, lose_device=lose_device)
+        elif (write or verify) and not is_own(path):
+            doing = "written into" if write else "checked"
+            raise UsageError(f"{path}: only files that octavo io made are {doing}; make one with --make SIZE")
+    return tuple(str(path) for path in paths)
+
+
+def _is_device(path: Path) -> bool:
+    try:
+        return stat.S_ISBLK(path.stat().st_mode)
+    except OSError:  # the engine says what is wrong with it
+        return False
+
+
+def _claim(path: Path, *, lose_device: bool) -> None:
+    """Raises unless the device may be overwritten: the user has said so, and nobody uses it (open(2) with O_EXCL)."""
+    if not lose_device:
+        raise UsageError(
+            f"{path}: everything on this device would be lost; say --i-will-lose-this-device if that is meant"
+        )
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_EXCL))
+    except OSError as error:
+        raise HostError(
+            f"{path}: {error.strerror}; a device is written only when nothing is mounted from it or uses it, by root"
+        ) from error
