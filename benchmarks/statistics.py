@@ -64,7 +64,7 @@ class Scenario:
     missing: float = 0.0
     noisy: float = 1.0
     loads: int = 8
-    rounds: int = 40
+    rounds: int = 24
 
 
 def scenarios() -> list[Scenario]:

@@ -35,12 +35,12 @@ def format_size(size: int) -> str:
 def human_size(size: float) -> str:
     """The size rounded for reading, in powers of 1024.
 
-    >>> human_size(1.5 * 1024**3), human_size(900), human_size(24 * 1024**3)
-    ('1.5 GB', '900 B', '24 GB')
+    >>> human_size(1.5 * 1024**3), human_size(900), human_size(24 * 1024**3), human_size(1001 * 1024**2)
+    ('1.5 GB', '900 B', '24 GB', '1001 MB')
     """
     for unit in ("TB", "GB", "MB", "kB"):
-        if abs(size) >= _SIZE_UNITS[unit]:
-            return f"{size / _SIZE_UNITS[unit]:.3g} {unit}"
+        if abs(number := size / _SIZE_UNITS[unit]) >= 1:
+            return f"{number:.0f} {unit}" if abs(number) >= 999.5 else f"{number:.3g} {unit}"
     return f"{size:.0f} B"
 
 

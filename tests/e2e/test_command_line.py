@@ -18,7 +18,14 @@ _VERBS = (
     ["build"],
     ["build", "ls"],
     ["build", "rm"],
+    ["cache", "ls"],
+    ["cache", "limit"],
     ["host"],
+    ["hugepages", "plan"],
+    ["io"],
+    ["watch"],
+    ["compare"],
+    ["import", "vondra-tpch"],
     ["shell"],
 )
 

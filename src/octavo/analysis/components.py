@@ -93,10 +93,9 @@ def variance_components(layout: Layout) -> Components:
     # the means of its trials by load. Loads that cells share are columns of the design like the rounds.
     alone = np.bincount(layout.datasets)[layout.datasets][cells] == 1
     groups = np.where(alone, loads, loads.max() + 1 + cells)
-    shared = None if alone.all() else np.where(alone, -1, loads)
 
     without = _fit(y, cells, columns)
-    with_loads = _fit(y, groups, columns, shared)
+    with_loads = _fit(y, groups, columns, None if alone.all() else np.where(alone, 0, loads + 1))
     freedom = without.freedom - with_loads.freedom
     residual = with_loads.squares / with_loads.freedom if with_loads.freedom else None
     if freedom == 0:
@@ -114,40 +113,44 @@ class _Fit:
 
 
 def _fit(y: Floats, groups: Integers, columns: Integers, shared: Integers | None = None) -> _Fit:
-    """Least squares of y on groups, columns and shared loads; the groups are eliminated, so that little is to solve."""
+    """Least squares of y on groups, columns and shared loads (0 is none).
+
+    The groups are eliminated and the rest is tables of counts, so that little is to solve.
+    """
     _, groups = np.unique(groups, return_inverse=True)
-    sizes = np.bincount(groups)
-    design = np.zeros((len(y), int(columns.max()) + 1))
-    design[np.arange(len(y)), columns] = 1
+    sizes = np.bincount(groups).astype(np.float64)
+    rounds = int(columns.max()) + 1
+    means = _counts(groups, columns) / sizes[:, None]
+    normal = np.diag(np.bincount(columns).astype(np.float64))
+    y = y - (np.bincount(groups, y) / sizes)[groups]
+    moments = np.bincount(columns, y)
     if shared is not None:
-        names, places = np.unique(shared, return_inverse=True)
-        indicators = np.zeros((len(y), len(names)))
-        indicators[np.arange(len(y)), places] = 1
-        design = np.hstack([design, indicators[:, names >= 0]])
-    means = _sums(groups, design, len(sizes)) / sizes[:, None]
-    design -= means[groups]
-    normal = design.T @ design
+        crossed = _counts(columns, shared)[:, 1:]
+        normal = np.block([[normal, crossed], [crossed.T, np.diag(np.bincount(shared)[1:].astype(np.float64))]])
+        means = np.hstack([means, _counts(groups, shared)[:, 1:] / sizes[:, None]])
+        moments = np.concatenate([moments, np.bincount(shared, y)[1:]])
+    normal -= means.T @ (means * sizes[:, None])
     eigenvalues, vectors = np.linalg.eigh(normal)
     kept = eigenvalues > _RANK_TOLERANCE * max(1.0, float(eigenvalues[-1]))
     vectors, eigenvalues = vectors[:, kept], eigenvalues[kept]
     inverse = (vectors / eigenvalues) @ vectors.T
-    y = y - (np.bincount(groups, y) / sizes)[groups]
-    rest = y - design @ (inverse @ (design.T @ y))
+    effects = inverse @ moments
+    rest = y - effects[columns] + (means @ effects)[groups]
+    if shared is not None:
+        rest -= np.concatenate([[0.0], effects[rounds:]])[shared]
     return _Fit(float(rest @ rest), len(y) - len(sizes) - int(kept.sum()), inverse, means)
 
 
 def _trace(fit: _Fit, cells: Integers, columns: Integers, loads: Integers) -> float:
     """tr(Z'MZ) for the loads' indicators Z and the projection M off cells and rounds: Σ weight of σ²_load."""
     _, cells = np.unique(cells, return_inverse=True)
-    count, rounds, number = int(cells.max()) + 1, int(columns.max()) + 1, int(loads.max()) + 1
-    by_cell = np.bincount(cells * number + loads, minlength=count * number).reshape(count, number)
-    by_round = np.bincount(columns * number + loads, minlength=rounds * number).reshape(rounds, number)
-    crossed = by_round - fit.means.T @ by_cell
+    by_cell = _counts(cells, loads)
+    crossed = _counts(columns, loads) - fit.means.T @ by_cell
     off_cells = len(cells) - float((by_cell**2 / by_cell.sum(1, keepdims=True)).sum())
     return off_cells - float(np.sum(crossed * (fit.inverse @ crossed)))
 
 
-def _sums(groups: Integers, rows: Floats, count: int) -> Floats:
-    order = np.argsort(groups, kind="stable")
-    starts = np.searchsorted(groups[order], np.arange(count))
-    return np.add.reduceat(rows[order], starts, axis=0)
+def _counts(rows: Integers, columns: Integers) -> Floats:
+    """How many trials have each pair."""
+    height, width = int(rows.max()) + 1, int(columns.max()) + 1
+    return np.bincount(rows * width + columns, minlength=height * width).reshape(height, width).astype(np.float64)

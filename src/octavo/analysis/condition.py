@@ -11,6 +11,7 @@ from octavo.analysis.looks import Question, Role
 from octavo.analysis.trials import Place
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
+from octavo.plan.negative import negative_in
 from octavo.store.records import TrialRecord
 
 
@@ -69,7 +70,7 @@ def layout_of(condition: Condition, used: Mapping[Place, TrialRecord], values: M
 
 def _question(plan: Plan, cells: Sequence[Cell], conditions: int) -> Question:
     baseline = next(cell for cell in cells if cell.baseline)
-    roles = tuple(_role(cell, baseline, plan.negative) for cell in cells)
+    roles = tuple(_role(cell, baseline, negative_in(plan.negative, cell.levels)) for cell in cells)
     # A round uses one load; a budget has no most rounds.
     loads = plan.loads if plan.budget else min(plan.loads, plan.rounds)
     between = (len({cell.dataset for cell in cells}) - 1) * (loads - 1)

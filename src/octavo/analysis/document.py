@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from octavo.analysis.effects import effects_of
+from octavo.analysis.further import further
 from octavo.analysis.limits import alarms, circumstances, limits
 from octavo.analysis.sentence import sentence
-from octavo.analysis.trials import Key, Place, used_trials, values_by_key
+from octavo.analysis.trials import Key, Place, given_up, used_trials, values_by_key
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.records import RunRecord, TrialRecord
@@ -58,11 +59,14 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
             for effect in spoken
         ],
         "alarms": loud,
+        "given_up": sorted(given_up(trials)),
         "limits": [
             *loud,
             *circumstances(plan, record.environment, more, finished=record.status == "finished"),
             *limits(plan, cells, found.effects, values, written),
+            *record.environment.get("limits", ()),
         ],
+        **further(record, plan, cells, trials, used, found.effects),
         "environment": {**record.environment, "settings": store.settings_by_cell(run)},
     }
 
@@ -80,6 +84,10 @@ def _run(record: RunRecord, plan: Plan, cells: Sequence[Cell], rounds_finished: 
         "rounds_finished": rounds_finished,
         "loads": plan.loads,
         "threshold": plan.threshold_fraction,
+        "precision": plan.precision_fraction,
+        "stopping": plan.stopping,
+        "budget_seconds": plan.budget_seconds,
+        "ending": record.environment.get("ending"),
         "workload": plan.workload,
         "primary_metric": primary,
         "wal_regime": ", ".join(dict.fromkeys(cell.levels["wal_regime"] for cell in cells)),

@@ -72,7 +72,7 @@ def effects_of(
     effects.sort(key=lambda row: place[row["cell"]])
     whole = awaited - given_up(trials) <= {cell for number, cell in seen if number == last_round}
     rounds = len({number for number, _ in seen})
-    return Effects(effects, floors, model, rounds if whole else rounds - 1)
+    return Effects(effects, floors, model, rounds if whole or not rounds else rounds - 1)
 
 
 def _looks_at(condition: Condition, layout: Layout, course: Course, *, of_the_course: bool) -> dict[int, Look]:

@@ -1,5 +1,6 @@
 """From an interval to a word: faster, slower, same within x %, undecided (needs n more)."""
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -122,8 +123,6 @@ def _signed(fraction: float) -> str:
 
 def _shrunk(estimate: Estimate, more: np.ndarray[tuple[int], np.dtype[np.int64]], most_loads: int) -> Floats:
     """The half-width after that many more rounds, at the level of the present look."""
-    from scipy.special import stdtr, stdtrit
-
     assert estimate.half_width is not None
     assert estimate.critical is not None
     if estimate.half_width == 0:
@@ -132,6 +131,14 @@ def _shrunk(estimate: Estimate, more: np.ndarray[tuple[int], np.dtype[np.int64]]
     loads = np.maximum(estimate.loads, np.minimum(most_loads, estimate.loads + more))
     after = estimate.rounds + more
     shrunk = estimate.of_loads * estimate.loads / loads + (variance - estimate.of_loads) * estimate.rounds / after
-    freedom = estimate.degrees_of_freedom * (after - 1) / max(estimate.rounds - 1, 1)
-    level = stdtr(estimate.degrees_of_freedom, -estimate.critical)
-    return -stdtrit(freedom, level) * np.sqrt(np.maximum(shrunk, 0))
+    critical = _critical_later(estimate.degrees_of_freedom, estimate.rounds, estimate.critical)
+    return critical * np.sqrt(np.maximum(shrunk, 0))
+
+
+@functools.cache
+def _critical_later(freedom: int, rounds: int, critical: float) -> Floats:
+    """The critical values after 1 to _MOST more rounds; the cells of a condition share most of them."""
+    from scipy.special import stdtr, stdtrit
+
+    later = freedom * (rounds + np.arange(_MOST)) / max(rounds - 1, 1)
+    return -stdtrit(later, stdtr(freedom, -critical))

@@ -12,12 +12,17 @@ import typer
 
 from octavo.cli.build import build
 from octavo.cli.cache import cache
+from octavo.cli.compare import compare
 from octavo.cli.host import host
+from octavo.cli.hugepages import hugepages
+from octavo.cli.import_ import import_
+from octavo.cli.io import io
 from octavo.cli.presets import presets
 from octavo.cli.report import report
 from octavo.cli.run import run
 from octavo.cli.runs import runs
 from octavo.cli.shell import shell
+from octavo.cli.watch import watch
 from octavo.errors import HostError, Interrupted, OctavoError
 from octavo.host.journal import recover
 
@@ -33,11 +38,16 @@ app = typer.Typer(
 app.command()(run)
 app.command()(runs)
 app.command()(report)
+app.command()(compare)
+app.add_typer(import_, name="import")
 app.add_typer(presets, name="presets")
 app.add_typer(build, name="build")
 app.add_typer(cache, name="cache")
 app.command(context_settings={"allow_interspersed_args": False})(shell)
-app.command()(host)
+app.add_typer(host, name="host")
+app.add_typer(hugepages, name="hugepages")
+app.command()(io)
+app.command()(watch)
 
 
 def main() -> NoReturn:
@@ -47,7 +57,7 @@ def main() -> NoReturn:
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         signal.signal(signal.SIGHUP, _as_interrupt)
     try:
-        for line in recover():
+        for line in recover() if sys.argv[1:3] != ["host", "restore"] else ():  # which does it, and tells it itself
             print(f"octavo: {line}", file=sys.stderr)
         code = _call(sys.argv[1:] or ["--help"])
         sys.stdout.flush()

@@ -129,7 +129,7 @@ def server_of(
         return None
     from octavo.watch.connect import asker, connect, target_of
 
-    with connect(dsn) as connection:
+    with connect(dsn, "octavo hugepages") as connection:
         target, _ = target_of(connection)
         (row,) = asker(connection)("huge_page_needs")
         return running(row, sizes, default, target.postmaster, target.no_processes)

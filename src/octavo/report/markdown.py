@@ -19,6 +19,7 @@ from octavo.report.document import (
     left_out,
     title,
 )
+from octavo.report.items import item_sentences
 from octavo.report.terminal import note
 from octavo.report.words import about_the_course, limits_of, noise_sentence, status_sentence, steps_sentence
 
@@ -44,6 +45,8 @@ def render(document: Document) -> str:
             parts.append(wrap(safe(basis)))
         if course := steps_sentence(document, condition):
             parts.append(wrap(safe(course)))
+    if told := item_sentences(document):
+        parts.append("## Single numbers\n\n" + "\n".join(wrap(f"- {safe(sentence)}", "  ") for sentence in told))
     parts.append(_trials(document))
     if limits := limits_of(document):
         lines = [wrap(f"- {safe(limit)}", "  ") for limit in limits]

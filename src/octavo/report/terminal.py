@@ -27,6 +27,8 @@ from octavo.report.document import (
     tone,
     unit,
 )
+from octavo.report.items import item_sentences
+from octavo.report.terminal_grid import heatmap
 from octavo.report.words import (
     FEW,
     about_the_course,
@@ -52,6 +54,8 @@ def print_report(document: Document, console: Console) -> None:
             console.print(_text(condition, console, "bold"))
         extra = [(metric, name) for metric, name in PER_TRANSACTION if _has(document, condition, metric)]
         beside = extra if console.width >= WIDE else []
+        if squares := heatmap(document, condition, console):
+            console.print(squares)
         console.print(_cells(document, condition, beside, console))
         if extra and not beside:
             console.print(_bytes(document, condition, extra, console))
@@ -73,6 +77,11 @@ def print_report(document: Document, console: Console) -> None:
         console.print()
     for sentence in told:
         _say(sentence, console)
+    if outstanding := item_sentences(document):
+        console.print()
+        _say("Single numbers:", console)
+    for sentence in outstanding:
+        _say(sentence, console, bullet=True)
     _trials(document, console)
     if limits := limits_of(document):
         console.print()

@@ -24,7 +24,7 @@ _OPTIONS = (
 )
 
 
-def connect(dsn: str | None) -> psycopg.Connection[DictRow]:
+def connect(dsn: str | None, application_name: str = "octavo watch") -> psycopg.Connection[DictRow]:
     """A read-only autocommit connection; without a DSN as libpq's environment and defaults say.
 
     The DSN goes to libpq and is kept nowhere. Raises UsageError when it is none, HostError when the server refuses.
@@ -41,7 +41,7 @@ def connect(dsn: str | None) -> psycopg.Connection[DictRow]:
     settings: dict[str, Any] = {
         **asked,
         "options": f"{own} {_OPTIONS}".strip(),
-        "application_name": "octavo watch",
+        "application_name": application_name,
         "connect_timeout": asked.get("connect_timeout") or _CONNECT_SECONDS,
     }
     try:
@@ -52,7 +52,7 @@ def connect(dsn: str | None) -> psycopg.Connection[DictRow]:
         ) from None
     if connection.info.server_version < _OLDEST:
         connection.close()
-        raise HostError(f"the server is older than PostgreSQL {_OLDEST // 10000}, the oldest that can be watched")
+        raise HostError(f"the server is older than PostgreSQL {_OLDEST // 10000}, the oldest that Octavo knows")
     return connection
 
 

@@ -1,0 +1,215 @@
+"""Runs side by side: cells that they have in common, their values and their effects, with intervals on the differences.
+
+The first run is the reference. Per cell, metric and item there are two questions: is the value another one (`value`:
+the machine, version or setting as a whole), and is the effect against the run's own baseline (`effect`)?
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from octavo.analysis.condition import Condition, conditions_of, layout_of
+from octavo.analysis.contrasts import contrasts
+from octavo.analysis.interval import CONFIDENCE
+from octavo.analysis.looks import Role, only_look
+from octavo.analysis.standing import Standing, standing
+from octavo.analysis.trials import Key, Place, used_trials, values_by_key
+from octavo.analysis.verdict import Better, judge
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan
+from octavo.store.records import RunRecord, TrialRecord
+
+Kind = Literal["value", "effect"]
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as the store has it."""
+
+    record: RunRecord
+    plan: Plan
+    cells: Sequence[Cell]
+    trials: Sequence[TrialRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """On the log scale; the variance is NaN where it is not known. `floor` is the run's noise floor, 0 without one."""
+
+    centre: float
+    variance: float
+    freedom: float
+    floor: float
+    conditional: bool
+
+
+# A cell as both runs know it: its levels of the factors that tell cells apart.
+Name = tuple[tuple[str, str], ...]
+_Numbers = dict[tuple[Kind, Key, Name], _Number]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Rows of plain values; `shared` are the cells that the comparison could use, `only` by run those it could not."""
+
+    comparisons: Rows
+    shared: list[dict[str, Any]]
+    only: dict[str, list[str]]
+
+
+def compare(reference: Run, other: Run, metric: str, comparisons: int, telling: Sequence[str]) -> Compared:
+    """The other run against the reference. `telling` are the factors that name cells, `comparisons` how many
+    intervals are to hold at once: those of the primary metric over all runs."""
+    mine, theirs = _names(reference, telling), _names(other, telling)
+    first, second = _numbers(reference, mine), _numbers(other, theirs)
+    confidence = CONFIDENCE ** (1 / max(comparisons, 1))
+    threshold = max(reference.plan.threshold_fraction, other.plan.threshold_fraction)
+    words = {name: in_words(name, reference.plan.baseline) for name in mine}
+    rows: Rows = []
+    for kind, key, name in first:
+        if (theirs_here := second.get((kind, key, name))) is not None:
+            better = reference.record.metrics.get(key[1], {}).get("better")
+            told = {"kind": kind, "reference": reference.record.id, "run": other.record.id,
+                    "condition": words[name][0], "cell": words[name][1], "metric": key[1], "item": key[0]}  # fmt: skip
+            rows.append(told | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, better))
+    rows.sort(key=lambda row: (row["item"] is not None, row["metric"] != metric, row["kind"] != "value"))
+    return Compared(
+        rows,
+        [
+            {"condition": words[name][0], "cell": words[name][1], "levels": dict(name)}
+            for name in mine
+            if name in theirs
+        ],
+        {
+            run.record.id: [" ".join(level for _, level in name) for name in names if name not in others]
+            for run, names, others in ((reference, mine, theirs), (other, theirs, mine))
+        },
+    )
+
+
+def telling_factors(runs: Sequence[Run]) -> list[str]:
+    """The factors that tell cells apart: those with several levels within any run, and that every run has."""
+    found = dict.fromkeys(name for run in runs for cell in run.cells for name in cell.levels)
+    varying = [name for name in found if any(len({cell.levels.get(name) for cell in run.cells}) > 1 for run in runs)]
+    return [name for name in varying if all(name in cell.levels for run in runs for cell in run.cells)]
+
+
+def shared_names(reference: Run, other: Run, telling: Sequence[str]) -> int:
+    """How many cells two runs have in common, controls left out."""
+    return len(_names(reference, telling).keys() & _names(other, telling).keys())
+
+
+def in_words(name: Name, baseline: Mapping[str, str]) -> tuple[str, str]:
+    """The condition, and the cell in it: levels of what the baseline names.
+
+    >>> in_words((("data_block", "4kB"), ("mode", "read-only"), ("clients", "8")), {"data_block": "8kB"})
+    ('read-only, clients 8', '4kB')
+    """
+
+    def word(factor: str, level: str) -> str:
+        return f"{factor} {level}" if level.isdigit() else level
+
+    condition = ", ".join(word(*pair) for pair in name if pair[0] not in baseline)
+    return condition, "/".join(word(*pair) for pair in name if pair[0] in baseline) or "all trials"
+
+
+def _names(run: Run, telling: Sequence[str]) -> dict[Name, Cell]:
+    """The run's cells but its controls, by what names them in any run; without those that no name tells apart."""
+    found: dict[Name, list[Cell]] = {}
+    for cell in run.cells:
+        if not cell.control:
+            found.setdefault(tuple((factor, cell.levels[factor]) for factor in telling), []).append(cell)
+    return {name: cells[0] for name, cells in found.items() if len(cells) == 1}
+
+
+def _numbers(run: Run, names: Mapping[Name, Cell]) -> _Numbers:
+    used = used_trials(run.trials)
+    values = values_by_key(used)
+    by_cell = {cell.id: name for name, cell in names.items()}
+    found: _Numbers = {}
+    for condition in conditions_of(run.plan, run.cells, run.trials):
+        for key, by_place in values.items():
+            found |= _of_condition(condition, used, key, by_place, by_cell)
+    return found
+
+
+def _of_condition(
+    condition: Condition,
+    used: Mapping[Place, TrialRecord],
+    key: Key,
+    values: Mapping[Place, float],
+    names: Mapping[str, Name],
+) -> _Numbers:
+    layout = layout_of(condition, used, values)
+    if layout is None:
+        return {}
+    question = condition.question
+    ratios = contrasts(layout)
+    floor = only_look(layout, question).floor(question)
+    stands: Standing = standing(layout)
+    found: _Numbers = {}
+    for row, cell in enumerate(condition.cells):
+        if (name := names.get(cell.id)) is None:
+            continue
+        if np.isfinite(stands.centre[row]):
+            found["value", key, name] = _Number(
+                float(stands.centre[row]),
+                float(stands.variance[row]),
+                float(stands.freedom[row]),
+                floor if math.isfinite(floor) else 0.0,
+                bool(stands.conditional[row]),
+            )
+        if question.roles[row] is not Role.BASELINE and np.isfinite(ratios.centre[row]):
+            found["effect", key, name] = _Number(
+                float(ratios.centre[row]),
+                float(ratios.variance[row]),
+                float(ratios.freedom[row]),
+                floor if math.isfinite(floor) else 0.0,
+                bool(ratios.conditional[row]),
+            )
+    return found
+
+
+def _difference(
+    first: _Number, second: _Number, kind: Kind, confidence: float, threshold: float, better: Better
+) -> dict[str, Any]:
+    """Second over first: B. L. Welch's interval on the log scale (Biometrika 34, 1947), and what it decides."""
+    from scipy.special import stdtrit
+
+    centre = second.centre - first.centre
+    variance = first.variance + second.variance
+    half = freedom = None
+    if math.isfinite(variance):
+        parts = first.variance**2 / first.freedom + second.variance**2 / second.freedom
+        freedom = max(1, math.floor(variance**2 / parts + 1e-9)) if parts > 0 else 1
+        half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
+    floor = max(first.floor, second.floor)
+    return {
+        "from": math.exp(first.centre),
+        "to": math.exp(second.centre),
+        "ratio": math.exp(centre),
+        "low": None if half is None else math.exp(centre - half),
+        "high": None if half is None else math.exp(centre + half),
+        "degrees_of_freedom": freedom,
+        "noise_floor": math.expm1(floor),
+        "conditional": first.conditional or second.conditional,
+        "verdict": _word(centre, half, floor, threshold, better, kind),
+    }
+
+
+def _word(centre: float, half: float | None, floor: float, threshold: float, better: Better, kind: Kind) -> str:
+    if half is None:
+        return "undecided (no interval)"
+    judged = judge(np.asarray(centre), np.asarray(half), floor, threshold, 0.0)
+    if judged.same:
+        return f"same within {threshold * 100:g} %"
+    if not judged.different:
+        return "undecided"
+    if better is None:
+        return "more" if centre > 0 else "less"
+    good = (centre > 0) == (better == "higher")
+    return ("faster" if good else "slower") if kind == "value" else ("gains more" if good else "gains less")

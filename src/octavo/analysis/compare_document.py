@@ -1,0 +1,162 @@
+"""The document of a comparison: everything that it shows, as one plain dict. Its keys are a contract."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from octavo.analysis.compare import Compared, Run, compare, shared_names, telling_factors
+from octavo.analysis.trials import used_trials
+from octavo.errors import UsageError
+from octavo.plan.model import restore_plan
+from octavo.store.store import Store
+
+SCHEMA_VERSION = 1
+_DECIDED = ("faster", "slower", "more", "less", "same")
+_HOST = ("hostname", "cpu", "cores", "memory_bytes", "kernel", "virtualization")
+
+
+def make_comparison(store: Store, ids: Sequence[str], margin: float | None = None) -> dict[str, Any]:
+    """The runs against the first of them. `margin`: the fraction from where on a worse value is a regression.
+
+    Raises UsageError when the runs have nothing in common that could be compared.
+    """
+    if len(set(ids)) < len(ids):
+        raise UsageError("a run cannot be compared with itself; name different runs, octavo runs lists them")
+    runs = [_load(store, one) for one in ids]
+    reference, others = runs[0], runs[1:]
+    metric = next(iter(reference.record.metrics))
+    telling = telling_factors(runs)
+    for other in others:
+        if metric not in other.record.metrics:
+            raise UsageError(f"{other.record.id} has no {metric}, of which {reference.record.id} speaks: "
+                             "runs of different workloads cannot be compared")  # fmt: skip
+        if not shared_names(reference, other, telling):
+            raise UsageError(f"{reference.record.id} and {other.record.id} have no cell in common; "
+                             "compare runs whose plans share levels")  # fmt: skip
+    total = sum(shared_names(reference, other, telling) for other in others)
+    found = [compare(reference, other, metric, total, telling) for other in others]
+    rows = [row for one in found for row in one.comparisons]
+    headline = _headline(rows, metric)
+    if margin is not None:
+        better = reference.record.metrics[metric].get("better")
+        for row in headline:
+            row["regression"] = regression(row, margin, better)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "runs": [_run(run) for run in runs],
+        "metrics": {name: dict(its) for name, its in reference.record.metrics.items()},
+        "primary_metric": metric,
+        "cells": [cell for one in found[:1] for cell in one.shared],
+        "comparisons": rows,
+        "tally": dict(Counter(row["verdict"].split(" (")[0] for row in headline)),
+        "decided": sum(
+            row["verdict"].startswith(_DECIDED) or row.get("regression") in ("yes", "no") for row in headline
+        ),
+        "compared": len(headline),
+        "fail_on": None if margin is None else {"regression": margin},
+        "regressions": [row for row in headline if row.get("regression") == "yes"],
+        "only_in": _only(found),
+        "differences": _differences(runs),
+        "limits": _limits(runs, headline),
+    }
+
+
+def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str:
+    """`yes`: the interval excludes 1, and the value is worse by more than the margin and than the noise floor of either
+    run. `no`: the whole interval is better than the margin. Else `undecided`."""
+    if row["low"] is None or better is None:
+        return "undecided"
+    worse, worst, best = (
+        (row["ratio"], row["high"], row["low"])
+        if better == "lower"
+        else (1 / row["ratio"], 1 / row["low"], 1 / row["high"])
+    )
+    if worst < 1 + margin:
+        return "no"
+    return "yes" if best > 1 and worse > 1 + max(margin, row["noise_floor"]) else "undecided"
+
+
+def _load(store: Store, identifier: str) -> Run:
+    record = store.run(identifier)
+    return Run(record, restore_plan(record.plan), store.cells(identifier), store.trials(identifier))
+
+
+def _headline(rows: Sequence[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
+    """The rows that verdicts and the exit code speak of: values of the primary metric, of items where no trial has
+    one of its own."""
+    values = [row for row in rows if row["kind"] == "value" and row["metric"] == metric]
+    whole = [row for row in values if row["item"] is None]
+    return whole or values
+
+
+def _run(run: Run) -> dict[str, Any]:
+    record = run.record
+    used = used_trials(run.trials)
+    return {
+        "id": record.id,
+        "name": record.name,
+        "status": record.status,
+        "workload": run.plan.workload,
+        "started": datetime.fromtimestamp(record.started, UTC).isoformat(timespec="seconds"),
+        "trials": sum(trial.status != "skipped" for trial in run.trials),
+        "used": len(used),
+        "loads": len({trial.load for trial in used.values()}),
+        "baseline": dict(run.plan.baseline),
+        "host": {name: record.environment.get("host", {}).get(name) for name in _HOST},
+    }
+
+
+def _only(found: Sequence[Compared]) -> list[dict[str, Any]]:
+    """By run the cells that no comparison could use."""
+    cells: dict[str, list[str]] = {}
+    for one in found:
+        for run, only in one.only.items():
+            cells[run] = [cell for cell in cells[run] if cell in only] if run in cells else only
+    return [{"run": run, "cells": only} for run, only in cells.items() if only]
+
+
+def _differences(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """What the runs were told to do, and where, that is not alike: a row for each with a value for each run."""
+    told = [_told(run) for run in runs]
+    rows: list[dict[str, Any]] = []
+    for name in dict.fromkeys(name for one in told for name in one):
+        values = [one.get(name) for one in told]
+        if len(set(values)) > 1:
+            rows.append({"what": name, "values": values})
+    return rows
+
+
+def _told(run: Run) -> dict[str, str]:
+    environment = run.record.environment
+    found = {name: str(its) for name in _HOST if (its := environment.get("host", {}).get(name)) is not None}
+    levels: dict[str, set[str]] = {}
+    for cell in run.cells:
+        for name, level in cell.levels.items():
+            levels.setdefault(name, set()).add(level)
+    found |= {name: next(iter(its)) for name, its in levels.items() if len(its) == 1}
+    found |= {f"settings: {name}": str(its) for name, its in environment.get("pinned", {}).items()}
+    for name in ("version", "compiler"):
+        if builds := {str(build.get(name)) for build in environment.get("builds", ())}:
+            found[f"build: {name}"] = ", ".join(sorted(builds))
+    return found | {"Octavo": str(environment.get("octavo", ""))}
+
+
+def _limits(runs: Sequence[Run], headline: Sequence[Mapping[str, Any]]) -> list[str]:
+    found: list[str] = []
+    hosts = [run.record.environment.get("host", {}).get("hostname") for run in runs]
+    if None in hosts:
+        found.append("Not every run tells on which machine it was measured: a difference may be the machines'.")
+    elif len({host for host in hosts if host is not None}) > 1:
+        found.append("The runs are of different machines: a difference is that of everything that differs below.")
+    else:
+        found.append(
+            "Each run is one sitting. What differs between two sittings of one machine beyond their rounds and loads "
+            "(its temperature, its neighbours, where memory and files came to lie) is in no interval: compare two runs "
+            "of the same plan to see it."
+        )
+    if any(row["conditional"] for row in headline):
+        found.append("Too few loads to speak of others: the intervals hold for the loads that were made.")
+    unfinished = (run.record for run in runs if run.record.status != "finished")
+    found += [f"{record.id} is {record.status}: more trials may change this." for record in unfinished]
+    return found

@@ -1,0 +1,86 @@
+"""Which plan each query had in each cell, and whether a difference in time comes with a difference in plan."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from octavo.analysis.trials import Place
+from octavo.plan.cells import Cell
+from octavo.store.records import TrialRecord
+
+Rows = list[dict[str, Any]]
+
+
+def plans_of(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> Rows:
+    """A row for each condition and item: how many plans there were, and by cell the letter of each load's plan.
+
+    Trials tell their plans' identities as `plans` among their facts, by item. The letters of an item begin with the
+    baseline's; they name plans of that item only. Empty where no trial tells.
+    """
+    seen: dict[tuple[str, str], dict[str, dict[int, str]]] = {}
+    by_id = {cell.id: cell for cell in cells}
+    for trial in used.values():
+        told: Mapping[str, str] = (trial.facts or {}).get("plans", {})
+        for item, plan in told.items():
+            if plan:
+                by_cell = seen.setdefault((by_id[trial.cell].condition, item), {})
+                by_cell.setdefault(trial.cell, {})[trial.load] = plan
+    letters = _letters(cells, seen)
+    return [
+        {
+            "condition": condition,
+            "item": item,
+            "distinct": len({plan for loads in by_cell.values() for plan in loads.values()}),
+            "cells": [
+                {
+                    "cell": cell.id,
+                    "by_load": {str(load): letters[item][plan] for load, plan in sorted(by_cell[cell.id].items())},
+                }
+                for cell in cells
+                if cell.id in by_cell
+            ],
+        }
+        for (condition, item), by_cell in sorted(seen.items(), key=lambda pair: (pair[0][0], _number(pair[0][1])))
+    ]
+
+
+def tell_plans(effects: Sequence[dict[str, Any]], plans: Rows, cells: Sequence[Cell]) -> None:
+    """Adds `plan` to every effect of an item, which compares with the baseline's plan on the same load: `same`,
+    `other` on every load, or `some` where it is another one on some loads only; None where it is not known."""
+    if not plans:
+        return
+    baseline = {cell.condition: cell.id for cell in cells if cell.baseline}
+    by_item = {(row["condition"], row["item"]): {one["cell"]: one["by_load"] for one in row["cells"]} for row in plans}
+    for effect in effects:
+        by_cell = by_item.get((effect["condition"], effect["item"]), {})
+        mine = by_cell.get(effect["cell"], {})
+        base = by_cell.get(baseline.get(effect["condition"], ""), {})
+        same = {plan == base[load] for load, plan in mine.items() if load in base}
+        effect["plan"] = None if not same else "some" if len(same) == 2 else "same" if True in same else "other"
+
+
+def letter(number: int) -> str:
+    """The name of the n-th plan, from 0.
+
+    >>> letter(0), letter(25), letter(26)
+    ('A', 'Z', 'A1')
+    """
+    return chr(ord("A") + number % 26) + (str(number // 26) if number >= 26 else "")
+
+
+def _letters(
+    cells: Sequence[Cell], seen: Mapping[tuple[str, str], Mapping[str, Mapping[int, str]]]
+) -> dict[str, dict[str, str]]:
+    """By item: the letter of each plan, in the order of the cells with the baselines first; conditions share them."""
+    order = sorted(cells, key=lambda cell: not cell.baseline)
+    found: dict[str, dict[str, str]] = {}
+    for (_, item), by_cell in seen.items():
+        mine = found.setdefault(item, {})
+        for cell in order:
+            for _, plan in sorted(by_cell.get(cell.id, {}).items()):
+                mine.setdefault(plan, letter(len(mine)))
+    return found
+
+
+def _number(item: str) -> tuple[int, str]:
+    digits = "".join(one for one in item if one.isascii() and one.isdecimal())
+    return int(digits or 0), item

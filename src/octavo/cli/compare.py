@@ -1,0 +1,92 @@
+"""`octavo compare`: runs side by side, and an exit code for a regression."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class ComparisonFormat(StrEnum):
+    """How a comparison is printed."""
+
+    text = "text"
+    json = "json"
+    md = "md"
+
+
+def compare(
+    runs: Annotated[
+        list[str], typer.Argument(help="Two or more runs, by id or how it begins; the first is the reference.")
+    ],
+    fail_on: Annotated[
+        str | None, typer.Option(help="Exit with 1 for a decided regression, such as regression=3%.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Write the comparison as a self-contained page to this file.")
+    ] = None,
+    format: Annotated[
+        ComparisonFormat, typer.Option(help="Print it for people, or for programs.")
+    ] = ComparisonFormat.text,
+) -> None:
+    """Compare runs: machines, versions or settings, with intervals on the differences.
+
+    Exit code 1: a decided regression (--fail-on); 4: nothing could be decided.
+
+    Example: octavo compare RUN RUN --fail-on regression=3%
+    """
+    import os
+    from contextlib import closing
+
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy is loaded: the matrices are small
+
+    from octavo.analysis.compare_document import make_comparison
+    from octavo.errors import UsageError
+    from octavo.home import store_path
+    from octavo.report.compare_words import conclusion
+    from octavo.store.listing import find_run
+    from octavo.store.store import Store
+
+    if len(runs) < 2:
+        raise UsageError("compare needs two runs or more; octavo runs lists them")
+    margin = None if fail_on is None else _margin(fail_on)
+    ids = [find_run(store_path(), run) for run in runs]
+    with closing(Store.open_to_read(store_path())) as store:
+        document = make_comparison(store, ids, margin)
+    if html is not None:
+        from octavo.report.compare_html import render as page
+        from octavo.report.text_file import write_text
+
+        print(write_text(page(document), html))
+        print(conclusion(document))
+    elif format is ComparisonFormat.text:
+        from octavo.cli.output import console
+        from octavo.report.compare_terminal import print_comparison
+
+        print_comparison(document, console())
+    elif format is ComparisonFormat.json:
+        from octavo.report.as_json import render as as_json
+
+        print(as_json(document), end="")
+    else:
+        from octavo.report.compare_markdown import render
+
+        print(render(document), end="")
+    if document["regressions"]:
+        raise typer.Exit(1)
+    if not document["decided"]:
+        raise typer.Exit(4)
+
+
+def _margin(text: str) -> float:
+    """The fraction of `regression=3%`. Raises UsageError."""
+    from octavo.errors import UsageError
+    from octavo.units import parse_percentage
+
+    what, sign, percentage = text.partition("=")
+    if what.strip() != "regression" or not sign:
+        raise UsageError(f"--fail-on: {text!r} is no condition; write regression=3%, with the margin that you accept")
+    try:
+        return parse_percentage(percentage)
+    except UsageError as error:
+        raise UsageError(f"--fail-on: {error}") from None

@@ -1,0 +1,91 @@
+"""`octavo import`: results that others measured, as a run like any other."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+if TYPE_CHECKING:
+    from octavo.imports.run import Imported
+
+import_ = typer.Typer(
+    help="Import results that were measured elsewhere: they become a run, with verdicts, intervals and reports.",
+    no_args_is_help=True,
+)
+
+_Name = Annotated[str | None, typer.Option("--name", help="What the run is called; else after the file or directory.")]
+_Format = Annotated[TableFormat, typer.Option("--format", help="Say what was imported to people, or to programs.")]
+
+
+@import_.command("vondra-tpch")
+def vondra_tpch(
+    directory: Annotated[Path, typer.Argument(help="The directory with queries.csv, load.csv and size.csv.")],
+    name: _Name = None,
+    format: _Format = TableFormat.text,
+) -> None:
+    """Import one machine's published TPC-H results: load steps and 22 queries over data and WAL blocks.
+
+    Example: octavo import vondra-tpch i5/20220329
+    """
+    from octavo.imports.vondra_tpch import read
+
+    _save(read(directory, named=name), format)
+
+
+@import_.command("vondra-pgbench")
+def vondra_pgbench(
+    file: Annotated[Path, typer.Argument(help="The results.csv of one series.")],
+    name: _Name = None,
+    format: _Format = TableFormat.text,
+) -> None:
+    """Import one series of the published pgbench results: scale and mode over data and WAL blocks.
+
+    Example: octavo import vondra-pgbench i5/20220414-no-fpw/results.csv
+    """
+    from octavo.imports.vondra_pgbench import read
+
+    _save(read(file, named=name), format)
+
+
+@import_.command("csv")
+def csv(
+    file: Annotated[Path, typer.Argument(help="A file with a line for each measurement.")],
+    map: Annotated[Path, typer.Option("--map", help="A TOML file that says what its columns mean (docs/report.md).")],
+    name: _Name = None,
+    format: _Format = TableFormat.text,
+) -> None:
+    """Import any other table of results, with a small TOML file that maps its columns.
+
+    Example: octavo import csv results.csv --map columns.toml
+    """
+    from octavo.imports.mapped import read
+
+    _save(read(file, map, named=name), format)
+
+
+def _save(imported: "Imported", format: TableFormat) -> None:
+    """Stores it, and says what was taken and what was not."""
+    from octavo.home import store_path
+    from octavo.imports.run import save
+
+    run = save(imported, store_path())
+    problems = [problem for source in imported.sources for problem in source.problems]
+    for problem in problems:
+        print(f"octavo: {problem}", file=sys.stderr)
+    invalid = [trial for trial in imported.trials if trial.status == "invalid"]
+    rows = sum(source.rows for source in imported.sources)
+    if format is TableFormat.json:
+        from octavo.cli.output import print_json
+
+        told = {"run": run, "rows": rows, "problems": problems}
+        print_json(told | {"trials": len(imported.trials), "invalid": len(invalid)})
+        return
+    print(f"{run}: {len(imported.trials)} trials of {len(imported.cells)} cells, from {rows} rows")
+    if problems:
+        print(f"{len(problems)} {'row' if len(problems) == 1 else 'rows'} left out, named above")
+    if invalid:
+        print(f"{len(invalid)} of the trials invalid, and kept; the first: {invalid[0].reason}")
+    print("look at it with: octavo report last")

@@ -1,0 +1,146 @@
+"""What the columns of a table of results mean, as a TOML file:
+
+    name = "my-series"
+    question = "Which page size for our shop?"
+    baseline = { data_block = "8kB" }       # what the others are divided by
+
+    [file]                                  # may be left out: commas, quotes, and a first line with names
+    delimiter = ";"
+    columns = ["bs", "mode", "tps", "took"] # for a file without that line
+
+    [factors]                               # a column, with the unit that its figures lack; or one level for all
+    data_block = { column = "bs", unit = "kB" }
+    mode = "mode"
+    scale = { level = "100" }
+
+    [metrics.tps]                           # the first one is what verdicts speak of
+    column = "tps"
+    unit = "1/s"
+    better = "higher"
+    total = false                           # true: the sum over the items of a trial is the trial's own number
+
+    [trial]                                 # all of these may be left out
+    load = "load"                           # an independent build-up of the data; else all are of one load
+    round = "round"                         # what was measured together; else the n-th measurement of a cell on a load
+    item = "query"                          # a query or load step: lines of one cell, load and round are one trial
+    repetition = "run"
+    started = "start"                       # seconds since 1970
+    seconds = "took"
+    seconds_asked = 900                     # or a column: trials below 95 % of it are invalid
+
+A factor that the baseline does not name is a condition: each of its levels is answered apart.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from octavo.errors import UsageError
+from octavo.imports.rows import Parse, moment, name, not_negative, number, read_text, whole
+from octavo.plan.thresholds import Percentage
+from octavo.units import format_size, parse_size
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FactorColumn(_Strict):
+    """A factor: a column, with the unit that its figures lack, or the one level that all trials had."""
+
+    column: str | None = None
+    unit: Literal["B", "kB", "MB", "GB", "TB"] | None = None
+    level: Annotated[str, BeforeValidator(lambda value: str(value))] | None = None
+
+
+class MetricColumn(_Strict):
+    """A number that was measured."""
+
+    column: str
+    title: str | None = None
+    unit: str = ""
+    better: Literal["higher", "lower"] | None = None
+    total: bool = False
+
+
+class File(_Strict):
+    """How lines are split; `columns` where the first line has no names."""
+
+    delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    columns: list[str] | None = None
+
+
+class TrialColumns(_Strict):
+    """The columns that say which trial a line belongs to, and how long it was."""
+
+    load: str | None = None
+    round: str | None = None
+    item: str | None = None
+    repetition: str | None = None
+    started: str | None = None
+    seconds: str | None = None
+    seconds_asked: str | float | None = None
+
+
+class Map(_Strict):
+    """The whole file."""
+
+    name: str | None = None
+    question: str = "What do these results say?"
+    workload: str = "imported"
+    threshold: Percentage = "3%"
+    negative: list[str] = Field(default_factory=list)
+    baseline: Annotated[dict[str, str], Field(min_length=1)]
+    file: File = File()
+    factors: Annotated[
+        dict[
+            str, Annotated[FactorColumn, BeforeValidator(lambda its: {"column": its} if isinstance(its, str) else its)]
+        ],
+        Field(min_length=1),
+    ]
+    metrics: Annotated[dict[str, MetricColumn], Field(min_length=1)]
+    trial: TrialColumns = TrialColumns()
+
+
+def read_map(path: Path) -> Map:
+    """The checked map. Raises UsageError, one line that names the key."""
+    text = read_text(path)[1]
+    try:
+        return Map.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: not TOML: {error}") from None
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(str(part) for part in problem["loc"])
+        raise UsageError(f"{path}: {key}: {problem['msg'].lower()}") from None
+
+
+def columns_of(described: Map) -> list[tuple[str, str, Parse]]:
+    """What is read: a key of ours, the file's column, and how its text is read."""
+    trial = described.trial
+    found: list[tuple[str, str, Parse]] = [
+        (f"factor {factor}", one.column, _level(one.unit)) for factor, one in described.factors.items() if one.column
+    ]
+    found += [(f"metric {key}", one.column, number) for key, one in described.metrics.items()]
+    asked = trial.seconds_asked if isinstance(trial.seconds_asked, str) else None
+    readers: tuple[tuple[str, str | None, Parse], ...] = (
+        ("load", trial.load, name),
+        ("round", trial.round, name),
+        ("item", trial.item, name),
+        ("repetition", trial.repetition, whole(1, 1_000_000)),
+        ("started", trial.started, moment),
+        ("seconds", trial.seconds, not_negative),
+        ("seconds_asked", asked, not_negative),
+    )
+    return found + [(key, column, parse) for key, column, parse in readers if column is not None]
+
+
+def _level(unit: str | None) -> Parse:
+    def parse(text: str) -> str:
+        if not text:
+            raise ValueError("and a level has to have a name")
+        return name(text) if unit is None else format_size(parse_size(f"{text}{unit}"))
+
+    return parse

@@ -1,0 +1,189 @@
+"""Files of delimited rows: what can be read as told, and a sentence with file and line for every row that cannot."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from octavo.errors import UsageError
+from octavo.units import format_size, parse_size
+
+Parse = Callable[[str], object]
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# Beyond this a name is no name; what is stored and shown stays of a size.
+_LONGEST_TEXT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row that could be read: its line, counted from 1, and its values in the order of the columns."""
+
+    line: int
+    values: tuple[object, ...]
+
+
+@dataclass(slots=True)
+class Source:
+    """A file: its name without directories, its digest, how many rows were taken, and what was wrong with others."""
+
+    name: str
+    sha256: str
+    rows: int = 0
+    problems: list[str] = field(default_factory=list[str])
+
+    def refuse(self, line: int, why: str) -> None:
+        """Notes a row that is left out."""
+        self.problems.append(f"{self.name}:{line}: {why}")
+
+
+def read_text(path: Path) -> tuple[Source, str]:
+    """The file as text, with U+FFFD for what is not UTF-8. Raises UsageError when it cannot be read."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}; name what holds the results") from error
+    return Source(path.name, hashlib.sha256(content).hexdigest()), content.decode("utf-8-sig", "replace")
+
+
+def read_rows(path: Path, columns: Sequence[tuple[str, Parse]]) -> tuple[Source, list[Row]]:
+    """The rows of a file of semicolons without quotes and header; `columns` are names and how their text is read.
+
+    A row with another number of fields, or a field that its column cannot read, is left out and told of. Raises
+    UsageError when the file cannot be read, or when no row of it can.
+    """
+    source, text = read_text(path)
+    split = ((line, content.split(";")) for line, content in enumerate(text.splitlines(), 1) if content.strip())
+    rows = list(take(source, split, columns))
+    if not rows:
+        names = ";".join(name for name, _ in columns)
+        problem = f" ({source.problems[0]})" if source.problems else ""
+        raise UsageError(f"{path} has no row of the form {names}{problem}")
+    return source, rows
+
+
+def take(
+    source: Source, split: Iterable[tuple[int, Sequence[str]]], columns: Sequence[tuple[str, Parse]]
+) -> Iterator[Row]:
+    """The rows whose fields can all be read; the others are told of."""
+    for line, fields in split:
+        if len(fields) != len(columns):
+            source.refuse(line, f"{len(fields)} fields where {len(columns)} belong; left out")
+            continue
+        values: list[object] = []
+        for (name, parse), text in zip(columns, fields, strict=True):
+            try:
+                values.append(parse(text.strip()))
+            except (ValueError, UsageError) as error:
+                source.refuse(line, f"{name} is {_shown(text)}, {error}; left out")
+                break
+        else:
+            source.rows += 1
+            yield Row(line, tuple(values))
+
+
+def unique(source: Source, rows: Iterable[Row], width: int) -> dict[tuple[object, ...], Row]:
+    """The rows by their first values; what repeats one is left out, as there is no telling which is right."""
+    found: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        key = row.values[:width]
+        if key in found:
+            source.refuse(row.line, f"the same trial as line {found[key].line}; left out")
+            source.rows -= 1
+        else:
+            found[key] = row
+    return found
+
+
+def read_settings(path: Path) -> dict[str, str]:
+    """The `name = value` lines of a server's configuration; none where there is no such file."""
+    if not path.exists():
+        return {}
+    lines = (line.partition("#")[0].partition("=") for line in read_text(path)[1].splitlines())
+    return {name.strip(): value.strip().strip("'") for name, sign, value in lines if sign}
+
+
+def number(text: str) -> float:
+    """A finite number. Raises ValueError.
+
+    >>> number("12.5"), number("1e3")
+    (12.5, 1000.0)
+    """
+    value = float(text) if _NUMBER.fullmatch(text) else float("inf")
+    if abs(value) == float("inf"):
+        raise ValueError("not a number")
+    return value
+
+
+def positive(text: str) -> float:
+    """A finite number above zero. Raises ValueError."""
+    value = number(text)
+    if value <= 0:
+        raise ValueError("not above zero")
+    return value
+
+
+def not_negative(text: str) -> float:
+    """A finite number, zero or more. Raises ValueError."""
+    value = number(text)
+    if value < 0:
+        raise ValueError("below zero")
+    return value
+
+
+def moment(text: str) -> float:
+    """Seconds since the epoch that a calendar can show. Raises ValueError."""
+    value = positive(text)
+    if value >= 253402300800:  # the year 10000, which datetime cannot write
+        raise ValueError("no time: seconds since 1970 are expected")
+    return value
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Whole numbers in a range. They raise ValueError."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or not low <= int(text[:20]) <= high:
+            raise ValueError(f"not a whole number from {low} to {high}")
+        return int(text)
+
+    return parse
+
+
+def size_of(unit: str, allowed: Sequence[str]) -> Callable[[str], str]:
+    """Levels that are sizes, written as bare numbers of a unit. They raise ValueError.
+
+    >>> size_of("kB", ["4kB", "8kB"])("8")
+    '8kB'
+    """
+
+    def parse(text: str) -> str:
+        level = format_size(parse_size(f"{text}{unit}")) if text.isascii() and text.isdecimal() else text
+        if level not in allowed:
+            raise ValueError(f"in {unit} it has to be one of {', '.join(allowed)}")
+        return level
+
+    return parse
+
+
+def one_of(**words: str) -> Callable[[str], str]:
+    """Levels by the words that stand for them. They raise ValueError."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"allowed: {', '.join(words)}")
+        return words[text]
+
+    return parse
+
+
+def name(text: str) -> str:
+    """Any text that is short enough for a name; empty where nothing is known. Raises ValueError."""
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"longer than {_LONGEST_TEXT} characters")
+    return text
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:39] + "…")

@@ -1,0 +1,92 @@
+"""A comparison as one self-contained HTML page: no network, no JavaScript; every text of the document is escaped."""
+
+import math
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from octavo.report import grids
+from octavo.report.compare_words import Comparison, conclusion, differences, left_out, names, tables, tone
+from octavo.report.document import SIGNS, clean, clip, magnitude, words
+from octavo.report.grids import Grid, Square
+
+
+def render(document: Comparison) -> str:
+    """The page."""
+    page = _environment().get_template("compare.html.j2")
+    metric = document["metrics"][document["primary_metric"]]
+    text = page.render(
+        document=document,
+        letters=names(document),
+        style=_style(),
+        conclusion=conclusion(document),
+        title=metric["title"],
+        tables=tables(document),
+        grids=ratio_grids(document),
+        differences=differences(document),
+        told=[*left_out(document), *document["limits"]],
+        signs=SIGNS,
+    )
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def ratio_grids(document: Comparison) -> list[Grid]:
+    """A heatmap of the second run over the first for each condition, where cells are a grid of two factors."""
+    metric = document["primary_metric"]
+    better = document["metrics"][metric].get("better")
+    letters = names(document)
+    levels: dict[tuple[str, str], dict[str, str]] = {
+        (cell["condition"], cell["cell"]): cell["levels"] for cell in document["cells"]
+    }
+    every = dict.fromkeys(name for its in levels.values() for name in its)
+    compared = [name for name in every if name in document["runs"][0]["baseline"]]
+    if len(compared) != 2:
+        return []
+    x, y = sorted(compared, key=lambda name: name != "data_block")
+    found: dict[tuple[str, str], dict[tuple[str, str], Square]] = {}
+    for row in document["comparisons"]:
+        here = levels.get((row["condition"], row["cell"]))
+        if here and row["kind"] == "value" and row["metric"] == metric and row["item"] is None:
+            plain: dict[str, Any] = {"baseline": False}
+            made = grids.square(plain, row, better, {})
+            square = replace(made, undecided=tone(row["verdict"]) == "undecided")
+            found.setdefault((row["run"], row["condition"]), {})[here[x], here[y]] = square
+    result: list[Grid] = []
+    for (run, condition), squares in found.items():
+        columns, rows = (_sorted({place[axis] for place in squares}) for axis in (0, 1))
+        title = f"{letters[run]} / A{f', {clip(clean(condition), 60)}' if condition else ''}"
+        lines = [(row, [squares.get((column, row)) for column in columns]) for row in rows[::-1]]
+        result.append(Grid(title, "", words(x), words(y), columns, lines))
+    return result
+
+
+def _sorted(levels: set[str]) -> list[str]:
+    return sorted(levels, key=lambda level: (magnitude(level) or math.inf, level))
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("octavo.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Any] = {"clean": clean, "clip": clip, "square_class": grids.class_of, "whole": _whole}
+    found.filters.update(filters)
+    return found
+
+
+def _whole(text: object) -> str:
+    return str(text).replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+@cache
+def _style() -> Markup:
+    sheet = resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8")
+    return Markup(sheet + grids.style())  # noqa: S704  # our own style sheets, without any text of the document

@@ -1,0 +1,31 @@
+"""A comparison as Markdown that also reads well as plain text in a mail."""
+
+from octavo.report.compare_words import Comparison, conclusion, differences, left_out, names, tables
+from octavo.report.markdown import safe, table, wrap
+
+
+def render(document: Comparison) -> str:
+    """What was decided, a table for each run and condition, what differs, and the limits."""
+    letters = names(document)
+    runs = [
+        f"- {letters[run['id']]}: {safe(run['id'])}, {safe(run['workload'])}, {run['used']} of {run['trials']} trials"
+        for run in document["runs"]
+    ]
+    title = document["metrics"][document["primary_metric"]]["title"]
+    parts = ["# Comparison of runs", "\n".join(runs), wrap(f"**{safe(conclusion(document))}**")]
+    for one in tables(document):
+        letter = letters[one.run]
+        head = f"{safe(one.condition)}: " if one.condition else ""
+        rows = [[safe(line.cell), safe(line.verdict), line.reference, line.value, line.ratio] for line in one.lines]
+        heads = ["cell", "verdict", "A", letter, f"{letter}/A (95 %)"]
+        parts.append(f"## {head}{safe(title)}, {letter} against A\n\n{table(heads, rows, left=2)}")
+        effects = [[safe(line.cell), safe(line.effect_verdict), line.effect] for line in one.lines if line.effect]
+        if effects:
+            parts.append(table(["against own baseline", f"{letter} …", f"A → {letter}"], effects, left=2))
+    heads, found = differences(document)
+    if found:
+        cells = [[safe(entry) for entry in row] for row in found]
+        parts.append(f"## What is not alike\n\n{table(heads, cells, left=len(heads))}")
+    sentences = [wrap(f"- {safe(sentence)}", "  ") for sentence in (*left_out(document), *document["limits"])]
+    parts.append("## What this comparison cannot tell\n\n" + "\n".join(sentences))
+    return "\n\n".join(parts) + "\n"

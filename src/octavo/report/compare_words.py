@@ -1,0 +1,141 @@
+"""What every kind of comparison says: rows of text, and the sentence of conclusion."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from octavo.report import numbers
+from octavo.report.document import Row, clean
+
+Comparison = Mapping[str, Any]
+TONES = {"faster": "better", "gains": "better", "slower": "worse", "more": "more", "less": "less", "same": "same"}
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One cell (or item of a cell) in a comparison of two runs, as text."""
+
+    cell: str
+    reference: str
+    value: str
+    ratio: str
+    verdict: str
+    tone: str
+    effect: str
+    effect_verdict: str
+    effect_tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The lines of one run against the reference in one condition."""
+
+    run: str
+    condition: str
+    lines: list[Line]
+
+
+def names(document: Comparison) -> dict[str, str]:
+    """What runs are called, by id: A is the reference."""
+    return {run["id"]: chr(ord("A") + place % 26) for place, run in enumerate(document["runs"])}
+
+
+def tables(document: Comparison) -> list[Table]:
+    """The primary metric of whole trials; of items where no trial has one of its own."""
+    metric = document["primary_metric"]
+    unit = document["metrics"][metric].get("unit")
+    rows = [row for row in document["comparisons"] if row["metric"] == metric]
+    if any(row["item"] is None and row["kind"] == "value" for row in rows):
+        rows = [row for row in rows if row["item"] is None]
+    effects = {_key(row): row for row in rows if row["kind"] == "effect"}
+    found: dict[tuple[str, str], list[Line]] = {}
+    for row in rows:
+        if row["kind"] == "value":
+            line = _line(row, effects.get(_key(row)), unit)
+            found.setdefault((row["run"], row["condition"]), []).append(line)
+    return [Table(run, condition, lines) for (run, condition), lines in found.items()]
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return row["run"], row["condition"], row["cell"], row["item"]
+
+
+def _line(row: Row, effect: Row | None, unit: str | None) -> Line:
+    item = f" {clean(row['item'])}" if row["item"] else ""
+    regression = {"yes": ", a regression", "no": "", "undecided": ", regression undecided"}.get(
+        str(row.get("regression")), ""
+    )
+    return Line(
+        cell=f"{clean(row['cell'])}{item}",
+        reference=numbers.amount(row["from"], unit),
+        value=numbers.amount(row["to"], unit),
+        ratio=numbers.ratio_interval(row["ratio"], row["low"], row["high"]),
+        verdict=f"{row['verdict']}{regression}",
+        tone=tone(row["verdict"]),
+        effect="" if effect is None else f"{numbers.ratio(effect['from'])} → {numbers.ratio(effect['to'])}",
+        effect_verdict="" if effect is None else str(effect["verdict"]),
+        effect_tone="none" if effect is None else tone(effect["verdict"]),
+    )
+
+
+def tone(verdict: str) -> str:
+    """What a verdict says, as reports colour it.
+
+    >>> tone("gains less"), tone("same within 3 %"), tone("undecided (no interval)")
+    ('worse', 'same', 'undecided')
+    """
+    first, _, rest = verdict.partition(" ")
+    return "worse" if (first, rest) == ("gains", "less") else TONES.get(first, "undecided")
+
+
+def conclusion(document: Comparison) -> str:
+    """What was decided, in one sentence."""
+    total = document["compared"]
+    cells = f"{total} {'comparison' if total == 1 else 'comparisons'}"
+    margin: float | None = document["fail_on"]["regression"] if document["fail_on"] else None
+    if document["regressions"]:
+        first = document["regressions"][0]
+        many = len(document["regressions"])
+        where = f"{clean(first['condition'])}: " if first["condition"] else ""
+        others = f", and {many - 1} more" if many > 1 else ""
+        return (
+            f"Regression of more than {numbers.percent(margin)} in {many} of {cells}: {where}{clean(first['cell'])} "
+            f"× {numbers.ratio_interval(first['ratio'], first['low'], first['high'])}{others}."
+        )
+    if not document["decided"]:
+        return (
+            f"Nothing could be decided: none of {cells} has an interval that is narrow enough. "
+            "More rounds or loads would help."
+        )
+    tally = ", ".join(f"{count} {word}" for word, count in sorted(document["tally"].items(), key=lambda pair: -pair[1]))
+    text = f"Of {cells}: {tally}."
+    if margin is not None:
+        open_ones = document["compared"] - document["decided"]
+        text += f" No regression of more than {numbers.percent(margin)} is decided"
+        text += f"; {open_ones} could not be decided." if open_ones else "."
+    return text
+
+
+def left_out(document: Comparison) -> list[str]:
+    """Cells that only one run has, in sentences."""
+    told: list[str] = []
+    for one in document["only_in"]:
+        count, shown = len(one["cells"]), ", ".join(map(clean, one["cells"][:6]))
+        more = f" and {count - 6} more" if count > 6 else ""
+        told.append(
+            f"Not compared, as only {names(document)[one['run']]} has {'it' if count == 1 else 'them'}: {shown}{more}."
+        )
+    return told
+
+
+def differences(document: Comparison) -> tuple[list[str], list[Sequence[str]]]:
+    """What the runs do not have alike, as a table: heads and rows."""
+    heads = ["", *names(document).values()]
+    return heads, [[clean(row["what"]), *(_told(row["what"], value) for value in row["values"])]
+                   for row in document["differences"]]  # fmt: skip
+
+
+def _told(what: str, value: str | None) -> str:
+    if value is None:
+        return numbers.MISSING
+    return numbers.size(float(value)) if what == "memory_bytes" else clean(value)

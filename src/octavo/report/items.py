@@ -1,0 +1,156 @@
+"""What a report says of single items: heatmaps, plans, groups, and what cannot matter and how much it scatters."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from octavo.report import grids, numbers
+from octavo.report.document import Document, Row, clean, compared, conditions, tone, words
+
+
+def items_of(document: Document) -> dict[str, Any] | None:
+    """Everything for the page's section; None where a run has nothing of it."""
+    sheets, told = grids.sheets(document), item_sentences(document)
+    plans_of, plans = plan_table(document)
+    if not (sheets or told or plans):
+        return None
+    factors = [words(name) for name in compared(document)]
+    return {
+        "style": Markup(grids.style()),  # noqa: S704  # of our own making, without any text of the document
+        "sheets": sheets,
+        "x": factors[0] if factors else "",
+        "y": factors[1] if len(factors) > 1 else "",
+        "lettered": any(square and square.letters for sheet in sheets for grid in sheet.items
+                        for _, row in grid.rows for square in row),
+        "steps": steps(document),
+        "told": told,
+        "plans": plans,
+        "plans_of": plans_of,
+    }  # fmt: skip
+
+
+def steps(document: Document) -> list[tuple[str, str]]:
+    """The legend: the classes of the squares from the worst to the best, with the percentages they begin at."""
+    better = document["metrics"].get(document["run"]["primary_metric"], {}).get("better")
+
+    def word(bound: float, *, above: bool) -> str:
+        return f"≥ {100 * bound:.0f} %" if above else f"≤ {100 / bound:.0f} %"
+
+    count = len(grids.STEPS)
+    worse = [(f"w{n}", word(grids.STEPS[n - 1], above=better == "lower")) for n in range(count, 0, -1)]
+    good = [(f"b{n}", word(grids.STEPS[n - 1], above=better != "lower")) for n in range(1, count + 1)]
+    return [*worse, ("e", "100 %"), *good]
+
+
+def plan_table(document: Document) -> tuple[str, list[dict[str, Any]]]:
+    """By item: how many plans, and what was decided with which; of the minima where there are any, else of the first
+    condition with plans."""
+    best = document.get("best_of")
+    source = best or document
+    plans: Sequence[Row] = source.get("plans", ())
+    if not plans:
+        return "", []
+    condition = plans[0]["condition"]
+    rows: list[dict[str, Any]] = []
+    for row in plans:
+        if row["condition"] == condition:
+            mine = [
+                effect
+                for effect in source["effects"]
+                if effect["item"] == row["item"] and effect["condition"] == condition and not effect["negative_control"]
+            ]
+            rows.append({"item": row["item"], "distinct": row["distinct"], "counts": _counts(mine)})
+    return str(condition), rows
+
+
+def _counts(effects: Sequence[Row]) -> list[int]:
+    """Faster with the same plan, with another; slower likewise; decided where loads differ in plan; the rest."""
+    counts = [0] * 6
+    for effect in effects:
+        kind, plan = tone(effect), effect.get("plan")
+        if kind in ("better", "worse"):
+            counts[4 if plan == "some" else 2 * (kind == "worse") + (plan == "other")] += 1
+        else:
+            counts[5] += 1
+    return counts
+
+
+def item_sentences(document: Document) -> list[str]:
+    """What stands out of the items, for every kind of report."""
+    return [*_plans_told(document), *_noise_told(document), *_groups_told(document)]
+
+
+def _plans_told(document: Document) -> list[str]:
+    condition, rows = plan_table(document)
+    if not rows:
+        return []
+    total = [sum(column) for column in zip(*(row["counts"] for row in rows), strict=True)]
+    decided, one = sum(total[:5]), sum(row["distinct"] == 1 for row in rows)
+    return [
+        f"{one} of {len(rows)} items kept one plan in every cell. Of {sum(total)} differences of an item from the "
+        f"baseline ({condition}), {decided} are decided: {total[0] + total[2]} with the baseline's plan, "
+        f"{total[1] + total[3]} with another plan on every load, {total[4]} with another plan on some loads. What "
+        "comes with another plan is the planner's choice at that page size, not the page's own cost."
+    ]
+
+
+def _noise_told(document: Document) -> list[str]:
+    """How much single items scatter where nothing can matter."""
+    source, metric = document.get("best_of") or document, document["run"]["primary_metric"]
+    floors: dict[str, list[tuple[float, str]]] = {}
+    for row in source["noise_floor"]:
+        if row["item"] is not None and row["floor"] is not None and row["metric"] == metric:
+            floors.setdefault(row["condition"], []).append((row["floor"], row["item"]))
+    told: list[str] = []
+    for condition, found in floors.items():
+        idle = [
+            effect
+            for effect in source["effects"]
+            if (effect["condition"], effect["metric"]) == (condition, metric)
+            and effect["item"] is not None
+            and effect["negative_control"]
+            and effect["low"] is not None
+        ]
+        outside = sum(not effect["low"] <= 1 <= effect["high"] for effect in idle)
+        told.append(
+            f"Noise floor of single items{f' ({condition})' if condition else ''}, from cells that cannot differ from "
+            f"the baseline: {numbers.percent(statistics.median(floor for floor, _ in found))} in the median of "
+            f"{len(found)} items, {numbers.percent(min(found)[0])} ({clean(min(found)[1])}) to "
+            f"{numbers.percent(max(found)[0])} ({clean(max(found)[1])}). {outside} of {len(idle)} intervals of such "
+            "cells exclude 1 all the same."
+        )
+    return told
+
+
+def _groups_told(document: Document) -> list[str]:
+    """The numbers that fall into two groups: those of one item together where the same thing tells them apart."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in document.get("two_groups", ()):
+        found.setdefault((row["condition"], row["item"], _apart(row["goes_with"])), []).append(row)
+    told: list[str] = []
+    several = len(conditions(document)) > 1
+    for (condition, item, apart), rows in found.items():
+        first, unit = rows[0], document["metrics"].get(rows[0]["metric"], {}).get("unit")
+        where = f"{words(first['factor'])} {', '.join(clean(row['level']) for row in rows)}"
+        low, high = (
+            f"{first[side]['trials']} from {numbers.amount(first[side]['from'], unit)} to "
+            f"{numbers.amount(first[side]['to'], unit)}"
+            for side in ("low", "high")
+        )
+        example = f" (at {clean(first['level'])})" if len(rows) > 1 else ""
+        which = f" ({clean(condition)})" if several and condition else ""
+        told.append(
+            f"{clean(item)}{which} falls into two groups at {where}: "
+            f"{low}, {high}{example}, × {numbers.ratio(first['ratio'])} apart. {apart}"
+        )
+    return told
+
+
+def _apart(goes_with: Mapping[str, Any] | None) -> str:
+    if goes_with is None:
+        return "Nothing that was recorded tells them apart: their mean is a number that never happens."
+    if goes_with["factor"] == "plan":
+        return "The groups are those of two plans."
+    return f"The slower group is that of {words(goes_with['factor'])} {', '.join(map(clean, goes_with['high']))}."

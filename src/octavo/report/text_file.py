@@ -1,0 +1,20 @@
+"""A text written beside its place and renamed, so that a reader never sees half of it."""
+
+import os
+from pathlib import Path
+
+from octavo.errors import HostError
+
+
+def write_text(text: str, path: Path) -> Path:
+    """Writes the file and returns its absolute path. Raises HostError when it cannot be written."""
+    target = path.absolute()
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(target)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise HostError(f"{target} cannot be written: {error.strerror}; name a file that you may write") from error
+    return target

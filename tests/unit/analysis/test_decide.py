@@ -1,0 +1,114 @@
+"""Which cells a run goes on with: from its trials alone."""
+
+import random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from octavo.analysis.decide import outlook, undecided
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan
+from octavo.store.records import TrialRecord
+
+from .making import read_only_plan, trial
+
+PLAN, (SMALL, BASELINE, CONTROL) = read_only_plan()
+# One load, so that nothing waits for more of them.
+ONE_LOAD = PLAN.model_copy(update={"loads": 1, "rounds": 30})
+NOISE = 0.005
+
+
+def a_round(number: int, ratio: float, source: random.Random) -> list[TrialRecord]:
+    return [
+        trial(
+            cell,
+            number,
+            1000 * (ratio if cell is SMALL else 1) * (1 + source.gauss(0, NOISE)),
+            load=1 + 9 * (cell is CONTROL),
+        )
+        for cell in (SMALL, BASELINE, CONTROL)
+    ]
+
+
+def open_after(plan: Plan, trials: list[TrialRecord]) -> frozenset[str]:
+    cells: list[Cell] = [SMALL, BASELINE, CONTROL]
+    return undecided(plan, cells, trials, "tps")
+
+
+def test_a_run_begins_with_every_cell_but_baselines_and_controls_open() -> None:
+    assert open_after(ONE_LOAD, []) == {SMALL.id}
+
+
+def test_a_large_effect_is_decided_after_a_few_rounds_and_stays_so() -> None:
+    source = random.Random(1)
+    trials: list[TrialRecord] = []
+    taken = 0
+    while open_after(ONE_LOAD, trials):
+        taken += 1
+        trials += a_round(taken, 1.5, source)
+    assert 2 <= taken <= 5
+    for number in range(taken + 1, taken + 10):  # rounds that another condition was measured in, or noise
+        trials += a_round(number, 1.0, source)
+        assert open_after(ONE_LOAD, trials) == frozenset()
+
+
+def test_a_round_that_has_not_ended_is_not_looked_at() -> None:
+    source = random.Random(1)
+    trials = [one for number in (1, 2, 3, 4, 5) for one in a_round(number, 1.5, source)]
+    assert open_after(ONE_LOAD, trials) == frozenset()
+    assert open_after(ONE_LOAD, [*a_round(1, 1.5, source), *a_round(2, 1.5, source)[:2]]) == {SMALL.id}
+
+
+def test_before_the_first_look_nothing_is_decided() -> None:
+    source = random.Random(1)
+    late = ONE_LOAD.model_copy(update={"first_look": 8})
+    trials = [one for number in range(1, 8) for one in a_round(number, 1.5, source)]
+    assert open_after(late, trials) == {SMALL.id}
+    assert open_after(late, [*trials, *a_round(8, 1.5, source)]) == frozenset()
+
+
+def test_a_cell_that_fails_twice_is_not_waited_for() -> None:
+    failing = [
+        one
+        for number in (1, 2)
+        for one in (trial(SMALL, number, status="failed"), trial(BASELINE, number, 100), trial(CONTROL, number, 100))
+    ]
+    assert open_after(ONE_LOAD, failing[:3]) == {SMALL.id}
+    assert open_after(ONE_LOAD, failing) == frozenset()
+
+
+def test_a_baseline_that_fails_twice_ends_its_condition() -> None:
+    failing = [
+        one for number in (1, 2) for one in (trial(SMALL, number, 100), trial(BASELINE, number, status="failed"))
+    ]
+    assert open_after(ONE_LOAD, failing) == frozenset()
+
+
+def test_cells_that_cannot_run_are_not_waited_for() -> None:
+    assert open_after(ONE_LOAD, [trial(SMALL, 1, status="skipped")]) == frozenset()
+
+
+def test_the_outlook_counts_and_foresees() -> None:
+    source = random.Random(1)
+    cells: list[Cell] = [SMALL, BASELINE, CONTROL]
+    before = outlook(ONE_LOAD, cells, [], "tps")
+    assert (before.settled, before.open, before.rounds) == (0, 1, None)
+    trials = [*a_round(1, 1.01, source), *a_round(2, 1.01, source)]
+    during = outlook(ONE_LOAD, cells, trials, "tps")
+    assert (during.settled, during.open) == (0, 1)
+    assert during.rounds is not None
+    assert during.rounds >= 1
+    for number in range(3, 31):
+        trials += a_round(number, 1.01, source)
+    after = outlook(ONE_LOAD, cells, trials, "tps")
+    assert (after.settled, after.open, after.rounds) == (1, 0, None)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 1000), ratio=st.floats(0.9, 1.1), shuffled=st.randoms(use_true_random=False))
+def test_the_order_in_which_trials_are_read_changes_nothing(seed: int, ratio: float, shuffled: random.Random) -> None:
+    source = random.Random(seed)
+    trials = [one for number in range(1, 7) for one in a_round(number, ratio, source)]
+    mixed = list(trials)
+    shuffled.shuffle(mixed)
+    assert open_after(ONE_LOAD, trials) == open_after(ONE_LOAD, mixed)

@@ -1,0 +1,88 @@
+"""The rows of the document: effects, noise floors, and the model they rest on."""
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from scipy.special import stdtrit
+
+from octavo.analysis.effects import Effects, effects_of
+from octavo.analysis.trials import used_trials, values_by_key
+from octavo.plan.model import Plan
+from octavo.store.records import TrialRecord
+
+from .making import read_only_plan, trial
+
+PLAN, CELLS = read_only_plan()
+SMALL, BASELINE, CONTROL = CELLS
+ONE_LOAD = PLAN.model_copy(update={"loads": 1, "rounds": 30})
+FIXED = ONE_LOAD.model_copy(update={"stopping": "fixed"})
+METRICS = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
+
+
+def rounds(numbers: Sequence[int], ratio: float, *, seed: int = 1) -> list[TrialRecord]:
+    source = random.Random(seed)
+    return [
+        trial(cell, number, 1000 * (ratio if cell is SMALL else 1) * math.exp(source.gauss(0, 0.005)), load=1)
+        for number in numbers
+        for cell in CELLS
+    ]
+
+
+def effects(plan: Plan, trials: list[TrialRecord]) -> Effects:
+    used = used_trials(trials)
+    return effects_of(plan, CELLS, trials, used, values_by_key(used), METRICS)
+
+
+def of_small(found: Effects) -> dict[str, Any]:
+    (row,) = [row for row in found.effects if row["cell"] == SMALL.id]
+    return row
+
+
+def test_an_effect_has_what_it_rests_on() -> None:
+    found = effects(ONE_LOAD, rounds(range(1, 6), 1.5))
+    row = of_small(found)
+    assert row["low"] < 1.5 < row["high"]
+    assert (row["verdict"], row["conditional"], row["loads"], row["negative_control"]) == ("faster", True, 1, False)
+    assert row["look"] == row["rounds"] - 1
+    assert row["degrees_of_freedom"] == 2 * (row["rounds"] - 1)
+    assert [floor["cell"] for floor in found.noise_floor] == [CONTROL.id]
+    (model,) = found.model
+    assert (model["residual_degrees_of_freedom"], model["comparisons"]) == (row["degrees_of_freedom"], 1)
+    assert 0.2 < model["residual_deviation_percent"] < 1.5
+    assert model["critical_value"] > 2
+
+
+def test_trials_after_a_cell_was_settled_change_nothing_of_it() -> None:
+    before = effects(ONE_LOAD, rounds(range(1, 6), 1.5))
+    settled = of_small(before)
+    assert settled["rounds"] < 5
+    assert of_small(effects(ONE_LOAD, rounds(range(1, 6), 1.5) + rounds([6], 0.1))) == settled
+
+
+def test_a_fixed_plan_has_one_look_with_students_t() -> None:
+    found = effects(FIXED, rounds(range(1, 6), 1.01))
+    row = of_small(found)
+    assert (row["look"], row["rounds"]) == (0, 5)
+    freedom: int = row["degrees_of_freedom"]
+    assert found.model[0]["critical_value"] == pytest.approx(-float(stdtrit(freedom, 0.025)))
+
+
+def test_a_factor_that_cannot_matter_makes_a_floor_and_no_comparison() -> None:
+    plan = ONE_LOAD.model_copy(update={"negative": ["data_block"], "control": False})
+    found = effects(plan, rounds(range(1, 6), 1.01))
+    assert of_small(found)["negative_control"]
+    assert [floor["cell"] for floor in found.noise_floor] == [SMALL.id]
+    assert found.model[0]["comparisons"] == 0
+
+
+def test_a_round_counts_as_finished_once_all_of_its_cells_were_measured() -> None:
+    trials = rounds(range(1, 4), 1.01)
+    assert effects(ONE_LOAD, trials).rounds_finished == 3
+    assert effects(ONE_LOAD, trials[:-1]).rounds_finished == 2
+
+
+def test_without_trials_nothing_is_said() -> None:
+    assert effects(ONE_LOAD, []) == Effects([], [], [], 0)

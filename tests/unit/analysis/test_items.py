@@ -1,0 +1,122 @@
+"""Plans, groups and minima: what is said of single items."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.unit.imports.making import DATA, QUERIES, RUNS, SEGMENTS, WAL, change_line, seconds, write_tpch
+
+from octavo.analysis.best_of import best_of
+from octavo.analysis.plan_identity import plans_of, tell_plans
+from octavo.analysis.trials import used_trials
+from octavo.analysis.two_groups import two_groups
+from octavo.imports.vondra_tpch import read
+from octavo.observation import Observation
+from octavo.plan.cells import Cell
+from octavo.plan.negative import negative_in
+from octavo.store.records import TrialRecord
+
+METRICS = {"seconds": {"title": "time", "unit": "s", "better": "lower"}}
+AMONG = {"factor": "phase", "levels": ["first run", "later runs"], "metric": "seconds"}
+
+
+def test_minima_are_of_all_runs_of_a_load(tmp_path: Path) -> None:
+    made = read(write_tpch(tmp_path))
+    found = best_of(made.plan, made.cells, made.trials, METRICS, AMONG)
+    values = {(row["cell"], row["load"], row["item"]): row["value"] for row in found["values"]}
+    for data in DATA:
+        for wal in WAL:
+            for load, segment in enumerate(SEGMENTS, 1):
+                cell = f"data_block={data}kB wal_block={wal}kB phase=best of all runs"
+                least = {query: min(seconds(data, wal, segment, query, run) for run in RUNS) for query in QUERIES}
+                assert values[cell, load, None] == pytest.approx(sum(least.values()))
+                assert values[cell, load, "q9"] == least[9]
+    assert {row["negative_control"] for row in found["effects"] if "data_block=8kB" in row["cell"]} == {True}
+
+
+def test_a_load_that_lacks_a_run_has_no_minima(tmp_path: Path) -> None:
+    directory = write_tpch(tmp_path)
+    change_line(directory / "queries.csv", 1, "broken")
+    made = read(directory)
+    found = best_of(made.plan, made.cells, made.trials, METRICS, AMONG)
+    assert {(row["cell"], row["load"]) for row in found["values"]} == {
+        (f"data_block={data}kB wal_block={wal}kB phase=best of all runs", load)
+        for data in DATA for wal in WAL for load in (1, 2)
+    } - {("data_block=4kB wal_block=8kB phase=best of all runs", 1)}  # fmt: skip
+
+
+def test_plans_have_letters_that_begin_with_the_baseline(tmp_path: Path) -> None:
+    made = read(write_tpch(tmp_path))
+    rows = {
+        (row["condition"], row["item"]): {one["cell"]: one["by_load"] for one in row["cells"]}
+        for row in plans_of(made.cells, used_trials(made.trials))
+    }
+    assert set(rows) == {(phase, item) for phase in ("first run", "later runs") for item in ("q1", "q9")}
+    later = rows["later runs", "q9"]
+    assert later["data_block=8kB wal_block=8kB phase=later runs"] == {"1": "A", "2": "A"}
+    assert later["data_block=4kB wal_block=8kB phase=later runs"] == {"1": "B", "2": "B"}
+
+
+def test_an_effect_says_whether_its_plan_is_the_baselines() -> None:
+    cells = [
+        Cell(name, name, {}, "", baseline=name == "8kB", control=False, dataset=name) for name in ("8kB", "4kB", "2kB")
+    ]
+    plans = [{"condition": "", "item": "q1", "distinct": 2, "cells": [
+        {"cell": "8kB", "by_load": {"1": "A", "2": "A"}},
+        {"cell": "4kB", "by_load": {"1": "B", "2": "A"}},
+        {"cell": "2kB", "by_load": {"1": "B", "3": "A"}},
+    ]}]  # fmt: skip
+    effects = [{"condition": "", "item": item, "cell": cell} for item, cell in
+               (("q1", "4kB"), ("q1", "2kB"), ("q2", "4kB"), (None, "4kB"))]  # fmt: skip
+    tell_plans(effects, plans, cells)
+    assert [effect["plan"] for effect in effects] == ["some", "other", None, None]
+
+
+def _found(logs: np.ndarray, facts: list[str] | None = None) -> list[dict[str, Any]]:
+    cell = Cell("c", "c", {"data_block": "8kB"}, "", baseline=True, control=False, dataset="c")
+    used = {
+        (number, 1, "c"): TrialRecord(
+            "c", number, 1, 1, number, "ok", None, 0.0, 1.0, 1, (Observation("seconds", math.exp(log), "s", "step"),),
+            facts={"wal_segment": facts[number]} if facts else None,
+        )
+        for number, log in enumerate(logs)
+    }  # fmt: skip
+    return two_groups([cell], used, "seconds", "data_block", 0.03)
+
+
+def test_two_groups_are_found_with_what_tells_them_apart() -> None:
+    source = np.random.default_rng(5)
+    logs = np.concatenate([source.normal(0, 0.05, 14), source.normal(1, 0.05, 7)])
+    (row,) = _found(logs, ["16MB", "512MB"] * 7 + ["1MB"] * 7)
+    assert (row["low"]["trials"], row["high"]["trials"]) == (14, 7)
+    assert row["goes_with"]["factor"] == "wal_segment"
+    assert set(row["goes_with"]["low"]) == {"16MB", "512MB"}
+    assert row["goes_with"]["high"] == ["1MB"]
+    (row,) = _found(logs, ["16MB", "1MB", "512MB"] * 7)
+    assert row["goes_with"] is None
+
+
+def test_one_group_is_one_group() -> None:
+    source = np.random.default_rng(6)
+    assert sum(bool(_found(source.normal(0, 0.2, 21))) for _ in range(200)) <= 8
+
+
+def test_few_numbers_and_small_distances_are_no_groups() -> None:
+    assert _found(np.array([0.0] * 5 + [1.0] * 5)) == []
+    assert _found(np.array([0.0] * 10 + [0.01] * 10)) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "levels", "expected"),
+    [
+        (["wal_block"], {"mode": "read-write"}, ["wal_block"]),
+        (["wal_block where mode=read-only"], {"mode": "read-only"}, ["wal_block"]),
+        (["wal_block where mode=read-only"], {"mode": "read-write"}, []),
+    ],
+)
+def test_a_factor_may_be_negative_in_some_conditions_only(
+    entries: list[str], levels: dict[str, str], expected: list[str]
+) -> None:
+    assert negative_in(entries, levels) == expected

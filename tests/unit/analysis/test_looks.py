@@ -1,0 +1,84 @@
+"""Looks: what is settled stays so, and stops being measured."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from octavo.analysis.contrasts import contrasts
+from octavo.analysis.dunnett import dunnett
+from octavo.analysis.looks import Question, Role, begin, follow, go_on, look, only_look
+
+from .making import compared, layout
+
+SOURCE = np.random.default_rng(1)
+# A baseline, a cell that is twice as fast, one that is the same, one that hovers at the threshold.
+ROUNDS = 12
+VALUES = np.array([0.0, 0.7, 0.0, 0.03])[:, None] + SOURCE.normal(0, 0.01, (4, ROUNDS))
+MADE = layout(VALUES, [1] * ROUNDS)
+
+
+def test_a_single_look_is_dunnett() -> None:
+    now = only_look(MADE, compared(3, once=True))
+    freedom = 3 * (ROUNDS - 1)
+    assert now.critical[1:] == pytest.approx([dunnett(3, freedom, 0.95)] * 3)
+    assert now.half_widths[1] == pytest.approx(now.critical[1] * np.sqrt(now.contrasts.variance[1]))
+
+
+def test_a_large_effect_is_settled_first_and_its_later_trials_do_not_count() -> None:
+    question = compared(3)
+    course = follow(MADE, question, range(1, ROUNDS + 1))
+    fast, equal, _ = course.stopped[1:]
+    assert 2 <= fast < equal
+    assert course.open(question) == [row for row in (1, 2, 3) if not course.stopped[row]]
+    garbage = MADE.values.copy()
+    garbage[1, fast:] = 99.0
+    again = follow(layout(garbage, [1] * ROUNDS), question, range(1, ROUNDS + 1))
+    assert again.stopped.tolist() == course.stopped.tolist()
+
+
+def test_going_on_is_the_same_as_beginning_anew() -> None:
+    question = compared(3)
+    course = begin(question)
+    for number in range(1, ROUNDS + 1):
+        course = go_on(course, MADE.until(np.full(4, number)), question, number)
+        assert course.stopped.tolist() == follow(MADE, question, range(1, number + 1)).stopped.tolist()
+
+
+def test_there_is_no_look_before_the_first_one() -> None:
+    question = compared(3, first_look=6)
+    course = follow(MADE, question, range(1, ROUNDS + 1))
+    assert course.looks[0].round == course.looks[0].first == 6
+
+
+def test_nothing_is_settled_while_loads_in_general_are_not_known() -> None:
+    waiting = replace(compared(3), loads=8, waits_for_loads=True)
+    course = follow(layout(VALUES, np.arange(1, ROUNDS + 1).tolist()), waiting, range(1, ROUNDS + 1))
+    assert course.looks[0].contrasts.components.general
+    assert not course.looks[0].contrasts.conditional[1:].any()
+
+
+def test_the_families_of_a_look_hold_apart() -> None:
+    roles = (Role.BASELINE, Role.COMPARED, Role.COMPARED, Role.NEGATIVE, Role.CONTROL)
+    values = SOURCE.normal(0, 0.01, (5, 6))
+    now = look(contrasts(layout(values, [1] * 6)), Question(roles, 0.03, 0.015, once=True), 6, 6, 0)
+    assert now.critical[1] == now.critical[2] == dunnett(2, 20, 0.95)
+    assert now.critical[3] == now.critical[4] == dunnett(1, 20, 0.95)
+
+
+def test_conditions_share_the_confidence() -> None:
+    alone = only_look(MADE, compared(3, once=True))
+    shared = only_look(MADE, compared(3, conditions=4, once=True))
+    assert shared.critical[1] == pytest.approx(dunnett(3, 3 * (ROUNDS - 1), 0.95**0.25))
+    assert shared.critical[1] > alone.critical[1]
+
+
+def test_the_noise_floor_is_the_farthest_end_of_any_control_and_unknown_without_one() -> None:
+    roles = (Role.BASELINE, Role.COMPARED, Role.NEGATIVE, Role.CONTROL)
+    question = Question(roles, 0.03, 0.015, once=True)
+    values = SOURCE.normal(0, 0.01, (4, 6))
+    now = look(contrasts(layout(values, [1] * 6)), question, 6, 6, 0)
+    ends = np.abs(now.contrasts.centre) + now.half_widths
+    assert now.floor(question) == max(ends[2], ends[3])
+    values[2:] = np.nan
+    assert look(contrasts(layout(values, [1] * 6)), question, 6, 6, 0).floor(question) == np.inf

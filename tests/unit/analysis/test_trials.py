@@ -1,0 +1,109 @@
+"""Which trials count, and where a ratio is taken."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo.analysis.condition import conditions_of, layout_of
+from octavo.analysis.contrasts import contrasts
+from octavo.analysis.layout import Layout
+from octavo.analysis.looks import Role
+from octavo.analysis.running_ratio import running_ratios
+from octavo.analysis.trials import given_up, used_trials, values_by_key
+from octavo.plan.cells import Cell
+from octavo.store.records import TrialRecord
+
+from .making import read_only_plan, trial
+
+PLAN, (SMALL, BASELINE, CONTROL) = read_only_plan()
+CELLS: list[Cell] = [SMALL, BASELINE, CONTROL]
+
+
+def table(trials: list[TrialRecord]) -> Layout | None:
+    (condition,) = conditions_of(PLAN, CELLS, trials)
+    used = used_trials(trials)
+    return layout_of(condition, used, values_by_key(used).get((None, "tps"), {}))
+
+
+def test_ratios_are_taken_within_rounds_and_leave_out_what_is_not_believed() -> None:
+    trials = [
+        trial(SMALL, 1, 110), trial(BASELINE, 1, 100), trial(CONTROL, 1, 101),
+        trial(SMALL, 2, 220), trial(BASELINE, 2, 200, status="invalid"),  # no baseline in this round
+        trial(SMALL, 3, 999, attempt=1), trial(BASELINE, 3, 1, attempt=1),  # an attempt that was broken
+        trial(SMALL, 3, 330, attempt=2), trial(BASELINE, 3, 300, attempt=2),
+    ]  # fmt: skip
+    made = table(trials)
+    assert made is not None
+    assert made.baseline == CELLS.index(BASELINE)
+    difference = made.values - made.values[made.baseline]
+    assert difference[0] == pytest.approx([math.log(1.1), np.nan, math.log(1.1)], nan_ok=True)
+    assert difference[2] == pytest.approx([math.log(1.01), np.nan, np.nan], nan_ok=True)
+    assert used_trials(trials)[3, 1, SMALL.id].attempt == 2
+
+
+def test_a_round_in_parts_compares_within_each() -> None:
+    trials = [
+        trial(SMALL, 1, 110, part=1), trial(BASELINE, 1, 100, part=1),
+        trial(CONTROL, 1, 50, part=2), trial(BASELINE, 1, 50, part=2),
+    ]  # fmt: skip
+    made = table(trials)
+    assert made is not None
+    assert made.rounds.tolist() == [1, 1]
+    found = contrasts(made)
+    assert found.centre[0] == pytest.approx(math.log(1.1))
+    assert found.centre[2] == pytest.approx(0)
+
+
+@given(drift=st.lists(st.floats(0.1, 10), min_size=3, max_size=8), true_ratio=st.floats(0.5, 2))
+def test_drift_between_rounds_cancels(drift: list[float], true_ratio: float) -> None:
+    made = table(
+        [
+            trial(cell, number, 1000 * level * (true_ratio if cell is SMALL else 1))
+            for number, level in enumerate(drift, 1)
+            for cell in (SMALL, BASELINE)
+        ]
+    )
+    assert made is not None
+    found = contrasts(made)
+    assert math.exp(found.centre[0]) == pytest.approx(true_ratio)
+    assert found.variance[0] == pytest.approx(0, abs=1e-9)
+
+
+def test_a_number_that_is_zero_in_any_trial_has_no_ratio() -> None:
+    made = table([trial(SMALL, 1, 110), trial(BASELINE, 1, 100), trial(SMALL, 2, 0), trial(BASELINE, 2, 100)])
+    assert made is not None
+    assert np.isnan(made.values[0]).all()
+    assert table([trial(SMALL, 1, 110), trial(BASELINE, 1, 100), trial(SMALL, 2, 9), trial(BASELINE, 2, 0)]) is None
+
+
+def test_without_a_trial_there_is_no_table() -> None:
+    assert table([trial(BASELINE, 1, status="failed"), trial(SMALL, 1, status="failed")]) is None
+
+
+def test_a_cell_that_fails_twice_is_given_up_and_one_that_recovers_is_not() -> None:
+    failing = [trial(SMALL, number, status="failed", attempt=at) for number in (1, 2) for at in (1, 2)]
+    assert given_up(failing) == {SMALL.id}
+    assert given_up(failing[:2]) == set()
+    assert given_up([trial(SMALL, 1, status="failed"), trial(SMALL, 1, 100), trial(SMALL, 2, status="failed")]) == set()
+
+
+def test_cells_have_roles_and_a_factor_that_cannot_matter_makes_a_negative_control() -> None:
+    trials = [trial(cell, 1, 100) for cell in CELLS]
+    (condition,) = conditions_of(PLAN, CELLS, trials)
+    assert condition.question.roles == (Role.COMPARED, Role.BASELINE, Role.CONTROL)
+    negative = PLAN.model_copy(update={"negative": ["data_block"]})
+    (condition,) = conditions_of(negative, CELLS, trials)
+    assert condition.question.roles == (Role.NEGATIVE, Role.BASELINE, Role.CONTROL)
+
+
+def test_a_cell_that_cannot_run_here_is_in_no_family() -> None:
+    (condition,) = conditions_of(PLAN, CELLS, [trial(SMALL, 1, status="skipped")])
+    assert condition.cells == (BASELINE, CONTROL)
+
+
+def test_the_ratio_so_far_is_a_geometric_mean() -> None:
+    trials = [trial(SMALL, 1, 200), trial(BASELINE, 1, 100), trial(SMALL, 2, 100), trial(BASELINE, 2, 200)]
+    assert running_ratios(CELLS, trials, "tps") == {("", SMALL.label): pytest.approx(1)}

@@ -1,0 +1,111 @@
+"""From an estimate to a word."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import stdtrit
+
+from octavo.analysis.interval import Estimate
+from octavo.analysis.verdict import Better, Rule, rounds_needed, verdict
+
+THRESHOLD, PRECISION = 0.03, 0.015
+WITHOUT_CONTROL = Rule(THRESHOLD, PRECISION, has_floor=False)
+
+
+def student(freedom: float) -> float:
+    return -float(stdtrit(freedom, 0.025))
+
+
+def interval(log_ratio: float, half_width: float, freedom: int = 8, *, of_loads: float = 0.0) -> Estimate:
+    return Estimate(
+        log_ratio, half_width, freedom, 2, 10, conditional=True, critical=student(freedom), of_loads=of_loads
+    )
+
+
+def rule(floor: float) -> Rule:
+    """A control without bias whose interval reaches that far."""
+    return Rule(THRESHOLD, PRECISION, (interval(0.0, floor),))
+
+
+@pytest.mark.parametrize(
+    ("estimated", "floor", "better", "word"),
+    [
+        (interval(0.10, 0.02), 0.03, "higher", "faster"),
+        (interval(-0.10, 0.02), 0.03, "higher", "slower"),
+        (interval(0.10, 0.02), 0.03, "lower", "slower"),
+        (interval(0.10, 0.02), 0.03, None, "more"),
+        (interval(-0.10, 0.02), 0.03, None, "less"),
+        (interval(0.002, 0.01), 0.02, "higher", "same within 3 %"),
+        (interval(0.010, 0.005), 0.005, "higher", "same within 3 %"),  # a difference, but of no interest
+        (interval(0.020, 0.012), 0.05, "higher", "undecided (within +0.8 % and +3.3 %)"),
+        (interval(-0.020, 0.012), 0.05, "higher", "undecided (within −3.1 % and −0.8 %)"),
+    ],
+)
+def test_the_words_of_a_verdict(estimated: Estimate, floor: float, better: Better, word: str) -> None:
+    assert verdict(estimated, rule(floor), better) == word
+
+
+@pytest.mark.parametrize("estimated", [interval(0.10, 0.02), interval(0.002, 0.016)])
+def test_within_the_noise_floor_nothing_is_decided(estimated: Estimate) -> None:
+    assert verdict(estimated, rule(0.11), "higher").startswith("undecided (needs ")
+
+
+def test_a_control_without_numbers_is_no_floor_of_zero() -> None:
+    certain = interval(0.10, 0.001)
+    assert verdict(certain, Rule(THRESHOLD, PRECISION), "higher") == "undecided (needs 1 more)"
+    assert verdict(certain, WITHOUT_CONTROL, "higher") == "faster"
+
+
+def test_undecided_says_how_many_more_rounds_and_that_number_decides() -> None:
+    more = rounds_needed(interval(0.05, 0.06), WITHOUT_CONTROL)
+    assert more is not None
+    assert verdict(interval(0.05, 0.06), WITHOUT_CONTROL, "higher") == f"undecided (needs {more} more)"
+
+    def half_width(extra: int) -> float:
+        rounds = 10 + extra
+        wider = student(8 * (rounds - 1) / 9) / student(8)
+        return wider * 0.06 * math.sqrt(10 / rounds)
+
+    assert half_width(more) < 0.05 <= half_width(more - 1)
+
+
+def test_what_loads_scatter_shrinks_with_loads_only() -> None:
+    known = interval(0.05, 0.06)
+    assert known.critical is not None
+    all_of_loads = interval(0.05, 0.06, of_loads=(0.06 / known.critical) ** 2)
+    few = Rule(THRESHOLD, PRECISION, has_floor=False, most_loads=2)
+    many = Rule(THRESHOLD, PRECISION, has_floor=False, most_loads=50)
+    assert rounds_needed(all_of_loads, few) is None
+    assert verdict(all_of_loads, few, "higher") == "undecided (needs more loads)"
+    assert rounds_needed(all_of_loads, many) is not None
+
+
+def test_a_biased_control_does_not_shrink_with_rounds() -> None:
+    biased = Rule(THRESHOLD, 0.0001, (interval(0.06, 0.01),))
+    assert verdict(interval(0.05, 0.01), biased, "higher").startswith("undecided (needs ")
+    assert not verdict(interval(0.05, 0.01), biased, "higher").startswith("undecided (needs 1 ")
+
+
+@given(
+    log_ratio=st.floats(-1, 1),
+    half_width=st.floats(0, 1),
+    floor=st.none() | st.floats(0, 1),
+    freedom=st.integers(1, 50),
+)
+def test_a_decided_verdict_never_contradicts_its_interval(
+    log_ratio: float, half_width: float, floor: float | None, freedom: int
+) -> None:
+    held = WITHOUT_CONTROL if floor is None else rule(floor)
+    word = verdict(interval(log_ratio, half_width, freedom), held, "higher")
+    if word == "faster":
+        assert log_ratio - half_width > 0
+    elif word == "slower":
+        assert log_ratio + half_width < 0
+    elif word == "same within 3 %":
+        assert math.exp(abs(log_ratio) + half_width) <= 1 + THRESHOLD + 1e-12
+    elif word.startswith("undecided (within "):
+        assert math.exp(half_width) <= 1 + PRECISION + 1e-12
+    else:
+        assert word.startswith("undecided (needs ")

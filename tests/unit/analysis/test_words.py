@@ -1,0 +1,134 @@
+"""Sentences, alarms and limits: what a reader is told."""
+
+from typing import Any
+
+import pytest
+
+from octavo.analysis.limits import alarms, circumstances, limits
+from octavo.analysis.sentence import sentence
+from octavo.analysis.trials import Key, Place
+from octavo.host.checks.base import Found
+from octavo.plan.model import Plan
+
+from .making import read_only_plan
+
+PLAN, CELLS = read_only_plan()
+SMALL, BASELINE, CONTROL = CELLS
+
+
+def effect(**changes: object) -> dict[str, Any]:
+    return {
+        "cell": SMALL.id, "condition": "", "metric": "tps", "item": None, "verdict": "faster", "ratio": 1.1,
+        "low": 1.05, "high": 1.15, "loads": 2, "conditional": False, "negative_control": False, "own_scatter": False,
+        "noise_floor": 0.02,
+    } | changes  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("compared", "word", "claim"),
+    [
+        (["data_block"], "faster", "4kB data pages are faster than 8kB: TPS × 1.100"),
+        (["data_block"], "same within 3 %", "4kB and 8kB data pages are the same within 3 %: "),
+        (["clients"], "slower", "clients 4kB is slower than 8kB: "),
+        (["clients"], "undecided (needs 2 more)", "clients 4kB against 8kB is undecided (needs 2 more): "),
+    ],
+)
+def test_a_sentence_names_what_is_compared(compared: list[str], word: str, claim: str) -> None:
+    text = sentence(effect(verdict=word, conditional=True), CELLS, compared, "TPS", writes=False)
+    assert text.startswith(claim)
+    assert text.endswith("(95 % interval 1.050 to 1.150; noise floor 2.0 %), conditional on these 2 loads.")
+
+
+def test_a_sentence_without_an_interval_says_so() -> None:
+    text = sentence(effect(low=None, high=None), CELLS, ["data_block"], "TPS", writes=False)
+    assert text.endswith("TPS × 1.100 (too few rounds for an interval).")
+
+
+def test_a_sentence_names_the_wal_regime_of_what_writes() -> None:
+    assert ", WAL regime after-checkpoint." in sentence(effect(), CELLS, ["data_block"], "TPS", writes=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cell": CONTROL.id}, "8kB again is the baseline itself, and seems to differ from it: TPS × 1.100"),
+        ({"negative_control": True}, "Something that cannot matter seems to matter: 4kB: TPS × 1.100"),
+    ],
+)
+def test_a_control_that_excludes_1_is_said_loudly(changes: dict[str, object], words: str) -> None:
+    (alarm,) = alarms([effect(**changes)], CELLS, "tps", "TPS")
+    assert alarm.startswith(words)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"cell": CONTROL.id, "low": 0.99}, {"cell": CONTROL.id, "item": "q1"}, {"cell": CONTROL.id, "low": None}],
+)
+def test_what_is_no_alarm(changes: dict[str, object]) -> None:
+    assert alarms([effect(**changes)], CELLS, "tps", "TPS") == []
+
+
+def told(
+    plan: Plan = PLAN,
+    *effects: dict[str, Any],
+    written: set[str] | None = None,
+    values: dict[Key, dict[Place, float]] | None = None,
+) -> str:
+    return "\n".join(limits(plan, CELLS, effects, values or {}, written or set()))
+
+
+def test_conditional_verdicts_name_their_loads() -> None:
+    assert "One load speaks for itself only" in told(PLAN, effect(conditional=True, loads=1))
+    assert "2 or 3 loads speak" in told(PLAN, *(effect(conditional=True, loads=loads) for loads in (2, 3)))
+    assert "conditional" not in told(PLAN, effect())
+
+
+def test_a_cell_judged_by_its_own_scatter_is_told() -> None:
+    assert "their own scatter" in told(PLAN, effect(own_scatter=True))
+    assert "their own scatter" not in told(PLAN, effect())
+
+
+def test_a_plan_without_a_control_has_no_noise_floor() -> None:
+    assert "no noise floor" in told(PLAN.model_copy(update={"control": False}))
+    assert "no noise floor" not in told(PLAN.model_copy(update={"control": False, "negative": ["wal_block"]}))
+
+
+def test_bytes_written_are_those_of_the_measured_time() -> None:
+    assert "still dirty" in told(written={SMALL.id})
+    assert "still dirty" not in told()
+
+
+def test_segments_that_had_to_be_created_are_told() -> None:
+    assert "create new ones" in told(values={(None, "wal_segments_created"): {(1, 1, SMALL.id): 2.0}})
+    assert "create new ones" not in told(values={(None, "wal_segments_created"): {(1, 1, SMALL.id): 0.0}})
+
+
+def test_a_fixed_plan_that_has_not_ended_is_not_final() -> None:
+    fixed = PLAN.model_copy(update={"stopping": "fixed"})
+    assert "not final" in circumstances(fixed, {}, 1, finished=False)[0]
+    assert circumstances(fixed, {}, 1, finished=True) == []
+    assert circumstances(PLAN, {}, 1, finished=False) == []
+
+
+@pytest.mark.parametrize(
+    ("ending", "undecided", "words"),
+    [
+        ("budget", 1, "The run ended while 1 cell was undecided: the budget of 2h was spent"),
+        ("rounds", 3, "The run ended while 3 cells were undecided: the plan's 4 rounds were done."),
+        ("decided", 1, None),  # given up
+        ("rounds", 0, None),
+    ],
+)
+def test_how_a_run_ended_is_told_while_cells_are_undecided(ending: str, undecided: int, words: str | None) -> None:
+    plan = PLAN.model_copy(update={"budget": "2h"})
+    found = circumstances(plan, {"ending": ending}, undecided, finished=True)
+    assert found == [] if words is None else found[0].startswith(words)
+
+
+def test_what_disturbed_the_host_is_told_and_notes_are_not() -> None:
+    checks = [
+        Found("processes", "disturbs", "gcc takes 20 % of the CPU", fix="end it").as_dict(),
+        Found("SMT", "note", "on").as_dict(),
+    ]
+    (told_of,) = circumstances(PLAN, {"host_checks": checks}, 0, finished=True)
+    assert told_of == "The host disturbed the run from its start: processes: gcc takes 20 % of the CPU."

@@ -1,0 +1,102 @@
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import UsageError
+from octavo.imports.mapped import read
+
+MAP = """
+baseline = { data_block = "8kB" }
+[factors]
+data_block = { column = "bs", unit = "kB" }
+mode = "mode"
+scale = { level = 100 }
+[metrics.tps]
+column = "tps"
+unit = "1/s"
+better = "higher"
+[trial]
+load = "load"
+seconds = "took"
+seconds_asked = 30
+"""
+TABLE = """bs,mode,load,tps,took,remark
+8,"read, only",a,1000,30,
+4,"read, only",a,1100,30.1,"a ""quoted"" one"
+8,"read, only",b,990,30,
+4,"read, only",b,1090,12,
+8,"read, only",a,1010,30,
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "t.csv").write_text(TABLE)
+    (tmp_path / "t.toml").write_text(MAP)
+    return tmp_path / "t.csv", tmp_path / "t.toml"
+
+
+def test_lines_are_trials_of_cells_loads_and_rounds(files: tuple[Path, Path]) -> None:
+    made = read(*files)
+    assert [cell.levels["data_block"] for cell in made.cells] == ["8kB", "4kB"]
+    assert [cell.baseline for cell in made.cells] == [True, False]
+    assert made.cells[0].levels["scale"] == "100"
+    assert [(trial.cell, trial.load, trial.round) for trial in made.trials] == [
+        ("data_block=8kB", 1, 1),
+        ("data_block=4kB", 1, 1),
+        ("data_block=8kB", 2, 3),
+        ("data_block=4kB", 2, 3),
+        ("data_block=8kB", 1, 2),
+    ]
+    assert [trial.observations[0].value for trial in made.trials] == [1000, 1100, 990, 1090, 1010]
+    assert [trial.reason for trial in made.trials if trial.status == "invalid"] == ["ran 12.00 s of the 30 s asked for"]
+
+
+def test_lines_with_items_are_one_trial_with_a_total(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("8;q1;1;2.5\n8;q2;1;3\n8;q1;2;2\n8;q2;2;2\n4;q1;1;9\n")
+    (tmp_path / "t.toml").write_text("""
+baseline = { data_block = "8kB" }
+[file]
+delimiter = ";"
+columns = ["bs", "query", "run", "s"]
+[factors]
+data_block = { column = "bs", unit = "kB" }
+[metrics.seconds]
+column = "s"
+better = "lower"
+total = true
+[trial]
+item = "query"
+repetition = "run"
+""")
+    first, second = read(tmp_path / "t.csv", tmp_path / "t.toml").trials
+    assert [(one.item, one.repetition, one.value) for one in first.observations] == [
+        (None, 1, 5.5), (None, 2, 4.0), ("q1", 1, 2.5), ("q2", 1, 3.0), ("q1", 2, 2.0), ("q2", 2, 2.0),
+    ]  # fmt: skip
+    assert [one.item for one in second.observations] == ["q1"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('column = "tps"', 'column = "tsp"', "there is no column 'tsp'; it has: bs, mode, load, tps"),
+        ('"8kB" }', '"16kB" }', "baseline.data_block: 16kB was not measured; its levels are: 8kB, 4kB"),
+        ("[factors]", "[factor]", "t.toml: factors: field required"),
+        ("better =", "beter =", "t.toml: metrics.tps.beter: extra inputs are not permitted"),
+        ("[trial]", "[trial", "t.toml: not TOML"),
+    ],
+)
+def test_a_map_that_does_not_fit_is_one_line(files: tuple[Path, Path], old: str, new: str, message: str) -> None:
+    files[1].write_text(MAP.replace(old, new))
+    with pytest.raises(UsageError) as caught:
+        read(*files)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_lines_that_cannot_be_read_are_named(files: tuple[Path, Path]) -> None:
+    files[0].write_text(TABLE + "x,y,a,1,30,\n8,y,a,1\n")
+    assert read(*files).sources[0].problems == [
+        "t.csv:7: bs is 'x', 'xkB' is not a size; write a whole number with B, kB, MB, GB or TB, such as 8kB; left out",
+        "t.csv:8: 4 fields where 6 belong; left out",
+    ]

@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+
+from octavo.imports.vondra_pgbench import read
+
+ROWS = [
+    "1648831532;1648832432;8;8;16;50;ro;126325.97;900.05;6456",
+    "1648832492;1648833392;8;8;16;50;ro;126710.27;900.05;0",
+    "1648834414;1648836214;8;8;16;50;rw;20835.72;1800.04;9749742448",
+    "1648836274;1648836274;4;8;16;50;rw;20782.21;0.07;9650",
+    "1648838134;1648838591;4;8;16;50;rw;20709.90;457.1;9603197336",
+    "1648840000;1648840100;4;8;16;50;ro;20709.90;900.0;0",
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "i5" / "series" / "results.csv"
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(ROWS) + "\n")
+    return path
+
+
+def test_trials_that_ended_early_are_invalid_with_the_reason(file: Path) -> None:
+    made = read(file)
+    assert [(trial.status, trial.reason) for trial in made.trials] == [
+        ("ok", None),
+        ("ok", None),
+        ("ok", None),
+        ("invalid", "ran 0.07 s of the 1800 s asked for"),
+        ("invalid", "ran 457.10 s of the 1800 s asked for"),
+        ("invalid", "its start and end are 100 s apart, although it was asked to run 900 s"),
+    ]
+
+
+def test_scale_and_mode_are_conditions_and_runs_are_rounds(file: Path) -> None:
+    made = read(file)
+    assert [cell.condition for cell in made.cells] == ["read-only, scale 50"] * 2 + ["read-write, scale 50"] * 2
+    assert [cell.label for cell in made.cells] == ["4kB/8kB", "8kB/8kB"] * 2
+    assert [(trial.round, trial.load) for trial in made.trials] == [(1, 1), (2, 1), (1, 1), (1, 1), (2, 1), (1, 1)]
+    assert made.plan.name == "i5-series"
+
+
+def test_wal_per_transaction_is_of_the_transactions_that_tps_and_seconds_say(file: Path) -> None:
+    seen = {one.metric: one.value for one in read(file).trials[2].observations}
+    assert seen["tps"] == 20835.72
+    assert seen["wal_bytes_per_transaction"] == pytest.approx(9749742448 / (20835.72 * 1800.04))
+
+
+def test_a_malformed_row_is_named(file: Path) -> None:
+    file.write_text("\n".join([*ROWS, "1;2;8;8;16;50;rx;1;1800;1", "x"]) + "\n")
+    assert read(file).sources[0].problems == [
+        "results.csv:7: mode is 'rx', allowed: ro, rw, read-only, read-write; left out",
+        "results.csv:8: 1 fields where 10 belong; left out",
+    ]

@@ -1,0 +1,127 @@
+"""Heatmaps of single numbers, and what is said of plans, groups and noise."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.imports.making import write_tpch
+
+from octavo.analysis.document import make_document
+from octavo.imports.run import save
+from octavo.imports.vondra_tpch import read
+from octavo.report.grids import class_of, sheets, square
+from octavo.report.html import render
+from octavo.report.items import item_sentences, items_of
+from octavo.store.store import Store
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    home = tmp_path_factory.mktemp("items")
+    run = save(read(write_tpch(home / "small")), home / "store.sqlite")
+    store = Store.open_to_read(home / "store.sqlite")
+    found = make_document(store, run)
+    store.close()
+    return found
+
+
+def test_there_is_a_heatmap_for_each_number_of_each_condition(document: dict[str, Any]) -> None:
+    found = {sheet.title: [grid.title for grid in sheet.items] for sheet in sheets(document)}
+    assert found == {
+        "best of all runs, as the published figures have it": ["q1", "q9"],
+        "later runs": ["q1", "q9"],
+        "first run": ["q1", "q9"],
+        "load": ["load.copy", "load.fkey"],
+    }
+
+
+def test_a_heatmap_has_data_blocks_across_and_wal_blocks_from_the_largest_down(document: dict[str, Any]) -> None:
+    grid = next(sheet for sheet in sheets(document) if sheet.title == "later runs").items[1]
+    assert (grid.title, grid.note, grid.x, grid.y) == ("q9", "2 plans", "data block", "WAL block")
+    assert grid.columns == ["4kB", "8kB"]
+    assert [label for label, _ in grid.rows] == ["64kB", "8kB"]
+    squares = grid.rows[1][1]
+    assert squares[1] is not None
+    assert (squares[1].baseline, squares[1].letters) == (True, "A")
+    assert squares[0] is not None
+    assert (squares[0].figure, squares[0].letters) == ("78", "B")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "better", "verdict", "expected"),
+    [
+        (0.5, "lower", "faster", "b7"),
+        (0.5, "higher", "slower", "w7"),
+        (1.06, "lower", "undecided (needs 3 more)", "w2 open"),
+        (1.01, "lower", "same within 3 %", "e"),
+    ],
+)
+def test_colours_follow_what_is_better(ratio: float, better: str, verdict: str, expected: str) -> None:
+    effect = {"ratio": ratio, "low": ratio * 0.99, "high": ratio * 1.01, "verdict": verdict}
+    assert class_of(square({"baseline": False}, effect, better, {})) == expected
+
+
+def test_the_page_has_them_once_each_for_both_themes(document: dict[str, Any]) -> None:
+    html = render(document)
+    assert html.count('<table class="grid">') == 3 * 3 + 3
+    assert html.count('id="items"') == 1
+
+
+def test_a_run_without_items_has_no_such_section(document: dict[str, Any]) -> None:
+    bare: dict[str, Any] = {**document, "best_of": None, "plans": [], "two_groups": [], "effects": [], "summary": []}
+    assert items_of({**bare, "noise_floor": []}) is None
+
+
+def test_what_stands_out_is_told(document: dict[str, Any]) -> None:
+    segments = {"factor": "wal_segment", "low": ["16MB"], "high": ["1MB"]}
+    group = {
+        "condition": "load",
+        "item": "load.fkey",
+        "metric": "seconds",
+        "factor": "data_block",
+        "low": {"trials": 14, "from": 164.0, "to": 331.0},
+        "high": {"trials": 7, "from": 1862.0, "to": 7220.0},
+        "ratio": 16.5,
+        "chance": 0.0,
+    }
+    groups = [
+        group | {"level": level, "goes_with": its}
+        for level, its in (("32kB", None), ("4kB", segments), ("8kB", segments))
+    ]
+    floor = {"metric": "seconds", "condition": "best of all runs", "cell": "c", "ratio": 1.0, "low": 0.98, "high": 1.02}
+    floors = [floor | {"item": "q1", "floor": 0.02}, floor | {"item": "q9", "floor": 0.04}]
+    told = {**document, "two_groups": groups, "best_of": {**document["best_of"], "noise_floor": floors}}
+    plans, noise, first, second = item_sentences(told)
+    assert plans.startswith("1 of 2 items kept one plan in every cell. ")
+    assert "3 % in the median of 2 items, 2 % (q1) to 4 % (q9)" in noise
+    assert first == (
+        "load.fkey (load) falls into two groups at data block 32kB: 14 from 2 min 44 s to 5 min 31 s, "
+        "7 from 31 min 2 s to 2 h, × 16.50 apart. Nothing that was recorded tells them apart: "
+        "their mean is a number that never happens."
+    )
+    assert "at data block 4kB, 8kB" in second
+    assert second.endswith("The slower group is that of WAL segment 1MB.")
+
+
+def test_wal_blocks_are_a_negative_control_for_queries_only(document: dict[str, Any]) -> None:
+    negative = {effect["cell"] for effect in document["effects"] if effect["negative_control"]}
+    assert negative == {f"data_block=8kB wal_block=64kB phase={phase}" for phase in ("first run", "later runs")}
+
+
+def test_limits_say_how_it_was_measured(document: dict[str, Any]) -> None:
+    text = " ".join(document["limits"])
+    assert "the order was not randomised round by round" in text
+    assert "The results are of 2020-09-13 to 2020-09-13; the date of the run is that of the import." in text
+    assert "Each WAL segment size (16MB, 1MB) is a load of its own" in text
+
+
+def test_names_of_files_and_their_faults_stay_text(tmp_path: Path) -> None:
+    directory = write_tpch(tmp_path / "x")
+    file = directory / "queries.csv"
+    file.write_text(file.read_text() + "8;8;1;16;<script>alert(1)</script>;1;1;1;p;r\n")
+    run = save(read(directory), tmp_path / "store.sqlite")
+    store = Store.open_to_read(tmp_path / "store.sqlite")
+    html = render(make_document(store, run))
+    store.close()
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
