@@ -39,12 +39,12 @@ from octavo.instruments.procfs import ProcFile
 from octavo.instruments.pss import Pss
 from octavo.instruments.roles import role_of
 from octavo.instruments.sampler import Sampler
-from octavo.series import pack_seconds, pack_values, unpack_seconds, unpack_values
 from octavo.instruments.target import Rows, Target
 from octavo.instruments.tlb import Tlb
 from octavo.instruments.vmstat import INSTRUMENT as VMSTAT
 from octavo.instruments.wal_split import Window, header_bytes, windows
 from octavo.observation import Metric
+from octavo.series import pack_seconds, pack_values, unpack_seconds, unpack_values
 
 READS = Metric("reads", "reads", "1")
 

@@ -7,6 +7,7 @@ from octavo.errors import UsageError
 from octavo.plan.cells import load_of, make_cells, order_of_round
 from octavo.plan.factors import build_of
 from octavo.plan.model import factors_of, parse_plan, restore_plan
+from octavo.plan.negative import negative_in
 from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.spec import BuildSpec
 
@@ -178,6 +179,20 @@ def test_a_negative_control_that_a_change_leaves_one_level_is_none_any_more() ->
     }
     assert changed_plan(changes).negative == ["wal_block"]
     assert changed_plan(changes, wal_block=["8kB"]).negative == []
+
+
+def test_a_factor_may_be_unable_to_matter_in_some_conditions_only() -> None:
+    changes = {
+        "rounds = 4": 'rounds = 4\nnegative = ["wal_block where mode=read-only"]',
+        '[baseline]\ndata_block = "8kB"': '[baseline]\ndata_block = "8kB"\nwal_block = "8kB"',
+        "[factors]": '[factors]\nwal_block = ["4kB", "8kB"]',
+    }
+    plan = changed_plan(changes)
+    assert {cell.condition for cell in make_cells(plan) if negative_in(plan.negative, cell.levels)} == {"read-only"}
+    assert changed_plan(changes, wal_block=["8kB"]).negative == []
+    changes["rounds = 4"] = 'rounds = 4\nnegative = ["wal_block where mode=idle"]'
+    with pytest.raises(UsageError, match="idle is not among the levels of mode"):
+        changed_plan(changes)
 
 
 def test_a_cell_knows_its_build() -> None:

@@ -6,6 +6,7 @@ apart by the residual sums of squares of two least-squares fits, with the loads 
 because trials may be missing and cells may have stopped being measured.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,49 +106,65 @@ def variance_components(layout: Layout) -> Components:
 
 
 @dataclass(frozen=True, slots=True)
+class _Design:
+    """What of a fit does not depend on the numbers."""
+
+    groups: Integers  # of each trial, numbered without gaps
+    sizes: Floats  # trials of each group
+    means: Floats  # share of each round, and of each shared load, in each group
+    inverse: Floats  # of the normal equations after the groups are eliminated
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Fit:
     squares: float
     freedom: int
-    inverse: Floats  # of the rounds' normal equations after the groups are eliminated
-    means: Floats  # share of each round in each group
+    design: _Design
 
 
 def _fit(y: Floats, groups: Integers, columns: Integers, shared: Integers | None = None) -> _Fit:
-    """Least squares of y on groups, columns and shared loads (0 is none).
-
-    The groups are eliminated and the rest is tables of counts, so that little is to solve.
-    """
-    _, groups = np.unique(groups, return_inverse=True)
-    sizes = np.bincount(groups).astype(np.float64)
-    rounds = int(columns.max()) + 1
-    means = _counts(groups, columns) / sizes[:, None]
-    normal = np.diag(np.bincount(columns).astype(np.float64))
-    y = y - (np.bincount(groups, y) / sizes)[groups]
+    """Least squares of y on groups, columns and shared loads (0 is none)."""
+    design = _design(groups.tobytes(), columns.tobytes(), None if shared is None else shared.tobytes())
+    groups = design.groups
+    y = y - (np.bincount(groups, y) / design.sizes)[groups]
     moments = np.bincount(columns, y)
     if shared is not None:
+        moments = np.concatenate([moments, np.bincount(shared, y)[1:]])
+    effects = design.inverse @ moments
+    rest = y - effects[columns] + (design.means @ effects)[groups]
+    if shared is not None:
+        rest -= np.concatenate([[0.0], effects[int(columns.max()) + 1 :]])[shared]
+    return _Fit(float(rest @ rest), len(y) - len(design.sizes) - design.rank, design)
+
+
+@functools.lru_cache(maxsize=512)  # the metrics of a run were mostly observed in the same trials
+def _design(groups_of: bytes, columns_of: bytes, shared_of: bytes | None) -> _Design:
+    """The groups are eliminated and the rest is tables of counts, so that little is to solve."""
+    columns = np.frombuffer(columns_of, np.int64)
+    _, groups = np.unique(np.frombuffer(groups_of, np.int64), return_inverse=True)
+    sizes = np.bincount(groups).astype(np.float64)
+    means = _counts(groups, columns) / sizes[:, None]
+    normal = np.diag(np.bincount(columns).astype(np.float64))
+    if shared_of is not None:
+        shared = np.frombuffer(shared_of, np.int64)
         crossed = _counts(columns, shared)[:, 1:]
         normal = np.block([[normal, crossed], [crossed.T, np.diag(np.bincount(shared)[1:].astype(np.float64))]])
         means = np.hstack([means, _counts(groups, shared)[:, 1:] / sizes[:, None]])
-        moments = np.concatenate([moments, np.bincount(shared, y)[1:]])
     normal -= means.T @ (means * sizes[:, None])
     eigenvalues, vectors = np.linalg.eigh(normal)
     kept = eigenvalues > _RANK_TOLERANCE * max(1.0, float(eigenvalues[-1]))
     vectors, eigenvalues = vectors[:, kept], eigenvalues[kept]
-    inverse = (vectors / eigenvalues) @ vectors.T
-    effects = inverse @ moments
-    rest = y - effects[columns] + (means @ effects)[groups]
-    if shared is not None:
-        rest -= np.concatenate([[0.0], effects[rounds:]])[shared]
-    return _Fit(float(rest @ rest), len(y) - len(sizes) - int(kept.sum()), inverse, means)
+    return _Design(groups, sizes, means, (vectors / eigenvalues) @ vectors.T, int(kept.sum()))
 
 
 def _trace(fit: _Fit, cells: Integers, columns: Integers, loads: Integers) -> float:
     """tr(Z'MZ) for the loads' indicators Z and the projection M off cells and rounds: Σ weight of σ²_load."""
     _, cells = np.unique(cells, return_inverse=True)
     by_cell = _counts(cells, loads)
-    crossed = _counts(columns, loads) - fit.means.T @ by_cell
+    crossed = _counts(columns, loads) - fit.design.means.T @ by_cell
     off_cells = len(cells) - float((by_cell**2 / by_cell.sum(1, keepdims=True)).sum())
-    return off_cells - float(np.sum(crossed * (fit.inverse @ crossed)))
+    return off_cells - float(np.sum(crossed * (fit.design.inverse @ crossed)))
 
 
 def _counts(rows: Integers, columns: Integers) -> Floats:

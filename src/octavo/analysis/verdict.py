@@ -141,4 +141,4 @@ def _critical_later(freedom: int, rounds: int, critical: float) -> Floats:
     from scipy.special import stdtr, stdtrit
 
     later = freedom * (rounds + np.arange(_MOST)) / max(rounds - 1, 1)
-    return -stdtrit(later, stdtr(freedom, -critical))
+    return np.asarray(-stdtrit(later, stdtr(freedom, -critical)))

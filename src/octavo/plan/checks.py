@@ -121,10 +121,17 @@ def _negative(
     factors: Mapping[str, list[str]],
     changes: Mapping[str, list[str]],
 ) -> list[str]:
-    """The factors that cannot matter; one that `changes` left a single level is no control any more."""
-    for name in negative:
+    """The factors that cannot matter; one that `changes` left a single level is no control any more.
+
+    An entry may name where it cannot matter, as in `wal_block where mode=read-only`.
+    """
+    for entry in negative:
+        name, _, where = entry.partition(" where ")
+        factor, _, level = where.partition("=")
+        if where and level not in factors.get(factor, []):
+            raise UsageError(f"negative: {entry}: {level or 'nothing'} is not among the levels of {factor}")
         if name not in baseline:
             raise UsageError(f"negative: {name} is not in [baseline], so nothing compares its levels")
         if len(factors.get(name, [])) < 2 and name not in changes:
             raise UsageError(f"negative: {name} has one level only; a factor that cannot matter needs several")
-    return [name for name in negative if len(factors.get(name, [])) > 1]
+    return [entry for entry in negative if len(factors.get(entry.partition(" where ")[0], [])) > 1]
