@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from octavo.analysis.drawn_series import drawn_series
 from octavo.analysis.effects import effects_of
 from octavo.analysis.further import further
 from octavo.analysis.limits import alarms, circumstances, limits
@@ -66,6 +67,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
             *limits(plan, cells, found.effects, values, written),
             *record.environment.get("limits", ()),
         ],
+        "series": drawn_series(store, cells, used),
         **further(record, plan, cells, trials, used, found.effects),
         "environment": {**record.environment, "settings": store.settings_by_cell(run)},
     }

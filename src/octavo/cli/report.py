@@ -12,11 +12,17 @@ def report(
     run: Annotated[str, typer.Argument(help="The run's id or how it begins; last is the newest.")] = "last",
     html: Annotated[Path | None, typer.Option(help="Write the report as a self-contained page to this file.")] = None,
     format: Annotated[ReportFormat, typer.Option(help="Print it for people, or for programs.")] = ReportFormat.text,
+    series: Annotated[bool, typer.Option("--series", help="With --format json: all that instruments saw, too.")] = False,
 ) -> None:
     """Show a run again: verdict, ratios with their intervals, noise floor, and what was not used.
 
     Example: octavo report last --html report.html
     """
+    from octavo.errors import UsageError
+
+    if series and format is not ReportFormat.json:
+        raise UsageError("--series is for programs: add --format json")
+
     import gc
     import os
     import sys
@@ -44,9 +50,14 @@ def report(
 
         print_report(document, console())
     elif format is ReportFormat.json:
+        from octavo.analysis.drawn_series import every_series
         from octavo.report.as_json import pieces
 
-        sys.stdout.writelines(pieces(document))
+        del document["series"]  # what a page draws of it
+        with closing(Store.open_to_read(store_path())) as store:
+            if series:
+                document["series"] = every_series(store, [trial["id"] for trial in document["trials"]])
+            sys.stdout.writelines(pieces(document))
     elif format is ReportFormat.csv:
         from octavo.report.csv_rows import write
 

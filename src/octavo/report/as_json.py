@@ -1,7 +1,7 @@
 """The document as JSON, as it is."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from octavo.report.document import Document
@@ -15,18 +15,18 @@ def render(document: Document) -> str:
 def pieces(document: Document) -> Iterator[str]:
     """The same in pieces, so that a run with a million observations is never held as one text.
 
-    Lists are written entry by entry: indentation by `json` is done in Python, and takes ten times as long.
+    Lists, and iterators like lists, are written entry by entry: indentation by `json` is done in Python, and takes ten times as long.
     """
     separator = "{"
     for key, value in document.items():
         yield f"{separator}\n  {json.dumps(key)}: "
         separator = ","
-        if isinstance(value, list) and value:
+        if isinstance(value, list | Iterator):
             between = "["
-            for entry in cast(list[Any], value):
+            for entry in cast(Iterable[Any], value):
                 yield f"{between}\n    {_line(entry)}"
                 between = ","
-            yield "\n  ]"
+            yield "\n  ]" if between == "," else "[]"
         else:
             yield json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False).replace("\n", "\n  ")
     yield "\n}\n" if document else "{}\n"
