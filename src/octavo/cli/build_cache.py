@@ -68,7 +68,9 @@ def list_cache(
         usage = usage_of(build)
         rows.append(
             {
-                **{name: build.manifest[name] for name in ("version", "data_block", "wal_block")},
+                **{name: build.manifest[name] for name in ("version", "data_block", "wal_block", "data_segment")},
+                "compiler": build.manifest["compiler_command"],
+                "asserts": bool({"-Dcassert=true", "--enable-cassert"} & {*build.manifest["options"]}),
                 "name": build.name,
                 "path": str(build.prefix),
                 "bytes": usage.size,
@@ -88,14 +90,19 @@ def list_cache(
         return
     print(f"{'version':7}  {'data':>4}  {'WAL':>4}  {'on disk':>7}  {'shared':>7}  {'last used (UTC)':16}  path")
     for row in rows:
-        extensions = ", ".join(
-            f"{found['name']} {found['version']}{' (does not work)' if found['problem'] else ''}"
-            for found in row["extensions"]
-        )
+        unusual = [
+            *([row["compiler"]] if row["compiler"] != "gcc" else []),
+            *([f"segments of {row['data_segment']}"] if row["data_segment"] != "1GB" else []),
+            *(["assertions"] if row["asserts"] else []),
+            *(
+                f"{found['name']} {found['version']}{' (does not work)' if found['problem'] else ''}"
+                for found in row["extensions"]
+            ),
+        ]
         print(
             f"{row['version']:7}  {row['data_block']:>4}  {row['wal_block']:>4}  {human_size(row['bytes']):>7}  "
             f"{human_size(row['bytes_shared']):>7}  {row['last_used'][:16].replace('T', ' ')}  {row['path']}"
-            + (f"  with {extensions}" if extensions else "")
+            + (f"  with {', '.join(unusual)}" if unusual else "")
         )
     plural = "" if len(rows) == 1 else "s"
     print(f"{len(rows)} build{plural}, {human_size(size_together(builds))} on disk; what builds share counts once")

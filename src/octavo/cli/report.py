@@ -12,17 +12,14 @@ def report(
     run: Annotated[str, typer.Argument(help="The run's id or how it begins; last is the newest.")] = "last",
     html: Annotated[Path | None, typer.Option(help="Write the report as a self-contained page to this file.")] = None,
     format: Annotated[ReportFormat, typer.Option(help="Print it for people, or for programs.")] = ReportFormat.text,
-    series: Annotated[bool, typer.Option("--series", help="With --format json: all that instruments saw, too.")] = False,
+    series: Annotated[
+        bool, typer.Option("--series", help="With --format json: all that instruments saw, too.")
+    ] = False,
 ) -> None:
     """Show a run again: verdict, ratios with their intervals, noise floor, and what was not used.
 
     Example: octavo report last --html report.html
     """
-    from octavo.errors import UsageError
-
-    if series and format is not ReportFormat.json:
-        raise UsageError("--series is for programs: add --format json")
-
     import gc
     import os
     import sys
@@ -32,10 +29,13 @@ def report(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     from octavo.analysis.document import make_document
+    from octavo.errors import UsageError
     from octavo.home import store_path
     from octavo.store.listing import find_run
     from octavo.store.store import Store
 
+    if series and format is not ReportFormat.json:
+        raise UsageError("--series is for programs: add --format json")
     identifier = find_run(store_path(), run)
     gc.disable()  # the document of a long run has millions of objects that all live to the end
     with closing(Store.open_to_read(store_path())) as store:

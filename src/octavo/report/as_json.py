@@ -15,7 +15,8 @@ def render(document: Document) -> str:
 def pieces(document: Document) -> Iterator[str]:
     """The same in pieces, so that a run with a million observations is never held as one text.
 
-    Lists, and iterators like lists, are written entry by entry: indentation by `json` is done in Python, and takes ten times as long.
+    Lists (and iterators, as lists) are written entry by entry: indentation by `json` is done in Python, and takes
+    ten times as long.
     """
     separator = "{"
     for key, value in document.items():

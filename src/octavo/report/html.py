@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from octavo.report import chart_run, chart_trials, charts, numbers
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, coloured
+from octavo.report.chart_series import series_of
 from octavo.report.course import disturbances, ending_sentence, rounds_words, time_sentence
 from octavo.report.document import (
     Document,
@@ -55,6 +56,7 @@ def render(document: Document) -> str:
         grounds=[found for condition in conditions(document) if (found := grounds(document, condition))],
         told=about_the_course(document),
         spent=time_sentence(document),
+        series=series_of(document),
         disturbances=disturbances(document),
         left_out=left_out(document),
         counts={"trials": len(trials), "used": sum(1 for trial in trials if trial["used"])},
