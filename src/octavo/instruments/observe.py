@@ -13,11 +13,11 @@ from octavo.errors import OctavoError
 from octavo.instruments.base import NOT_COUNTED, Instrument, NotAskedError, Sampled, Stop, UnavailableError
 from octavo.instruments.figures import Work
 from octavo.instruments.sampler import Clock, Sampler
-from octavo.series import Series
 from octavo.instruments.target import Rows, Target
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres import sql
 from octavo.postgres.cluster import DATABASE, Server
+from octavo.series import Series
 from octavo.workloads.base import WorkloadResult
 
 _COST = Metric("instrument_cpu_seconds", "CPU that looking cost, by instrument", "seconds")

@@ -11,8 +11,8 @@ import psycopg
 
 from octavo.instruments.base import Reader, Sampled, UnavailableError
 from octavo.instruments.figures import Gauge, Item, Reading, Value, Work, fold, points, totals
-from octavo.series import Series
 from octavo.observation import Metric, Observation, observe
+from octavo.series import Series
 
 
 class Clock(Protocol):

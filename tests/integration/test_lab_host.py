@@ -1,0 +1,78 @@
+"""Runs whose cells change the host: huge pages, a limited volume, and what the instruments saw meanwhile."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.integration.test_lab import observed, run
+
+from octavo.home import octavo_home, store_path
+from octavo.host import block_limit
+from octavo.knobs import huge_pages
+from octavo.knobs.device import cannot
+from octavo.plan.presets import find_plan
+from octavo.store.store import Store
+from octavo.units import parse_size
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+_SMALL = "2MB"
+
+
+def pool() -> int:
+    path = Path(f"/sys/kernel/mm/hugepages/hugepages-{parse_size(_SMALL) // 1024}kB/nr_hugepages")
+    return int(path.read_text())
+
+
+@pytest.fixture
+def nothing_left(home: Path) -> Iterator[None]:
+    yield
+    for place in ("scratch", "journal", "volumes"):
+        assert not list((octavo_home() / place).glob("*"))
+
+
+@pytest.mark.skipif(parse_size(_SMALL) not in huge_pages.sizes(), reason=f"no huge pages of {_SMALL}")
+@pytest.mark.usefixtures("nothing_left")
+def test_a_server_on_huge_pages_has_a_pool_of_its_own(home: Path, plan_file: Path) -> None:
+    plan_file.write_text(plan_file.read_text().replace('data_block = "8kB"', 'huge_pages = "off"'))
+    before = pool()
+    changes = {"data_block": ["8kB"], "huge_pages": ["off", _SMALL], "shared_buffers": ["16MB"]}
+    ended, document, _ = run(find_plan(str(plan_file), changes=changes, rounds=1)[0])
+    assert pool() == before
+    assert (ended.outcome.ok, ended.outcome.failed) == (3, 0)
+    status = {trial["levels"]["huge_pages"]: trial["cell"] for trial in document["trials"]}
+    settings = document["environment"]["settings"]
+    assert settings[status["off"]]["huge_pages_status"] == "off"
+    assert settings[status[_SMALL]]["huge_pages_status"] == "on"
+
+
+@pytest.mark.skipif(block_limit.cannot_limit() is not None, reason="no block limits")
+@pytest.mark.skipif(cannot({"filesystem": "ext4/4kB", "device": "loop"}) is not None, reason="no private volumes")
+@pytest.mark.usefixtures("nothing_left")
+def test_a_cell_on_a_limited_volume_says_what_was_achieved(home: Path, plan_file: Path) -> None:
+    changes = {"data_block": ["8kB"], "device": ["mbps=60"], "mode": ["read-only"]}
+    ended, document, _ = run(find_plan(str(plan_file), changes=changes, rounds=1)[0])
+    assert ended.outcome.failed == 0
+    (trial, *_) = document["trials"]
+    facts = trial["facts"]
+    asked, achieved = facts["device_limit_asked"], facts["device_limit_achieved"]
+    assert asked["read_bytes_per_second"] == 60 * 1024**2
+    assert set(achieved) == set(asked)
+    assert facts["volume"]["filesystem"] == "ext4"
+    assert trial["status"] == "ok" or facts["rule"] == "device_limit"
+    assert observed(trial)["tps"] > 0
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_series_of_every_trial_are_kept(home: Path, plan_file: Path) -> None:
+    changes = {"data_block": ["8kB"], "duration": ["3s"]}
+    ended, document, _ = run(find_plan(str(plan_file), changes=changes, rounds=1)[0])
+    with closing(Store.open(store_path())) as store:
+        kept = store.series(ended.run, ["memory_available_bytes", "wal_bytes_per_second"])
+    trials = [trial["id"] for trial in document["trials"]]
+    assert set(kept) == set(trials)
+    for series in kept.values():
+        assert {one.metric for one in series} == {"memory_available_bytes", "wal_bytes_per_second"}
+        assert all(len(one.values) == len(one.seconds) >= 2 for one in series)
+        assert all(value > 0 for one in series if one.metric == "memory_available_bytes" for value in one.values)
