@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import sqlite3
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -38,6 +38,8 @@ from octavo.store import schema
 from octavo.store.failures import damaged, explain
 from octavo.store.listing import connect_to_read
 from octavo.store.records import RunRecord, RunStatus, TrialRecord
+
+_TRIALS_AT_ONCE = 100
 
 
 class Store:
@@ -217,23 +219,21 @@ class Store:
             rows = connection.execute(select(*columns).where(schema.trial.c.run == run).order_by(schema.trial.c.id))
             return [TrialRecord(**_row(row), observations=observations.get(row.id, ())) for row in rows]
 
-    def series(self, run: str, metrics: Sequence[str]) -> dict[int, tuple[Series, ...]]:
-        """The series of these metrics by trial, for the trials that have any."""
+    def series(self, trials: Sequence[int], metrics: Sequence[str] | None = None) -> Iterator[tuple[int, Series]]:
+        """The series of these trials (of these metrics, or of all), each with its trial's id, trial by trial.
+
+        They are read as they are asked for, so that a long run is never held as a whole.
+        """
         kept = schema.series.c
-        query = (
-            select(kept.trial, kept.metric, kept.unit, kept.seconds, kept.numbers, kept.item)
-            .where(kept.trial.in_(select(schema.trial.c.id).where(schema.trial.c.run == run)))
-            .where(kept.metric.in_(metrics))
-            .order_by(kept.trial, kept.number)
-        )
-        with self._reading() as connection:
-            return {
-                trial: tuple(
-                    Series(metric, unit, unpack_seconds(seconds), unpack_values(numbers), item)
-                    for _, metric, unit, seconds, numbers, item in group
-                )
-                for trial, group in groupby(_plain_rows(connection, query), itemgetter(0))
-            }
+        query = select(kept.trial, kept.metric, kept.unit, kept.seconds, kept.numbers, kept.item)
+        if metrics is not None:
+            query = query.where(kept.metric.in_(metrics))
+        for start in range(0, len(trials), _TRIALS_AT_ONCE):
+            chosen = query.where(kept.trial.in_(trials[start : start + _TRIALS_AT_ONCE]))
+            with self._reading() as connection:
+                rows = connection.execute(chosen.order_by(kept.trial, kept.number)).all()
+            for trial, metric, unit, seconds, numbers, item in rows:
+                yield trial, Series(metric, unit, unpack_seconds(seconds), unpack_values(numbers), item)
 
     def settings_by_cell(self, run: str) -> dict[str, dict[str, str]]:
         """The server's settings in the first trial of each cell that has them."""

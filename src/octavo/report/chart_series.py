@@ -1,0 +1,204 @@
+"""Series of instruments as small panels: one for each figure, a thin line a trial, all trials begun at 0.
+
+Each panel is a picture of its own, so that a page lays them out by its width.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from markupsafe import Markup
+
+from octavo.report import numbers
+from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured
+from octavo.report.chart_style import inline_data, to_svg
+from octavo.report.document import Document, Row, conditions
+from octavo.report.series_lines import MOST_POINTS, Line, Look, lines_of, looks_of, whole_intervals
+
+# Of many conditions the first ones are drawn.
+MOST_CONDITIONS = 4
+WIDTH, HEIGHT, AXIS = 270, 110, 38
+
+# Metric, heading, what it tells.
+FIGURES = (
+    ("device_read_kb_per_second", "Read at the device", "what no cache had (rkB/s)"),
+    ("device_written_kb_per_second", "Written at the device", "WAL, and pages written back (wkB/s)"),
+    ("device_util", "Device in use", "of the time with a request under way (%util)"),
+    ("rareq_sz", "Bytes a read", "once merged and split (rareq-sz)"),
+    ("wareq_sz", "Bytes a write", "once merged and split (wareq-sz)"),
+    ("memory_dirty_bytes", "Dirty in the page cache", "written, not yet at the device (Dirty)"),
+    ("memory_available_bytes", "Memory available", "to be had on this host (MemAvailable)"),
+    ("memory_page_tables_bytes", "Page tables, all processes", "the kernel's, to map memory (PageTables)"),
+    ("process_page_table_bytes", "Page tables, PostgreSQL", "of all its processes together (VmPTE)"),
+    ("wal_bytes_per_second", "WAL", "generated, page headers included"),
+    ("wal_full_page_images_per_second", "Full-page images", "first changes of pages since a checkpoint"),
+    ("wal_amplification", "WAL written per WAL generated", "a WAL page is written again at each flush"),
+)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture in both themes."""
+
+    light: Markup
+    dark: Markup
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One figure."""
+
+    heading: str
+    unit: str
+    tells: str
+    drawing: Drawing
+
+
+@dataclass(frozen=True)
+class Panels:
+    """The figures of one condition, with what its lines mean."""
+
+    condition: str
+    legend: list[tuple[str, Drawing]]
+    panels: list[Panel]
+
+
+@dataclass(frozen=True)
+class SeriesPart:
+    """What the page shows of series."""
+
+    style: Markup
+    caption: str
+    conditions: list[Panels]
+
+
+def series_of(document: Document) -> SeriesPart | None:
+    """The panels of every condition; None for a run without series."""
+    from altair.utils.schemapi import debug_mode
+
+    rows: list[Row] = document.get("series", [])
+    cell_of = {trial["id"]: trial["cell"] for trial in document["trials"]}
+    condition_of = {cell["id"]: cell["condition"] for cell in document["cells"]}
+    shown: dict[str, list[Row]] = {}
+    for row in rows:
+        shown.setdefault(condition_of[cell_of[row["trial"]]], []).append(row)
+    looks = looks_of(document)
+    found: list[Panels] = []
+    with debug_mode(False):
+        for number, name in enumerate([one for one in conditions(document) if one in shown][:MOST_CONDITIONS]):
+            lines = {metric: lines_of(shown[name], metric, cell_of, looks) for metric, _, _ in FIGURES}
+            panels = [
+                panel
+                for metric, heading, tells in FIGURES
+                if (panel := _panel(f"series{number}_{metric}", heading, tells, *lines[metric]))
+            ]
+            if panels:
+                drawn = {line.look for every, _ in lines.values() for line in every}
+                legend = [(look.label, _swatch(look)) for look in dict.fromkeys(looks.values()) if look in drawn]
+                found.append(Panels(name, legend, panels))
+    if not found:
+        return None
+    drawn_rows = [row for one in found for row in shown[one.condition]]
+    return SeriesPart(_style(), _caption(document, drawn_rows, len(found), len(shown)), found)
+
+
+def _panel(prefix: str, heading: str, tells: str, lines: Sequence[Line], unit: str) -> Panel | None:
+    """The panel; None where nothing happened."""
+    import altair as alt
+
+    highest = max((value for line in lines for value in line.values), default=0.0)
+    if highest <= 0:
+        return None
+    end = max(line.seconds[-1] for line in lines)
+    looks = list(dict.fromkeys(line.look for line in lines))
+    names = [str(number) for number in range(len(looks))]  # two labels may be the same once they are clipped
+    name = dict(zip(looks, names, strict=True))
+    dots = all(len(line.seconds) == 1 for line in lines)
+    points = [
+        {"s": round(second, 3), "v": float(f"{value:.5g}"), "t": order, "c": name[line.look]}
+        for order, line in enumerate(lines)
+        for second, value in zip(line.seconds, line.values, strict=True)
+    ]
+    top = 100.0 if unit == "%" and highest <= 100 else highest
+    axis: dict[str, Any] = {"tickCount": 4, "title": None}
+    across = alt.Axis(**axis, grid=False, labelExpr="datum.label + ' s'")
+    short: dict[str, Any] = {"format": "~s"} if highest >= 1e4 else {}
+    up = alt.Axis(**axis, **short, domain=False, minExtent=AXIS, maxExtent=AXIS)
+    chart = alt.Chart(inline_data(points))
+    marked: Any = chart.mark_circle(size=22) if dots else chart.mark_line(strokeWidth=1.4, strokeJoin="round")
+    encoded = marked.encode(
+        x=alt.X("s:Q", scale=alt.Scale(domain=[0, end], nice=False), axis=across),
+        y=alt.Y("v:Q", scale=alt.Scale(domain=[0, top], nice=unit != "%"), axis=up),
+        detail=alt.Detail("t:N"),
+        color=alt.Color("c:N", legend=None, scale=alt.Scale(domain=names, range=[look.colour for look in looks])),
+        **({} if dots else {"strokeDash": alt.StrokeDash("c:N", legend=None, scale=_dashes(names, looks))}),
+    )
+    named = f"{heading}, {unit}" if unit else heading
+    what = f"{named}: {len(lines)} trials over {numbers.seconds(end)}, at most {numbers.significant(highest)}."
+    svg = _slim(to_svg(encoded.properties(width=WIDTH, height=HEIGHT), PLAIN, prefix, what))
+    return Panel(heading, unit, tells, _both(svg))
+
+
+def _dashes(names: list[str], looks: Sequence[Look]) -> Any:
+    import altair as alt
+
+    return alt.Scale(domain=names, range=[list(look.dash) or [1, 0] for look in looks])
+
+
+def _slim(svg: str) -> str:
+    """The SVG without what does not show, and to a tenth of a pixel: of many panels that is half of the page.
+
+    >>> _slim('<g class="x"><path class="background" d="M0,0h1"/><path d="M0.123,4L5.678,9"/><text>0.125</text></g>')
+    '<g><path d="M0.1,4L5.6,9"/><text>0.125</text></g>'
+    """
+    bare = re.sub(r'<path class="(?:back|fore)ground"[^>]*/>', "", svg)
+    bare = re.sub(r' (?:class|role|aria-roledescription|pointer-events|font-family|opacity)="[^"]*"', "", bare)
+    short = re.sub(r'(?<= d=")[^"]*|(?<=transform=")[^"]*', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), bare)
+    return short.replace("<svg", '<svg role="img"', 1)
+
+
+def _swatch(look: Look) -> Drawing:
+    """A short piece of a cell's line, for the legend."""
+    dash = f' stroke-dasharray="{" ".join(map(str, look.dash))}"' if look.dash else ""
+    return _both(
+        '<svg width="26" height="8" aria-hidden="true">'
+        f'<line x1="0" x2="26" y1="4" y2="4" stroke-width="2" stroke="{look.colour}"{dash}/></svg>'
+    )
+
+
+def _both(svg: str) -> Drawing:
+    """Markup of our own making, in both themes."""
+
+    def themed(theme: Theme) -> Markup:
+        return Markup(coloured(svg, theme))  # noqa: S704  # texts are escaped by what draws
+
+    return Drawing(themed(LIGHT), themed(DARK))
+
+
+def _caption(document: Document, rows: Sequence[Row], count: int, among: int) -> str:
+    """How to read the panels, and how much of the run is in them: of conditions so many, among all with series."""
+    trials = len({row["trial"] for row in rows})
+    counted = sum(1 for trial in document["trials"] if trial["used"])
+    how_many = (
+        f"{trials} of {counted:,} counted trials, evenly over the rounds" if trials < counted else "Every counted trial"
+    )
+    longest = max(math.ceil(whole_intervals(row["seconds"]) / MOST_POINTS) for row in rows)
+    sentences = [
+        f"{how_many}: a thin line each, all begun at 0 s; every scale begins at zero.",
+        f"A point is a mean of up to {longest} readings." if longest > 1 else "",
+        "A last interval that is shorter than the others is left out.",
+        "What the server counts, it reports about once a second: WAL written and images may be seen a second late.",
+        f"Of {among} conditions the first {count} are shown." if among > count else "",
+        "What never differed from zero is left out. For programs: octavo report RUN --format json --series.",
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+@cache
+def _style() -> Markup:
+    text = resources.files("octavo.report").joinpath("series.css").read_text(encoding="utf-8")
+    return Markup(text)  # noqa: S704  # our own file

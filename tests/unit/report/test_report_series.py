@@ -1,0 +1,270 @@
+"""Series: which are drawn and of which trials, what a line shows, and what programs get."""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.plans import small_plan
+
+from octavo.analysis.document import make_document
+from octavo.analysis.drawn_series import DRAWN, MOST_TRIALS, choose, every_series
+from octavo.analysis.trials import Place, used_trials
+from octavo.cli.choices import ReportFormat
+from octavo.cli.report import report
+from octavo.errors import UsageError
+from octavo.home import store_path
+from octavo.observation import Observation
+from octavo.plan.cells import make_cells
+from octavo.plan.model import Plan
+from octavo.report import as_json
+from octavo.report.chart_colours import DARK, LIGHT, PLAIN
+from octavo.report.chart_series import FIGURES, MOST_CONDITIONS, series_of
+from octavo.report.html import render
+from octavo.report.series_lines import MOST_POINTS, lines_of, looks_of, thin
+from octavo.series import Series
+from octavo.store.records import RunRecord, TrialRecord
+from octavo.store.store import Store
+
+from . import documents
+from .making import make_cell
+from .surroundings import Document
+from .test_report_html import check_form
+
+UNITS = ["kB/s", "kB/s", "fraction", "bytes", "bytes", *["bytes"] * 4, "bytes/s", "1/s", "1"]
+
+
+def with_series(document: Document, points: int, value: Callable[[int], float] = float, figures: int = 12) -> Document:
+    """The document with a series of (so many) figures in each trial that counts: a point a second."""
+    document["series"] = [
+        a_row(trial["id"], metric, unit, [float(n + 1) for n in range(points)], [value(n) for n in range(points)])
+        for trial in document["trials"]
+        if trial["used"]
+        for metric, unit in list(zip(DRAWN, UNITS, strict=True))[:figures]
+    ]
+    return document
+
+
+def a_row(trial: int, metric: str, unit: str, seconds: Sequence[float], values: Sequence[float]) -> dict[str, Any]:
+    return {"trial": trial, "metric": metric, "item": None, "unit": unit, "seconds": seconds, "values": values}
+
+
+def paths(svg: str) -> list[ElementTree.Element]:
+    """The lines of a panel."""
+    return [node for node in ElementTree.fromstring(svg).iter("path") if node.get("stroke-dasharray")]  # noqa: S314
+
+
+def a_trial(cell: str, number: int, series: tuple[Series, ...] = (), position: int = 1) -> TrialRecord:
+    seen = (Observation("tps", 10.0 + number, "1/s"),)
+    return TrialRecord(cell, number, 1, position, 1, "ok", None, number, number + 1, 3, seen, series=series)
+
+
+def place(trials: Sequence[TrialRecord]) -> dict[Place, TrialRecord]:
+    return {(trial.round, trial.part, trial.cell): trial for trial in trials}
+
+
+def stored(path: Path, plan: Plan, trials: Sequence[TrialRecord]) -> Store:
+    metrics = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
+    store = Store.open(path)
+    values = plan.model_dump(mode="json")
+    store.create_run(
+        RunRecord("one", "small", "finished", "", 1, 0.0, 9.0, values, "", "", metrics, {}), make_cells(plan)
+    )
+    for trial in trials:
+        store.add_trial("one", trial)
+    return store
+
+
+def test_every_drawn_metric_has_its_panel() -> None:
+    assert [metric for metric, _, _ in FIGURES] == list(DRAWN)
+
+
+def test_a_run_without_series_shows_nothing(small: Document) -> None:
+    assert series_of(small) is None
+    assert "While the trials ran" not in render(small)
+    small["series"] = []
+    assert series_of(small) is None
+    assert series_of(with_series(documents.small(), 5, lambda _: 0.0)) is None
+
+
+def test_document_has_drawn_series_of_counted_trials_and_json_all(tmp_path: Path) -> None:
+    plan = small_plan()
+    baseline, other = (next(c for c in make_cells(plan) if c.baseline is is_base) for is_base in (True, False))
+    drawn = Series("wal_amplification", "1", (1.0, 2.0), (1.5, 2.5))
+    role = Series("process_page_table_bytes", "bytes", (1.0,), (4096.0,), "checkpointer")
+    load = Series("cpu_busy_share", "fraction", (1.0,), (0.25,))
+    trials = [
+        a_trial(baseline.id, 1, (drawn, role)),
+        a_trial(other.id, 1, (load,), 2),
+        TrialRecord(other.id, 2, 1, 1, 1, "invalid", "noise", 2.0, 3.0, 3, series=(drawn,)),
+    ]
+    with closing(stored(tmp_path / "store.sqlite", plan, trials)) as store:
+        document = make_document(store, "one")
+        ids = [trial["id"] for trial in document["trials"]]
+        expected = a_row(ids[0], "wal_amplification", "1", [1.0, 2.0], [1.5, 2.5])
+        assert document["series"] == [expected]
+        everything = json.loads(as_json.render({**document, "series": every_series(store, ids)}))
+        nothing = json.loads(as_json.render({"series": every_series(store, [])}))
+    assert [(row["trial"], row["metric"], row["item"]) for row in everything["series"]] == [
+        (ids[0], "wal_amplification", None),
+        (ids[0], "process_page_table_bytes", "checkpointer"),
+        (ids[1], "cpu_busy_share", None),
+        (ids[2], "wal_amplification", None),
+    ]
+    assert everything["series"][0] == expected
+    assert nothing == {"series": []}
+
+
+@given(st.integers(1, 90), st.integers(1, 40))
+def test_whole_rounds_are_chosen_evenly(rounds: int, most: int) -> None:
+    cells = make_cells(small_plan())
+    trials = [a_trial(cell.id, number) for number in range(1, rounds + 1) for cell in cells]
+    chosen = choose(cells, place(trials), most)
+    assert len(chosen) <= most
+    numbers = sorted({trial.round for trial in chosen})
+    assert numbers[0] == 1
+    if most >= len(cells):
+        assert all(sum(trial.round == number for trial in chosen) == len(cells) for number in numbers)
+        assert len(chosen) == len(trials) or len(chosen) > most - len(cells)
+        gaps = {after - before for before, after in pairwise(numbers)}
+        assert len(gaps) <= 2
+
+
+def test_of_a_round_that_is_too_large_the_baselines_are_chosen() -> None:
+    sizes = [f"{2**n}kB" for n in range(6)]
+    cells = make_cells(small_plan(data_block=sizes))
+    chosen = choose(cells, place([a_trial(cell.id, 1) for cell in cells]), 6)
+    baselines = {cell.id for cell in cells if cell.baseline}
+    assert len(chosen) == 6
+    assert baselines < {trial.cell for trial in chosen}
+    assert choose(cells, {}) == []
+
+
+def test_lines_have_the_values_in_the_unit_and_not_the_short_last_interval(small: Document) -> None:
+    trial = next(one for one in small["trials"] if one["used"])
+    cell_of = {one["id"]: one["cell"] for one in small["trials"]}
+    values = [3 * 2.0**20, float("nan"), 2.0**20, 900 * 2.0**20]
+    row = a_row(trial["id"], "wal_bytes_per_second", "bytes/s", [1.0, 2.0, 3.0, 3.07], values)
+    (line,), unit = lines_of([row], "wal_bytes_per_second", cell_of, looks_of(small))
+    assert (list(line.seconds), list(line.values), unit) == ([1.0, 3.0], [3.0, 1.0], "MB/s")
+    assert lines_of([row], "device_util", cell_of, looks_of(small)) == ([], "")
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=2000), st.integers(1, 300))
+def test_thinned_lines_keep_their_end_and_stay_within(values: list[float], most: int) -> None:
+    seconds = [float(n) for n in range(1, len(values) + 1)]
+    moments, means = thin(seconds, values, most)
+    assert len(moments) == len(means) <= most
+    assert moments[-1] == seconds[-1]
+    assert min(values) <= min(means) * (1 + 1e-9)
+    assert max(means) <= max(values) * (1 + 1e-9)
+    assert sorted(moments) == moments
+
+
+def test_panels_have_a_line_for_each_counted_trial(small: Document) -> None:
+    part = series_of(with_series(small, 8))
+    assert part is not None
+    assert [one.condition for one in part.conditions] == ["read-only", "read-write"]
+    conditions = {cell["id"]: cell["condition"] for cell in small["cells"]}
+    for one in part.conditions:
+        counted = sum(t["used"] and conditions[t["cell"]] == one.condition for t in small["trials"])
+        assert [panel.heading for panel in one.panels] == [heading for _, heading, _ in FIGURES]
+        for panel in one.panels:
+            for theme, svg in ((LIGHT, panel.drawing.light), (DARK, panel.drawing.dark)):
+                lines = paths(svg)
+                assert len(lines) == counted
+                assert {line.get("stroke") for line in lines} == {theme.ink, theme.cells[0]}
+        assert [label for label, _ in one.legend] == ["4kB", "8kB (baseline)", "8kB again (A/A control)"]
+    assert part.caption.startswith("Every counted trial")
+
+
+def test_panels_say_their_unit_and_range(small: Document) -> None:
+    part = series_of(with_series(small, 4, lambda n: 2048.0 * n))
+    assert part is not None
+    units = {panel.heading: panel.unit for panel in part.conditions[0].panels}
+    assert (units["Read at the device"], units["Bytes a read"], units["WAL"]) == ("MB/s", "kB", "kB/s")
+    assert (units["Device in use"], units["Full-page images"]) == ("%", "a second")
+    svg = next(panel.drawing.light for panel in part.conditions[0].panels if panel.heading == "Bytes a read")
+    root = ElementTree.fromstring(svg)  # noqa: S314
+    assert root.get("role") == "img"
+    assert str(root.get("aria-label")).startswith("Bytes a read, kB: ")
+    assert str(root.get("aria-label")).endswith(" over 4.00 s, at most 6.00.")
+    assert {"0 s", "4 s"} <= {str(node.text) for node in root.iter("text")}
+
+
+def test_a_trial_of_one_reading_is_a_dot(small: Document) -> None:
+    part = series_of(with_series(small, 1, lambda _: 5.0, 1))
+    assert part is not None
+    svg = part.conditions[0].panels[0].drawing.light
+    marks = [node for node in ElementTree.fromstring(svg).iter("path") if node.get("fill") in (LIGHT.ink, *LIGHT.cells)]  # noqa: S314
+    assert marks
+
+
+def test_baselines_are_neutral_and_other_cells_differ_without_colour(grid: Document) -> None:
+    for document in (grid, documents.small()):
+        looks = looks_of(document)
+        for cell in document["cells"]:
+            look = looks[cell["id"]]
+            assert (look.colour == PLAIN.ink) == (cell["baseline"] or cell["control"])
+            assert not (cell["baseline"] and look.dash)
+    names = {looks_of(grid)[cell["id"]].label for cell in grid["cells"] if not cell["baseline"] and not cell["control"]}
+    assert names == {f"{2**n}kB" for n in range(6)}  # of 42 cells the colours are data blocks
+
+
+def test_many_long_trials_stay_a_small_page(small: Document) -> None:
+    with_series(small, 1800, lambda n: 1e6 * (1 + n * 7919 % 1000))
+    small["trials"] += [{**small["trials"][0], "id": 1000 + n, "observations": []} for n in range(200)]
+    part = series_of(small)
+    assert part is not None
+    drawings = [panel.drawing for one in part.conditions for panel in one.panels]
+    assert sum(len(one.light) + len(one.dark) for one in drawings) < 1_300_000
+    assert all(line.get("d", "").count("L") < MOST_POINTS for one in drawings for line in paths(one.light))
+    assert len({row["trial"] for row in small["series"]}) <= MOST_TRIALS
+    assert part.caption.startswith("27 of 227 counted trials, evenly over the rounds: ")
+    assert "a mean of up to 15 readings" in part.caption
+
+
+def test_of_many_conditions_the_first_are_shown(small: Document) -> None:
+    extra = [make_cell("8kB", "8kB", f"mode {n}", "8kB", baseline=True) for n in range(5)]
+    small["cells"] += extra
+    small["trials"] += [{**small["trials"][0], "id": 100 + n, "cell": cell["id"]} for n, cell in enumerate(extra)]
+    part = series_of(with_series(small, 3, figures=1))
+    assert part is not None
+    assert len(part.conditions) == MOST_CONDITIONS
+    assert f"Of 7 conditions the first {MOST_CONDITIONS} are shown." in part.caption
+
+
+@pytest.mark.parametrize("name", ["small", "hostile", "queries"])
+def test_the_page_with_series_is_well_formed(name: str) -> None:
+    document = with_series(getattr(documents, name)(), 6, figures=3)
+    page = check_form(render(document))
+    assert "While the trials ran" in page.text
+    assert "every scale begins at zero" in page.text
+
+
+def test_used_trials_are_those_that_may_be_drawn() -> None:
+    cells = make_cells(small_plan())
+    good, bad = a_trial(cells[0].id, 1), TrialRecord(cells[1].id, 1, 1, 2, 1, "invalid", "x", 1.0, 2.0, 3)
+    assert choose(cells, used_trials([good, bad])) == [good]
+
+
+def test_the_verb_gives_series_only_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+    monkeypatch.setattr("gc.disable", lambda: None)
+    plan = small_plan()
+    drawn = Series("wal_amplification", "1", (1.0, 2.0), (1.5, 2.5))
+    stored(store_path(), plan, [a_trial(make_cells(plan)[0].id, 1, (drawn,))]).close()
+    report("one", format=ReportFormat.json)
+    assert "series" not in json.loads(capsys.readouterr().out)
+    report("one", format=ReportFormat.json, series=True)
+    assert [row["values"] for row in json.loads(capsys.readouterr().out)["series"]] == [[1.5, 2.5]]
+    with pytest.raises(UsageError, match="--format json"):
+        report("one", series=True)
