@@ -32,7 +32,8 @@ def make_build(cache: Path, name: str, data_block: str = "8kB", version: str = "
     (cache / name / "bin").mkdir(parents=True)
     (cache / name / "bin" / "own").write_bytes(b"x" * 10_000)
     manifest = cache / name / "manifest.json"
-    manifest.write_text(json.dumps({"version": version, "data_block": data_block, "wal_block": "8kB"}))
+    facts = {"version": version, "data_block": data_block, "wal_block": "8kB", "data_segment": "4GB"}
+    manifest.write_text(json.dumps({**facts, "compiler_command": "clang-14", "options": ["-Dcassert=true"]}))
     used = time.time() - days_ago * DAY
     os.utime(manifest, times=(used, used))
     build = read_build(name)
@@ -158,7 +159,10 @@ def test_the_listing_keeps_its_contract(cache: Path, capsys: pytest.CaptureFixtu
     (build.prefix / "extensions" / "ip4r.json").write_text('{"name": "ip4r", "version": "2.4", "files": {}}')
     build_cache.list_cache(TableFormat.json)
     (row,) = json.loads(capsys.readouterr().out)
-    expected = {"version": "18.6", "data_block": "4kB", "wal_block": "8kB", "path": str(build.prefix), "name": "one"}
+    expected = {
+        "version": "18.6", "data_block": "4kB", "wal_block": "8kB", "path": str(build.prefix), "name": "one",
+        "data_segment": "4GB", "compiler": "clang-14", "asserts": True,
+    }  # fmt: skip
     assert row.items() >= expected.items()
     assert row["bytes"] == usage.usage_of(build).size
     assert row["bytes_shared"] == 0
@@ -166,7 +170,7 @@ def test_the_listing_keeps_its_contract(cache: Path, capsys: pytest.CaptureFixtu
     assert row["last_used"].endswith("Z")
     build_cache.list_cache(TableFormat.text)
     text = capsys.readouterr().out
-    assert "with ip4r 2.4" in text
+    assert "with clang-14, segments of 4GB, assertions, ip4r 2.4" in text
     assert "1 build," in text
 
 
