@@ -81,6 +81,7 @@ def copied(made: Dataset, journal: Journal) -> Generator[Path, None, None]:
         yield target
     finally:
         shutil.rmtree(target, ignore_errors=True)
+        target.with_name("copy.log").unlink(missing_ok=True)
 
 
 @contextmanager

@@ -132,9 +132,9 @@ def test_a_program_of_another_block_size_is_named(builds: dict[str, Build], jour
 
 
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
-def test_configuration_and_data_may_be_apart(build: Build, journal: Journal, account: Account, home: Path) -> None:
+def test_configuration_and_data_may_be_apart(build: Build, journal: Journal, account: Account) -> None:
     with data_directory(build, journal, account) as path:
-        apart = home / "scratch" / "conf"
+        apart = path / "conf"
         apart.mkdir()
         for name in ("postgresql.conf", "pg_hba.conf", "pg_ident.conf"):
             (path / name).rename(apart / name)

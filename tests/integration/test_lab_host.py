@@ -48,6 +48,16 @@ def test_a_server_on_huge_pages_has_a_pool_of_its_own(home: Path, plan_file: Pat
     assert settings[status[_SMALL]]["huge_pages_status"] == "on"
 
 
+@pytest.mark.usefixtures("nothing_left")
+def test_equal_memory_takes_what_else_is_in_shared_memory_off_the_buffers(home: Path, plan_file: Path) -> None:
+    changes = {"data_block": ["8kB"], "equal": ["memory"], "shared_buffers": ["64MB"]}
+    ended, document, _ = run(find_plan(str(plan_file), changes=changes, rounds=1)[0])
+    assert (ended.outcome.ok, ended.outcome.failed) == (2, 0)
+    for settings in document["environment"]["settings"].values():
+        assert parse_size("16MB") < parse_size(settings["shared_buffers"]) < parse_size("64MB")
+        assert parse_size("60MB") < parse_size(settings["shared_memory_size"]) <= parse_size("64MB")
+
+
 @pytest.mark.skipif(block_limit.cannot_limit() is not None, reason="no block limits")
 @pytest.mark.skipif(cannot({"filesystem": "ext4/4kB", "device": "loop"}) is not None, reason="no private volumes")
 @pytest.mark.usefixtures("nothing_left")

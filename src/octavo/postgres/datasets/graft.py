@@ -106,7 +106,7 @@ def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
             for file in (whole / "pg_wal").iterdir():
                 if file.is_file():
                     file.unlink()
-            for part in ("pg_wal", "global/pg_control", *_CONFIGURATION):
+            for part in ("PG_VERSION", "pg_wal", "global/pg_control", *_CONFIGURATION):
                 (whole / part).rename(kept / part)
             shutil.rmtree(whole)
             files.sync(kept)
