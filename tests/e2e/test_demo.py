@@ -24,7 +24,8 @@ def demo(home: Path) -> subprocess.CompletedProcess[str]:
     plan = home / "demo.toml"
     believed = 'most_steal = "100%"\nmost_foreign_cpu = "100%"\nmost_foreign_io = "1TB"\n'
     fixed = preset_text("oltp-blocks-demo").replace("control = true", 'stopping = "fixed"\ncontrol = true', 1)
-    plan.write_text(f"{fixed.replace('loads = 5', 'loads = 2')}\n[validity]\n{believed}")
+    two_loads = re.sub(r"^loads = \d+$", "loads = 2", fixed, flags=re.MULTILINE)
+    plan.write_text(f"{two_loads}\n[validity]\n{believed}")
     arguments = [
         "--set",
         "duration=2s",
@@ -32,6 +33,10 @@ def demo(home: Path) -> subprocess.CompletedProcess[str]:
         "scale=2",
         "--set",
         "recycled_wal=64MB",
+        "--set",
+        "device=native",
+        "--set",
+        "memory=none",
         "--rounds",
         "3",
         "--seed",
