@@ -65,6 +65,7 @@ def plan_file(tmp_path: Path) -> Path:
         most_steal = "100%"  # these trials are about the way, not about their numbers
         most_foreign_cpu = "100%"
         most_foreign_io = "1TB"
+        shortest_duration = "50%"  # connecting takes its part of a second
         """
     )
     return path

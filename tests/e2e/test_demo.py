@@ -22,7 +22,7 @@ _BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 def demo(home: Path) -> subprocess.CompletedProcess[str]:
     """The preset, but for shorter trials that are believed on a busy machine too, and a fixed number of rounds."""
     plan = home / "demo.toml"
-    believed = 'most_steal = "100%"\nmost_foreign_cpu = "100%"\nmost_foreign_io = "1TB"\n'
+    believed = 'most_steal = "100%"\nmost_foreign_cpu = "100%"\nmost_foreign_io = "1TB"\nshortest_duration = "50%"\n'
     fixed = preset_text("oltp-blocks-demo").replace("control = true", 'stopping = "fixed"\ncontrol = true', 1)
     two_loads = re.sub(r"^loads = \d+$", "loads = 2", fixed, flags=re.MULTILINE)
     plan.write_text(f"{two_loads}\n[validity]\n{believed}")
