@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections import Counter
 from pathlib import Path
 
 from tests.e2e.conftest import ROOT, Octavo
@@ -69,13 +68,15 @@ def test_what_was_reported_finished_is_in_the_store(octavo: Octavo, home: Path, 
         assert {(number, cell) for number, cell, status in stored if status == "ok"} >= set(reported)
     assert len(reported) > _KILLS / 10
     with sqlite3.connect(home / "octavo.sqlite") as store:
-        whole = store.execute(
-            "SELECT t.id, count(o.number) FROM trial t LEFT JOIN observation o ON o.trial = t.id "
+        parts = store.execute(
+            "SELECT count(o.number) = max(o.number) + 1, sum(o.metric = 'tps'), sum(o.metric = 'wal_bytes'), "
+            "(SELECT count(*) = max(number) + 1 FROM series WHERE trial = t.id) "
+            "FROM trial t LEFT JOIN observation o ON o.trial = t.id "
             "WHERE t.run = ? AND t.status = 'ok' GROUP BY t.id",
             (run,),
         ).fetchall()
     store.close()
-    assert len(set(Counter(count for _, count in whole))) == 1, "a trial was stored in part"
+    assert set(parts) == {(1, 1, 1, 1)}, "a trial was stored in part"
     finished = [(number, cell) for number, cell, status in stored if status == "ok"]
     assert len(finished) == len(set(finished)), "a trial was repeated though it was stored"
     octavo("runs")  # clears up after the last kill
