@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +14,18 @@ from octavo.home import make_directory, octavo_home
 
 # What costs minutes to make, and is valid wherever it was made.
 _SHARED = ("builds", "sources", "ccache")
+
+
+def pytest_configure() -> None:
+    # A suite in the background of a shell inherits that SIGINT is ignored, and so would all that it interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    # A suite that is cut off never comes to its summary.
+    if report.failed:
+        print(f"\n{report.nodeid} failed in its {report.when} after {report.duration:.0f} s:", file=sys.__stderr__)
+        print(report.longreprtext, file=sys.__stderr__, flush=True)
 
 
 @pytest.fixture(scope="session")
