@@ -129,3 +129,10 @@ def test_output_that_nobody_reads_is_no_error(octavo: Octavo) -> None:
         )
     assert finished.returncode == 0
     assert "Traceback" not in finished.stderr
+
+
+def test_a_group_without_a_command_shows_its_help(octavo: Octavo) -> None:
+    finished = octavo("cache")
+    assert finished.returncode == 2
+    assert len(finished.stderr.splitlines()) > 5
+    assert "Usage: octavo cache" in finished.stderr

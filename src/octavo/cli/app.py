@@ -90,7 +90,10 @@ def _call(arguments: list[str]) -> int:
         if code is None:
             raise
         if message := getattr(error, "format_message", None):
-            print(f"octavo: {' '.join(str(message()).split())}", file=sys.stderr)
+            text = str(message())
+            # A group without a command is answered with its help, which is more than a line.
+            help_itself = type(error).__name__ == "NoArgsIsHelpError"
+            print(text if help_itself else f"octavo: {' '.join(text.split())}", file=sys.stderr)
         return code
     return 0
 
