@@ -138,9 +138,11 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     needs = estimate(plan, cells, workloads.find(plan.workload))
     print(plan.question)
     print("\nfactors:")
-    for factor in factors_of(plan).values():
-        levels = plan.factors.get(factor.name, [factor.default])
-        print(f"  {factor.name} = {', '.join(levels)}  ({factor.meaning}; a change costs a {_COSTS[factor.kind]})")
+    known = factors_of(plan)
+    for name, levels in plan.factors.items():
+        factor = known[name]
+        print(f"  {name} = {', '.join(levels)}  ({factor.meaning}; a change costs a {_COSTS[factor.kind]})")
+    print(f"  and {len(known) - len(plan.factors)} more at their defaults, which docs/plan.md lists")
     print(f"\ncells ({len(cells)}):")
     for cell in cells:
         print(f"  {cell.id}{'  (baseline)' if cell.baseline else ''}{'  (A/A control)' if cell.control else ''}")
