@@ -1,4 +1,4 @@
-"""A state directory of the tests' own, which shares built PostgreSQLs with the machine's."""
+"""A state directory of the tests' own, which shares sources and compiled objects with the machine's."""
 
 import os
 import shutil
@@ -12,8 +12,8 @@ import pytest
 
 from octavo.home import make_directory, octavo_home
 
-# What costs minutes to make, and is valid wherever it was made.
-_SHARED = ("builds", "sources", "ccache")
+# What costs minutes to make is shared with other sessions. Builds are the tests' own: a user puts extensions in his.
+_SHARED = {"builds": "tests/builds", "sources": "sources", "ccache": "ccache"}
 
 
 def pytest_configure() -> None:
@@ -30,13 +30,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.fixture(scope="session")
 def home() -> Iterator[Path]:
-    """OCTAVO_HOME for the session: runs, datasets and journal apart, builds shared, gone at the end."""
+    """OCTAVO_HOME for the session, gone at the end but for the builds, which the next one finds."""
     machine = octavo_home()
     # Not below pytest's own directory, which the servers' user may not enter.
     directory = Path(tempfile.mkdtemp(prefix="octavo-test-", dir="/var/tmp"))
     directory.chmod(0o755)
-    for name in _SHARED:
-        (directory / name).symlink_to(make_directory(machine / name))
+    for name, place in _SHARED.items():
+        (directory / name).symlink_to(make_directory(machine / place))
     before = os.environ.get("OCTAVO_HOME")
     os.environ["OCTAVO_HOME"] = str(directory)
     yield directory

@@ -54,6 +54,32 @@ def killed(*arguments: str) -> int:
     return int(finished.stdout)
 
 
+# Becomes a program with the token when it is told to, as a child does that was forked when its parent was killed.
+_UNBORN = """
+import os, sys
+sys.stdin.readline()
+os.execve("/bin/sleep", ["sleep", "600"], {sys.argv[1]: sys.argv[2]})
+"""
+
+
+def test_a_child_that_was_not_yet_its_own_program_is_ended_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "journal").mkdir()
+    (home / "journal" / "abc.jsonl").touch()
+    unborn = subprocess.Popen([sys.executable, "-c", _UNBORN, TOKEN_VARIABLE, "abc"], stdin=subprocess.PIPE, text=True)
+
+    def let_it_be_born(_: float) -> None:
+        assert unborn.stdin is not None
+        if not unborn.stdin.closed:
+            unborn.stdin.write("now\n")
+            unborn.stdin.close()
+        while unborn.poll() is None and not process.find_by_environment(TOKEN_VARIABLE, "abc"):
+            pass
+
+    monkeypatch.setattr("octavo.host.journal.time.sleep", let_it_be_born)
+    assert recover() == [f"ended process {unborn.pid}, left by a command that was killed"]
+    assert unborn.wait() == -signal.SIGQUIT
+
+
 @pytest.mark.parametrize("arguments", [(), ("before the pid is known",)])
 def test_an_orphan_is_ended_and_its_directory_removed(home: Path, arguments: tuple[str, ...]) -> None:
     scratch = home / "scratch"

@@ -10,9 +10,11 @@ import os
 import signal
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +24,11 @@ from octavo.host.undo import Entry, Undone, undo
 
 # Set in the environment of every child, so that a child is found whose pid was not yet written down.
 TOKEN_VARIABLE = "OCTAVO_TOKEN"
+
+# A child that its owner had forked when it was killed has this variable only once it is a program of its own, and may
+# hold a mount or a group until it is found.
+_HUNTS = 4
+_BETWEEN_HUNTS_SECONDS = 0.1
 
 
 def _journal_directory() -> Path:
@@ -157,8 +164,8 @@ def is_owned(token: str) -> bool:
     return False
 
 
-def _replay(token: str, text: str) -> tuple[list[Undone], list[Entry]]:
-    """Undoes a journal backwards, processes first. Returns what was told, and the entries that failed."""
+def _open_entries(text: str) -> list[Entry]:
+    """The entries of a journal that nothing has undone yet, in their order."""
     entries: dict[int, Entry] = {}
     for line in text.splitlines():
         try:
@@ -169,19 +176,38 @@ def _replay(token: str, text: str) -> tuple[list[Undone], list[Entry]]:
             entries.pop(entry["number"], None)
         else:
             entries[entry["number"]] = entry
+    return list(entries.values())
+
+
+def _replay(token: str, text: str) -> tuple[list[Undone], list[Entry]]:
+    """Undoes a journal backwards, processes first. Returns what was told, and the entries that failed."""
+    backwards = _open_entries(text)[::-1]
+    told, failed = _undo_all([entry for entry in backwards if entry["kind"] == "process"])
+    others = [entry for entry in backwards if entry["kind"] != "process"]
+    stuck: list[tuple[Entry, Undone]] = []
+    for hunt in range(_HUNTS):
+        for identity in find_by_environment(TOKEN_VARIABLE, token):
+            end(identity, signal.SIGQUIT)
+            told.append(Undone("put back", f"ended process {identity.pid}, left by a command that was killed"))
+        undone, stuck = _undo_all(others)
+        told += undone
+        others = [entry for entry, _ in stuck]
+        if hunt > 0 and not others:
+            break
+        time.sleep(_BETWEEN_HUNTS_SECONDS)
+    failed += stuck
+    return told + [became for _, became in failed], sorted((entry for entry, _ in failed), key=itemgetter("number"))
+
+
+def _undo_all(entries: list[Entry]) -> tuple[list[Undone], list[tuple[Entry, Undone]]]:
+    """Undoes these entries. Returns what became of them, and apart those that failed."""
     told: list[Undone] = []
-    failed: dict[int, Entry] = {}
-
-    def undo_all(chosen: list[Entry]) -> None:
-        for entry in chosen:
-            if became := undo(entry):
-                told.append(became)
-                if became.what == "failed":
-                    failed[entry["number"]] = entry
-
-    undo_all([entry for entry in reversed(entries.values()) if entry["kind"] == "process"])
-    for identity in find_by_environment(TOKEN_VARIABLE, token):
-        end(identity, signal.SIGQUIT)
-        told.append(Undone("put back", f"ended process {identity.pid}, left by a command that was killed"))
-    undo_all([entry for entry in reversed(entries.values()) if entry["kind"] != "process"])
-    return told, [failed[number] for number in sorted(failed)]
+    failed: list[tuple[Entry, Undone]] = []
+    for entry in entries:
+        if (became := undo(entry)) is None:
+            continue
+        if became.what == "failed":
+            failed.append((entry, became))
+        else:
+            told.append(became)
+    return told, failed
