@@ -1,7 +1,8 @@
-"""How much of a directory's files the kernel holds in memory, asked with cachestat(2) (Linux 6.5 and later)."""
+"""What of a directory's files the kernel holds in memory: counted (cachestat(2), Linux 6.5 and later), given up."""
 
 import ctypes
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 # The number is the same on all architectures but Alpha (the kernel's scripts/syscall.tbl and syscall_64.tbl).
@@ -22,7 +23,20 @@ def cached_bytes(directory: Path) -> int:
     Raises OSError where the kernel cannot tell: it is older, or the files are not ours.
     """
     page = os.sysconf("SC_PAGE_SIZE")
-    total = 0
+    return sum(_cached_pages(descriptor) * page for descriptor in _open_files(directory))
+
+
+def forget(directory: Path) -> None:
+    """Gives up the clean pages of the files below the directory (posix_fadvise(2), POSIX_FADV_DONTNEED).
+
+    It needs no root, unlike drop_caches.
+    """
+    for descriptor in _open_files(directory):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _open_files(directory: Path) -> Generator[int, None, None]:
+    """A descriptor of each file below the directory, one after the other, closed when the next is asked for."""
     for parent, _, names in os.walk(directory):
         for name in names:
             try:
@@ -30,10 +44,9 @@ def cached_bytes(directory: Path) -> int:
             except OSError:  # removed meanwhile, a link or a socket
                 continue
             try:
-                total += _cached_pages(descriptor) * page
+                yield descriptor
             finally:
                 os.close(descriptor)
-    return total
 
 
 def _cached_pages(descriptor: int) -> int:

@@ -9,14 +9,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from octavo.host.page_cache import cached_bytes
+from octavo.host.page_cache import cached_bytes, forget
 
 
 def drop_caches(directory: Path, proc: Path = Path("/proc")) -> dict[str, Any]:
     """Writes back and empties. Says how (`drop_caches`, or without the right `posix_fadvise`) and what is left.
 
-    Without root the files below the directory are given up one by one (posix_fadvise(2), POSIX_FADV_DONTNEED).
-    `cached_bytes` is None where the kernel cannot tell.
+    Without the right only the files below the directory are given up. `cached_bytes_left`, of these files, is None
+    where the kernel cannot tell.
     """
     os.sync()
     try:
@@ -24,22 +24,9 @@ def drop_caches(directory: Path, proc: Path = Path("/proc")) -> dict[str, Any]:
         how = "drop_caches"
     except OSError:
         how = "posix_fadvise"
-        for path in directory.rglob("*"):
-            if path.is_file() and not path.is_symlink():
-                _give_up(path)
+        forget(directory)
     try:
         left: int | None = cached_bytes(directory)
     except OSError:
         left = None
     return {"caches_emptied_by": how, "cached_bytes_left": left}
-
-
-def _give_up(path: Path) -> None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return
-    try:
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)

@@ -1,15 +1,16 @@
 """Reset: what puts dataset, caches and memory limit into the declared state before a trial."""
 
-import os
 import secrets
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
 from octavo.host.journal import Journal
+from octavo.knobs.drop_caches import drop_caches
 from octavo.lab.steady import reach_steady
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets import graft
@@ -24,8 +25,8 @@ _FULL_BYTES = 16 * 1024**2
 @contextmanager
 def pristine_copy(
     source: Dataset, journal: Journal, parent: Path | None = None
-) -> Generator[tuple[Path, str], None, None]:
-    """A copy of the dataset for one trial, gone at the end, and what was done to get it out of the page cache.
+) -> Generator[tuple[Path, dict[str, Any]], None, None]:
+    """A copy of the dataset for one trial, gone at the end, and facts on how it went out of the page cache.
 
     It is made in `parent`, such as a volume of the trial's own; else beside the other state.
     """
@@ -33,7 +34,7 @@ def pristine_copy(
     entry = journal.record("directory", path=str(target))
     try:
         graft.copy(source, target, journal)
-        yield target, _drop_caches()
+        yield target, drop_caches(target)
     except HostError:
         raise
     except Exception as error:  # a server on a full disk may not even be able to say so
@@ -65,16 +66,3 @@ def reach_regime(server: Server, workload: Workload, levels: Levels, seed: int) 
         reach_steady(server, lambda window: workload.warm(server, levels, seed + 1 + window))
     else:
         server.execute("CHECKPOINT")
-
-
-def _drop_caches() -> str:
-    """Empties the kernel's caches where we may (Documentation/admin-guide/sysctl/vm.rst), and says what was done.
-
-    Where we may not, the files of the copy were already given up one by one.
-    """
-    os.sync()
-    if os.geteuid() == 0:
-        with suppress(OSError):
-            Path("/proc/sys/vm/drop_caches").write_text("3")
-            return "drop_caches"
-    return "posix_fadvise"

@@ -70,11 +70,11 @@ class Equipment:
         with (
             # Room for as much WAL again as is ready for reuse.
             device.volume(levels, dataset.copy_bytes + dataset.spec.wal_bytes, journal) as volume,
-            pristine_copy(dataset, journal, volume.directory if volume else None) as (directory, emptied_by),
+            pristine_copy(dataset, journal, volume.directory if volume else None) as (directory, caches),
             knobs.applied(levels, journal, Place(directory)) as state,
             server_group(levels, journal, huge_page_bytes=trial.huge_page_bytes) as group,
         ):
-            facts |= {"caches_emptied_by": emptied_by, "knobs": state.as_dict()}
+            facts |= caches | {"knobs": state.as_dict()}
             settings = self.settings.of(dataset.build, levels, directory)
             laps.end("copy")
             with cluster.start(

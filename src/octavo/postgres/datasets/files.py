@@ -1,4 +1,4 @@
-"""Trees of files: written back, given up by the page cache, measured."""
+"""Trees of files: written back, measured."""
 
 import os
 from pathlib import Path
@@ -15,17 +15,6 @@ def sync(tree: Path) -> None:
             descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-
-def forget(tree: Path) -> None:
-    """Drops the tree's clean pages from the page cache (posix_fadvise(2)); works without root, unlike drop_caches."""
-    for path in tree.rglob("*"):
-        if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             finally:
                 os.close(descriptor)
 

@@ -16,6 +16,7 @@ from octavo.home import make_directory
 from octavo.host import children
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
+from octavo.host.page_cache import forget
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.datasets import cache, control, files
@@ -52,7 +53,7 @@ def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
     _supply(target, before, segment, dataset.spec.recycled_segments, account)
     files.sync(target)
     for tree in (target, dataset.directory):
-        files.forget(tree)
+        forget(tree)
     cache.note_use(dataset.directory.parent)
 
 
