@@ -29,9 +29,14 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 @pytest.fixture(scope="session")
-def home() -> Iterator[Path]:
+def machine() -> Path:
+    """The state directory that is the machine's own."""
+    return octavo_home()
+
+
+@pytest.fixture(scope="session")
+def home(machine: Path) -> Iterator[Path]:
     """OCTAVO_HOME for the session, gone at the end but for the builds, which the next one finds."""
-    machine = octavo_home()
     # Not below pytest's own directory, which the servers' user may not enter.
     directory = Path(tempfile.mkdtemp(prefix="octavo-test-", dir="/var/tmp"))
     directory.chmod(0o755)

@@ -1,9 +1,10 @@
 """Every version at a smaller, the default and a larger data block: initdb, a load, a checked shutdown.
 
-18 is made where it is missing; other versions are tested where the cache has them, because making them takes minutes.
+18 is made where it is missing; other versions are tested where the machine has them, because making them takes minutes.
 """
 
 import re
+from pathlib import Path
 
 import pytest
 from tests.integration.servers import data_directory, running
@@ -23,9 +24,17 @@ def data_block(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=MAJOR_VERSIONS)
-def versioned(request: pytest.FixtureRequest, data_block: str, builds: dict[str, Build]) -> Build:
+def versioned(
+    request: pytest.FixtureRequest,
+    data_block: str,
+    builds: dict[str, Build],
+    machine: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Build:
     """The build of each version at the data block."""
-    found = builds[data_block] if request.param == "18" else find_build(BuildSpec(request.param, data_block, "8kB"))
+    with monkeypatch.context() as context:
+        context.setenv("OCTAVO_HOME", str(machine))
+        found = builds[data_block] if request.param == "18" else find_build(BuildSpec(request.param, data_block, "8kB"))
     if found is None:
         pytest.skip(f"octavo build --pg {request.param} --data-block {data_block} was not run here")
     return found
