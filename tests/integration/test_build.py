@@ -12,7 +12,7 @@ import pytest
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.host.journal import Journal, recover
-from octavo.postgres.builds.cache import Build, find_build, list_builds
+from octavo.postgres.builds.cache import Build, find_build, list_builds, work_directory
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
 
@@ -39,6 +39,14 @@ def test_the_manifest_names_every_file_and_where_it_all_came_from(build: Build) 
     assert set(build.manifest["files"]) == files
     assert build.manifest["origin"]
     assert len(build.manifest["source_sha256"]) == 64
+
+
+def test_nothing_in_it_tells_where_it_was_compiled(build: Build) -> None:
+    # The state directory of the tests leads to its builds through a link, as a user's may that was moved.
+    place = str(work_directory().resolve()).encode()
+    assert place != str(work_directory()).encode()
+    files = [path for path in build.prefix.rglob("*") if path.is_file()]
+    assert [path for path in files if place in path.read_bytes()] == []
 
 
 def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:

@@ -67,15 +67,16 @@ def open_workplace(
 
     Raises HostError when the disk is too full for that many builds.
     """
-    make_directory(work_directory())
+    # Compilers and meson name the directory as it really is, and it is by its name that it is kept out of the objects.
+    work = make_directory(work_directory()).resolve()
     needed = _TREE_BYTES + builds * _BUILD_BYTES
-    free = shutil.disk_usage(work_directory()).free
+    free = shutil.disk_usage(work).free
     if free < needed:
         raise HostError(
-            f"{work_directory()} has {free // 1024**2} MB free and this needs about {needed // 1024**2} MB; make room, "
+            f"{work} has {free // 1024**2} MB free and this needs about {needed // 1024**2} MB; make room, "
             "octavo build rm removes builds"
         )
-    directory = work_directory() / f"{name}-{journal.token[:8]}-{os.urandom(2).hex()}"
+    directory = work / f"{name}-{journal.token[:8]}-{os.urandom(2).hex()}"
     entry = journal.record("directory", path=str(directory))
     make_directory(directory)
     try:
@@ -86,7 +87,7 @@ def open_workplace(
             "NINJA_STATUS": "%f/%t ",
             **(_ccache_settings(directory) if cached else {}),
         }
-        log = work_directory() / f"{name}.log"
+        log = work / f"{name}.log"
         yield Workplace(directory, f"PostgreSQL {spec.version}", log, environment, journal)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
