@@ -29,6 +29,7 @@ UNDO = {
     "mount": "octavo.host.loop_volume:undo_mount",
     "swap": "octavo.knobs.zram_swap:undo_swap",
     "zram": "octavo.knobs.zram_swap:undo_zram",
+    "tracing_instance": "octavo.iotop.instance:undo_instance",
 }
 
 

@@ -1,8 +1,8 @@
 """The requests that reach the data directory's device: who made them, and how large they are.
 
-Source: the kernel's tracepoint block:block_rq_issue (include/trace/events/block.h), counted in the kernel by a BPF
-program of our own (`bpf.py`). A request counts as it is issued, merged and split as it then is, for the process that
-issued it: what the kernel writes back later is the kernel's. Needs root.
+Source: the kernel's tracepoint block:block_rq_issue (include/trace/events/block.h), counted in the kernel by BPF
+programs of our own (`request_programs.py`). A request counts as it is issued, merged and split as it then is, for the
+process that asked for it: what the kernel writes back later is the kernel's. Needs root.
 """
 
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 
 from octavo.host.process_table import read_process
 from octavo.instruments.base import Reader, UnavailableError
-from octavo.instruments.bpf import RequestCounter, Requests
 from octavo.instruments.figures import Figure, Rate, Ratio, Reading, Total
 from octavo.instruments.processes import POSTMASTER
+from octavo.instruments.request_counter import RequestCounter, Requests
 from octavo.instruments.roles import role_of
 from octavo.instruments.target import Target
 from octavo.observation import Metric

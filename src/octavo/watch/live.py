@@ -3,20 +3,32 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 
+from rich.console import RenderableType
 from rich.live import Live
 
 from octavo.cli.output import console, print_json
-from octavo.watch.snapshot import Looking
-from octavo.watch.view import view
 
 
-def show_once(looking: Looking, seconds: float, *, as_json: bool) -> None:
+class Look(Protocol):
+    """What was seen in one look."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        ...
+
+
+Seen = TypeVar("Seen", bound=Look)
+View = Callable[[Seen, int], RenderableType]  # for a terminal of this many columns
+
+
+def show_once(look: Callable[[], Seen], view: View[Seen], seconds: float, *, as_json: bool) -> None:
     """One look, over one interval."""
     time.sleep(seconds)
-    snapshot = looking.look()
+    snapshot = look()
     if as_json:
         print_json(snapshot.as_dict())
     else:
@@ -24,22 +36,22 @@ def show_once(looking: Looking, seconds: float, *, as_json: bool) -> None:
         out.print(view(snapshot, out.width))
 
 
-def show_until_interrupted(looking: Looking, seconds: float, *, as_json: bool) -> None:
+def show_until_interrupted(look: Callable[[], Seen], view: View[Seen], seconds: float, *, as_json: bool) -> None:
     """A look every so many seconds. Ctrl-C is how it is meant to end; the last view stays on the terminal."""
     out = console()
     shown = None
     with suppress(KeyboardInterrupt):
         if as_json:
             for _ in _ticks(seconds):
-                print(json.dumps(looking.look().as_dict(), allow_nan=False), flush=True)
+                print(json.dumps(look().as_dict(), allow_nan=False), flush=True)
         elif not out.is_terminal:
             for _ in _ticks(seconds):
-                out.print(view(looking.look(), out.width))
+                out.print(view(look(), out.width))
                 sys.stdout.flush()
         else:
             with Live(console=out, screen=True, auto_refresh=False) as live:
                 for _ in _ticks(seconds):
-                    shown = looking.look()
+                    shown = look()
                     live.update(view(shown, out.width), refresh=True)
     if shown is not None:
         out.print(view(shown, out.width))

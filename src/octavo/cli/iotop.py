@@ -1,0 +1,74 @@
+"""`octavo iotop`: who asks which disk for how much, in what sizes."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+
+class SourceName(StrEnum):
+    """Where the requests are seen."""
+
+    auto = "auto"
+    bpf = "bpf"
+    tracefs = "tracefs"
+    proc = "proc"
+
+
+def iotop(
+    dsn: Annotated[
+        str | None, typer.Option(help="A server, as psql takes it, that says what its processes are doing.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="One look over one interval, then end.")] = False,
+    interval: Annotated[str, typer.Option(help="Time between two looks, from 100ms on.")] = "5s",
+    device: Annotated[
+        str | None, typer.Option(help="Only this disk: vda, /dev/vda, or a file or directory on it.")
+    ] = None,
+    pid: Annotated[int | None, typer.Option(min=1, help="Only this process and its descendants.")] = None,
+    source: Annotated[
+        SourceName, typer.Option(help="How requests are seen; auto takes the best that there is.")
+    ] = SourceName.auto,
+    format: Annotated[
+        TableFormat, typer.Option(help="A live view, or JSON: one line for each look.")
+    ] = TableFormat.text,
+) -> None:
+    """Watch who asks the disks: reads and writes, bytes, requests and their size, by process and disk. It only looks.
+
+    Requests need root; without, bytes by process are shown. Ctrl-C ends it.
+
+    Example: octavo iotop --dsn 'host=/run/postgresql dbname=shop' --device vda
+    """
+    from contextlib import ExitStack
+
+    from octavo.errors import UsageError
+    from octavo.units import parse_duration
+
+    seconds = parse_duration(interval)
+    if seconds < 0.1:
+        raise UsageError(f"--interval {interval}: less than 100ms would measure the looking; write 100ms or more")
+
+    from octavo.host.journal import Journal
+    from octavo.iotop.devices import find_disk
+    from octavo.iotop.looking import Looking, exists
+    from octavo.iotop.open import open_source
+    from octavo.iotop.view import view
+    from octavo.watch.live import show_once, show_until_interrupted
+
+    disk, number = find_disk(device) if device is not None else (None, None)
+    if pid is not None and not exists(pid):
+        raise UsageError(f"--pid {pid}: there is no such process")
+    with ExitStack() as stack:
+        activity = None
+        if dsn is not None:
+            from octavo.iotop.activity import Activity
+
+            activity = Activity.open(dsn)
+            stack.callback(activity.close)
+        opened, blind = open_source(source.value, number, lambda: stack.enter_context(Journal()))
+        stack.callback(opened.close)
+        looking = Looking(opened, activity, blind, disk=disk, root=pid)
+        stack.callback(looking.close)
+        show = show_once if once else show_until_interrupted
+        show(looking.look, view, seconds, as_json=format is TableFormat.json)

@@ -1,0 +1,105 @@
+"""Counts the requests of block devices in the kernel, for the processes that asked for them."""
+
+import os
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.instruments import bpf, perf_events, request_programs, system_calls
+from octavo.instruments.perf_events import TRACEPOINT, Event
+
+_KEY, _VALUE = struct.Struct("=IIII"), struct.Struct("=Q")
+_OWNER_KEY_BYTES, _OWNER_BYTES, _NAME_BYTES = 16, 8, 16
+_MOST_ENTRIES = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """How many requests of this size and kind (the first letters of rwbs) a process made of a device (dev_t).
+
+    `ring`: a worker thread of io_uring asked for them in the process's name.
+    """
+
+    device: int
+    pid: int
+    size: int
+    kind: str
+    count: int
+    ring: bool = False
+
+
+class RequestCounter:
+    """Counts from its making until it is closed, of one device (dev_t as the kernel has it) or of all.
+
+    `measured`: what counting costs is measured too, which makes every BPF program of the host a little dearer. Raises
+    OSError where the kernel has or allows no such thing.
+    """
+
+    def __init__(self, device: int | None = None, *, measured: bool = False) -> None:
+        self._descriptors: list[int] = []
+        self._programs: list[int] = []
+        try:
+            if measured:
+                with suppress(OSError):  # a kernel of before 5.8 cannot
+                    self._keep(bpf.enable_statistics())
+            counts = self._keep(bpf.create_map(bpf.HASH, _KEY.size, _VALUE.size, _MOST_ENTRIES))
+            owners = self._keep(bpf.create_map(bpf.LRU_HASH, _OWNER_KEY_BYTES, _OWNER_BYTES, _MOST_ENTRIES))
+            self._names = self._keep(bpf.create_map(bpf.LRU_HASH, 4, _NAME_BYTES, _MOST_ENTRIES))
+            self._taker = bpf.Taker(counts, _KEY, _VALUE, _MOST_ENTRIES)
+            with system_calls.tracefs() as directory:
+                block = directory / "events/block"
+                for name in ("block_io_start", "block_rq_requeue"):
+                    if not (block / name).is_dir():  # the first one is of Linux 6.5
+                        continue
+                    fields = bpf.offsets(block / name / "format")
+                    program = (
+                        request_programs.started(owners, self._names, device, fields)
+                        if name == "block_io_start"
+                        else request_programs.requeued(owners, device, fields)
+                    )
+                    self._attach(block / name, program)
+                # The last one, so that nothing is counted that was started before it could be noted by whom.
+                event = block / "block_rq_issue"
+                self._attach(event, request_programs.issued(owners, counts, device, bpf.offsets(event / "format")))
+        except BaseException:
+            self.close()
+            raise
+
+    def take(self) -> list[Requests]:
+        """Everything counted since the last time."""
+        return [
+            Requests(device, pid, size, _kind(kind & 0xFFFF), count, kind >> 16 == request_programs.IO_URING)
+            for (device, pid, size, kind), (count,) in self._taker.take()
+        ]
+
+    def name(self, pid: int) -> str | None:
+        """What the process called itself when it last asked for something; also of one that has ended since."""
+        found = bpf.look_up(self._names, struct.pack("=I", pid), _NAME_BYTES)
+        return found.partition(b"\0")[0].decode(errors="replace") if found else None
+
+    def cpu_seconds(self) -> float:
+        """What counting has taken of the CPUs in the kernel; 0 where it is not measured."""
+        return sum(bpf.run_seconds(program) for program in self._programs)
+
+    def close(self) -> None:
+        """Ends the counting."""
+        for descriptor in reversed(self._descriptors):
+            os.close(descriptor)
+        self._descriptors.clear()
+
+    def _attach(self, event: Path, program: bytes) -> None:
+        loaded = self._keep(bpf.load(program))
+        self._programs.append(loaded)
+        # A program is attached to the tracepoint, not to the event's CPU: one event stands for all of them.
+        cpu = min(os.sched_getaffinity(0))
+        number = int((event / "id").read_text())
+        perf_events.attach(self._keep(perf_events.open_event(Event(TRACEPOINT, number), cpu=cpu)), loaded)
+
+    def _keep(self, descriptor: int) -> int:
+        self._descriptors.append(descriptor)
+        return descriptor
+
+
+def _kind(letters: int) -> str:
+    return "".join(chr(letter) for letter in (letters & 0xFF, letters >> 8) if letter)

@@ -1,0 +1,141 @@
+"""The BPF programs that count block requests, each at a tracepoint of include/trace/events/block.h.
+
+A request is *started* by who asks for it, and *issued* to the device later, sometimes by a worker of the kernel; its
+size is whole only then, when its neighbours were merged into it. So `started` notes the asking process under the
+request's place (device and first sector), and `issued` counts for that process. A request that nobody started here
+(an older kernel has no block_io_start; one that was merged in front has another first sector) counts for who issues
+it. One that the device put back (`requeued`) is issued twice and counted once.
+
+All have the record in r6 and the place at r10-16: the device (4 bytes), zeros (4), the first sector (8).
+"""
+
+from collections.abc import Mapping
+
+from octavo.instruments.bpf import DELETE, LOOKUP, NAME, PID, UPDATE, Jump, Label, assemble, instruction
+
+R0, R1, R2, R3, R4, R6, R7, R8, R9, R10 = 0, 1, 2, 3, 4, 6, 7, 8, 9, 10
+
+# How a request was asked for: the second half of an owner, and the upper half of a counted kind.
+PLAIN, IO_URING, REQUEUED = 0, 1, 2
+# A worker thread of io_uring names itself so (io_uring/io-wq.c).
+_RING_WORKER = (int.from_bytes(b"iou-", "little"), int.from_bytes(b"wrk-", "little"))
+
+_Parts = list[bytes | Label | Jump]
+_LEAVE: _Parts = [Label("leave"), instruction(0xB7, R0), instruction(0x95)]
+
+
+def started(owners: int, names: int, device: int | None, fields: Mapping[str, int]) -> bytes:
+    """At block_io_start: owners[place] = (process, how), names[process] = its name."""
+    return assemble([
+        *_place(device, fields),
+        *_call(PID),
+        instruction(0x77, R0, 0, 0, 32),  # the upper half is the process, the lower the thread
+        instruction(0x63, R10, R0, -24),
+        instruction(0x62, R10, 0, -20, IO_URING),
+        instruction(0x61, R1, R6, fields["comm"]),
+        instruction(0x61, R2, R6, fields["comm"] + 4),
+        Jump(0x55, R1, _RING_WORKER[0], "plain"),
+        Jump(0x15, R2, _RING_WORKER[1], "put"),
+        Label("plain"),
+        instruction(0x62, R10, 0, -20, PLAIN),
+        instruction(0x63, R10, R0, -44),  # the process again, as a key
+        instruction(0xBF, R1, R10),
+        instruction(0x07, R1, 0, 0, -40),
+        instruction(0xB7, R2, 0, 0, 16),
+        *_call(NAME),
+        *_update(names, -44, -40),
+        Label("put"),
+        *_update(owners, -16, -24),
+        *_LEAVE,
+    ])  # fmt: skip
+
+
+def requeued(owners: int, device: int | None, fields: Mapping[str, int]) -> bytes:
+    """At block_rq_requeue: marks the place, so that the next issue is not counted."""
+    return assemble([
+        *_place(device, fields),
+        instruction(0x62, R10, 0, -24, 0),
+        instruction(0x62, R10, 0, -20, REQUEUED),
+        *_update(owners, -16, -24),
+        *_LEAVE,
+    ])  # fmt: skip
+
+
+def issued(owners: int, counts: int, device: int | None, fields: Mapping[str, int]) -> bytes:
+    """At block_rq_issue: counts[device, process, size, kind] += 1; the kind is the two first letters of rwbs, and how
+    it was asked for above them.
+    """
+    return assemble([
+        *_place(device, fields),
+        *_lookup(owners, -16),
+        Jump(0x15, R0, 0, "unknown"),
+        instruction(0x61, R9, R0, 0),
+        instruction(0x61, R8, R0, 4),
+        *_map(owners),
+        *_address(R2, -16),
+        *_call(DELETE),
+        Jump(0x15, R8, REQUEUED, "leave"),
+        Jump(0x05, 0, 0, "count"),
+        Label("unknown"),
+        *_call(PID),
+        instruction(0xBF, R9, R0),
+        instruction(0x77, R9, 0, 0, 32),
+        instruction(0xB7, R8, 0, 0, PLAIN),
+        Label("count"),
+        instruction(0x63, R10, R7, -32),
+        instruction(0x63, R10, R9, -28),
+        instruction(0x61, R1, R6, fields["bytes"]),
+        instruction(0x63, R10, R1, -24),
+        instruction(0x71, R1, R6, fields["rwbs"]),
+        instruction(0x71, R2, R6, fields["rwbs"] + 1),
+        instruction(0x67, R2, 0, 0, 8),
+        instruction(0x4F, R1, R2),
+        instruction(0x67, R8, 0, 0, 16),
+        instruction(0x4F, R1, R8),
+        instruction(0x63, R10, R1, -20),
+        *_lookup(counts, -32),
+        Jump(0x15, R0, 0, "first"),
+        instruction(0xB7, R1, 0, 0, 1),
+        instruction(0xDB, R0, R1, 0, 0),  # atomic: *(u64 *)r0 += r1
+        Jump(0x05, 0, 0, "leave"),
+        Label("first"),
+        instruction(0x7A, R10, 0, -40, 1),
+        *_update(counts, -32, -40),
+        *_LEAVE,
+    ])  # fmt: skip
+
+
+def _place(device: int | None, fields: Mapping[str, int]) -> _Parts:
+    """r6 = the record, r7 = its device, the place at r10-16; leaves on any other than the device asked for."""
+    found: _Parts = [instruction(0xBF, R6, R1), instruction(0x61, R7, R6, fields["dev"])]
+    if device is not None:
+        found.append(Jump(0x56, R7, device, "leave"))
+    return [
+        *found,
+        instruction(0x63, R10, R7, -16),
+        instruction(0x62, R10, 0, -12, 0),
+        instruction(0x79, R1, R6, fields["sector"]),
+        instruction(0x7B, R10, R1, -8),
+    ]
+
+
+def _map(descriptor: int) -> _Parts:
+    """r1 = the map (BPF_PSEUDO_MAP_FD), in two halves."""
+    return [instruction(0x18, R1, 1, 0, descriptor), instruction(0)]
+
+
+def _address(register: int, offset: int) -> _Parts:
+    return [instruction(0xBF, register, R10), instruction(0x07, register, 0, 0, offset)]
+
+
+def _call(function: int) -> _Parts:
+    return [instruction(0x85, 0, 0, 0, function)]
+
+
+def _lookup(map_descriptor: int, key: int) -> _Parts:
+    return [*_map(map_descriptor), *_address(R2, key), *_call(LOOKUP)]
+
+
+def _update(map_descriptor: int, key: int, value: int) -> _Parts:
+    anyway = instruction(0xB7, R4, 0, 0, 0)  # BPF_ANY
+    return [*_map(map_descriptor), *_address(R2, key), *_address(R3, value), anyway, *_call(UPDATE)]

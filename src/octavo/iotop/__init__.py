@@ -1,0 +1,1 @@
+"""`octavo iotop`: who asks which device for how much in what sizes, live: sources, who is who, snapshot, view."""

@@ -1,0 +1,76 @@
+"""What PostgreSQL's processes are doing, from pg_stat_activity: read-only, under a short statement_timeout."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import psycopg
+from psycopg.rows import DictRow
+
+from octavo.instruments.observe import backend_cpu_seconds
+from octavo.instruments.target import Target
+from octavo.iotop.clean import one_line
+from octavo.watch.connect import connect, target_of
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What a process does, made fit for a terminal: its role, its database, and its query or its last one."""
+
+    role: str | None
+    database: str | None
+    query: str | None
+
+
+class Activity:
+    """A connection that looks. One that is refused or lost is so for good, and `off` says why."""
+
+    def __init__(self, connection: psycopg.Connection[DictRow], target: Target) -> None:
+        self._connection = connection
+        self._target = target
+        self._spent = backend_cpu_seconds(target) or 0.0
+        self.postmaster = target.postmaster
+        self.off = target.no_processes or None
+
+    @classmethod
+    def open(cls, dsn: str) -> Self:
+        """Connects. Raises UsageError for what is no connection string, HostError when the server refuses."""
+        connection = connect(dsn, "octavo iotop")
+        try:
+            target, _ = target_of(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return cls(connection, target)
+
+    def look(self) -> dict[int, Doing]:
+        """What each process of the server is doing, by pid; empty when that cannot be told."""
+        if self.off is not None:
+            return {}
+        try:
+            rows = self._target.query("activity")
+        except psycopg.errors.QueryCanceled:  # a server that is busy now may answer the next time
+            return {}
+        except psycopg.Error as error:
+            self.off = f"the server does not tell: {one_line(str(error))}"
+            return {}
+        return {row["pid"]: doing_of(row) for row in rows}
+
+    def cpu_seconds(self) -> float:
+        """What our backend has taken since we connected, where it can be seen."""
+        return max(0.0, (backend_cpu_seconds(self._target) or 0.0) - self._spent)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._connection.close()
+
+
+def doing_of(row: DictRow) -> Doing:
+    """A row of `activity.sql`. A query that is over is in parentheses."""
+    query = one_line(row["query"] or "")
+    if query and str(row["state"] or "active").startswith("idle"):
+        query = f"({query})"
+    return Doing(_clean(row["backend_type"]), _clean(row["database"]), query or None)
+
+
+def _clean(text: str | None) -> str | None:
+    return one_line(text) if text else None

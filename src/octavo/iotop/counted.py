@@ -1,0 +1,69 @@
+"""What every source of requests gives: who asked which device for what since it was last asked."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Direction = Literal["read", "write", "discard"]
+_DIRECTIONS: dict[str, Direction] = {"R": "read", "W": "write", "D": "discard"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Requests of one process; `requests` and `device` (dev_t as the kernel has it) are None where a source cannot
+    tell. `ring`: asked for by a worker thread of io_uring in the process's name.
+    """
+
+    device: int | None
+    pid: int
+    direction: Direction
+    requests: int | None
+    bytes: int
+    ring: bool = False
+
+
+class Source(Protocol):
+    """Where the counts come from. It is read every few hundred milliseconds."""
+
+    @property
+    def name(self) -> str:
+        """`bpf`, `tracefs` or `proc`."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Events that the kernel had no room for, since the beginning."""
+        ...
+
+    def take(self) -> list[Counted]:
+        """What was counted since the last time."""
+        ...
+
+    def command(self, pid: int) -> str | None:
+        """What a process called itself that may have ended since, None where it is not known."""
+        ...
+
+    def cpu_seconds(self) -> float:
+        """What counting has taken of the CPUs outside of this process, as far as the kernel measures it."""
+        ...
+
+    def close(self) -> None:
+        """Ends the counting and removes what was made for it."""
+        ...
+
+
+def direction_of(kind: str) -> Direction | None:
+    """What the letters of rwbs say (kernel/trace/blktrace.c, blk_fill_rwbs); None for a flush alone.
+
+    >>> direction_of("WS"), direction_of("FWFS"), direction_of("RAM"), direction_of("FF"), direction_of("DS")
+    ('write', 'write', 'read', None, 'discard')
+    """
+    return next((_DIRECTIONS[letter] for letter in kind if letter in _DIRECTIONS), None)
+
+
+def kernel_number(major: int, minor: int) -> int:
+    """A device's number inside the kernel (include/linux/kdev_t.h).
+
+    >>> kernel_number(254, 1) == 254 << 20 | 1
+    True
+    """
+    return major << 20 | minor

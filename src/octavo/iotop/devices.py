@@ -1,0 +1,59 @@
+"""Disks by name and by number, and which disk a name that a user gives means."""
+
+import os
+from pathlib import Path
+
+from octavo.errors import UsageError
+from octavo.host.block_devices import device_under, devices
+from octavo.iotop.counted import kernel_number
+
+_SYS = Path("/sys")
+
+
+def device_name(number: int, sys: Path = _SYS) -> str:
+    """The name of the device with this number inside the kernel; the number itself when it has gone."""
+    place = f"{number >> 20}:{number & 0xFFFFF}"
+    entry = sys / "dev/block" / place
+    return entry.resolve().name if entry.exists() else place
+
+
+def whole_disks(sys: Path = _SYS) -> list[str]:
+    """The disks that hold something, by name; partitions are parts of theirs."""
+    return [device.name for device in devices(sys)]
+
+
+def find_disk(asked: str, sys: Path = _SYS) -> tuple[str, int]:
+    """The name and the kernel's number of the disk that a device (`vda`, `/dev/vda1`), or the filesystem of a file or
+    directory, is on. Raises UsageError where there is none, or it passes its requests to other disks.
+    """
+    device = _find(asked, sys)
+    if device is None:
+        raise UsageError(f"--device {asked}: no such device here; there is {', '.join(whole_disks(sys)) or 'none'}")
+    below = sorted(path.name for path in (device / "slaves").glob("*"))
+    if below:
+        raise UsageError(
+            f"--device {asked}: {device.name} is stacked on {', '.join(below)}, where its requests are made; "
+            f"write --device {below[0]}"
+        )
+    major, minor = (int(part) for part in (device / "dev").read_text().split(":"))
+    return device.name, kernel_number(major, minor)
+
+
+def _find(asked: str, sys: Path) -> Path | None:
+    path = Path(asked)
+    if path.is_block_device():
+        entry = sys / "dev/block" / "{}:{}".format(*_numbers(path))
+    else:
+        entry = sys / "class/block" / asked
+    if ((asked and "/" not in asked) or path.is_block_device()) and entry.exists():
+        device = entry.resolve()
+        return device.parent if (device / "partition").exists() else device
+    try:
+        return device_under(path, sys) if asked and path.exists() else None
+    except OSError:
+        return None
+
+
+def _numbers(device: Path) -> tuple[int, int]:
+    number = device.stat().st_rdev
+    return os.major(number), os.minor(number)

@@ -1,0 +1,34 @@
+"""Requests counted in the kernel by BPF programs of our own (`octavo.instruments.request_counter`)."""
+
+from octavo.instruments.request_counter import RequestCounter
+from octavo.iotop.counted import Counted, direction_of
+
+
+class FromBpf:
+    """Counts until it is closed, also by kill -9: all of it are descriptors. Raises OSError where it is refused."""
+
+    name = "bpf"
+    lost = 0
+
+    def __init__(self, device: int | None) -> None:
+        self._counter = RequestCounter(device, measured=True)
+
+    def take(self) -> list[Counted]:
+        """What was counted since the last time."""
+        return [
+            Counted(one.device, one.pid, direction, one.count, one.count * one.size, one.ring)
+            for one in self._counter.take()
+            if one.size and (direction := direction_of(one.kind)) is not None
+        ]
+
+    def command(self, pid: int) -> str | None:
+        """The name under which a process last asked for something."""
+        return self._counter.name(pid)
+
+    def cpu_seconds(self) -> float:
+        """What the programs took."""
+        return self._counter.cpu_seconds()
+
+    def close(self) -> None:
+        """Ends the counting."""
+        self._counter.close()

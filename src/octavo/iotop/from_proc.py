@@ -1,0 +1,52 @@
+"""Bytes from /proc/PID/io, for who may not trace: no devices, no requests (proc_pid_io(5)).
+
+`read_bytes` is what was fetched from storage for a process; `write_bytes` what it made dirty, which the kernel writes
+later, less what was thrown away before. What an ended child used is its parent's.
+"""
+
+from pathlib import Path
+
+from octavo.host.process_table import Process, growth, read_table
+from octavo.iotop.counted import Counted
+
+
+class FromProc:
+    """Compares two looks at the table of processes."""
+
+    name = "proc"
+    lost = 0
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self._before = read_table(proc, storage=True)
+
+    def take(self) -> list[Counted]:
+        """What processes fetched and dirtied since the last time, of those that we may look at."""
+        now = read_table(self._proc, storage=True)
+        read = growth(self._before, now, _read)
+        written = growth(self._before, now, _written)
+        self._before = now
+        return [
+            *(Counted(None, pid, "read", None, int(amount)) for pid, amount in read.items() if amount > 0),
+            *(Counted(None, pid, "write", None, int(amount)) for pid, amount in written.items() if amount > 0),
+        ]
+
+    def command(self, pid: int) -> str | None:
+        """The name that it had at the last look."""
+        process = self._before.get(pid)
+        return process.name if process else None
+
+    def cpu_seconds(self) -> float:
+        """The kernel counts anyway."""
+        return 0.0
+
+    def close(self) -> None:
+        """Holds nothing."""
+
+
+def _read(process: Process) -> float:
+    return process.read_bytes or 0
+
+
+def _written(process: Process) -> float:
+    return process.written_bytes or 0

@@ -1,0 +1,102 @@
+"""Looks at the source of requests again and again, on a thread of its own, and says what an interval held."""
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from octavo.host.process_table import read_table, tree
+from octavo.iotop.activity import Activity
+from octavo.iotop.counted import Source
+from octavo.iotop.devices import device_name, whole_disks
+from octavo.iotop.diskstats import read_diskstats
+from octavo.iotop.snapshot import Key, Snapshot, Sum, busy_devices, rows_of, settled
+from octavo.iotop.who import Processes
+
+# A process that asked and ended between two readings has no more than its name left.
+_READING_SECONDS = 0.2
+# /proc of every process costs more than a reading of counters.
+_PROC_READING_SECONDS = 1.0
+
+
+class Looking:
+    """Requests from its making on; `disk` and `root` narrow it down to a disk, and to a process and its descendants."""
+
+    def __init__(
+        self, source: Source, activity: Activity | None, blind: Mapping[str, str],
+        *, disk: str | None = None, root: int | None = None,
+    ) -> None:  # fmt: skip
+        self._source, self._activity, self._blind = source, activity, dict(blind)
+        self._disk, self._root = disk, root
+        self._processes = Processes(source.command)
+        self._devices: dict[int, str] = {}
+        self._sums: dict[Key, Sum] = {}
+        self._lock = threading.Lock()
+        self._before = read_diskstats()
+        self._looked, self._lost = time.monotonic(), source.lost
+        self._spent = self._cpu_seconds()
+        self._ending = threading.Event()
+        self._reader = threading.Thread(target=self._read_on, name="octavo iotop", daemon=True)
+        self._reader.start()
+
+    def look(self) -> Snapshot:
+        """What was asked since the last look."""
+        self._read()
+        with self._lock:
+            sums, self._sums = self._sums, {}
+        now, totals, lost = time.monotonic(), read_diskstats(), self._source.lost
+        elapsed, self._looked = now - self._looked, now
+        before, self._before = self._before, totals
+        doing = self._activity.look() if self._activity else {}
+        blind = dict(self._blind)
+        if self._activity and self._activity.off:
+            blind["queries"] = self._activity.off
+        if self._root is not None:
+            family = tree(self._root, read_table())
+            sums = {key: total for key, total in sums.items() if key.who.pid in family or key.who.parent in family}
+        rows = rows_of(settled(sums), doing, self._activity.postmaster if self._activity else None)
+        self._processes.forget(row.who.pid for row in rows if row.who.pid is not None)
+        lost_now, self._lost = lost - self._lost, lost
+        spent = self._cpu_seconds()
+        cost, self._spent = spent - self._spent, spent
+        return Snapshot(
+            time.time(), elapsed, self._source.name, rows,
+            busy_devices(totals, before, [self._disk] if self._disk else whole_disks()),
+            blind, lost_now, cost, cost / (elapsed * (os.cpu_count() or 1)) if elapsed else 0.0,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Ends the reading; source and connection are closed by who opened them."""
+        self._ending.set()
+        self._reader.join()
+
+    def _read_on(self) -> None:
+        while not self._ending.wait(_PROC_READING_SECONDS if self._source.name == "proc" else _READING_SECONDS):
+            with suppress(OSError):  # the next look meets it too, and tells it
+                self._read()
+
+    def _read(self) -> None:
+        with self._lock:
+            for one in self._source.take():
+                who = self._processes.meet(one.pid)
+                key = Key(who, self._name(one.device), one.direction, one.ring)
+                total = self._sums.setdefault(key, Sum(None, 0))
+                total.bytes += one.bytes
+                if one.requests is not None:
+                    total.requests = (total.requests or 0) + one.requests
+
+    def _name(self, device: int | None) -> str | None:
+        if device is not None and device not in self._devices:
+            self._devices[device] = device_name(device)
+        return None if device is None else self._devices[device]
+
+    def _cpu_seconds(self) -> float:
+        ours = time.process_time() + self._source.cpu_seconds()
+        return ours + (self._activity.cpu_seconds() if self._activity else 0.0)
+
+
+def exists(pid: int, proc: Path = Path("/proc")) -> bool:
+    """Whether there is such a process now."""
+    return (proc / str(pid)).is_dir()

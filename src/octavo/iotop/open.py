@@ -1,0 +1,54 @@
+"""The best source of requests that this host and user have, with one line of reason for each better one that is not."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from octavo.errors import HostError
+from octavo.host.journal import Journal
+from octavo.iotop.counted import Source
+from octavo.iotop.from_bpf import FromBpf
+from octavo.iotop.from_proc import FromProc
+from octavo.iotop.from_tracefs import FromTracefs
+
+Choice = Literal["auto", "bpf", "tracefs", "proc"]
+_WITHOUT = {
+    "bpf": "requests cannot be counted in the kernel with BPF",
+    "tracefs": "requests cannot be traced",
+}
+_ONLY_PROC = (
+    "from /proc/PID/io: bytes of processes that this user may see, without devices and requests; "
+    "writes are what they made dirty, not what was written back"
+)
+
+
+def open_source(choice: Choice, device: int | None, journal: Callable[[], Journal]) -> tuple[Source, dict[str, str]]:
+    """The source, and what cannot be seen with it. Raises HostError when the one that was asked for cannot be had.
+
+    `device` narrows it to a disk (dev_t) where the source knows disks. The journal is only made for what needs undoing.
+    """
+    blind: dict[str, str] = {}
+    makers: dict[str, Callable[[], Source]] = {
+        "bpf": lambda: FromBpf(device),
+        "tracefs": lambda: FromTracefs(device, journal()),
+        "proc": FromProc,
+    }
+    for name, make in makers.items():
+        if choice not in ("auto", name):
+            continue
+        try:
+            source = make()
+        except OSError as error:
+            blind[name] = f"{_WITHOUT[name]} ({_reason(error)})"
+            if choice == name:
+                raise HostError(f"{blind[name]}; leave out --source {name}, and the next best is taken") from error
+            continue
+        if name == "proc":
+            blind[name] = _ONLY_PROC + ("" if device is None else "; all disks together, in spite of --device")
+        return source, blind
+    raise AssertionError("/proc is always there")
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return "it needs root, with its capabilities: a container may lack them"
+    return (error.strerror or str(error)).lower()

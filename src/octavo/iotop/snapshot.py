@@ -1,0 +1,151 @@
+"""One interval of requests: a row for each process, device and direction, and each device's own counters beside."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from octavo.iotop.activity import Doing
+from octavo.iotop.counted import Direction
+from octavo.iotop.diskstats import DiskTotals
+from octavo.iotop.who import WRITE_BACK, Who
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(slots=True)
+class Sum:
+    """Requests and bytes so far; `requests` is None where the source counts none."""
+
+    requests: int | None
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a process asked of a device in the interval; `through` says io_uring when its worker thread asked."""
+
+    who: Who
+    device: str | None
+    direction: Direction
+    requests: int | None
+    bytes: int
+    through: str | None
+    database: str | None
+    query: str | None
+
+    @property
+    def bytes_per_request(self) -> float | None:
+        """The mean size of a request."""
+        return self.bytes / self.requests if self.requests else None
+
+    @property
+    def role(self) -> str | None:
+        """What the process is. What a kernel worker writes is what others made dirty before."""
+        if self.who.kernel and self.who.pid is None and self.direction == "write":
+            return WRITE_BACK
+        return self.who.role
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "uid": self.who.uid,
+            "pid": self.who.pid,
+            "parent": self.who.parent,
+            "command": self.who.command,
+            "role": self.role,
+            "kernel": self.who.kernel,
+            "ended": self.who.ended,
+            "database": self.database,
+            "query": self.query,
+            "device": self.device,
+            "direction": self.direction,
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "bytes_per_request": self.bytes_per_request,
+            "through": self.through,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is shown at once. Times in seconds; `cost_seconds` is CPU time that looking took in the interval, and
+    `cost_share` its share of the machine's.
+    """
+
+    time: float
+    seconds: float
+    source: str
+    rows: tuple[Row, ...]
+    devices: Mapping[str, DiskTotals]
+    blind: Mapping[str, str]
+    lost_events: int
+    cost_seconds: float
+    cost_share: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "time": self.time,
+            "seconds": self.seconds,
+            "source": self.source,
+            "rows": [row.as_dict() for row in self.rows],
+            "devices": [{"device": name, **asdict(totals)} for name, totals in self.devices.items()],
+            "blind": [{"part": part, "reason": reason} for part, reason in self.blind.items()],
+            "lost_events": self.lost_events,
+            "cost_cpu_seconds": self.cost_seconds,
+            "cost_share": self.cost_share,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What is added up to one row."""
+
+    who: Who
+    device: str | None
+    direction: Direction
+    ring: bool
+
+
+def settled(sums: Mapping[Key, Sum]) -> dict[Key, Sum]:
+    """One who for each process: a server's new process has no role in its first moments, one that ended no more."""
+    best: dict[int, Who] = {}
+    for who in (key.who for key in sums):
+        if who.pid is not None and (who.pid not in best or (who.role is not None and not who.ended)):
+            best[who.pid] = who
+    found: dict[Key, Sum] = {}
+    for key, one in sums.items():
+        known = key if key.who.pid is None else replace(key, who=best[key.who.pid])
+        total = found.setdefault(known, Sum(None, 0))
+        total.bytes += one.bytes
+        if one.requests is not None:
+            total.requests = (total.requests or 0) + one.requests
+    return found
+
+
+def rows_of(sums: Mapping[Key, Sum], doing: Mapping[int, Doing], postmaster: int | None) -> tuple[Row, ...]:
+    """The rows, most bytes first. What the server says is believed of its own children only: pids are this host's."""
+    found: list[Row] = []
+    for key, total in sums.items():
+        who = key.who
+        told = doing.get(who.pid) if who.pid is not None and who.parent == postmaster is not None else None
+        if told is not None and told.role and not who.ended:
+            who = replace(who, role=told.role)
+        through = "io_uring" if key.ring else None
+        database, query = (told.database, told.query) if told else (None, None)
+        found.append(Row(who, key.device, key.direction, total.requests, total.bytes, through, database, query))
+    return tuple(sorted(found, key=_order))
+
+
+def busy_devices(
+    now: Mapping[str, DiskTotals], before: Mapping[str, DiskTotals], names: Sequence[str]
+) -> dict[str, DiskTotals]:
+    """What these disks did since; those that did nothing are left out."""
+    zero = DiskTotals(0, 0, 0, 0)
+    found = {name: now[name].since(before.get(name, zero)) for name in names if name in now}
+    return {name: totals for name, totals in found.items() if totals.reads or totals.writes or totals.discards}
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    return (-row.bytes, row.who.pid or 0, row.device or "", row.direction, row.through or "")

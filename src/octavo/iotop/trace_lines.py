@@ -1,0 +1,119 @@
+"""Lines of a trace_pipe about block requests, and the requests that they tell of.
+
+Their form: kernel Documentation/trace/ftrace.rst ("Output format") and the TP_printk of
+include/trace/events/block.h. A process may call itself what it likes, line ends included, so fields are found by
+their place: its name takes the first sixteen columns, and stands once more in brackets at the very end.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from octavo.iotop.counted import Counted, direction_of, kernel_number
+
+Event = Literal["block_io_start", "block_rq_issue", "block_rq_requeue"]
+EVENTS: tuple[Event, ...] = ("block_io_start", "block_rq_issue", "block_rq_requeue")
+
+_NAME_COLUMNS = 16
+_HEAD = re.compile(r"-(\d+)\s+(?:\([\s\d-]*\)\s+)?\[\d+\]\s+\S+\s+\d+\.\d+: (\w+): ")
+_PLACE = re.compile(r"(\d+),(\d+) ([A-Z]*) (?:(\d+) )?\([^)]*\) (\d+) \+ \d+ (?:\S+ )?\[(.*)\]")
+_LOST = re.compile(r"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]")
+_RING_WORKER = re.compile(r"iou-wrk-(\d+)")
+_MOST_UNDER_WAY = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    """One event: the thread that ran, and the request; `size` in bytes, 0 for a requeued one, which does not say."""
+
+    event: Event
+    thread: int
+    device: int
+    kind: str
+    size: int
+    sector: int
+    command: str
+
+
+def parse_line(line: str) -> TraceLine | None:
+    """The event of a line, None where it is none of ours.
+
+    >>> line = "              dd-7     [002] d..1.    12.000345: block_rq_issue: 254,0 RS 8192 () 64 + 16 none,0,0 [dd]"
+    >>> found = parse_line(line)
+    >>> found.thread, found.kind, found.size, found.sector, found.command
+    (7, 'RS', 8192, 64, 'dd')
+    """
+    head = _HEAD.match(line, _NAME_COLUMNS)
+    if head is None or head[2] not in EVENTS:
+        return None
+    place = _PLACE.fullmatch(line, head.end())
+    if place is None:
+        return None
+    event: Event = next(name for name in EVENTS if name == head[2])
+    device = kernel_number(int(place[1]), int(place[2]))
+    return TraceLine(event, int(head[1]), device, place[3], int(place[4] or 0), int(place[5]), place[6])
+
+
+def lost_events(line: str) -> int:
+    """How many events a line says were lost, 0 when it is no such line.
+
+    >>> lost_events("CPU:1 [LOST 12 EVENTS]"), lost_events("CPU:0 [LOST EVENTS]"), lost_events("")
+    (12, 1, 0)
+    """
+    match = _LOST.fullmatch(line.strip())
+    return int(match[1] or 1) if match else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    pid: int
+    ring: bool
+
+
+class Attribution:
+    """Counts requests as they are issued, for the process that started them (see
+    `octavo.instruments.request_programs`, which does the same in the kernel).
+
+    `process_of` gives the process of a thread.
+    """
+
+    def __init__(self, process_of: Callable[[int], int]) -> None:
+        self._process_of = process_of
+        self._owners: OrderedDict[tuple[int, int], _Owner | None] = OrderedDict()
+        self.names: dict[int, str] = {}
+
+    def add(self, line: TraceLine) -> Counted | None:
+        """What the line adds to the count, None when nothing."""
+        place = (line.device, line.sector)
+        if line.event == "block_rq_requeue":
+            self._note(place, None)
+            return None
+        if line.event == "block_io_start":
+            self._note(place, self._owner(line))
+            return None
+        known = place in self._owners
+        owner = self._owners.pop(place, None)
+        if known and owner is None:  # put back by the device and issued again: it is counted already
+            return None
+        direction = direction_of(line.kind)
+        if not line.size or direction is None:
+            return None
+        owner = owner or self._owner(line)
+        return Counted(line.device, owner.pid, direction, 1, line.size, owner.ring)
+
+    def _owner(self, line: TraceLine) -> _Owner:
+        worker = _RING_WORKER.match(line.command)
+        pid = self._process_of(line.thread)
+        if worker is None:
+            self.names[pid] = line.command
+            return _Owner(pid, ring=False)
+        # The worker may have ended; the thread that it works for is in its name, as far as that fits.
+        return _Owner(self._process_of(int(worker[1])) if pid == line.thread else pid, ring=True)
+
+    def _note(self, place: tuple[int, int], owner: _Owner | None) -> None:
+        self._owners[place] = owner
+        self._owners.move_to_end(place)
+        if len(self._owners) > _MOST_UNDER_WAY:
+            self._owners.popitem(last=False)

@@ -1,0 +1,218 @@
+"""`octavo iotop` on a device of our own: every request counted once, for who made it, as the device counts them."""
+
+import mmap
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.servers import MB, running
+
+from octavo.host import loop_volume
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.host.loop_volume import Volume
+from octavo.iotop.activity import Activity
+from octavo.iotop.counted import Source
+from octavo.iotop.devices import find_disk
+from octavo.iotop.from_bpf import FromBpf
+from octavo.iotop.from_tracefs import FromTracefs
+from octavo.iotop.looking import Looking
+from octavo.iotop.snapshot import Row, Snapshot
+from octavo.iotop.who import WRITE_BACK
+from octavo.postgres import cluster
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import Server
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or loop_volume.cannot_make("ext4") is not None,
+    reason=f"requests need root, and a device of their own: {loop_volume.cannot_make('ext4') or 'no root'}",
+)
+_FILE = 8 * MB
+_SOURCES = ("bpf", "tracefs")
+
+
+@pytest.fixture
+def volume(journal: Journal) -> Iterator[Volume]:
+    with loop_volume.loop_volume(300 * MB, "ext4", 4096, journal) as made:
+        yield made
+
+
+def opened(source: str, device: int | None, journal: Journal) -> Source:
+    try:
+        return FromBpf(device) if source == "bpf" else FromTracefs(device, journal)
+    except OSError as error:
+        pytest.skip(f"this kernel has no {source}: {error}")
+
+
+def seen(source: Source, disk: str, act: Callable[[], object], **narrowed: int) -> Snapshot:
+    """One look over what the action did."""
+    looking = Looking(source, None, {}, disk=disk, **narrowed)
+    try:
+        act()
+        return looking.look()
+    finally:
+        looking.close()
+        source.close()
+
+
+def sums(shown: Snapshot, direction: str) -> tuple[int, int]:
+    rows = [row for row in shown.rows if row.direction == direction]
+    return sum(row.requests or 0 for row in rows), sum(row.bytes for row in rows)
+
+
+def direct_requests(path: Path, size: int, count: int, flags: int) -> None:
+    descriptor = os.open(path, flags | os.O_DIRECT)
+    buffer = mmap.mmap(-1, size)
+    move = os.preadv if flags == os.O_RDONLY else os.pwritev
+    for number in range(count):
+        assert move(descriptor, [buffer], number * size % _FILE) == size
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("source", _SOURCES)
+def test_direct_requests_are_counted_as_the_device_counts_them(source: str, volume: Volume, journal: Journal) -> None:
+    path = volume.directory / "file"
+    path.write_bytes(os.urandom(_FILE))
+    os.sync()
+    name, number = find_disk(str(volume.directory))
+    assert name == find_disk(f"/dev/{volume.device}")[0] == volume.device
+
+    def act() -> None:
+        direct_requests(path, 16384, 300, os.O_RDONLY)
+        direct_requests(path, 32768, 100, os.O_WRONLY)
+
+    shown = seen(opened(source, number, journal), name, act)
+    ours = {row.direction: row for row in shown.rows if row.who.pid == os.getpid()}
+    assert (ours["read"].requests, ours["read"].bytes_per_request) == (300, 16384)
+    assert ours["write"].bytes >= 100 * 32768
+    assert {row.device for row in shown.rows} == {volume.device}
+    totals = shown.devices[volume.device]
+    assert sums(shown, "read") == (totals.reads, totals.read_bytes)
+    assert sums(shown, "write") == (totals.writes, totals.written_bytes)
+    assert shown.lost_events == 0
+    assert shown.cost_seconds > 0
+
+
+@pytest.mark.parametrize("source", _SOURCES)
+def test_what_is_written_back_later_is_the_kernels(source: str, volume: Volume, journal: Journal) -> None:
+    path = volume.directory / "later"
+    number = find_disk(volume.device)[1]
+
+    def act() -> None:
+        path.write_bytes(os.urandom(_FILE))
+        subprocess.run(["sync", "--file-system", path], check=True)  # the kernel's flusher does it
+
+    shown = seen(opened(source, number, journal), volume.device, act)
+    later = [row for row in shown.rows if row.role == WRITE_BACK]
+    assert sum(row.bytes for row in later) >= _FILE
+    assert all(row.who.pid is None and row.query is None for row in later)
+    assert not [row for row in shown.rows if row.who.pid == os.getpid() and row.direction == "write"]
+
+
+def test_only_a_process_and_its_descendants(volume: Volume, journal: Journal) -> None:
+    path = volume.directory / "file"
+    path.write_bytes(os.urandom(_FILE))
+    os.sync()
+    stranger = subprocess.Popen(["sleep", "600"])
+    number = find_disk(volume.device)[1]
+    try:
+        for root, expected in ((os.getpid(), {os.getpid()}), (stranger.pid, set[int]())):
+            shown = seen(
+                opened("bpf", number, journal), volume.device,
+                lambda: direct_requests(path, 4096, 10, os.O_RDONLY), root=root,
+            )  # fmt: skip
+            assert {row.who.pid for row in shown.rows} == expected
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+_METHODS = ("worker", "sync", "io_uring")
+
+
+_SETTINGS = {
+    "shared_buffers": "4MB", "debug_io_direct": "data", "max_wal_size": "64MB", "min_wal_size": "32MB",
+    "cluster_name": "an/other: name", "autovacuum": "off",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def database(builds: dict[str, Build], account: Account) -> Iterator[Volume]:
+    """A volume with a cluster and pgbench's tables."""
+    with Journal() as journal, loop_volume.loop_volume(300 * MB, "ext4", 4096, journal) as volume:
+        path = volume.directory / "data"
+        cluster.initialise(builds["8kB"], path, journal, account, wal_segment=16 * MB, checksums=True)
+        with running(builds["8kB"], path, journal, account, **_SETTINGS) as server:
+            server.run_client("pgbench", "--initialize", "--quiet", "--scale=1")
+        yield volume
+
+
+@pytest.fixture(params=_METHODS)
+def server(
+    request: pytest.FixtureRequest, builds: dict[str, Build], database: Volume, journal: Journal, account: Account
+) -> Iterator[Server]:
+    """A server whose data are on the volume and go past the page cache."""
+    build, disabled = builds["8kB"], Path("/proc/sys/kernel/io_uring_disabled")
+    if request.param == "io_uring" and (
+        "-Dliburing=enabled" not in build.manifest["options"] or (disabled.exists() and disabled.read_text() != "0\n")
+    ):
+        pytest.skip("the build or the kernel has no io_uring")
+    path = database.directory / "data"
+    with running(build, path, journal, account, **_SETTINGS, io_method=request.param) as started:
+        started.execute("CHECKPOINT")
+        yield started
+
+
+def by_role(rows: tuple[Row, ...], direction: str) -> Counter[str | None]:
+    found: Counter[str | None] = Counter()
+    for row in rows:
+        if row.direction == direction:
+            found[row.role] += row.bytes
+    return found
+
+
+def test_postgresql_by_role_and_query(server: Server, database: Volume, journal: Journal) -> None:
+    name, number = find_disk(database.device)
+    method = server.settings()["io_method"]
+    activity = Activity.open(f"host={server.socket_directory} user=octavo dbname=octavo")
+    source = opened("bpf", number, journal)
+    looking = Looking(source, activity, {}, disk=name)
+    try:
+        # All at once from the disk: who reads depends on io_method, and the query is the last of ours.
+        table = int(
+            server.connection.execute(b"SELECT pg_table_size('pgbench_accounts')").fetchall()[0]["pg_table_size"]
+        )
+        server.execute("SET max_parallel_workers_per_gather = 0")
+        server.execute("SELECT sum(abalance) /* \x1b[2J\u202e :smile: */ FROM pgbench_accounts")
+        scanned = looking.look()
+        server.execute("SELECT 1")
+        finished = server.run_client("pgbench", "--no-vacuum", "--client=2", "--time=1")
+        assert finished.returncode == 0, finished.stderr
+        server.execute("CHECKPOINT")
+        worked = looking.look()
+    finally:
+        looking.close()
+        source.close()
+        activity.close()
+
+    reads = by_role(scanned.rows, "read")
+    reader = "io worker" if method == "worker" else "client backend"
+    assert 0.8 * table < reads[reader] < 1.5 * table, reads
+    assert all(row.bytes_per_request and row.bytes_per_request > 4096 for row in scanned.rows if row.role == reader)
+    if method != "worker":
+        (ours,) = [row for row in scanned.rows if row.query and row.direction == "read" and row.through is None]
+        assert ours.query is not None and ours.database == "octavo"
+        assert ours.query.startswith("(SELECT sum(abalance)") and ours.query.isprintable()
+        assert "[2J :smile:" in ours.query
+    written = by_role(worked.rows, "write")
+    assert written["client backend"] + written["walwriter"] > 0  # WAL
+    assert written["checkpointer"] > 0
+    roles = {row.role for row in worked.rows if row.who.command == "postgres" and not row.who.ended}
+    told = {row["backend_type"] for row in server.connection.execute(b"SELECT backend_type FROM pg_stat_activity")}
+    assert roles <= told | {"postmaster"}
+    assert not scanned.blind and not worked.blind
+    totals = worked.devices[name]
+    assert sums(worked, "write")[1] == pytest.approx(totals.written_bytes, rel=0.02)
