@@ -70,7 +70,7 @@ class Components:
 
 
 def satterthwaite(
-    first: Floats, first_freedom: float, second: Floats, second_freedom: Floats | float
+    first: Floats, first_freedom: Floats | float, second: Floats, second_freedom: Floats | float
 ) -> tuple[Floats, Floats]:
     """The sum of two independent estimates of variance, and its approximate degrees of freedom."""
     total = first + second

@@ -17,11 +17,15 @@ from octavo.store.records import TrialRecord
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """The cells that are divided by one baseline, in the order of the plan, and what is asked of them."""
+    """The cells that are divided by one baseline, in the order of the plan, and what is asked of them.
+
+    `groups`: the level by which each cell is taken to scatter like others; None where all are taken to scatter alike.
+    """
 
     name: str
     cells: tuple[Cell, ...]
     question: Question
+    groups: tuple[str, ...] | None = None
 
     def cells_of(self, role: Role) -> list[Cell]:
         """The cells with that role."""
@@ -36,7 +40,22 @@ def conditions_of(plan: Plan, cells: Sequence[Cell], trials: Iterable[TrialRecor
         if cell.id not in skipped:
             groups.setdefault(cell.condition, []).append(cell)
     groups = {name: group for name, group in groups.items() if any(cell.baseline for cell in group)}
-    return [Condition(name, tuple(group), _question(plan, group, len(groups))) for name, group in groups.items()]
+    # What is looked at again and again keeps to one pool: simulation vouches for groups at a single look only.
+    by = grouping_factor(plan) if plan.stopping == "fixed" else None
+    return [
+        Condition(
+            name,
+            tuple(group),
+            _question(plan, group, len(groups)),
+            tuple(cell.levels[by] for cell in group) if by else None,
+        )
+        for name, group in groups.items()
+    ]
+
+
+def grouping_factor(plan: Plan) -> str:
+    """The factor that cells are grouped by where groups are told apart: the data block, else the first compared."""
+    return "data_block" if "data_block" in plan.baseline else next(iter(plan.baseline))
 
 
 def layout_of(condition: Condition, used: Mapping[Place, TrialRecord], values: Mapping[Place, float]) -> Layout | None:
@@ -65,6 +84,7 @@ def layout_of(condition: Condition, used: Mapping[Place, TrialRecord], values: M
         datasets=np.array([datasets[cell.dataset] for cell in condition.cells]),
         rounds=np.array([number for number, _ in columns]),
         baseline=baseline,
+        groups=None if condition.groups is None else np.unique(np.array(condition.groups), return_inverse=True)[1],
     )
 
 

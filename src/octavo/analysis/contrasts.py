@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.analysis.components import Components, variance_components
+from octavo.analysis.components import Components, satterthwaite, variance_components
+from octavo.analysis.group_scatter import group_squares
 from octavo.analysis.layout import Flags, Floats, Integers, Layout
 
 # A cell whose own scatter is above the pooled one by a chance smaller than this is judged by its own.
@@ -19,7 +20,8 @@ class Contrasts:
     """By cell, on the log scale; NaN where there is no ratio, or no way to know its variance.
 
     `freedom` are degrees of freedom, rounded down. `of_loads`: the part of the variance that only more loads
-    reduce. `conditional`: speaks of these loads only. `own`: judged by its own scatter.
+    reduce. `conditional`: speaks of these loads only. `own`: judged by its own scatter. `by_group`: the mean square and
+    degrees of freedom of each cell's group, where groups have pools of their own.
     """
 
     centre: Floats
@@ -31,6 +33,7 @@ class Contrasts:
     conditional: Flags
     own: Flags
     components: Components
+    by_group: tuple[Floats, Floats] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,9 @@ def contrasts(layout: Layout) -> Contrasts:
     weight_of_loads = np.where(foreign & general, 2 / np.maximum(ratios.loads, 1), 0.0)
     of_loads = weight_of_loads * (components.load_variance or 0.0)
     pooled = components.variance(weight_of_loads, 2 * ratios.squared_weights)
+    by_group = group_squares(layout, components)
+    if by_group is not None:
+        pooled = _of_groups(layout, ratios, *by_group)
     variance, freedom, own = _guarded(ratios, foreign, general, *pooled)
     known = (ratios.rounds > 0) & (freedom >= 1)
     return Contrasts(
@@ -70,6 +76,7 @@ def contrasts(layout: Layout) -> Contrasts:
         conditional=~general,
         own=own & known,
         components=components,
+        by_group=by_group,
     )
 
 
@@ -102,11 +109,29 @@ def _ratios(layout: Layout) -> _Ratios:
     )
 
 
+def _of_groups(layout: Layout, ratios: _Ratios, squares: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+    """Variances where every load gave one trial: the cell's group's and the baseline's group's scatter."""
+    here, there = squares * ratios.squared_weights, squares[layout.baseline] * ratios.squared_weights
+    assert layout.groups is not None
+    both = satterthwaite(here, freedom, there, freedom[layout.baseline])
+    alike = layout.groups == layout.groups[layout.baseline]
+    return here + there, np.where(alike, freedom, both[1])
+
+
 def _guarded(
     ratios: _Ratios, foreign: Flags, general: Flags, variance: Floats, freedom: Floats
 ) -> tuple[Floats, Floats, Flags]:
     """The variances, but larger for cells whose own scatter is: that of their loads' means where these differ, else
-    of the ratios within loads.
+    of the ratios within loads."""
+    of_means = general & (foreign | (ratios.rounds == ratios.loads))
+    own_freedom = np.where(of_means, ratios.loads - 1, ratios.rounds - ratios.loads)
+    squares = np.where(of_means, ratios.between / np.maximum(ratios.loads, 1), ratios.within * ratios.squared_weights)
+    return guarded(squares / np.maximum(own_freedom, 1), own_freedom, variance, freedom)
+
+
+def guarded(itself: Floats, own_freedom: Integers, variance: Floats, freedom: Floats) -> tuple[Floats, Floats, Flags]:
+    """Pooled variances and their degrees of freedom, but those of the cell `itself` where it scatters more; and where
+    its own stands alone.
 
     A little more scatter is weighed in (as in G. K. Smyth, Linear models and empirical Bayes methods for assessing
     differential expression in microarray experiments, Stat. Appl. Genet. Mol. Biol. 3, 2004, with the prior degrees
@@ -114,12 +139,8 @@ def _guarded(
     """
     from scipy.special import fdtri
 
-    of_means = general & (foreign | (ratios.rounds == ratios.loads))
-    own_freedom = np.where(of_means, ratios.loads - 1, ratios.rounds - ratios.loads)
     known = (own_freedom >= 1) & (freedom >= 1)
-    squares = np.where(of_means, ratios.between / np.maximum(ratios.loads, 1), ratios.within * ratios.squared_weights)
-    itself = squares / np.maximum(own_freedom, 1)
-    weighed = (_PRIOR_FREEDOM * variance + squares) / (_PRIOR_FREEDOM + own_freedom)
+    weighed = (_PRIOR_FREEDOM * variance + own_freedom * itself) / (_PRIOR_FREEDOM + own_freedom)
     limit = fdtri(np.maximum(own_freedom, 1), np.maximum(freedom, 1), 1 - OWN_SCATTER)
     own = known & (itself > limit * variance)
     variance = np.where(known & (itself > variance), np.where(own, itself, weighed), variance)

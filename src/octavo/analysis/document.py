@@ -9,6 +9,7 @@ from octavo.analysis.drawn_series import drawn_series
 from octavo.analysis.effects import effects_of
 from octavo.analysis.further import further
 from octavo.analysis.limits import alarms, circumstances, limits
+from octavo.analysis.ran_out import ran_out, what_ran_out
 from octavo.analysis.sentence import sentence
 from octavo.analysis.trials import Key, Place, given_up, used_trials, values_by_key
 from octavo.plan.cells import Cell
@@ -39,6 +40,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
         for effect in found.effects
         if effect["metric"] == primary and effect["item"] is None and effect["cell"] not in controls
     ]
+    used_up = ran_out(cells, used)
     more = sum(effect["verdict"].startswith("undecided (needs ") for effect in spoken)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -55,7 +57,8 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
                 "condition": effect["condition"],
                 "cell": effect["cell"],
                 "metric": primary,
-                "sentence": sentence(effect, cells, list(plan.baseline), title, writes=effect["cell"] in written),
+                "sentence": sentence(effect, cells, list(plan.baseline), title, writes=effect["cell"] in written)
+                + what_ran_out(used_up, effect, cells),
             }
             for effect in spoken
         ],

@@ -58,6 +58,8 @@ def effects_of(
             if layout is None:
                 continue
             looks = _looks_at(condition, layout, course, of_the_course=key == primary)
+            if not looks:  # a baseline alone
+                continue
             better = metrics.get(key[1], {}).get("better")
             effects.extend(
                 _effect(condition, row, key, at, estimate, better)
@@ -154,6 +156,8 @@ def _model(condition: Condition, key: Key, last: Look, course: Course) -> dict[s
         "residual_degrees_of_freedom": parts.residual_freedom,
         # Each load of a dataset gave one trial: the two cannot be told apart, and need not be.
         "together_deviation_percent": _percent(together),
+        # The same by level, where each level of a factor has a pool of its own; else null.
+        "by_group": _by_group(condition, last),
         "loads_in_general": parts.general,
         "fewest_between_loads": FEWEST_BETWEEN_LOADS,
         "loads": int(last.contrasts.loads.max()),
@@ -165,6 +169,21 @@ def _model(condition: Condition, key: Key, last: Look, course: Course) -> dict[s
         "critical_value": max(known, default=None),
         "method": "Dunnett, one look at the end" if question.once else "Dunnett, repeated at every look (Lan-DeMets)",
     }
+
+
+def _by_group(condition: Condition, last: Look) -> Rows | None:
+    if last.contrasts.by_group is None or condition.groups is None:
+        return None
+    squares, freedom = last.contrasts.by_group
+    found = {level: row for row, level in enumerate(condition.groups)}
+    return [
+        {
+            "level": level,
+            "deviation_percent": _percent(float(squares[row])),
+            "degrees_of_freedom": round(float(freedom[row]), 1),
+        }
+        for level, row in found.items()
+    ]
 
 
 def _percent(variance: float | None) -> float | None:

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.analysis.best_of import best_of
+from octavo.analysis.condition import grouping_factor
 from octavo.analysis.plan_identity import plans_of, tell_plans
+from octavo.analysis.ran_out import ran_out
 from octavo.analysis.trials import Place
 from octavo.analysis.two_groups import two_groups
 from octavo.plan.cells import Cell
@@ -20,15 +22,16 @@ def further(
     used: Mapping[Place, TrialRecord],
     effects: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """`plans`, `two_groups` and `best_of` (None where a run has no such thing); effects of items are told their
-    `plan` against the baseline's."""
+    """`plans`, `two_groups`, `ran_out` and `best_of` (None where a run has no such thing); effects of items are told
+    their `plan` against the baseline's."""
     plans = plans_of(cells, used)
     tell_plans(effects, plans, cells)
     among = record.environment.get("best_of")
-    by = "data_block" if "data_block" in plan.baseline else next(iter(plan.baseline))
+    by = grouping_factor(plan)
     primary = next(iter(record.metrics))
     return {
         "plans": plans,
+        "ran_out": ran_out(cells, used),
         "two_groups": two_groups(cells, used, primary, by, plan.threshold_fraction),
         "best_of": best_of(plan, cells, trials, record.metrics, among) if among else None,
     }

@@ -17,7 +17,8 @@ class Layout:
 
     `values`: natural logarithms, cells × columns, NaN where there is no valid trial. `loads`: the load that the
     trial used, cells × columns; it means something only together with the cell's dataset. `datasets`: a number for
-    each cell's dataset. `rounds`: the round of each column, ascending. `baseline`: the row of the baseline.
+    each cell's dataset. `rounds`: the round of each column, ascending. `baseline`: the row of the baseline. `groups`: a
+    number for the cells that are taken to scatter alike; None where all are.
     """
 
     values: Floats
@@ -25,6 +26,7 @@ class Layout:
     datasets: Integers
     rounds: Integers
     baseline: int
+    groups: Integers | None = None
 
     def until(self, rounds: Integers) -> Self:
         """The same with each cell's trials up to a round only, and without the columns that this leaves empty."""

@@ -1,17 +1,25 @@
 """`octavo report`: a run shown again, finished or not."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from octavo.cli.choices import ReportFormat
 
+if TYPE_CHECKING:
+    from octavo.report.document import Document
+
 
 def report(
     run: Annotated[str, typer.Argument(help="The run's id or how it begins; last is the newest.")] = "last",
     html: Annotated[Path | None, typer.Option(help="Write the report as a self-contained page to this file.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Write every chart of the page into this directory, as PNG.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write every chart of the page into this directory, as SVG.")] = None,
     format: Annotated[ReportFormat, typer.Option(help="Print it for people, or for programs.")] = ReportFormat.text,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Follow a run that is going on, until it ends; Ctrl-C leaves it.")
+    ] = False,
     series: Annotated[
         bool, typer.Option("--series", help="With --format json: all that instruments saw, too.")
     ] = False,
@@ -36,14 +44,30 @@ def report(
 
     if series and format is not ReportFormat.json:
         raise UsageError("--series is for programs: add --format json")
+    if watch and (format is not ReportFormat.text or png is not None or svg is not None):
+        raise UsageError(
+            "--watch draws on the terminal, or writes a page with --html; leave out what else is asked for"
+        )
     identifier = find_run(store_path(), run)
+    if watch:
+        from octavo.cli.output import console
+        from octavo.report.follow import follow
+
+        with closing(Store.open_to_read(store_path())) as store:
+            follow(store, identifier, console(), html)
+        return
     gc.disable()  # the document of a long run has millions of objects that all live to the end
     with closing(Store.open_to_read(store_path())) as store:
         document = make_document(store, identifier)
-    if html is not None:
-        from octavo.report.files import write_html
+    if html is not None or png is not None or svg is not None:
+        if html is not None:
+            from octavo.report.files import write_html
 
-        print(write_html(document, html))
+            print(write_html(document, html))
+        if png is not None:
+            _charts(document, png, "png")
+        if svg is not None:
+            _charts(document, svg, "svg")
     elif format is ReportFormat.text:
         from octavo.cli.output import console
         from octavo.report.terminal import print_report
@@ -66,3 +90,10 @@ def report(
         from octavo.report.markdown import render
 
         print(render(document), end="")
+
+
+def _charts(document: "Document", directory: Path, kind: Literal["png", "svg"]) -> None:
+    from octavo.report.chart_files import write_charts
+
+    written = write_charts(document, directory, kind)
+    print(f"{len(written)} charts as {kind.upper()} in {directory.absolute()}")

@@ -5,6 +5,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from octavo.observation import Metric
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.store.records import RunRecord, TrialRecord
-from octavo.store.whole_run import add_finished_run
+from octavo.store.store import Store
 
 NOT_RANDOMISED = (
     "These results were measured elsewhere and imported: the order was not randomised round by round, so a drift of "
@@ -100,7 +101,8 @@ def save(imported: Imported, path: Path) -> str:
         metrics={m.name: {"title": m.title, "unit": m.unit, "better": m.better} for m in imported.metrics},
         environment=_environment(imported, limits),
     )
-    add_finished_run(path, record, imported.cells, imported.trials)
+    with closing(Store.open(path)) as store:
+        store.add_finished_run(record, imported.cells, imported.trials)
     return run
 
 

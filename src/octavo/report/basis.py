@@ -17,7 +17,10 @@ def model_rows(row: Row) -> list[tuple[str, str]]:
     """The same as pairs of a question and its answer."""
     freedom = numbers.freedom
     loads = freedom(row["load_degrees_of_freedom"])
-    if row["together_deviation_percent"] is not None:
+    if row.get("by_group"):
+        of = [f"{one['level']} {numbers.percent(one['deviation_percent'] / 100)}" for one in row["by_group"]]
+        scatter = [("loads and trials together scatter by", ", ".join(of))]
+    elif row["together_deviation_percent"] is not None:
         scatter = [("loads and trials together scatter by", _deviation(row["together_deviation_percent"], loads))]
     else:
         trials = freedom(row["residual_degrees_of_freedom"])

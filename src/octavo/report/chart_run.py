@@ -1,10 +1,10 @@
-"""Charts over the order of the run, as SVG: the primary metric of each trial, and what drift is in it."""
+"""Charts over the order of the run: the primary metric of each trial, and what drift is in it."""
 
 import math
 from typing import Any
 
 from octavo.report.chart_colours import Theme, ramp
-from octavo.report.chart_style import SHAPES, inline_data, short_names, ticks, to_svg
+from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
 from octavo.report.document import Document, clip, compared, conditions, levels, title, words
 from octavo.report.trials import drift_points, measured_points, ordered
 
@@ -52,7 +52,7 @@ def _dot(count: int) -> float:
     return 52 if count <= CROWD else 18
 
 
-def over_time(document: Document, theme: Theme) -> str | None:
+def over_time(document: Document, theme: Theme) -> Chart | None:
     """The primary metric of every measured trial over the order of the run, one panel a condition."""
     import altair as alt
 
@@ -73,7 +73,7 @@ def over_time(document: Document, theme: Theme) -> str | None:
         scale=alt.Scale(zero=False, padding=12),
         axis=alt.Axis(tickCount=5),
     )
-    panels: list[Any] = []
+    panels: list[dict[str, Any]] = []
     for condition in [c for c in conditions(document) if any(p.condition == c for p in found)]:
         rows = [
             {"order": p.order, "value": p.value, "group": group.get(p.cell, "–"), "used": p.used}
@@ -99,12 +99,11 @@ def over_time(document: Document, theme: Theme) -> str | None:
         layers.append(dots.mark_circle(size=_dot(len(rows)), opacity=1).encode(x=x, y=y, color=colour))
         unused = alt.Chart(inline_data([row for row in rows if not row["used"]]))
         layers.append(unused.mark_point(shape=CROSS, size=230, color=theme.ink, strokeWidth=1.8).encode(x=x, y=y))
-        heading = alt.TitleParams(clip(condition, 80) or "all trials", offset=22)
-        panels.append(alt.layer(*layers).properties(width=WIDTH, height=190, title=heading))
-    stacked: Any = alt.vconcat(*panels, spacing=24)
-    chart = stacked.resolve_scale(color="shared", y="independent")
+        heading = {"text": clip(condition, 80) or "all trials", "offset": 22}
+        panels.append(layered(layers, width=WIDTH, height=190, title=heading))
+    spec = stacked(panels, 24, resolve={"scale": {"color": "shared", "y": "independent"}})
     name = clip(title(document, primary), 40)
-    return to_svg(chart, theme, "run", f"{name} of each trial over the order of the run.")
+    return Chart(spec, "run", f"{name} of each trial over the order of the run.")
 
 
 def _groups(document: Document) -> tuple[dict[str, str], str | None, list[str]]:
@@ -119,7 +118,7 @@ def _groups(document: Document) -> tuple[dict[str, str], str | None, list[str]]:
     return group, words(factor), list(short.values())
 
 
-def drift(document: Document, theme: Theme) -> str | None:
+def drift(document: Document, theme: Theme) -> Chart | None:
     """Every used trial relative to its own cell's geometric mean, all conditions together."""
     import altair as alt
 
@@ -146,6 +145,5 @@ def drift(document: Document, theme: Theme) -> str | None:
     colour = alt.Color("condition:N", title=None, legend=alt.Legend(orient="top", columns=4), scale=colours)
     dots = alt.Chart(inline_data(rows)).mark_point(size=_dot(len(rows)) * 0.8, strokeWidth=1.5)
     layers.append(dots.encode(x=x, y=y, color=colour, shape=alt.Shape("condition:N", title=None, scale=shapes)))
-    chart = alt.layer(*layers).properties(width=WIDTH, height=170)
     what = "Each trial relative to its own cell's mean over the order of the run."
-    return to_svg(chart, theme, "drift", what)
+    return Chart(layered(layers, width=WIDTH, height=170), "drift", what)

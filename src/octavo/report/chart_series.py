@@ -5,8 +5,8 @@ Each panel is a picture of its own, so that a page lays them out by its width.
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from octavo.report import numbers
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured
-from octavo.report.chart_style import inline_data, to_svg
+from octavo.report.chart_style import Chart, inline_data, leaf
 from octavo.report.document import Document, Row, conditions
 from octavo.report.series_lines import MOST_POINTS, Line, Look, lines_of, looks_of, whole_intervals
 
@@ -80,16 +80,10 @@ def series_of(document: Document) -> SeriesPart | None:
     """The panels of every condition; None for a run without series."""
     from altair.utils.schemapi import debug_mode
 
-    rows: list[Row] = document.get("series", [])
-    cell_of = {trial["id"]: trial["cell"] for trial in document["trials"]}
-    condition_of = {cell["id"]: cell["condition"] for cell in document["cells"]}
-    shown: dict[str, list[Row]] = {}
-    for row in rows:
-        shown.setdefault(condition_of[cell_of[row["trial"]]], []).append(row)
-    looks = looks_of(document)
+    shown, cell_of, looks = _shown(document)
     found: list[Panels] = []
     with debug_mode(False):
-        for number, name in enumerate([one for one in conditions(document) if one in shown][:MOST_CONDITIONS]):
+        for number, name in enumerate(list(shown)[:MOST_CONDITIONS]):
             lines = {metric: lines_of(shown[name], metric, cell_of, looks) for metric, _, _ in FIGURES}
             panels = [
                 panel
@@ -106,8 +100,35 @@ def series_of(document: Document) -> SeriesPart | None:
     return SeriesPart(_style(), _caption(document, drawn_rows, len(found), len(shown)), found)
 
 
+def _shown(document: Document) -> tuple[dict[str, list[Row]], dict[int, str], dict[str, Look]]:
+    """The series by condition, in the order of the conditions; the cell of each trial; how each cell is drawn."""
+    cell_of = {trial["id"]: trial["cell"] for trial in document["trials"]}
+    condition_of = {cell["id"]: cell["condition"] for cell in document["cells"]}
+    found: dict[str, list[Row]] = {}
+    for row in document.get("series", []):
+        found.setdefault(condition_of[cell_of[row["trial"]]], []).append(row)
+    shown = {one: found[one] for one in conditions(document) if one in found}
+    return shown, cell_of, looks_of(document)
+
+
 def _panel(prefix: str, heading: str, tells: str, lines: Sequence[Line], unit: str) -> Panel | None:
     """The panel; None where nothing happened."""
+    chart = _chart(prefix, heading, lines, unit)
+    return Panel(heading, unit, tells, _both(_slim(chart.svg(PLAIN)))) if chart else None
+
+
+def series_charts(document: Document) -> Iterator[tuple[str, str, Chart]]:
+    """Condition, metric and chart of every panel, each with its heading."""
+    shown, cell_of, looks = _shown(document)
+    for name in list(shown)[:MOST_CONDITIONS]:
+        for metric, heading, tells in FIGURES:
+            lines, unit = lines_of(shown[name], metric, cell_of, looks)
+            if chart := _chart(f"series_{metric}", heading, lines, unit):
+                title = {"text": f"{heading} {unit}".strip(), "subtitle": tells}
+                yield name, metric, replace(chart, spec={**chart.spec, "title": title})
+
+
+def _chart(prefix: str, heading: str, lines: Sequence[Line], unit: str) -> Chart | None:
     import altair as alt
 
     highest = max((value for line in lines for value in line.values), default=0.0)
@@ -139,8 +160,7 @@ def _panel(prefix: str, heading: str, tells: str, lines: Sequence[Line], unit: s
     )
     named = f"{heading}, {unit}" if unit else heading
     what = f"{named}: {len(lines)} trials over {numbers.seconds(end)}, at most {numbers.significant(highest)}."
-    svg = _slim(to_svg(encoded.properties(width=WIDTH, height=HEIGHT), PLAIN, prefix, what))
-    return Panel(heading, unit, tells, _both(svg))
+    return Chart(leaf(encoded.properties(width=WIDTH, height=HEIGHT)), prefix, what)
 
 
 def _dashes(names: list[str], looks: Sequence[Look]) -> Any:

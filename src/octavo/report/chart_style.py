@@ -1,12 +1,13 @@
-"""How charts look: axes, names that fit, and SVG for a page."""
+"""How charts look: axes, names that fit, and a chart as SVG for a page or as a file."""
 
 import html
 import math
 import re
-from collections.abc import Iterable
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
 
-from octavo.report.chart_colours import Theme
+from octavo.report.chart_colours import LIGHT, PLAIN, Theme, coloured, hexadecimal
 from octavo.report.document import clean, clip
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
@@ -51,60 +52,87 @@ def short_names(names: Iterable[str], length: int = 22) -> dict[str, str]:
 
 
 def inline_data(rows: Iterable[dict[str, Any]]) -> Any:
-    """Rows as the data of a chart. A tuple, which altair does not copy each time a chart is put into another one."""
+    """Rows as the data of a chart."""
     import altair as alt
 
     return alt.InlineData(values=tuple(rows))
 
 
-def to_svg(chart: Any, theme: Theme, prefix: str, description: str) -> str:
-    """The SVG of an altair chart, for inlining: its ids get a prefix, its root says what it shows."""
-    import altair as alt
-    import vl_convert
+def leaf(chart: Any) -> dict[str, Any]:
+    """The specification of a single altair chart, to be put into another.
 
-    axis = {
+    altair itself copies all of a chart whenever it is layered or stacked, and hashes its data, which takes longer
+    than drawing it.
+    """
+    import altair as alt
+
+    rows = chart.data["values"]
+    chart.data = alt.Undefined
+    return {**chart.to_dict(validate=False, context={"top_level": False}), "data": {"values": list(rows)}}
+
+
+def layered(charts: Iterable[Any], **properties: Any) -> dict[str, Any]:
+    """Altair charts on top of each other; `properties` as Vega-Lite names them."""
+    return {"layer": [leaf(chart) for chart in charts], **properties}
+
+
+def stacked(panels: Sequence[dict[str, Any]], spacing: int, **properties: Any) -> dict[str, Any]:
+    """Panels below each other."""
+    return {"vconcat": list(panels), "spacing": spacing, **properties}
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing as Vega-Lite specifies it, with a name that is fit for ids and a description of what it shows."""
+
+    spec: dict[str, Any]
+    name: str
+    description: str
+
+    def svg(self, theme: Theme) -> str:
+        """For inlining: its ids get a prefix, its root says what it shows."""
+        return inline(self._drawn(theme, "transparent"), f"{self.name}-{theme.name}", self.description)
+
+    def file(self, kind: Literal["svg", "png"]) -> bytes:
+        """A chart of placeholders as a file of its own, in the light theme; a PNG has two pixels a unit."""
+        import vl_convert
+
+        svg = coloured(self._drawn(PLAIN, hexadecimal(PLAIN.paper)), LIGHT)
+        if kind == "svg":
+            return svg.encode("utf-8", "replace")
+        return vl_convert.svg_to_png(svg, scale=2)
+
+    def _drawn(self, theme: Theme, background: str) -> str:
+        import altair as alt
+        import vl_convert
+
+        spec = printable(self.spec | {"config": _config(theme), "background": background, "padding": _PADDING})
+        version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+        return vl_convert.vegalite_to_svg(spec, vl_version=version, allowed_base_urls=[])
+
+
+_PADDING = {"left": 18, "right": 34, "top": 4, "bottom": 4}
+
+
+def _config(theme: Theme) -> dict[str, Any]:
+    """How everything looks that a chart does not say itself."""
+    words = {
         "labelColor": theme.ink,
         "titleColor": theme.soft,
-        "gridColor": theme.line,
-        "domainColor": theme.line,
-        "tickColor": theme.line,
         "labelFontSize": 12,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
-        "labelLimit": 240,
-        "titlePadding": 8,
     }
-    legend = {
-        "labelColor": theme.ink,
-        "titleColor": theme.soft,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "labelLimit": 200,
-        "symbolStrokeWidth": 1.6,
+    lines = {"gridColor": theme.line, "domainColor": theme.line, "tickColor": theme.line}
+    heading = {"color": theme.ink, "fontSize": 14, "fontWeight": 600, "anchor": "start", "offset": 10}
+    return {
+        "font": FONT,
+        "aria": False,
+        "axis": {**words, **lines, "labelLimit": 240, "titlePadding": 8},
+        "legend": {**words, "labelLimit": 200, "symbolStrokeWidth": 1.6},
+        "title": {**heading, "subtitleColor": theme.soft},
+        "view": {"stroke": None},
     }
-    heading = {
-        "color": theme.ink,
-        "fontSize": 14,
-        "fontWeight": 600,
-        "anchor": "start",
-        "offset": 10,
-        "subtitleColor": theme.soft,
-    }
-    configured = chart.configure(
-        font=FONT,
-        background="transparent",
-        aria=False,
-        padding={"left": 18, "right": 34, "top": 4, "bottom": 4},
-        axis=axis,
-        legend=legend,
-        title=heading,
-        view={"stroke": None},
-    )
-    spec = printable(configured.to_dict(validate=False))  # of our own making: a check takes longer than the drawing
-    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    svg: str = vl_convert.vegalite_to_svg(spec, vl_version=version, allowed_base_urls=[])
-    return inline(svg, f"{prefix}-{theme.name}", description)
 
 
 def printable(spec: Any) -> Any:

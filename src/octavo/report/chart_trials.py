@@ -1,37 +1,44 @@
-"""The chart of single trials beside the estimates, as SVG: ratios to the baseline trial of the same round."""
+"""The chart of single trials beside the estimates: ratios to the baseline trial of the same round."""
 
+import math
 from typing import Any
 
 from octavo.report import numbers
 from octavo.report.chart_colours import Theme
-from octavo.report.chart_style import SHAPES, inline_data, short_names, ticks, to_svg
+from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
 from octavo.report.course import absent
-from octavo.report.document import Document, Row, by_key, cells, clip, conditions, noise, title
+from octavo.report.document import Document, Row, by_key, clip, conditions, main_cells, noise, title
 from octavo.report.trials import Point, ratio_points
 
 WIDTH = 460
+# The axis holds so many of the estimates; what lies farther out by this factor is an arrow at its end.
+MOST_OF = 0.85
+FAR = 1.6
 
 
-def points(document: Document, theme: Theme) -> str | None:
+def points(document: Document, theme: Theme) -> Chart | None:
     """Every counted trial as a ratio to the baseline trial of its round; None when there is no ratio yet."""
-    import altair as alt
-
     primary = document["run"]["primary_metric"]
     effects = {key[0]: row for key, row in by_key(document["effects"]).items() if key[1:] == (primary, None)}
     found = ratio_points(document)
-    spread = [point.value for point in found]
-    spread += [row[end] for row in effects.values() for end in ("ratio", "low", "high") if row[end]]
-    if not spread:
-        return None
-    low, high = min(*spread, 0.98) / 1.01, max(*spread, 1.02) * 1.01
     loads = sorted({point.load for point in found}, key=lambda load: (len(load), load)) or ["load 1"]
-    shown = [c for c in conditions(document) if any(not cell["baseline"] for cell in cells(document, c))]
-    panels = [_panel(document, c, effects, found, loads, (low, high), theme) for c in shown]
-    stacked: Any = alt.vconcat(*panels, spacing=26)
-    chart = stacked.resolve_scale(color="shared", shape="shared")
+    panels = [_panel(document, c, effects, found, loads, theme) for c in conditions(document)]
+    drawn = [panel for panel in panels if panel]
+    if not drawn:
+        return None
+    spec = stacked(drawn, 26, resolve={"scale": {"color": "shared", "shape": "shared"}})
     name = clip(title(document, primary), 40)
-    what = f"{name} of each trial relative to the baseline trial of its round."
-    return to_svg(chart, theme, "points", what)
+    return Chart(spec, "points", f"{name} of each trial relative to the baseline trial of its round.")
+
+
+def _span(shown: list[float], estimates: list[float]) -> tuple[float, float]:
+    """The ends of the axis: of all that is shown, unless a few estimates or long intervals would squeeze the rest."""
+    whole = max(abs(math.log(value)) for value in shown) if shown else 0.0
+    inner = sorted(abs(math.log(value)) for value in estimates)
+    most = inner[math.ceil(MOST_OF * len(inner)) - 1] if inner else whole
+    edge = max(most * FAR, math.log(1.02))
+    low, high = min(*shown, 0.98) / 1.01, max(*shown, 1.02) * 1.01
+    return (low, high) if whole <= FAR * edge else (max(low, math.exp(-edge)), min(high, math.exp(edge)))
 
 
 def _panel(
@@ -40,13 +47,19 @@ def _panel(
     effects: dict[str, Row],
     found: list[Point],
     loads: list[str],
-    span: tuple[float, float],
     theme: Theme,
-) -> Any:
-    """One condition: a row a cell with its trials above and its estimate with the interval below."""
+) -> dict[str, Any] | None:
+    """One condition: a row a cell with its trials above and its estimate with the interval below; None when empty."""
     import altair as alt
 
-    rows = [cell for cell in cells(document, condition) if not cell["baseline"]]
+    rows = [cell for cell in main_cells(document, condition)[0] if not cell["baseline"]]
+    mine = {cell["id"] for cell in rows}
+    values = [point.value for point in found if point.cell in mine]
+    own = [effects[cell["id"]] for cell in rows if cell["id"] in effects and effects[cell["id"]]["ratio"]]
+    ends = [row[end] for row in own for end in ("low", "high") if row[end]]
+    if not values and not own:
+        return None
+    span = _span([*values, *ends, *(row["ratio"] for row in own)], [row["ratio"] for row in own])
     short = short_names([cell["label"] for cell in rows], 26)
     name = {cell["id"]: short[cell["label"]] for cell in rows}
     step = 34 if len(rows) <= 12 else 22
@@ -57,9 +70,9 @@ def _panel(
         axis=alt.Axis(domain=False, ticks=False, labelPadding=8, grid=len(rows) > 1),
     )
     scale = alt.Scale(type="log", domain=list(span), nice=False)
-    values = ticks(*span)
-    places = 3 if any(round(v, 2) != v for v in values) else 2
-    axis = alt.Axis(values=values, format=f".{places}f" if span[1] / span[0] <= 4 else "~g")
+    marked = ticks(*span)
+    places = 3 if any(round(v, 2) != v for v in marked) else 2
+    axis = alt.Axis(values=marked, format=f".{places}f" if span[1] / span[0] <= 4 else "~g")
 
     def x(field: str) -> Any:
         return alt.X(f"{field}:Q", scale=scale, axis=axis, title="ratio to the baseline (logarithmic scale)")
@@ -70,7 +83,11 @@ def _panel(
         edges = {"low": max(span[0], 1 / (1 + floor["floor"])), "high": min(span[1], 1 + floor["floor"])}
         layers.append(alt.Chart(inline_data([edges])).mark_rect(color=theme.band).encode(x=x("low"), x2="high:Q"))
     layers.append(alt.Chart(inline_data([{"one": 1}])).mark_rule(color=theme.ink).encode(x=x("one")))
-    trials = [{"cell": name[p.cell], "ratio": p.value, "load": p.load} for p in found if p.cell in name]
+    trials = [
+        {"cell": name[p.cell], "ratio": p.value, "load": p.load}
+        for p in found
+        if p.cell in name and span[0] <= p.value <= span[1]
+    ]
     marks = range(len(loads))
     colours = alt.Scale(domain=loads, range=[theme.loads[i % len(theme.loads)] for i in marks])
     shapes = alt.Scale(domain=loads, range=[SHAPES[i % len(SHAPES)] for i in marks])
@@ -79,12 +96,20 @@ def _panel(
     layers.append(dots.encode(x=x("ratio"), y=y, color=colour, shape=alt.Shape("load:N", title=None, scale=shapes)))
     missing = absent(document)
     estimates = [_estimate(name[c["id"]], effects.get(c["id"]), missing.get(c["id"], "no estimate")) for c in rows]
-    base = alt.Chart(inline_data([row for row in estimates if row["ratio"]])).encode(y=y)
-    ends = [row for row in estimates if row["low"] and row["high"]]
-    bounded = alt.Chart(inline_data(ends)).encode(y=y)
+    inside = [row for row in estimates if row["ratio"] and span[0] <= row["ratio"] <= span[1]]
+    base = alt.Chart(inline_data(inside)).encode(y=y)
+    bounds = [
+        row | {"low": max(span[0], row["low"]), "high": min(span[1], row["high"])}
+        for row in estimates
+        if row["low"] and row["high"] and row["low"] < span[1] and row["high"] > span[0]
+    ]
+    bounded = alt.Chart(inline_data(bounds)).encode(y=y)
     lower = step // 4
     layers.append(bounded.mark_rule(strokeWidth=2.4, color=theme.ink, yOffset=lower).encode(x=x("low"), x2="high:Q"))
     layers.append(base.mark_tick(thickness=2.4, size=9, color=theme.ink, yOffset=lower).encode(x=x("ratio")))
+    arrows = alt.Chart(inline_data(_beyond(estimates, span))).encode(y=y)
+    arrow = arrows.mark_text(fontSize=13, color=theme.ink, dy=lower, baseline="middle")
+    layers.append(arrow.encode(x=x("at"), text="sign:N"))
     layers.append(
         alt.Chart(inline_data(estimates))
         .encode(y=y)
@@ -92,7 +117,7 @@ def _panel(
         .encode(x=alt.value(WIDTH + 12), text="text:N")
     )
     heading = clip(condition, 80) or "all trials"
-    return alt.layer(*layers).properties(width=WIDTH, height=step * len(rows), title=heading)
+    return layered(layers, width=WIDTH, height=step * len(rows), title=heading)
 
 
 def _estimate(cell: str, effect: Row | None, missing: str) -> dict[str, Any]:
@@ -101,3 +126,15 @@ def _estimate(cell: str, effect: Row | None, missing: str) -> dict[str, Any]:
     low, high = effect["low"], effect["high"]
     text = numbers.ratio_interval(effect["ratio"], low, high)
     return {"cell": cell, "ratio": effect["ratio"], "low": low, "high": high, "text": text}
+
+
+def _beyond(estimates: list[dict[str, Any]], span: tuple[float, float]) -> list[dict[str, Any]]:
+    """An arrow at each end of the axis that an estimate or its interval passes."""
+    found: list[dict[str, Any]] = []
+    for row in estimates:
+        ends = [row[end] for end in ("ratio", "low", "high") if row[end]]
+        if ends and min(ends) < span[0]:
+            found.append({"cell": row["cell"], "at": span[0], "sign": "◂"})
+        if ends and max(ends) > span[1]:
+            found.append({"cell": row["cell"], "at": span[1], "sign": "▸"})
+    return found

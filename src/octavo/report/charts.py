@@ -1,4 +1,4 @@
-"""Heatmaps of the primary metric relative to the baseline, as SVG.
+"""Heatmaps of the primary metric relative to the baseline.
 
 Blue is better and orange is worse (for a metric where less is better, blue is less). The colour follows the
 logarithm of the ratio; every square also says its number, so nothing is told by colour alone.
@@ -9,7 +9,7 @@ from typing import Any
 
 from octavo.report import numbers
 from octavo.report.chart_colours import Theme, diverging, hexadecimal, reach, text_on
-from octavo.report.chart_style import inline_data, short_names, to_svg
+from octavo.report.chart_style import Chart, inline_data, layered, short_names, stacked
 from octavo.report.course import absent
 from octavo.report.document import (
     Document,
@@ -35,10 +35,8 @@ def is_grid(document: Document) -> bool:
     return len(compared(document)) == 2
 
 
-def heatmap(document: Document, theme: Theme) -> str | None:
+def heatmap(document: Document, theme: Theme) -> Chart | None:
     """Conditions × cells, or with two compared factors a grid a condition; None without any effect."""
-    import altair as alt
-
     primary = document["run"]["primary_metric"]
     effects = by_key(document["effects"])
     shown = [effects[key] for key in effects if key[1] == primary and key[2] is None and effects[key]["ratio"]]
@@ -46,7 +44,7 @@ def heatmap(document: Document, theme: Theme) -> str | None:
         return None
     limit = reach(math.log(row["ratio"]) for row in shown)
     name = clip(title(document, primary), 40)
-    grids: list[Any] = []
+    grids: list[dict[str, Any]] = []
     if is_grid(document):
         x, y = compared(document)
         for condition in conditions(document):
@@ -65,9 +63,8 @@ def heatmap(document: Document, theme: Theme) -> str | None:
         rows = [condition or "all trials" for condition in conditions(document)]
         what = " × ".join(words(factor) for factor in compared(document)) or "cell"
         grids.append(_squares(squares, (columns, rows), (what, None), f"{name} relative to the baseline", theme))
-    chart = alt.vconcat(*grids, spacing=28) if len(grids) > 1 else grids[0]
     what = f"Heatmap of {name} relative to the baseline; the table has the numbers."
-    return to_svg(chart, theme, "heatmap", what)
+    return Chart(stacked(grids, 28), "heatmap", what)
 
 
 def _grid(
@@ -129,7 +126,7 @@ def _squares(
     axes: tuple[str, str | None],
     heading: str,
     theme: Theme,
-) -> Any:
+) -> dict[str, Any]:
     """One chart of squares with their text; `order` has the columns and the rows (from the top)."""
     import altair as alt
 
@@ -161,6 +158,5 @@ def _squares(
     colour = alt.Color("text:N", scale=None)
     upper = base.mark_text(fontSize=14, fontWeight=600, dy=-7).encode(text="upper:N", color=colour)
     lower = base.mark_text(fontSize=10.5, dy=11).encode(text="lower:N", color=colour)
-    return alt.layer(decided, undecided.encode(**outlined), upper, lower).properties(
-        width=width, height=SQUARE * len(order[1]), title=heading
-    )
+    layers = (decided, undecided.encode(**outlined), upper, lower)
+    return layered(layers, width=width, height=SQUARE * len(order[1]), title=heading)

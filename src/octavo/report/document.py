@@ -18,6 +18,8 @@ PER_TRANSACTION = (
     ("device_read_bytes_per_transaction", "read/tx"),
     ("device_written_bytes_per_transaction", "written/tx"),
 )
+# Of more cells than these a table or a chart shows some first.
+MOST_ROWS = 16
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 SCALE = {"": 0, "b": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40}
 
@@ -58,6 +60,29 @@ def conditions(document: Document) -> list[str]:
 def cells(document: Document, condition: str) -> list[Row]:
     """The cells of a condition."""
     return [cell for cell in document["cells"] if cell["condition"] == condition]
+
+
+def main_cells(document: Document, condition: str) -> tuple[list[Row], list[Row]]:
+    """The cells of a condition that are shown first, and the rest.
+
+    Of many: the baseline, its control, and what differs from it in one factor only; else as many as there is room for.
+    """
+    every = cells(document, condition)
+    if len(every) <= MOST_ROWS:
+        return every, []
+    levels_of = next((cell["levels"] for cell in every if cell["baseline"]), every[0]["levels"])
+    names = compared(document)
+    first = [cell for cell in every if sum(cell["levels"].get(name) != levels_of.get(name) for name in names) <= 1]
+    if len(first) > MOST_ROWS:
+        first = [cell for cell in every if cell["baseline"]] + [cell for cell in every if not cell["baseline"]]
+        first = first[:MOST_ROWS]
+    kept = {cell["id"] for cell in first}
+    return [cell for cell in every if cell["id"] in kept], [cell for cell in every if cell["id"] not in kept]
+
+
+def is_imported(document: Document) -> bool:
+    """Whether it was measured elsewhere: it has no seed, and what it ran on is as unknown as its files leave it."""
+    return "imported" in document["environment"]
 
 
 def factors(document: Document) -> list[str]:

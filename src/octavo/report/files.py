@@ -1,22 +1,15 @@
-"""Reports as files: written beside and renamed, so that a reader never sees half a page."""
+"""The page as a file."""
 
-import os
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import HostError
 from octavo.report import html
+from octavo.report.text_file import write_text
 
 
-def write_html(document: dict[str, Any], path: Path) -> Path:
-    """Writes the page and returns its absolute path. Raises HostError when it cannot be written."""
-    target = path.absolute()
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(html.render(document), encoding="utf-8")
-        beside.replace(target)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise HostError(f"{target} cannot be written: {error.strerror}") from error
-    return target
+def write_html(document: dict[str, Any], path: Path, *, refresh: int | None = None) -> Path:
+    """Writes the page and returns its absolute path. Raises HostError when it cannot be written.
+
+    With `refresh` a browser loads it again every so many seconds.
+    """
+    return write_text(html.render(document, refresh=refresh), path)

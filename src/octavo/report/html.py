@@ -21,11 +21,14 @@ from octavo.report.document import (
     compared,
     conditions,
     factors,
+    is_imported,
     left_out,
+    main_cells,
     settings_that_differ,
 )
 from octavo.report.grids import class_of
 from octavo.report.items import items_of
+from octavo.report.resources import resource_tables
 from octavo.report.tables import grounds, item_tables, metric_table, verdicts
 from octavo.report.trials import step
 from octavo.report.words import about_the_course, limits_of, status_sentence
@@ -33,12 +36,17 @@ from octavo.report.words import about_the_course, limits_of, status_sentence
 MOST_IDS = 100
 
 
-def render(document: Document) -> str:
-    """The page; every text of the document is escaped, only our own style sheet and SVG are markup."""
+def render(document: Document, *, refresh: int | None = None) -> str:
+    """The page; every text of the document is escaped, only our own style sheet and SVG are markup.
+
+    With `refresh` a browser loads it again every so many seconds.
+    """
     trials = attempted(document)
     page = _environment().get_template("page.html.j2")
     text = page.render(
         document=document,
+        refresh=refresh,
+        imported=is_imported(document),
         run=document["run"],
         environment=document["environment"],
         style=_style(),
@@ -57,6 +65,7 @@ def render(document: Document) -> str:
         told=about_the_course(document),
         spent=time_sentence(document),
         series=series_of(document),
+        resources=list(resource_tables(document)),
         disturbances=disturbances(document),
         left_out=left_out(document),
         counts={"trials": len(trials), "used": sum(1 for trial in trials if trial["used"])},
@@ -128,14 +137,17 @@ def _captions(document: Document) -> dict[str, str]:
         if every > 1
         else ""
     )
+    cut = any(main_cells(document, condition)[1] for condition in conditions(document))
+    some = " Of many cells those are shown that differ from the baseline in one factor." if cut else ""
     return {
         "heatmap": f"Each square is {square} as a percentage of the baseline, with its 95 % interval below. "
         f"Blue is better and orange is worse than the baseline{' (less is better)' if lower else ''}; "
         "a dotted outline and a question mark: undecided; a heavy outline: the baseline."
         f"{' The A/A control shares the baseline’s square; the tables have it.' if grid else ''}",
         "points": "Each mark above a row is a trial divided by the baseline trial of the same round; "
-        "the bar below it is the estimate with its 95 % interval."
-        f"{' Inside the shaded band a difference is no larger than the noise floor.' if any(floors) else ''}{sample}",
+        "the bar below it is the estimate with its 95 % interval; an arrow: farther out than the axis goes."
+        f"{' Inside the shaded band a difference is no larger than the noise floor.' if any(floors) else ''}"
+        f"{some}{sample}",
         "run": "Every measured trial in the order in which it ran; the line joins the baseline’s trials. "
         "A slope common to all is drift of the machine, which the pairing within rounds takes out. "
         f"A cross is a trial not counted.{sample}",
@@ -158,7 +170,8 @@ def _figures(document: Document) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     with debug_mode(False):  # else each part of a chart is checked against the schema of all of Vega-Lite
         for name, draw in draws.items():
-            if plain := draw(document, PLAIN):
+            if chart := draw(document, PLAIN):
+                plain = chart.svg(PLAIN)
                 light, dark = (_ours(coloured(plain, theme)) for theme in (LIGHT, DARK))
                 found[name] = {"light": light, "dark": dark, "caption": captions[name]}
     return found

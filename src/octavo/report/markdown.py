@@ -16,10 +16,12 @@ from octavo.report.document import (
     cells,
     clean,
     conditions,
+    is_imported,
     left_out,
     title,
 )
 from octavo.report.items import item_sentences
+from octavo.report.resources import resource_sentence
 from octavo.report.terminal import note
 from octavo.report.words import about_the_course, limits_of, noise_sentence, status_sentence, steps_sentence
 
@@ -45,6 +47,8 @@ def render(document: Document) -> str:
             parts.append(wrap(safe(basis)))
         if course := steps_sentence(document, condition):
             parts.append(wrap(safe(course)))
+        if resource := resource_sentence(document, condition):
+            parts.append(wrap(safe(resource)))
     if told := item_sentences(document):
         parts.append("## Single numbers\n\n" + "\n".join(wrap(f"- {safe(sentence)}", "  ") for sentence in told))
     parts.append(_trials(document))
@@ -137,12 +141,14 @@ def _machine(document: Document) -> str:
     """Where it ran, what was pinned, what could not be."""
     environment, run = document["environment"], document["run"]
     host: Row = environment.get("host") or {}
-    facts = [
-        f"- run {safe(run['id'])}, seed {run['seed']}, started {safe(run['started'])}",
-        f"- {safe(host.get('cpu', 'CPU unknown'))}, {host.get('cores', '?')} cores, "
-        f"{numbers.size(host.get('memory_bytes'))} memory, kernel {safe(host.get('kernel', 'unknown'))}, "
-        f"virtualization: {safe(host.get('virtualization') or 'none found')}",
-    ]
+    made = "imported" if is_imported(document) else f"seed {run['seed']}, started"
+    facts = [f"- run {safe(run['id'])}, {made} {safe(run['started'])}"]
+    if host or not is_imported(document):
+        facts.append(
+            f"- {safe(host.get('cpu', 'CPU unknown'))}, {host.get('cores', '?')} cores, "
+            f"{numbers.size(host.get('memory_bytes'))} memory, kernel {safe(host.get('kernel', 'unknown'))}, "
+            f"virtualization: {safe(host.get('virtualization') or 'none found')}"
+        )
     stack = [f"{safe(row['layer'])} {safe(row['value'])}" for row in host.get("page_stack", [])]
     if stack:
         facts.append("- page stack: " + ", ".join(stack))

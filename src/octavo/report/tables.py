@@ -17,6 +17,7 @@ from octavo.report.document import (
     clip,
     conditions,
     item_names,
+    main_cells,
     measured,
     title,
     tone,
@@ -65,7 +66,7 @@ def grounds(document: Document, condition: str) -> dict[str, Any] | None:
     return {"condition": condition, "model": model_rows(row) if row else [], "steps": found}
 
 
-def _columns(document: Document, condition: str) -> list[dict[str, Any]]:
+def _columns(document: Document, shown: Iterable[Row]) -> list[dict[str, Any]]:
     missing, negative = absent(document), negative_controls(document)
     return [
         {
@@ -76,7 +77,7 @@ def _columns(document: Document, condition: str) -> list[dict[str, Any]]:
             "missing": missing.get(cell["id"]),
             "id": cell["id"],
         }
-        for cell in cells(document, condition)
+        for cell in shown
     ]
 
 
@@ -111,35 +112,50 @@ def _entry(
 
 
 def metric_table(document: Document, condition: str) -> dict[str, Any]:
-    """Cells down, metrics across: the value and below it the ratio to the baseline with its interval."""
+    """Cells down, metrics across: the value and below it the ratio to the baseline with its interval.
+
+    `rows` are the cells that are shown first, `more` the others.
+    """
     summary, effects = by_key(document["summary"]), by_key(document["effects"])
-    names = measured(document, items=False)
     primary = document["run"]["primary_metric"]
-    rows = [
-        column
-        | {"entries": [_entry((column["id"], n, None), column, summary, effects, long=n == primary) for n in names]}
-        for column in _columns(document, condition)
+    here = [cell["id"] for cell in cells(document, condition)]
+    names = [
+        name
+        for name in measured(document, items=False)
+        if name == primary or any((cell, name, None) in summary for cell in here)
     ]
+    rows, more = (
+        [
+            column
+            | {"entries": [_entry((column["id"], n, None), column, summary, effects, long=n == primary) for n in names]}
+            for column in _columns(document, shown)
+        ]
+        for shown in main_cells(document, condition)
+    )
     heads = [{"title": clip(clean(title(document, n)), LABEL), "unit": unit(document, n)} for n in names]
-    return {"condition": condition, "heads": heads, "rows": rows}
+    return {"condition": condition, "heads": heads, "rows": rows, "more": more}
 
 
 def item_tables(document: Document) -> Iterable[dict[str, Any]]:
-    """Items (queries, load steps) down, cells across, for every metric measured by item."""
+    """Items (queries, load steps) down, cells across, for every metric measured by item; of many cells in two parts,
+    the second of which is `more`."""
     summary, effects = by_key(document["summary"]), by_key(document["effects"])
     for name in measured(document, items=True):
         for condition in conditions(document):
-            columns = _columns(document, condition)
-            rows = [
-                {
-                    "item": item,
-                    "entries": [_entry((c["id"], name, item), c, summary, effects) for c in columns],
+            here = {cell["id"] for cell in cells(document, condition)}
+            items = [item for item in item_names(document, name) if any((c, name, item) in summary for c in here)]
+            for more, shown in enumerate(main_cells(document, condition)):
+                columns = _columns(document, shown)
+                if not (columns and items):
+                    continue
+                rows = [
+                    {"item": item, "entries": [_entry((c["id"], name, item), c, summary, effects) for c in columns]}
+                    for item in items
+                ]
+                yield {
+                    "title": clip(clean(title(document, name)), LABEL),
+                    "condition": condition,
+                    "columns": columns,
+                    "rows": rows,
+                    "more": bool(more),
                 }
-                for item in item_names(document, name)
-            ]
-            yield {
-                "title": clip(clean(title(document, name)), LABEL),
-                "condition": condition,
-                "columns": columns,
-                "rows": rows,
-            }

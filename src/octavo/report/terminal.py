@@ -3,6 +3,8 @@
 Colour only repeats what a sign and a word already say.
 """
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
@@ -22,12 +24,15 @@ from octavo.report.document import (
     cells,
     clean,
     conditions,
+    is_imported,
     left_out,
+    main_cells,
     title,
     tone,
     unit,
 )
 from octavo.report.items import item_sentences
+from octavo.report.resources import resource_sentence
 from octavo.report.terminal_grid import heatmap
 from octavo.report.words import (
     FEW,
@@ -54,16 +59,23 @@ def print_report(document: Document, console: Console) -> None:
             console.print(_text(condition, console, "bold"))
         extra = [(metric, name) for metric, name in PER_TRANSACTION if _has(document, condition, metric)]
         beside = extra if console.width >= WIDE else []
-        if squares := heatmap(document, condition, console):
+        squares = heatmap(document, condition, console)
+        if squares:
             console.print(squares)
-        console.print(_cells(document, condition, beside, console))
+        # What is no square has to be a row.
+        shown, more = main_cells(document, condition) if squares else (cells(document, condition), [])
+        console.print(_cells(document, shown, beside, console))
+        if more:
+            _say(f"{len(more)} more cells are in the squares above; --format md, csv or json has all numbers.", console)
         if extra and not beside:
-            console.print(_bytes(document, condition, extra, console))
+            console.print(_bytes(document, shown, extra, console))
         _say(noise_sentence(document, condition), console)
         if basis := model_sentence(document, condition):
             _say(basis, console)
         if course := steps_sentence(document, condition):
             _say(course, console)
+        if resource := resource_sentence(document, condition):
+            _say(resource, console)
         negative = negative_controls(document)
         for verdict in verdicts_of(document, condition):
             if verdict["cell"] in negative:
@@ -128,8 +140,9 @@ def _heading(document: Document, console: Console) -> None:
         run["workload"],
         rounds_words(document),
         f"{run['loads']} {'load' if run['loads'] == 1 else 'loads'}",
-        f"seed {run['seed']}",
     ]
+    if not is_imported(document):
+        facts.append(f"seed {run['seed']}")
     if run.get("wal_regime"):
         facts.append(f"WAL regime {run['wal_regime']}")
     console.print(_text(" · ".join(str(fact) for fact in facts), console))
@@ -144,19 +157,19 @@ def _table(console: Console) -> Table:
     return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim" if console.is_terminal else "")
 
 
-def _cells(document: Document, condition: str, extra: list[tuple[str, str]], console: Console) -> Padding:
+def _cells(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]], console: Console) -> Padding:
     """One row a cell: primary metric, ratio to the baseline, verdict, and more metrics when they fit."""
     primary = document["run"]["primary_metric"]
     summary, effects = by_key(document["summary"]), by_key(document["effects"])
     missing, negative = absent(document), negative_controls(document)
     table = _table(console)
-    table.add_column("cell", overflow="fold", max_width=max(16, console.width - 64))
+    table.add_column("cell", overflow="fold", max_width=max(16, console.width - 53))
     table.add_column(escape(_plain(title(document, primary), console)), justify="right", no_wrap=True)
     table.add_column("ratio (95 % interval)", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for _, name in extra:
         table.add_column(name, justify="right", no_wrap=True)
-    for cell in cells(document, condition):
+    for cell in shown:
         row, effect = summary.get((cell["id"], primary, None)), effects.get((cell["id"], primary, None))
         value = numbers.amount(row["value"], row["unit"]) if row else numbers.MISSING
         if cell["baseline"]:
@@ -185,14 +198,14 @@ def note(cell: Row, negative: set[str]) -> str:
     return " (A/A)" if cell["control"] else " (negative control)" if cell["id"] in negative else ""
 
 
-def _bytes(document: Document, condition: str, extra: list[tuple[str, str]], console: Console) -> Padding:
+def _bytes(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]], console: Console) -> Padding:
     """The bytes per transaction alone, for a narrow terminal."""
     summary = by_key(document["summary"])
     table = _table(console)
     table.add_column("bytes per transaction", overflow="fold", max_width=max(16, console.width - 44))
     for _, name in extra:
         table.add_column(name.removesuffix("/tx"), justify="right", no_wrap=True)
-    for cell in cells(document, condition):
+    for cell in shown:
         rows = [summary.get((cell["id"], metric, None)) for metric, _ in extra]
         values = [numbers.amount(row["value"], row["unit"]) if row else numbers.MISSING for row in rows]
         table.add_row(_text(cell["label"], console), *(_text(value, console) for value in values))

@@ -19,6 +19,8 @@ def explain(error: Any, path: Path, doing: str) -> OctavoError | None:
     name: str = getattr(error, "sqlite_errorname", None) or ""
     if name.startswith("SQLITE_CONSTRAINT") or not isinstance(error, sqlite3.Error):
         return None
+    if isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error):
+        return damaged(path, "text that is none in it")  # the error quotes what is there
     if name == "SQLITE_NOTADB":
         return OctavoError(f"{path} is no store: {error}; move it away to start a new one")
     if name.startswith("SQLITE_CORRUPT"):

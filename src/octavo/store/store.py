@@ -127,14 +127,14 @@ class Store:
     def create_run(self, record: RunRecord, cells: Sequence[Cell]) -> None:
         """Writes a new run with its cells."""
         with self._writing("the run") as connection:
-            connection.execute(insert(schema.run).values(**_fields(record)))
-            connection.execute(
-                insert(schema.cell),
-                [
-                    {**_fields(cell), "levels": dict(cell.levels), "run": record.id, "position": position}
-                    for position, cell in enumerate(cells)
-                ],
-            )
+            _put_run(connection, record, cells)
+
+    def add_finished_run(self, record: RunRecord, cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> None:
+        """Commits a run that was measured elsewhere in one transaction: whole, or nothing of it. Trials get new ids."""
+        with self._writing("the run") as connection:
+            _put_run(connection, record, cells)
+            for trial in trials:
+                _put_trial(connection, record.id, trial)
 
     def set_status(self, run: str, status: RunStatus, *, token: str | None = None, ended: float | None = None) -> None:
         """Notes how a run stands; `token` names the process that works on it from now on."""
@@ -156,34 +156,8 @@ class Store:
 
     def add_trial(self, run: str, record: TrialRecord) -> int:
         """Commits an ended trial whole, and returns its id. Raises HostError when it cannot be written."""
-        values = _fields(record)
-        for derived in ("id", "observations", "series"):
-            del values[derived]
         with self._writing("the trial") as connection:
-            for name in ("settings", "build"):
-                values[name] = _put_document(connection, values[name])
-            result = connection.execute(
-                insert(schema.trial).values(run=run, **{**values, "facts": values["facts"] or {}})
-            )
-            assert result.inserted_primary_key is not None
-            identifier: int = result.inserted_primary_key[0]
-            if record.observations:
-                connection.execute(
-                    insert(schema.observation),
-                    [
-                        {"trial": identifier, "number": number, **_fields(observation)}
-                        for number, observation in enumerate(record.observations)
-                    ],
-                )
-            if record.series:
-                connection.execute(
-                    insert(schema.series),
-                    [
-                        {"trial": identifier, "number": number, **_packed(series)}
-                        for number, series in enumerate(record.series)
-                    ],
-                )
-        return identifier
+            return _put_trial(connection, run, record)
 
     def run(self, identifier: str) -> RunRecord:
         """The run. One that is marked as running but whose process is gone is `interrupted`."""
@@ -193,6 +167,12 @@ class Store:
         if record.status == "running" and not is_owned(record.token):
             record = dataclasses.replace(record, status="interrupted")
         return record
+
+    def count_trials(self, run: str) -> int:
+        """How many trials of the run are stored so far."""
+        with self._reading() as connection:
+            query = select(func.count()).select_from(schema.trial).where(schema.trial.c.run == run)
+            return connection.scalar(query) or 0
 
     def cells(self, run: str) -> list[Cell]:
         """The run's cells in the order of the plan."""
@@ -290,6 +270,46 @@ def _plain_rows(connection: Connection, query: Executable) -> list[tuple[Any, ..
     cursor = connection.execute(query).cursor
     assert cursor is not None
     return cast(list[tuple[Any, ...]], cursor.fetchall())
+
+
+def _put_run(connection: Connection, record: RunRecord, cells: Sequence[Cell]) -> None:
+    """Inserts a run and its cells."""
+    connection.execute(insert(schema.run).values(**_fields(record)))
+    connection.execute(
+        insert(schema.cell),
+        [
+            {**_fields(cell), "levels": dict(cell.levels), "run": record.id, "position": position}
+            for position, cell in enumerate(cells)
+        ],
+    )
+
+
+def _put_trial(connection: Connection, run: str, record: TrialRecord) -> int:
+    """Inserts a trial with all that it has; returns its id."""
+    values = _fields(record)
+    for derived in ("id", "observations", "series"):
+        del values[derived]
+    for name in ("settings", "build"):
+        values[name] = _put_document(connection, values[name])
+    result = connection.execute(
+        insert(schema.trial).values(run=run, **{**values, "facts": dict(values["facts"] or {})})
+    )
+    assert result.inserted_primary_key is not None
+    identifier: int = result.inserted_primary_key[0]
+    if record.observations:
+        connection.execute(
+            insert(schema.observation),
+            [
+                {"trial": identifier, "number": number, **_fields(observation)}
+                for number, observation in enumerate(record.observations)
+            ],
+        )
+    if record.series:
+        connection.execute(
+            insert(schema.series),
+            [{"trial": identifier, "number": number, **_packed(series)} for number, series in enumerate(record.series)],
+        )
+    return identifier
 
 
 def _put_document(connection: Connection, content: Mapping[str, Any] | None) -> str | None:

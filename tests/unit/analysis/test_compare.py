@@ -139,11 +139,13 @@ def test_intervals_between_runs_cover(cells: int, loads: list[int], of_round: fl
     assert np.mean(covered) >= 0.93
 
 
-def test_a_cell_that_scatters_more_does_not_widen_the_others() -> None:
+def test_groups_that_scatter_more_do_not_widen_the_others() -> None:
     source = np.random.default_rng(3)
-    values = source.normal(0, 0.01, (10, 6))
-    quiet = standing(layout(values, [1, 2, 3, 4, 5, 6]))
-    values[9] = source.normal(0, 1, 6)
-    loud = standing(layout(values, [1, 2, 3, 4, 5, 6]))
+    groups = np.repeat([0, 1], 5)
+    made = layout(source.normal(0, 0.01, (10, 6)), [1, 2, 3, 4, 5, 6])
+    quiet = standing(replace(made, groups=groups))
+    made.values[5:] = source.normal(0, 1, (5, 6))
+    loud, pooled = standing(replace(made, groups=groups)), standing(made)
     assert loud.variance[9] > 100 * loud.variance[1]
     assert loud.variance[1] < 2 * quiet.variance[1]
+    assert pooled.variance[1] > 10 * loud.variance[1]

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from scipy.special import stdtrit
+from tests.unit.plans import changed_plan
 
 from octavo.analysis.effects import Effects, effects_of
 from octavo.analysis.trials import used_trials, values_by_key
+from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 
@@ -86,3 +88,11 @@ def test_a_round_counts_as_finished_once_all_of_its_cells_were_measured() -> Non
 
 def test_without_trials_nothing_is_said() -> None:
     assert effects(ONE_LOAD, []) == Effects([], [], [], 0)
+
+
+def test_a_baseline_alone_has_no_effect() -> None:
+    plan = changed_plan({"\n[baseline]": "\ncontrol = false\n\n[baseline]"}, mode=["read-only"], data_block=["8kB"])
+    (alone,) = cells = make_cells(plan)
+    trials = [trial(alone, number, 1000.0 + number, load=1) for number in range(1, 4)]
+    used = used_trials(trials)
+    assert effects_of(plan, cells, trials, used, values_by_key(used), METRICS) == Effects([], [], [], 3)

@@ -9,12 +9,13 @@ import pytest
 
 from octavo.report import chart_run, chart_trials, charts, trials
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured, diverging, luminance, text_on
+from octavo.report.chart_style import Chart
 from octavo.report.document import Document
 
 from . import documents
 from .making import value_of
 
-DRAW: list[Callable[[Document, Theme], str | None]] = [
+DRAW: list[Callable[[Document, Theme], Chart | None]] = [
     charts.heatmap,
     chart_trials.points,
     chart_run.over_time,
@@ -28,24 +29,27 @@ def parse(svg: str) -> ElementTree.Element:
     return ElementTree.fromstring(svg)  # noqa: S314, our own
 
 
-def texts(svg: str | None) -> list[str]:
-    assert svg is not None
+def drawn(chart: Chart | None, theme: Theme) -> str:
+    assert chart is not None
+    return chart.svg(theme)
+
+
+def texts(svg: str) -> list[str]:
     return ["".join(node.itertext()) for node in parse(svg).iter() if node.tag == "text"]
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 @pytest.mark.parametrize("draw", DRAW)
-def test_charts_are_standalone_svg(draw: Callable[[Document, Theme], str | None], theme: Theme) -> None:
+def test_charts_are_standalone_svg(draw: Callable[[Document, Theme], Chart | None], theme: Theme) -> None:
     for name in ("small", "grid", "hostile", "queries") if theme is LIGHT else ("small",):
-        svg = draw(getattr(documents, name)(), theme)
-        assert svg is not None
+        svg = drawn(draw(getattr(documents, name)(), theme), theme)
         root = parse(svg)
         assert root.get("aria-label")
         assert "http" not in re.sub(r'>[^<]*<|aria-label="[^"]*"', "><", svg)
 
 
 def test_heatmap_has_every_ratio_of_the_grid(grid: Document) -> None:
-    seen = texts(charts.heatmap(grid, LIGHT))
+    seen = texts(drawn(charts.heatmap(grid, LIGHT), LIGHT))
     control = {cell["id"] for cell in grid["cells"] if cell["control"]}
     shown = [e for e in grid["effects"] if e["metric"] == "tps" and e["cell"] not in control]
     assert len(shown) == 82
@@ -64,12 +68,12 @@ def test_heatmap_without_effects_is_none() -> None:
 
 def test_blue_is_better_also_when_less_is_better() -> None:
     document = documents.small()
-    fills = {better: charts.heatmap(document, LIGHT) for better in ("higher", "lower")}
+    fills = {better: drawn(charts.heatmap(document, LIGHT), LIGHT) for better in ("higher", "lower")}
     document["metrics"]["tps"]["better"] = "lower"
-    fills["lower"] = charts.heatmap(document, LIGHT)
-    assert "#1e63aa" in str(fills["higher"])
-    assert "#1e63aa" not in str(fills["lower"])
-    assert "#c45c08" in str(fills["lower"])
+    fills["lower"] = drawn(charts.heatmap(document, LIGHT), LIGHT)
+    assert "#1e63aa" in fills["higher"]
+    assert "#1e63aa" not in fills["lower"]
+    assert "#c45c08" in fills["lower"]
 
 
 def test_points_are_ratios_within_the_round(small: Document) -> None:
@@ -105,7 +109,7 @@ def test_queries_are_paired_by_item() -> None:
 
 
 def test_estimates_stand_beside_the_points(small: Document) -> None:
-    seen = texts(chart_trials.points(small, DARK))
+    seen = texts(drawn(chart_trials.points(small, DARK), DARK))
     for effect in small["effects"]:
         if effect["metric"] == "tps":
             assert any(text.startswith(f"{effect['ratio']:.3f} (") for text in seen)
@@ -126,9 +130,7 @@ def test_a_chart_drawn_once_is_the_one_drawn_in_its_theme(theme: Theme, grid: Do
     for name in ("small", "grid"):
         document: Document = getattr(documents, name)() if name == "small" else grid
         for draw in (charts.heatmap, chart_trials.points, chart_run.over_time, chart_run.drift):
-            plain, themed = draw(document, PLAIN), draw(document, theme)
-            assert plain is not None
-            assert themed is not None
+            plain, themed = drawn(draw(document, PLAIN), PLAIN), drawn(draw(document, theme), theme)
             found = coloured(plain, theme)
             assert COLOUR.sub("", found) == COLOUR.sub("", themed)
             # A step of the scale is one of 255: no channel is off by more than the eye can see.

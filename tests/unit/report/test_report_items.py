@@ -9,6 +9,7 @@ from tests.unit.imports.making import write_tpch
 from octavo.analysis.document import make_document
 from octavo.imports.run import save
 from octavo.imports.vondra_tpch import read
+from octavo.report.chart_files import every_chart, file_name
 from octavo.report.grids import class_of, sheets, square
 from octavo.report.html import render
 from octavo.report.items import item_sentences, items_of
@@ -32,6 +33,14 @@ def test_there_is_a_heatmap_for_each_number_of_each_condition(document: dict[str
         "later runs": ["q1", "q9"],
         "first run": ["q1", "q9"],
         "load": ["load.copy", "load.fkey"],
+    }
+
+
+def test_each_of_them_can_be_a_file(document: dict[str, Any]) -> None:
+    names = [file_name(words) for words, _ in every_chart(document)]
+    assert len(names) == len(set(names))
+    assert {"items-later-runs-seconds-q9", "items-best-of-all-runs-seconds-total", "items-load-seconds-load-fkey"} < {
+        *names
     }
 
 

@@ -1,0 +1,158 @@
+"""What ran out in each cell: the device's requests, its bytes, the CPU, or nothing of these.
+
+A page size trades requests for bytes, so its verdict depends on which of them the device is short of. Both are set
+against the device's limits, reads and writes together, as a volume has them. A device of unknown limits is set against
+the most that any cell of the run got from it, and only where it was busy all the time: such a limit is a lower bound.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from octavo.analysis.trials import Place, values_of
+from octavo.errors import UsageError
+from octavo.host.block_limit import Limits
+from octavo.knobs.volume_types import parse_device
+from octavo.plan.cells import Cell
+from octavo.store.records import TrialRecord
+
+# The CPU, or the time of a device, that is used up to this share has run out.
+_USED_UP = 0.9
+# Of its limits a device gave this much and more to trials that always had requests waiting: the rest is their start,
+# stalls of the machine, and what a limit on each direction leaves unused.
+_USED_UP_LIMIT = 0.8
+_NEEDED = (
+    "device_reads_per_second",
+    "device_writes_per_second",
+    "device_read_kb_per_second",
+    "device_written_kb_per_second",
+)
+_KB = 1024
+NOTHING = "nothing"
+
+
+def ran_out(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[dict[str, Any]]:
+    """A row for each cell whose trials saw the device, in the order of the cells: means over its trials.
+
+    `resource` is requests, bytes, requests and bytes, CPU or nothing; the shares are fractions, None where there is no
+    limit. `limits` says where the limits are from: `device` (its own) or `most seen`.
+    """
+    rows: list[dict[str, Any]] = []
+    for cell in cells:
+        seen = [row for place, trial in used.items() if place[2] == cell.id and (row := _seen(cell, trial))]
+        if seen:
+            rows.append({"cell": cell.id, "condition": cell.condition, **_means(seen)})
+    devices = {cell.id: cell.levels.get("device", "native") for cell in cells}
+    for row in rows:
+        if row["limits"] is None:
+            of_device = [other for other in rows if devices[other["cell"]] == devices[row["cell"]]]
+            _against_the_most(row, of_device)
+        row["resource"] = _resource(row)
+    return rows
+
+
+def what_ran_out(rows: Sequence[Mapping[str, Any]], effect: Mapping[str, Any], cells: Sequence[Cell]) -> str:
+    """A sentence on an effect's cell and its baseline, to stand behind the verdict; empty where no device was seen."""
+    by_cell = {row["cell"]: row for row in rows}
+    pair = [cell for cell in cells if cell.id == effect["cell"]]
+    pair += [cell for cell in cells if cell.baseline and cell.condition == effect["condition"]]
+    if not all(cell.id in by_cell for cell in pair):
+        return ""
+    if all(by_cell[cell.id]["resource"] == NOTHING for cell in pair):
+        return " Neither the device nor the CPU ran out."
+    return f" What ran out: {', '.join(f'{words(by_cell[cell.id])} at {cell.label}' for cell in pair)}."
+
+
+def words(row: Mapping[str, Any]) -> str:
+    """What ran out, and how much of it was used.
+
+    >>> words({"resource": "bytes", "requests_share": 0.41, "bytes_share": 0.987, "limits": "device"})
+    'bytes (99 % of the device’s)'
+    """
+    resource = row["resource"]
+    if resource == NOTHING:
+        return resource
+    if resource == "CPU":
+        return f"CPU ({row['cpu_share'] * 100:.0f} %)"
+    shares = [row[name] for name in ("requests_share", "bytes_share") if name.split("_")[0] in resource]
+    whose = "the device’s" if row["limits"] == "device" else "the most seen"
+    return f"{resource} ({' and '.join(f'{share * 100:.0f} %' for share in shares)} of {whose})"
+
+
+def _seen(cell: Cell, trial: TrialRecord) -> dict[str, float | None] | None:
+    """A trial's use of the device and of the CPU, and the shares of what the device has."""
+    values = {metric: value for (item, metric), value in values_of(trial).items() if item is None}
+    if not all(name in values for name in _NEEDED):
+        return None
+    reads, writes, read, written = (values[name] for name in _NEEDED)
+    requests, amount = reads + writes, (read + written) * _KB
+    limits = _limits(cell.levels.get("device", "native"), trial, values)
+    facts = trial.facts or {}
+    return {
+        "requests_per_second": requests,
+        "bytes_per_second": amount,
+        "requests_share": None if limits.requests is None else requests / limits.requests,
+        "bytes_share": None if limits.bytes is None else amount / limits.bytes,
+        "device_busy_share": values.get("device_util"),
+        "cpu_share": values.get("cpu_busy_share"),
+        "database_bytes": facts.get("database_bytes"),
+    }
+
+
+def _limits(device: str, trial: TrialRecord, values: Mapping[str, float]) -> Limits:
+    """The device's limits during a trial: with credits that were spent on the way, the mean over its time."""
+    try:
+        volume = parse_device(device)
+    except UsageError:  # of a run that was imported
+        return Limits()
+    if volume is None:
+        return Limits()
+    facts = trial.facts or {}
+    spent = facts.get("credits_spent_after_seconds")
+    if volume.burst is None or spent is None or not values.get("tps"):
+        return _achieved(volume.highest, facts.get("device_limit_achieved") or {})
+    share = min(1.0, spent / (values["transactions"] / values["tps"]))
+    high, low = volume.highest, volume.baseline
+    return Limits(_between(high.requests, low.requests, share), _between(high.bytes, low.bytes, share))
+
+
+def _achieved(limits: Limits, probed: Mapping[str, float]) -> Limits:
+    """What the probe before the trial got of the limits, where that is less: a limit as it really was."""
+    requests = max((probed[name] for name in ("reads_per_second", "writes_per_second") if name in probed), default=None)
+    amount = max(
+        (probed[name] for name in ("read_bytes_per_second", "written_bytes_per_second") if name in probed), default=None
+    )
+    return Limits(_less(limits.requests, requests), _less(limits.bytes, amount))
+
+
+def _less(limit: float | None, probed: float | None) -> float | None:
+    return limit if limit is None or not probed else min(limit, probed)
+
+
+def _between(high: float | None, low: float | None, share: float) -> float | None:
+    return None if high is None or low is None else share * high + (1 - share) * low
+
+
+def _means(seen: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
+    means: dict[str, Any] = {}
+    for name in seen[0]:
+        known = [value for row in seen if (value := row[name]) is not None]
+        means[name] = sum(known) / len(known) if known else None
+    limited = means["requests_share"] is not None or means["bytes_share"] is not None
+    return {**means, "limits": "device" if limited else None}
+
+
+def _against_the_most(row: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Sets the shares of a device without known limits, where it was busy all the time."""
+    if row["device_busy_share"] is None or row["device_busy_share"] < _USED_UP:
+        return
+    row["limits"] = "most seen"
+    for share, rate in (("requests_share", "requests_per_second"), ("bytes_share", "bytes_per_second")):
+        most = max(other[rate] for other in rows)
+        row[share] = row[rate] / most if most else None
+
+
+def _resource(row: Mapping[str, Any]) -> str:
+    out = [name for name in ("requests", "bytes") if (row[f"{name}_share"] or 0) >= _USED_UP_LIMIT]
+    if out:
+        return " and ".join(out)
+    return "CPU" if (row["cpu_share"] or 0) >= _USED_UP else NOTHING

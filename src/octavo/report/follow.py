@@ -1,0 +1,133 @@
+"""A run that is going on, shown again whenever a trial is stored, until it ends.
+
+What looks on runs beside what is measured: after each drawing it rests so long that it takes SHARE of one CPU at most.
+"""
+
+import io
+import time
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from octavo.analysis.decide import Outlook, outlook
+from octavo.analysis.document import make_document
+from octavo.plan.model import restore_plan
+from octavo.report.files import write_html
+from octavo.report.terminal import print_report
+from octavo.store.store import Store
+
+SHARE = 0.02
+# How often the store is asked whether there is anything new, and a browser for a new page; seconds.
+LOOK, REFRESH = 0.5, 10
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What of a run can change; a new state is worth a new drawing."""
+
+    status: str
+    trials: int
+    size: tuple[int, int]
+
+    @property
+    def going_on(self) -> bool:
+        """Whether there may be more trials."""
+        return self.status == "running"
+
+
+def follow(store: Store, run: str, console: Console, html: Path | None) -> None:
+    """Draws the run on the terminal (or says a line a trial where there is none), or writes its page, until it ends.
+
+    Ctrl-C leaves it; the run goes on. The whole report stays on the terminal. Raises OctavoError.
+    """
+    live = Live(console=console, screen=True, auto_refresh=False) if console.is_terminal and html is None else None
+    state = None
+    with suppress(KeyboardInterrupt), live or nullcontext():
+        state = _until_it_ends(store, run, console, lambda now: _draw(store, run, console, live, html, now))
+    if html is not None:
+        if state is None:  # left: the page no longer loads itself again
+            write_html(make_document(store, run), html)
+        print(html.absolute())
+    else:
+        print_report(make_document(store, run), console)
+
+
+def _until_it_ends(store: Store, run: str, console: Console, draw: Callable[[State], None]) -> State:
+    shown: State | None = None
+    rested = 0.0
+    while True:
+        now = State(store.run(run).status, store.count_trials(run), (console.width, console.height))
+        if now != shown and (time.monotonic() >= rested or not now.going_on):
+            began = time.process_time()
+            draw(now)
+            shown = now
+            rested = time.monotonic() + (time.process_time() - began) / SHARE
+        if not now.going_on:
+            return now
+        time.sleep(LOOK)
+
+
+def _draw(store: Store, run: str, console: Console, live: Live | None, html: Path | None, state: State) -> None:
+    if html is not None:
+        write_html(make_document(store, run), html, refresh=REFRESH if state.going_on else None)
+        return
+    told = standing(store, run, state)
+    if live is None:
+        console.print(told, soft_wrap=True)
+        return
+    lines = _lines(make_document(store, run), console)
+    room = max(1, console.height - 2)
+    cut = f" · {len(lines) - room} more lines" if len(lines) > room else ""
+    shown = [
+        *lines[:room],
+        Text(""),
+        Text(f"Ctrl-C leaves · {told}{cut}", style="bold", no_wrap=True, overflow="ellipsis"),
+    ]
+    live.update(Text("\n").join(shown), refresh=True)
+
+
+def standing(store: Store, run: str, state: State) -> str:
+    """How the run stands, in one line: trials, cells, and how long it may go on."""
+    record = store.run(run)
+    plan = restore_plan(record.plan)
+    seen: Outlook = outlook(plan, store.cells(run), store.trials(run), next(iter(record.metrics)))
+    trials = "1 trial" if state.trials == 1 else f"{state.trials:,} trials"
+    if plan.stopping == "fixed":  # it decides nothing before its end
+        return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials}, one look at the end"
+    cells = f"{seen.settled} of {seen.settled + seen.open} cells decided"
+    ahead = f", the last in about {seen.rounds} more rounds" if state.going_on and seen.open and seen.rounds else ""
+    return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials} · {cells}{ahead}"
+
+
+def _lines(document: dict[str, Any], console: Console) -> list[Text]:
+    """The report as the lines of that terminal."""
+    drawn = Console(
+        file=_Encoded(console.encoding),
+        width=console.width,
+        force_terminal=True,
+        no_color=console.no_color,
+        color_system=console.color_system,  # pyright: ignore[reportArgumentType]  # its own name for it
+        highlight=False,
+        markup=False,
+    )
+    with drawn.capture() as captured:
+        print_report(document, drawn)
+    return [Text.from_ansi(line, no_wrap=True, overflow="crop") for line in captured.get().splitlines()]
+
+
+class _Encoded(io.StringIO):
+    """A file that says what encoding it is for; nothing is written to it."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__()
+        self._named = encoding
+
+    @property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._named

@@ -1,0 +1,66 @@
+"""What ran out in each cell, as a sentence for a condition and as the page's tables."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from octavo.analysis.ran_out import NOTHING, words
+from octavo.report import numbers
+from octavo.report.document import Document, Row, cells, clean, clip, conditions
+
+LABEL = 60
+
+
+def resource_sentence(document: Document, condition: str) -> str | None:
+    """Which cells of a condition ran out of what; None where no trial saw a device."""
+    labels = {cell["id"]: cell["label"] for cell in document["cells"] if not cell["control"]}
+    groups: dict[str, list[str]] = {}
+    for row in _rows(document, condition):
+        if row["cell"] in labels:
+            groups.setdefault(row["resource"], []).append(labels[row["cell"]])
+    if not groups:
+        return None
+    if groups.keys() == {NOTHING}:
+        return "Neither the device nor the CPU ran out in any cell."
+    return f"What ran out: {'; '.join(f'{what} at {_listed(where)}' for what, where in groups.items())}."
+
+
+def resource_tables(document: Document) -> Iterator[dict[str, Any]]:
+    """A table for each condition: use of the device and of the CPU by cell."""
+    for condition in conditions(document):
+        by_cell = {row["cell"]: row for row in _rows(document, condition)}
+        rows = [
+            {
+                "label": clip(clean(cell["label"]), LABEL),
+                "baseline": cell["baseline"],
+                "control": cell["control"],
+                "what": words(by_cell[cell["id"]]),
+                "entries": _entries(by_cell[cell["id"]]),
+            }
+            for cell in cells(document, condition)
+            if cell["id"] in by_cell
+        ]
+        if rows:
+            yield {"condition": condition, "heads": _HEADS, "rows": rows}
+
+
+_HEADS = ("requests a second", "of the limit", "bytes a second", "of the limit", "device busy", "CPU", "database")
+
+
+def _entries(row: Row) -> list[str]:
+    return [
+        numbers.significant(row["requests_per_second"]),
+        numbers.percent(row["requests_share"]),
+        numbers.size(row["bytes_per_second"]),
+        numbers.percent(row["bytes_share"]),
+        numbers.percent(row["device_busy_share"]),
+        numbers.percent(row["cpu_share"]),
+        numbers.size(row["database_bytes"]),
+    ]
+
+
+def _rows(document: Document, condition: str) -> list[Row]:
+    return [row for row in document.get("ran_out", ()) if row["condition"] == condition]
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,115 @@
+"""What ran out: the device's requests or bytes, the CPU, or nothing."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo.analysis.ran_out import ran_out, what_ran_out, words
+from octavo.observation import Observation
+from octavo.plan.cells import Cell
+from octavo.store.records import TrialRecord
+
+
+def cell(name: str, device: str = "native", *, baseline: bool = False) -> Cell:
+    return Cell(name, name, {"data_block": name, "device": device}, "here", baseline, control=False, dataset=name)
+
+
+def trial(
+    of: Cell,
+    *,
+    reads: float = 0.0,
+    read_kb: float = 0.0,
+    writes: float = 0.0,
+    util: float = 1.0,
+    cpu: float = 0.2,
+    **facts: Any,
+) -> TrialRecord:
+    numbers = {
+        "tps": 100.0, "transactions": 1000.0, "device_util": util, "cpu_busy_share": cpu,
+        "device_reads_per_second": reads, "device_writes_per_second": writes,
+        "device_read_kb_per_second": read_kb, "device_written_kb_per_second": writes * 8,
+    }  # fmt: skip
+    seen = tuple(Observation(name, value, "1") for name, value in numbers.items())
+    return TrialRecord(of.id, 1, 1, 1, 1, "ok", None, 0.0, 1.0, 1, seen, facts=facts)
+
+
+def rows(*trials: tuple[Cell, TrialRecord]) -> list[dict[str, Any]]:
+    cells = list({one.id: one for one, _ in trials}.values())
+    return ran_out(cells, {(number, 1, one.id): made for number, (one, made) in enumerate(trials)})
+
+
+@pytest.mark.parametrize(
+    ("device", "reads", "read_kb", "cpu", "resource"),
+    [
+        ("iops=1000", 980, 7840, 0.3, "requests"),
+        ("mbps=8", 980, 7840, 0.3, "bytes"),
+        ("iops=1000,mbps=8", 980, 7840, 0.3, "requests and bytes"),
+        ("iops=1000,mbps=80", 500, 4000, 0.97, "CPU"),
+        ("iops=1000", 500, 4000, 0.3, "nothing"),
+        ("loop", 500, 4000, 0.3, "requests and bytes"),  # no limits: the only cell got the most
+    ],
+)
+def test_a_resource_that_is_used_up_has_run_out(
+    device: str, reads: float, read_kb: float, cpu: float, resource: str
+) -> None:
+    one = cell("8kB", device)
+    (row,) = rows((one, trial(one, reads=reads, read_kb=read_kb, cpu=cpu)))
+    assert row["resource"] == resource
+
+
+def test_reads_and_writes_share_the_limit() -> None:
+    one = cell("8kB", "iops=1000")
+    (row,) = rows((one, trial(one, reads=500, read_kb=4000, writes=470)))
+    assert (row["resource"], row["requests_share"], row["bytes_share"]) == ("requests", 0.97, None)
+
+
+def test_a_device_of_unknown_limits_is_held_against_the_most_that_was_seen() -> None:
+    small, large, idle = cell("4kB"), cell("32kB"), cell("8kB")
+    found = rows(
+        (small, trial(small, reads=5000, read_kb=20_000)),
+        (large, trial(large, reads=2000, read_kb=64_000)),
+        (idle, trial(idle, reads=100, read_kb=800, util=0.2)),
+    )
+    assert [row["resource"] for row in found] == ["requests", "bytes", "nothing"]
+    assert [row["limits"] for row in found] == ["most seen", "most seen", None]
+    assert words(found[1]) == "bytes (100 % of the most seen)"
+
+
+def test_credits_that_were_spent_on_the_way_lower_the_limit() -> None:
+    one = cell("8kB", "gp2:100")  # 3000 requests a second with credits, 300 without
+    half = trial(one, reads=1600, credits_spent_after_seconds=5.0)  # of 10 seconds
+    (row,) = rows((one, half))
+    assert row["requests_share"] == pytest.approx(1600 / 1650)
+
+
+def test_a_limit_is_what_was_achieved_of_it() -> None:
+    one = cell("8kB", "iops=1000")
+    probed = {"reads_per_second": 900.0, "writes_per_second": 950.0, "read_bytes_per_second": 1e8}
+    (row,) = rows((one, trial(one, reads=900, device_limit_achieved=probed)))
+    assert (row["requests_share"], row["bytes_share"]) == (pytest.approx(900 / 950), None)
+
+
+@given(st.lists(st.floats(1, 1e5), min_size=1, max_size=5))
+def test_shares_are_means_over_the_trials(reads: list[float]) -> None:
+    one = cell("8kB", "iops=1000")
+    (row,) = rows(*((one, trial(one, reads=rate)) for rate in reads))
+    assert row["requests_share"] == pytest.approx(sum(reads) / len(reads) / 1000)
+
+
+def test_the_verdict_names_both_cells_and_nothing_where_nothing_was_seen() -> None:
+    cells = [cell("8kB", "iops=1000", baseline=True), cell("4kB", "iops=1000")]
+    found = rows(*((one, trial(one, reads=990, util=1.0)) for one in cells))
+    effect = {"cell": "4kB", "condition": "here"}
+    told = what_ran_out(found, effect, cells)
+    assert told == " What ran out: requests (99 % of the device’s) at 4kB, requests (99 % of the device’s) at 8kB."
+    idle = rows(*((one, trial(one, reads=10)) for one in cells))
+    assert what_ran_out(idle, effect, cells) == " Neither the device nor the CPU ran out."
+    assert what_ran_out([], effect, cells) == ""
+
+
+def test_trials_that_saw_no_device_have_no_row() -> None:
+    one = cell("8kB")
+    bare = TrialRecord(one.id, 1, 1, 1, 1, "ok", None, 0.0, 1.0, 1, (Observation("tps", 1.0, "1/s"),))
+    assert rows((one, bare)) == []

@@ -1,0 +1,49 @@
+"""Charts as files: which there are, what they are called, and that names of a document do no harm."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from octavo.errors import HostError
+from octavo.report.chart_files import file_name, write_charts
+from octavo.report.document import Document, conditions
+
+from . import documents
+
+
+def test_every_chart_of_the_page_is_a_file(tmp_path: Path, small: Document) -> None:
+    written = write_charts(small, tmp_path / "charts", "svg")
+    shown = len(conditions(small))
+    names = sorted(path.name for path in written)
+    assert len(set(names)) == len(names) >= 2 * shown + 2
+    assert {"run-tps.svg", "drift-tps.svg"} <= set(names)
+    assert sum(name.startswith("heatmap-") for name in names) == shown
+    for path in written:
+        root = ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314, our own
+        assert root.tag.endswith("svg")
+        assert "#0100" not in path.read_text(encoding="utf-8")  # no placeholder of a colour is left
+
+
+def test_a_png_is_one(tmp_path: Path) -> None:
+    written = write_charts(documents.small(), tmp_path, "png")
+    assert all(path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n") for path in written)
+
+
+def test_hostile_names_stay_below_the_directory(tmp_path: Path) -> None:
+    written = write_charts(documents.hostile(), tmp_path / "charts", "svg")
+    assert written
+    assert {path.parent for path in written} == {tmp_path / "charts"}
+    assert all(len(path.name) < 255 and "<" not in path.name for path in written)
+
+
+@pytest.mark.parametrize("word", ["../../etc", "a/b", "-rf", "\x1b[31m", "'; rm", "…"])
+def test_a_file_name_is_one_word(word: str) -> None:
+    assert not set(file_name(["run", word])) - set("abcdefghijklmnopqrstuvwxyz0123456789-_ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    assert file_name(["run", word]).startswith("run")
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HostError, match="cannot be written"):
+        write_charts(documents.small(), tmp_path / "file", "svg")
