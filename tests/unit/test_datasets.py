@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -22,10 +23,11 @@ from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
 from octavo.host import lock
 from octavo.host.journal import Journal, recover
+from octavo.lab.loads import keep_only
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.datasets import cache, control, room
 from octavo.postgres.datasets.control import Counters
-from octavo.postgres.datasets.spec import DatasetSpec, load_name
+from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
 
 MB = 1024**2
 DAY = 86400.0
@@ -62,6 +64,37 @@ def make_load(name: str, *, size: int = 100 * MB, days_ago: float = 0) -> cache.
 
 def names() -> list[str]:
     return [load.name for load in cache.list_loads()]
+
+
+@pytest.mark.usefixtures("place")
+def test_all_loads_but_those_kept_are_let_go() -> None:
+    for name in ("kept", "old", "older"):
+        make_load(name)
+        cache.hold(name)
+    keep_only([cast(Dataset, SimpleNamespace(name="kept")), cast(Dataset, SimpleNamespace(name="never held"))])
+    assert cache.held() == ["kept"]
+    assert [name for name in ("kept", "old", "older") if cache.is_used(name)] == ["kept"]
+    keep_only([])
+    assert cache.held() == []
+
+
+@pytest.mark.usefixtures("place")
+def test_what_loads_could_take_is_the_limit_or_the_disk_with_what_they_have_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_load("one", size=300 * MB)
+    monkeypatch.setattr(room, "free_bytes", lambda: 1000 * MB)
+    spare = room._SPARE_BYTES  # pyright: ignore[reportPrivateUsage]
+    room.set_limit(10_000 * MB)
+    assert room.available() == 1300 * MB - spare  # the disk is the less
+    room.set_limit(400 * MB)
+    assert room.available() == 400 * MB
+    make_load("two", size=200 * MB)
+    assert room.available() == 400 * MB
+    room.set_limit(10_000 * MB)
+    assert room.available() == 1500 * MB - spare
+    room.set_limit(None)
+    assert room.available() == (500 * MB + 1000 * MB) // 2
 
 
 @pytest.mark.usefixtures("place")

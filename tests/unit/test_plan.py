@@ -1,10 +1,12 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.plans import TEXT, changed_plan, small_plan
 
 from octavo.errors import UsageError
-from octavo.plan.cells import load_of, make_cells, order_of_round
+from octavo.plan.cells import load_of, make_cells, order_of_round, with_defaults
 from octavo.plan.factors import build_of
 from octavo.plan.model import factors_of, parse_plan, restore_plan
 from octavo.plan.negative import negative_in
@@ -132,6 +134,22 @@ def test_a_run_from_before_stopping_rules_had_its_rounds_fixed() -> None:
     del stored["stopping"]
     assert restore_plan(stored).stopping == "fixed"
     assert small_plan().stopping == "decided"
+
+
+def test_a_run_from_before_a_factor_has_it_at_its_default_and_keeps_what_it_had() -> None:
+    plan = small_plan(clients=["3"])
+    whole = make_cells(plan)
+    unknown = {"cache", "duration"}
+    before = [
+        replace(cell, levels={name: level for name, level in cell.levels.items() if name not in unknown})
+        for cell in whole
+    ]
+    now = with_defaults(before, plan)
+    assert now == whole
+    known = factors_of(plan)
+    assert all(cell.levels[name] == known[name].default for cell in now for name in unknown)
+    assert {cell.levels["clients"] for cell in now} == {"3"} != {known["clients"].default}
+    assert {cell.levels["data_block"] for cell in now} == {"4kB", "8kB"}
 
 
 def test_narrow_enough_is_half_the_threshold_unless_the_plan_says_otherwise() -> None:

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,9 +27,9 @@ from octavo.lab.events import Estimated, Notice, Notify
 from octavo.lab.execute import Outcome, execute
 from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
-from octavo.plan.cells import Cell, make_cells
+from octavo.plan.cells import Cell, make_cells, with_defaults
 from octavo.plan.impossible import refuse_impossible
-from octavo.plan.model import Plan, factors_of, restore_plan
+from octavo.plan.model import Plan, restore_plan
 from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.pinned import not_pinned, pinned_settings
@@ -77,32 +77,22 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
 def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bool = False) -> Ended:
     """Goes on with a run that was stopped or can go on, with its own plan and seed.
 
-    `budget` replaces the plan's; `retry` first repeats what failed or was invalid. Raises UsageError when the run is
-    finished and neither asks for more.
+    `budget` replaces the plan's; `retry` first repeats what failed or was invalid. Raises UsageError when the run was
+    imported, when its rounds would not compare here, and when it is finished and neither asks for more.
     """
     with _working(notify) as (journal, store):
         record = store.run(run)
         plan = restore_plan(record.plan)
+        # What refuses comes before what is stored: a run that cannot go on stays as it is.
+        _check_resumable(record, more=budget is not None or retry)
+        workload = workloads.find(plan.workload)
         if budget is not None:
             plan = plan.model_copy(update={"budget": budget})
             store.set_plan(run, json.loads(plan.model_dump_json()))
-        elif record.status == "finished" and not retry:
-            raise UsageError(
-                f"{run} is finished; octavo report {run} shows it; --budget gives it more time, "
-                "--retry-failed repeats what failed"
-            )
-        bench = PostgresBench(run, plan, workloads.find(plan.workload), journal, notify)
-        if record.environment:
-            _check_same_host(record)
+        bench = PostgresBench(run, plan, workload, journal, notify)
         store.set_status(run, "running", token=journal.token)
         with closing(bench):
-            return _work(record, plan, _today(store.cells(run), plan), bench, store, notify, retry=retry)
-
-
-def _today(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
-    """The cells of a run that an earlier Octavo began: factors that it did not know are at their defaults."""
-    defaults = {factor.name: factor.default for factor in factors_of(plan).values()}
-    return [replace(cell, levels={**defaults, **cell.levels}) for cell in cells]
+            return _work(record, plan, with_defaults(store.cells(run), plan), bench, store, notify, retry=retry)
 
 
 @contextmanager
@@ -169,6 +159,19 @@ def _work(
         raise
     store.set_status(run, "finished", ended=time.time())
     return Ended(run, outcome)
+
+
+def _check_resumable(record: RunRecord, *, more: bool) -> None:
+    """Raises UsageError for a run that cannot go on here; `more` asks more of one that is finished."""
+    if "imported" in record.environment:
+        raise UsageError(f"{record.id} was imported, measured elsewhere: it cannot go on; octavo report {record.id}")
+    if record.status == "finished" and not more:
+        raise UsageError(
+            f"{record.id} is finished; octavo report {record.id} shows it; --budget gives it more time, "
+            "--retry-failed repeats what failed"
+        )
+    if record.environment:
+        _check_same_host(record)
 
 
 def _check_same_host(record: RunRecord) -> None:

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from octavo import workloads
 from octavo.plan.design import combinations, compared_factors, condition_factors, is_baseline, levels_of
@@ -40,7 +40,7 @@ def make_cells(plan: Plan) -> list[Cell]:
     for chosen in combinations(plan, known):
         baseline = is_baseline(plan, chosen)
         identifier = " ".join(f"{name}={chosen[name]}" for name in (*compared, *conditions))
-        label = chosen[compared[0]] if len(compared) == 1 else "/".join(_short(name, chosen[name]) for name in compared)
+        label = _label(plan, compared, chosen)
         condition = ", ".join(_condition_word(name, chosen[name]) for name in conditions)
         dataset = " ".join(f"{name}={value}" for name, value in (*_made_by(chosen), *contents(chosen)))
         cells.append(Cell(identifier, label, chosen, condition, baseline, control=False, dataset=dataset))
@@ -49,6 +49,26 @@ def make_cells(plan: Plan) -> list[Cell]:
             loads = f"{dataset} (again)"
             cells.append(Cell(again, f"{label} again", chosen, condition, baseline=False, control=True, dataset=loads))
     return cells
+
+
+# With more factors than these, a name that has the levels of all of them cannot be told from the next one.
+_MOST_NAMED = 2
+
+
+def _label(plan: Plan, compared: Sequence[str], chosen: Mapping[str, str]) -> str:
+    """What a report calls the cell: its levels of the compared factors; of many, those that are not the baseline's."""
+    if len(compared) == 1:
+        return chosen[compared[0]]
+    if len(compared) <= _MOST_NAMED:
+        return "/".join(_short(name, chosen[name]) for name in compared)
+    other = [name for name in compared if chosen[name] != plan.baseline.get(name, chosen[name])]
+    return ", ".join(_condition_word(name, chosen[name]) for name in other) or "baseline"
+
+
+def with_defaults(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
+    """The cells of a run that an earlier Octavo began: factors that it did not know are at their defaults."""
+    defaults = {factor.name: factor.default for factor in factors_of(plan).values()}
+    return [replace(cell, levels={**defaults, **cell.levels}) for cell in cells]
 
 
 # What a load depends on beside its contents. The WAL's geometry is no part of it, nor is the compiler: a load is

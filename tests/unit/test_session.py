@@ -1,0 +1,85 @@
+"""Resuming: a run that cannot go on here is refused before anything of it is changed."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.plans import small_plan
+
+from octavo.errors import UsageError
+from octavo.host import lock
+from octavo.lab import session
+from octavo.lab.events import Event
+from octavo.lab.session import resume_run
+from octavo.plan.cells import make_cells
+from octavo.store.records import RunRecord, RunStatus
+from octavo.store.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+    monkeypatch.setattr(lock, "_NAME", f"\0octavo-test-{os.getpid()}")
+    opened = Store.open(tmp_path / "octavo.sqlite")
+    yield opened
+    opened.close()
+
+
+def add_run(store: Store, environment: dict[str, object], status: RunStatus, **plan: object) -> None:
+    content = {**small_plan().model_dump(mode="json"), **plan}
+    record = RunRecord("one", "small", status, "token", 1, 0.0, 1.0, content, "", "", {"tps": {}}, environment)
+    store.create_run(record, make_cells(small_plan()))
+
+
+HERE: dict[str, object] = {"host": {"hostname": "here", "kernel": "6", "cpu": "a"}}
+_OTHER: dict[str, object] = {"host": {"hostname": "elsewhere", "kernel": "6", "cpu": "a"}}
+
+
+def here(_: Path) -> object:
+    return HERE["host"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "plan", "words"),
+    [
+        ({"host": {}, "imported": {"files": []}}, {}, "one was imported"),
+        ({"host": {}, "imported": {"files": []}}, {"workload": "as published"}, "one was imported"),
+        (_OTHER, {}, "another hostname"),
+        (HERE, {"workload": "no longer there"}, "there is no 'no longer there'"),
+    ],
+)
+@pytest.mark.parametrize("retry", [False, True])
+def test_what_cannot_go_on_keeps_its_plan_and_its_status(
+    store: Store, monkeypatch: pytest.MonkeyPatch, environment: dict[str, object], plan: dict[str, object],
+    words: str, retry: bool,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(session, "host_facts", here)
+    add_run(store, environment, "finished", **plan)
+    before = store.run("one")
+    told: list[Event] = []
+    with pytest.raises(UsageError, match=words) as caught:
+        resume_run("one", told.append, budget="3h", retry=retry)
+    assert "\n" not in str(caught.value)
+    assert store.run("one") == before
+
+
+def test_a_finished_run_goes_on_only_when_more_is_asked_of_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "host_facts", here)
+    add_run(store, HERE, "finished")
+
+    class Reached(Exception):
+        """The bench was made: nothing was refused."""
+
+    def reached(*_: object) -> None:
+        raise Reached
+
+    monkeypatch.setattr(session, "PostgresBench", reached)
+    told: list[Event] = []
+    with pytest.raises(UsageError, match=r"one is finished.*--budget.*--retry-failed"):
+        resume_run("one", told.append)
+    with pytest.raises(Reached):
+        resume_run("one", told.append, retry=True)
+    with pytest.raises(Reached):
+        resume_run("one", told.append, budget="3h")
+    assert store.run("one").plan["budget"] == "3h"
