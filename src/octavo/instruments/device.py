@@ -45,6 +45,8 @@ class Device:
         Each(Metric("device_read_bytes_per_transaction", "device reads per transaction", "bytes"), "read_bytes"),
         Each(Metric("device_written_bytes_per_transaction", "device writes per transaction", "bytes"),
              "written_bytes"),
+        Each(Metric("device_read_requests_per_transaction", "device read requests per transaction", "1"), "reads"),
+        Each(Metric("device_write_requests_per_transaction", "device write requests per transaction", "1"), "writes"),
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:

@@ -64,7 +64,7 @@ class WalSplit:
             for window in windows(whole, after["segment"]):
                 if not _is_there(server.directory, window, after["timeline"], after["segment"]):
                     continue
-                sizes = _dump(server, window)
+                sizes = _dump(server, window, after["timeline"], after["segment"])
                 if sizes is not None:
                     records, images = records + sizes[0], images + sizes[1]
                     inspected += window.end - window.start
@@ -126,12 +126,16 @@ def _is_there(directory: Path, window: Window, timeline: str, segment: int) -> b
     )
 
 
-def _dump(server: Server, window: Window) -> tuple[int, int] | None:
-    """Bytes of records without images, and of images; None when it cannot be read."""
+def _dump(server: Server, window: Window, timeline: str, segment: int) -> tuple[int, int] | None:
+    """Bytes of records without images, and of images; None when it cannot be read.
+
+    The files are named: else pg_waldump takes the size of segments from any file, such as one that was never written.
+    """
+    files = [segment_name(position, timeline, segment) for position in (window.start, window.end - 1)]
     finished = children.run(
         [
             server.build.program("pg_waldump"), "--path", server.directory / "pg_wal", "--stats",
-            "--start", _lsn(window.start), "--end", _lsn(window.end),
+            "--start", _lsn(window.start), "--end", _lsn(window.end), *files,
         ],
         server.journal, role="pg_waldump", account=server.account, directory=server.directory,
     )  # fmt: skip

@@ -3,16 +3,13 @@
 import math
 import random
 
-from octavo.factor import Factor, one_of, whole_number
-from octavo.host import children
+from octavo.factor import Factor, one_of
 from octavo.postgres.cluster import Server
-from octavo.workloads import pgbench_client
+from octavo.workloads import pgbench_client, pgbench_tables
 from octavo.workloads.age import PACKED, age_factor, churn_of
 from octavo.workloads.base import Levels, WorkloadResult
 
 _MODES = {"read-only": "select-only", "read-write": "simple-update", "tpcb": "tpcb-like"}
-# pgbench's own: accounts for each unit of scale.
-_ACCOUNTS = 100_000
 # Churn: rows updated in one transaction, and the share of the table after which it is vacuumed, as autovacuum does it
 # (autovacuum_vacuum_scale_factor).
 _BATCH = 20_000
@@ -27,28 +24,25 @@ class Pgbench:
             "mode", "run", "pgbench -S (read-only), -N (read-write) or its default script (tpcb)", "read-write",
             one_of(*_MODES),
         ),
-        Factor("scale", "cluster", "pgbench's scale: 100,000 accounts each", "25", whole_number(1, 1_000_000)),
+        *pgbench_tables.FACTORS,
         age_factor("share of the accounts updated before the trials, at random", "%", 1000),
         *pgbench_client.FACTORS,
     )  # fmt: skip
     metrics = pgbench_client.METRICS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """pgbench's tables depend on the scale, and on what was churned."""
-        return (("workload", "pgbench"), ("scale", levels["scale"]), ("age", _age(levels)))
+        """pgbench's tables depend on the scale, their rows, their fill factor, and on what was churned."""
+        return (("workload", "pgbench"), *pgbench_tables.contents(levels), ("age", _age(levels)))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
-        """pgbench -i, its rows generated on the client, with primary keys and without foreign keys; then the churn."""
-        children.check(
-            server.run_client("pgbench", "--initialize", "--quiet", "--init-steps=dtgp", f"--scale={levels['scale']}"),
-            "pgbench --initialize",
-        )
-        _churn(server, int(levels["scale"]) * _ACCOUNTS, churn_of(_age(levels)), load)
+        """pgbench's tables, then the churn."""
+        pgbench_tables.make(server, levels)
+        _churn(server, pgbench_tables.scale_of(levels) * pgbench_tables.ACCOUNTS, churn_of(_age(levels)), load)
 
     def database_bytes(self, levels: Levels) -> int:
-        """About 15 MB a scale, as pgbench's documentation and our loads have it, and the dead space of churn."""
+        """Accounts and their index, the dead space of churn, and the catalogs."""
         bloat = min(churn_of(_age(levels)) / 100, 2 * _VACUUM_SHARE)
-        return int(int(levels["scale"]) * 15 * 1024**2 * (1 + bloat)) + 16 * 1024**2
+        return int(pgbench_tables.database_bytes(levels) * (1 + bloat)) + 16 * 1024**2
 
     def seconds_asked(self, levels: Levels) -> float:
         """The duration's seconds."""

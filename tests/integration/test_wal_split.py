@@ -1,0 +1,26 @@
+"""What a trial's WAL is made of, beside segments that wait to be used and are empty still."""
+
+from tests.integration.servers import MB, data_directory, running
+
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.instruments import wal_split
+from octavo.postgres.builds.cache import Build
+from octavo.workloads.base import WorkloadResult
+
+
+def test_wal_is_read_beside_segments_that_were_never_written(
+    builds: dict[str, Build], journal: Journal, account: Account
+) -> None:
+    with (
+        data_directory(builds["4kB"], journal, account) as path,
+        running(builds["4kB"], path, journal, account) as server,
+    ):
+        for number in range(40, 72):  # whatever pg_waldump comes across first is one of these
+            with (path / "pg_wal" / wal_split.segment_name(number * 16 * MB, "00000001", 16 * MB)).open("wb") as file:
+                file.truncate(16 * MB)
+        stop = wal_split.INSTRUMENT.start(server)
+        server.execute("CREATE TABLE filled AS SELECT generate_series(1, 20000) AS number")
+        seen = {one.metric: one.value for one in stop(WorkloadResult((), 1, 1, 1, 0, (), ""))}
+    assert seen["wal_inspected_share"] == 1
+    assert 0.9 < seen["wal_records_share"] + seen["wal_images_share"] <= 1
