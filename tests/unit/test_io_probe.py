@@ -4,6 +4,8 @@ import os
 import random
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -12,8 +14,12 @@ from hypothesis import strategies as st
 from octavo.errors import HostError, UsageError
 from octavo.io.curves import find_drop, latency_line, smallest_reaching
 from octavo.io.engine import make
+from octavo.io.job import Job
 from octavo.io.probe import Probe, probe
 from octavo.io.render_probe import sentences
+
+if TYPE_CHECKING:
+    from octavo._core import IoOutcome
 
 SIZES = [512 << power for power in range(14)]
 
@@ -72,8 +78,30 @@ def test_a_real_file_has_curves(tmp_path_factory: pytest.TempPathFactory) -> Non
     assert all(larger == 2 * smaller for smaller, larger in pairwise(sizes))
     assert all(point["latency_us"] > 0 for point in document["depth_1"] + document["depth_32"])
     assert document["bytes_per_second_ceiling"] >= max(point["bytes_per_second"] for point in document["depth_32"])
-    assert [watched["bytes"] for watched in document["watched"]] == [4096, sizes[-1]]
+    assert [watched["bytes"] for watched in document["watched"]] == [sizes[0], sizes[-1]]
+    assert document["alignment"]
+    assert all(row["shift_bytes"] % sizes[0] == 0 and row["ratio"] > 0 for row in document["alignment"])
     assert any("ceilings" in sentence for sentence in sentences(document))
+
+
+def test_the_smallest_request_is_found_by_asking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A filesystem that takes nothing below 16 kB, and one that takes nothing at all."""
+    taken = 16 * 1024
+    asked: list[int] = []
+
+    def measure(job: Job, observe: object) -> "IoOutcome":
+        asked.append(job.block)
+        if job.block < taken:
+            raise HostError("cannot read: Invalid argument")
+        return cast("IoOutcome", SimpleNamespace(file_bytes=3 * taken))
+
+    monkeypatch.setattr("octavo.io.probe.measure", measure)
+    with pytest.raises(UsageError, match="too small"):  # 48 kB hold no three sizes from 16 kB on
+        probe(Probe(tmp_path, 1.0, 1, unseen))
+    assert asked == [512 << power for power in range(6)]
+    taken = 1 << 40
+    with pytest.raises(HostError, match=r"Invalid argument.*another filesystem"):
+        probe(Probe(tmp_path, 1.0, 1, unseen))
 
 
 def test_a_file_that_is_too_small(tmp_path: Path) -> None:

@@ -7,21 +7,21 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from octavo.errors import UsageError
+from octavo.errors import HostError, UsageError
 from octavo.host.facts import host_facts
 from octavo.io.curves import find_drop, latency_line, smallest_reaching
 from octavo.io.engine import Observe, UnavailableError, measure
 from octavo.io.job import Job
 
-_SECTOR = 512
+_SECTOR = 512  # no request is smaller, and every one a multiple (the kernel's sector, and `Job.block`)
 _LARGEST = 4 * 1024**2
 _DEPTH = 32
 # Of the whole time: watching for a token bucket, twice (requests, bytes); the curves; alignment.
 _WATCH, _CURVES, _ALIGNMENT = 0.3, 0.3, 0.1
 _PAIRS = 5
 _FULL = 0.9
-# What is shifted against its own size, in bytes: request size and shift.
-_SHIFTS = ((4096, 512), (8192, 4096), (16384, 8192), (65536, 32768), (131072, 65536))
+# The largest request that is shifted by half of itself, in smallest requests.
+_LARGEST_SHIFTED = 256
 _FEWEST = 64  # a file holds this many of the largest requests, so that reads are in many places
 
 
@@ -37,11 +37,11 @@ class Probe:
 
 def probe(asked: Probe) -> dict[str, Any]:
     """Measures, and says what it means as one document. Raises UsageError and HostError."""
-    length, smallest = _length(asked), _smallest(asked)
+    smallest, length = _smallest(asked)
     sizes = [size for size in _powers(smallest, _LARGEST) if size * _FEWEST <= length]
     if len(sizes) < 3:
         raise UsageError(f"{asked.path}: is too small to tell sizes apart; probe a file of at least 1 GB, or a device")
-    requests = _watch(asked, max(smallest, 4096))
+    requests = _watch(asked, smallest)
     transfers = _watch(asked, min(1024**2, sizes[-1]))
     share = asked.seconds * _CURVES / len(sizes)
     single = [_point(asked, size, share, depth=1) for size in sizes]
@@ -84,22 +84,18 @@ def _powers(first: int, last: int) -> list[int]:
     return sizes
 
 
-def _length(asked: Probe) -> int:
-    outcome = measure(dataclasses.replace(_job(asked, 4096, 1.0, 1), blocks=1), asked.observe)
-    return outcome.file_bytes
-
-
-def _smallest(asked: Probe) -> int:
-    """The smallest request that O_DIRECT takes here: the device's logical sector, or the filesystem's wish."""
-    from octavo.errors import HostError
-
-    for size in (512, 1024, 2048):
+def _smallest(asked: Probe) -> tuple[int, int]:
+    """The smallest request that O_DIRECT takes here (the device's logical sector, or the filesystem's wish), and the
+    length of what is probed, both in bytes. Raises HostError when it takes none."""
+    refused: HostError | None = None
+    for size in _powers(_SECTOR, _LARGEST):
         try:
-            measure(dataclasses.replace(_job(asked, size, 1.0, 1), blocks=16), asked.observe)
-        except HostError:
+            outcome = measure(dataclasses.replace(_job(asked, size, 1.0, 1), blocks=_FEWEST), asked.observe)
+        except HostError as error:
+            refused = error
             continue
-        return size
-    return 4096
+        return size, outcome.file_bytes
+    raise HostError(f"{refused}; no size of request gets past the page cache there, so probe another filesystem")
 
 
 def _measure(asked: Probe, job: Job, observe: Observe) -> Any:
@@ -145,12 +141,13 @@ def _watch(asked: Probe, size: int) -> dict[str, Any]:
 def _alignment(asked: Probe, smallest: int, length: int) -> list[dict[str, Any]]:
     """Median latencies of the same reads, at multiples of their size and shifted, measured in turn."""
     found: list[dict[str, Any]] = []
-    shifts = [(size, shift) for size, shift in _SHIFTS if shift >= smallest and size * _FEWEST <= length]
-    for size, shift in shifts:
-        share = asked.seconds * _ALIGNMENT / len(shifts) / _PAIRS / 2
+    sizes = [size for size in _powers(2 * smallest, _LARGEST_SHIFTED * smallest) if size * _FEWEST <= length]
+    for size in sizes:
+        shift = size // 2
+        share = asked.seconds * _ALIGNMENT / len(sizes) / _PAIRS / 2
         ratios: list[float] = []
         for turn in range(_PAIRS):
-            straight, shifted = (_shifted(asked, size, by, share, length, turn) for by in (0, shift))
+            straight, shifted = (_shifted(asked, smallest, size, by, share, length, turn) for by in (0, shift))
             ratios.append(shifted / straight)
         found.append(
             {"bytes": size, "shift_bytes": shift, "ratio": median(ratios), "low": min(ratios), "high": max(ratios)}
@@ -158,13 +155,13 @@ def _alignment(asked: Probe, smallest: int, length: int) -> list[dict[str, Any]]
     return found
 
 
-def _shifted(asked: Probe, size: int, shift: int, seconds: float, length: int, turn: int) -> float:
+def _shifted(asked: Probe, smallest: int, size: int, shift: int, seconds: float, length: int, turn: int) -> float:
     """Median seconds of reads of `size` that begin `shift` bytes behind a multiple of it."""
-    per_request = size // _SECTOR
+    per_request = size // smallest
     places = random.Random(f"{asked.seed} {turn}").sample(range(length // size - 1), min(length // size - 1, 10_000))
-    starts = [place * per_request + shift // _SECTOR for place in places]
+    starts = [place * per_request + shift // smallest for place in places]
     job = dataclasses.replace(
-        _job(asked, _SECTOR, seconds, 1),
+        _job(asked, smallest, seconds, 1),
         pattern="list", joining="run", most=per_request,
         block_list="\n".join(f"{start}-{start + per_request - 1}" for start in starts),
     )  # fmt: skip

@@ -12,7 +12,12 @@ use rustix::{
 
 use super::Task;
 use crate::io_engine::{
-    Error, Job, Method, Tally, buffer::Buffer, clock::now, file_set::Place, policy::Request, stamp,
+    Error, Job, Method, Tally,
+    buffer::Buffer,
+    clock::now,
+    file_set::Place,
+    policy::{Request, Requests},
+    stamp,
 };
 
 pub(super) struct Sequence {
@@ -40,24 +45,35 @@ impl Sequence {
         match task.job.method {
             _ if task.job.write => self.write(task, deadline, tally),
             Method::CacheFirst => self.read_cache_first(task, begun, deadline, tally),
-            Method::Advised { distance } => {
-                self.read_advised(task, distance, begun, deadline, tally)
-            }
+            Method::Advised { distance } => self.read(task, Some(distance), begun, deadline, tally),
             Method::Vectored => self.read_vectored(task, begun, deadline, tally),
-            Method::Plain | Method::Ring { .. } => self.read(task, begun, deadline, tally),
+            Method::Plain | Method::Ring { .. } => self.read(task, None, begun, deadline, tally),
         }
     }
 
+    /// Announces requests beforehand when it has a `distance`: so many of them ahead of the one that is read.
     fn read(
         &mut self,
         task: &Task<'_>,
+        distance: Option<u64>,
         begun: u64,
         deadline: u64,
         tally: &mut Tally,
     ) -> Result<(), Error> {
         let mut requests = task.requests();
+        let mut ahead = distance.map(|_| task.requests());
+        let mut advise = || {
+            ahead
+                .as_mut()
+                .and_then(Requests::next_request)
+                .map_or(Ok(()), |request| self::advise(task, request, self.block))
+        };
+        for _ in 0..distance.unwrap_or(0) {
+            advise()?;
+        }
         let mut began = begun;
         while let Some(request) = requests.next_request() {
+            advise()?;
             let place = task.files.place(request.first);
             let length = request.span as usize * self.block;
             read_whole(&place, &mut self.buffer[..length])?;
@@ -114,44 +130,6 @@ impl Sequence {
                 }
             }
             tally.deliver(request);
-            if !task.goes_on(tally, ended, deadline) {
-                break;
-            }
-            began = ended;
-        }
-        Ok(())
-    }
-
-    fn read_advised(
-        &mut self,
-        task: &Task<'_>,
-        distance: u64,
-        begun: u64,
-        deadline: u64,
-        tally: &mut Tally,
-    ) -> Result<(), Error> {
-        let (mut ahead, mut requests) = (task.requests(), task.requests());
-        let mut advise = || {
-            ahead
-                .next_request()
-                .map_or(Ok(()), |request| self::advise(task, request, self.block))
-        };
-        for _ in 0..distance {
-            advise()?;
-        }
-        let mut began = begun;
-        while let Some(request) = requests.next_request() {
-            advise()?;
-            let place = task.files.place(request.first);
-            let length = request.span as usize * self.block;
-            read_whole(&place, &mut self.buffer[..length])?;
-            let mut ended = now();
-            tally.count(ended - began, length as u64);
-            tally.deliver(request);
-            if task.job.verify {
-                stamp::check(&self.buffer[..length], place.file, place.offset)?;
-                ended = now();
-            }
             if !task.goes_on(tally, ended, deadline) {
                 break;
             }
