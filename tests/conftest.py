@@ -8,7 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
+from hypothesis import HealthCheck
 
 from octavo.home import make_directory, octavo_home
 
@@ -17,6 +19,9 @@ _SHARED = {"builds": "tests/builds", "sources": "sources", "ccache": "ccache"}
 
 
 def pytest_configure() -> None:
+    # How long an example takes says nothing on a machine that others share.
+    hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    hypothesis.settings.load_profile("shared")
     # A suite in the background of a shell inherits that SIGINT is ignored, and so would all that it interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

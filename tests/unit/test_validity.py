@@ -63,6 +63,7 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
     ("client_problems", evidence(result=told("", "error: client 3 aborted")), "client 3 aborted"),
     ("server_log", evidence(server_log=BACKEND + "ERROR:  deadlock detected\n"), "1 error .* deadlock detected"),
     ("server_log", evidence(server_log=f"x\n{BACKEND}FATAL:  a\n{BACKEND}ERROR:  b\n"), "2 errors .* FATAL: a"),
+    ("consistency", evidence(violations=("condition 3.3.2.1", "condition 3.3.2.4")), r"3.3.2.1 \(and 1 more\)"),
     ("duration", evidence(result=WorkloadResult((), 30.0, 0.07, 900, 1.0, (), "")), "0.07 s of the 30 s"),
     ("transactions", evidence(result=WorkloadResult((), 30.0, 30.0, 99, 1.0, (), "")), "only 99"),
     ("clock", evidence(around={"clock_step_seconds": -1.5}), "-1.500 s"),

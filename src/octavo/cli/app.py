@@ -17,6 +17,7 @@ from octavo.cli.host import host
 from octavo.cli.hugepages import hugepages
 from octavo.cli.import_ import import_
 from octavo.cli.io import io
+from octavo.cli.iotop import iotop
 from octavo.cli.presets import presets
 from octavo.cli.report import report
 from octavo.cli.run import run
@@ -48,6 +49,7 @@ app.add_typer(host, name="host")
 app.add_typer(hugepages, name="hugepages")
 app.command()(io)
 app.command()(watch)
+app.command()(iotop)
 
 
 def main() -> NoReturn:

@@ -18,6 +18,7 @@ INSTRUMENTS = {
     "vmstat": "octavo.instruments.vmstat",
     "pressure": "octavo.instruments.pressure",
     "huge_page_events": "octavo.instruments.huge_page_events",
+    "thp_threads": "octavo.instruments.thp_threads",
     "tlb": "octavo.instruments.tlb",
     "processes": "octavo.instruments.processes",
     "pss": "octavo.instruments.pss",
@@ -29,6 +30,7 @@ INSTRUMENTS = {
 # Only where they are asked for by name, because they cost.
 OPTIONAL = {
     "profile": "octavo.instruments.profile",
+    "thp_mapped": "octavo.instruments.thp_mapped",
 }
 
 

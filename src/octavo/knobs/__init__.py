@@ -21,6 +21,7 @@ KNOBS = {
     "shmem_thp": "octavo.knobs.shmem_thp",
     "thp_defrag": "octavo.knobs.thp_defrag",
     "khugepaged": "octavo.knobs.khugepaged",
+    "page_cache": "octavo.knobs.page_cache",
     "readahead": "octavo.knobs.readahead",
     "io_scheduler": "octavo.knobs.io_scheduler",
     "zram_swap": "octavo.knobs.zram_swap",

@@ -18,7 +18,8 @@ from octavo.host.block_limit import Limits
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed, kept
 from octavo.host.loop_volume import SMALLEST_BYTES, Volume, cannot_make, loop_volume
-from octavo.knobs import filesystem, probe
+from octavo.knobs import filesystem, page_cache, probe
+from octavo.knobs.base import AS_FOUND
 from octavo.knobs.enforcer import Enforcer, served_by
 from octavo.knobs.volume_types import EBS_REQUEST, check_device, parse_device
 
@@ -33,7 +34,7 @@ Levels = Mapping[str, str]
 
 def needs_volume(levels: Levels) -> bool:
     """Whether the data of a cell go to a private volume."""
-    return levels.get("device", "native") != "native" or levels.get("filesystem", "native") != "native"
+    return levels.get("device", "native") != "native" or _chosen_filesystem(levels) != "native"
 
 
 def volume_bytes(content: int) -> int:
@@ -46,6 +47,8 @@ def cannot(levels: Levels) -> str | None:
     if not needs_volume(levels):
         return None
     kind = _filesystem(levels)
+    if levels.get("page_cache", AS_FOUND) != AS_FOUND and levels.get("filesystem", "native") != "native":
+        return "page_cache chooses the filesystem; leave the factor filesystem out"
     device = parse_device(levels.get("device", "native"))
     limited_here = device is not None and device.highest != Limits()
     return (
@@ -172,8 +175,13 @@ def expected(limits: Limits) -> dict[str, float]:
 
 
 def _filesystem(levels: Levels) -> str:
-    level = levels.get("filesystem", "native")
+    level = _chosen_filesystem(levels)
     return _DEFAULT_FILESYSTEM if level == "native" else level
+
+
+def _chosen_filesystem(levels: Levels) -> str:
+    """The factor's level, or what the granularity of the page cache asks for."""
+    return page_cache.filesystem_of(levels.get("page_cache", AS_FOUND)) or levels.get("filesystem", "native")
 
 
 def _write_probe_file(file: Path) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets.spec import Dataset
-from octavo.workloads.base import Levels, Workload, WorkloadResult
+from octavo.workloads.base import ChecksData, Levels, MeasuresAfterwards, Workload, WorkloadResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +97,9 @@ class Equipment:
                     facts |= limits
                     laps.end("limit")
                     result, seen, evidence = self._watch(server, trial, facts, achieved)
+                    if isinstance(self.workload, MeasuresAfterwards) and server.is_alive():
+                        more = self.workload.afterwards(server, levels, result)
+                        result = replace(result, observations=(*result.observations, *more))
                 facts |= limits  # what was served by then, and what is left of a burst
                 facts["knobs_drifted"] = state.drifted()
                 laps.end("measure")
@@ -111,7 +114,8 @@ class Equipment:
             result = self.workload.run(server, trial.levels, trial.seed)
             surroundings = watch()
             seen = watching.finish(result)
-        facts |= {"surroundings": asdict(surroundings), **facts_of(seen)}
+        facts |= {**result.facts, "surroundings": asdict(surroundings), **facts_of(seen)}
+        violations = self._violations(server, trial.levels)
         started_after: float | None = None
         # Without an answer the rule on restarts says it.
         with suppress(OctavoError, psycopg.Error):
@@ -130,5 +134,15 @@ class Equipment:
             facts,
             surroundings,
             settings,
+            violations,
         )
         return result, seen, evidence
+
+    def _violations(self, server: Server, levels: Levels) -> tuple[str, ...]:
+        """What is wrong with the data now; that a dead server cannot tell is not the data's fault."""
+        if not isinstance(self.workload, ChecksData) or not server.is_alive():
+            return ()
+        try:
+            return self.workload.violations(server, levels)
+        except (OctavoError, psycopg.Error) as error:
+            return (f"the data could not be checked: {' '.join(str(error).split())}",)

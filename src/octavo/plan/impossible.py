@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from octavo.errors import UsageError
+from octavo.plan import setting_versions
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.plan.server_settings import settings_of
 from octavo.postgres.pinned import pinned_settings
 from octavo.postgres.versions import major_of
 from octavo.units import format_size, human_size, parse_size
+from octavo.workloads import pgbench_tables
 
 Levels = Mapping[str, str]
 Settings = Mapping[str, str]
@@ -225,6 +227,7 @@ def _minimal_wal(levels: Levels, settings: Settings) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
+    Rule("src/backend/utils/misc/guc_tables.c of each version", setting_versions.judge),
     Rule("src/backend/utils/misc/guc_tables.c, check_slru_buffers in slru.c", _counted_in_blocks),
     Rule("check_wal_buffers in src/backend/access/transam/xlog.c", _wal_buffers),
     Rule("PostgreSQL's manual, io_max_combine_limit", _combined_reads),
@@ -233,4 +236,5 @@ RULES: tuple[Rule, ...] = (
     Rule("ReadControlFile and XLOGfileslop in src/backend/access/transam/xlog.c", _max_wal_size),
     Rule("check_debug_io_direct in src/backend/storage/file/fd.c", _direct_io),
     Rule("PostmasterMain in src/backend/postmaster/postmaster.c", _minimal_wal),
+    Rule("MaxHeapTupleSize in src/include/access/htup_details.h", lambda levels, _: pgbench_tables.impossible(levels)),
 )

@@ -8,6 +8,8 @@ from octavo.factor import Factor
 from octavo.units import format_size, parse_size
 
 PREFIX = "settings."
+# The level that leaves a setting alone: what a version has of itself, or what it does not have.
+AS_FOUND = "as-found"
 
 # A name as postgresql.conf has it, with the dots of an extension's settings (PostgreSQL's manual, 19.1).
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*")
@@ -62,10 +64,14 @@ def setting_factors(names: Iterable[str]) -> dict[str, Factor]:
 def settings_of(levels: Mapping[str, str]) -> dict[str, str]:
     """The settings that a cell's levels choose, by the names that the server knows.
 
-    >>> settings_of({"data_block": "8kB", "settings.work_mem": "64MB"})
+    >>> settings_of({"data_block": "8kB", "settings.work_mem": "64MB", "settings.io_method": "as-found"})
     {'work_mem': '64MB'}
     """
-    return {name.removeprefix(PREFIX): level for name, level in levels.items() if name.startswith(PREFIX)}
+    return {
+        name.removeprefix(PREFIX): level
+        for name, level in levels.items()
+        if name.startswith(PREFIX) and level != AS_FOUND
+    }
 
 
 def _level(text: str) -> str:

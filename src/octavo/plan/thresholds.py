@@ -28,8 +28,8 @@ Size = Annotated[str, _readable_by(parse_size)]
 
 # The rules of `lab.validity` by name: what a plan may declare an outcome, so that the rule does not censor it.
 RULE_NAMES: tuple[str, ...] = (
-    "no_space", "server_restart", "client_problems", "server_log", "duration", "transactions", "clock", "steal",
-    "foreign_cpu", "foreign_io", "knobs", "device_limit", "memory_limit", "cache_state",
+    "no_space", "server_restart", "client_problems", "server_log", "consistency", "duration", "transactions", "clock",
+    "steal", "foreign_cpu", "foreign_io", "knobs", "device_limit", "memory_limit", "cache_state",
 )  # fmt: skip
 
 

@@ -92,6 +92,8 @@ class Server:
     journal: Journal
     process: subprocess.Popen[str]
     entries: list[int]
+    group: Path | None = None
+    """The memory group that it was born in; a client that is to share its limits enters it too."""
     _connection: psycopg.Connection[DictRow] | None = field(default=None)
 
     def __enter__(self) -> Self:
@@ -228,7 +230,8 @@ def start(
             role="server", account=None if memory_group else account, directory=directory,
             stdout=log_file, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
         )  # fmt: skip
-    server = Server(build, directory, log, socket_directory, account, journal, process, [entry, process_entry])
+    entries = [entry, process_entry]
+    server = Server(build, directory, log, socket_directory, account, journal, process, entries, memory_group)
     try:
         _wait_until_ready(server)
     except BaseException:

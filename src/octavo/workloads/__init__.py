@@ -8,6 +8,13 @@ from octavo.workloads.base import Workload
 WORKLOADS = {
     "pgbench": "octavo.workloads.pgbench",
     "custom": "octavo.workloads.custom",
+    "pgbench-tail": "octavo.workloads.pgbench_tail",
+    "tpcc-like": "octavo.workloads.tpcc_like",
+    "coalescing": "octavo.workloads.coalescing",
+    "kernel_page": "octavo.workloads.kernel_page",
+    "scan": "octavo.workloads.scan",
+    "pooled": "octavo.workloads.pooled",
+    "oom": "octavo.workloads.oom",
 }
 
 

@@ -1,8 +1,8 @@
 """What the laboratory asks of a workload."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 from octavo.factor import Factor
 from octavo.observation import Metric, Observation
@@ -13,7 +13,8 @@ Levels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResult:
-    """What one measured run gave. `problems` are the client's own complaints; times in seconds."""
+    """What one measured run gave. `problems` are the client's own complaints; times in seconds; `facts` go to the
+    trial's (`plans`: the identity of the plan that each item had)."""
 
     observations: tuple[Observation, ...]
     seconds_asked: float
@@ -22,6 +23,7 @@ class WorkloadResult:
     client_cpu_seconds: float
     problems: tuple[str, ...]
     output: str
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Workload(Protocol):
@@ -62,4 +64,23 @@ class Workload(Protocol):
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """The measured run. Raises OctavoError when there is nothing to measure."""
+        ...
+
+
+@runtime_checkable
+class ChecksData(Protocol):
+    """A workload that knows what must be true of its data after any run."""
+
+    def violations(self, server: Server, levels: Levels) -> tuple[str, ...]:
+        """What is not true of them, in one line each. Raises OctavoError or psycopg.Error when it cannot be told."""
+        ...
+
+
+@runtime_checkable
+class MeasuresAfterwards(Protocol):
+    """A workload with more to measure when the instruments have stopped, on the same server under the same limits,
+    such as what the storage could have given."""
+
+    def afterwards(self, server: Server, levels: Levels, result: WorkloadResult) -> tuple[Observation, ...]:
+        """Further observations of the trial. Raises OctavoError when they cannot be had."""
         ...

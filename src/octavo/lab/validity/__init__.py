@@ -12,6 +12,7 @@ from octavo.lab.validity import (
     cache_state,
     client_problems,
     clock,
+    consistency,
     device_limit,
     duration,
     foreign_cpu,
@@ -30,7 +31,7 @@ from octavo.lab.validity.evidence import Evidence
 RULES: dict[str, Callable[[Evidence], str | None]] = {
     rule.NAME: rule.judge
     for rule in (
-        no_space, server_restart, client_problems, server_log, duration, transactions, clock, steal,
+        no_space, server_restart, client_problems, server_log, consistency, duration, transactions, clock, steal,
         foreign_cpu, foreign_io, knobs, device_limit, memory_limit, cache_state,
     )
 }  # fmt: skip

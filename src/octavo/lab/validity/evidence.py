@@ -14,7 +14,7 @@ class Evidence:
     """A measured run, its observed numbers by metric, how its server fared, and what went on beside it.
 
     `started_after` is None when the server could not be asked again, `surroundings` when nobody watched;
-    `settings` are those of the running server.
+    `settings` are those of the running server, `violations` what its workload found wrong with the data.
     Of the trial's facts the rules read `database_bytes`, `memory_limit_bytes`, `device_limit_asked` and
     `device_limit_achieved`.
     """
@@ -30,6 +30,7 @@ class Evidence:
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     surroundings: Surroundings | None = None
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    violations: tuple[str, ...] = ()
 
     @property
     def read_bytes(self) -> float | None:

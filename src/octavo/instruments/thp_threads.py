@@ -1,0 +1,74 @@
+"""The kernel's threads that make huge pages: khugepaged puts them together, kcompactd makes room for them.
+
+Source: /proc/PID/schedstat of both (kernel Documentation/scheduler/sched-stats.rst: nanoseconds on a CPU). khugepaged
+lives only while a mode of transparent huge pages wants it; where it does not, it uses nothing.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.figures import Figure, Rate, Reading, Total
+from octavo.instruments.procfs import ProcFile
+from octavo.instruments.target import Target
+from octavo.observation import Metric
+
+_NANOSECOND = 1e-9
+# The parent of the kernel's threads, pid 2 wherever they can be seen (kernel/kthread.c).
+_KTHREADD = "kthreadd"
+_THREADS = ("khugepaged", "kcompactd")
+
+
+class ThpThreads:
+    """CPU time of khugepaged, and of kcompactd on all memory nodes."""
+
+    period = 5.0
+    asks_server = False
+    figures: tuple[Figure, ...] = (
+        Rate(Metric("khugepaged_cpus", "CPUs in use by khugepaged", "1"), "khugepaged", _NANOSECOND),
+        Rate(Metric("kcompactd_cpus", "CPUs in use by kcompactd", "1"), "kcompactd", _NANOSECOND),
+        Total(Metric("khugepaged_cpu_seconds", "CPU time of khugepaged", "s"), "khugepaged", _NANOSECOND),
+        Total(Metric("kcompactd_cpu_seconds", "CPU time of kcompactd", "s"), "kcompactd", _NANOSECOND),
+    )
+
+    def open(self, target: Target) -> Reader:
+        """Raises UnavailableError where the kernel's threads cannot be seen, as in a container."""
+        if _name(target.proc / "2") != _KTHREADD:
+            raise UnavailableError("the kernel's threads cannot be seen from here, as in a container")
+        files = [
+            (thread, ProcFile(path / "schedstat"))
+            for path in target.proc.iterdir()
+            for thread in _thread_of(path)
+            if (path / "schedstat").exists()
+        ]
+
+        def read() -> Reading:
+            used: dict[str, float] = dict.fromkeys(_THREADS, 0.0)
+            for thread, file in files:
+                try:
+                    used[thread] += float(file.read().split()[0])
+                except ProcessLookupError:
+                    raise UnavailableError(f"{thread} ended, because somebody changed the mode") from None
+            return {None: used}
+
+        def close() -> None:
+            for _, file in files:
+                file.close()
+
+        return Reader(read, close)
+
+
+def _thread_of(path: Path) -> Iterator[str]:
+    """Which of the threads this process is: kcompactd has one on each memory node, with its number."""
+    if path.name.isdecimal() and (name := _name(path).rstrip("0123456789")) in _THREADS:
+        yield name
+
+
+def _name(path: Path) -> str:
+    try:
+        return (path / "comm").read_text().strip()
+    except OSError:  # it has ended, or is not there
+        return ""
+
+
+INSTRUMENT = ThpThreads()

@@ -1,0 +1,79 @@
+"""How blocks become requests: a reader of our own, `octavo io`, beside a PostgreSQL that only names the blocks.
+
+The server is idle while the reader reads its table's file, so nothing of it is in the numbers but what it would write
+by itself; a file that was written to meanwhile fails the trial.
+"""
+
+from dataclasses import replace
+
+from octavo.factor import Factor, duration, one_of, size, whole_number
+from octavo.io.policies import POLICIES
+from octavo.observation import Metric, observe
+from octavo.postgres.cluster import Server
+from octavo.units import parse_duration, parse_size
+from octavo.workloads import coalescing_lists as lists
+from octavo.workloads import coalescing_reader as reader
+from octavo.workloads.base import Levels, WorkloadResult
+
+_WANTED = Metric("wanted_share", "share of the table's blocks that is wanted", "1")
+_HINTED = Metric("first_dirtied", "blocks that the first scan after loading made dirty, before VACUUM", "1")
+_DIRTIED = Metric("dirtied", "blocks that this scan made dirty after VACUUM, as the load is measured", "1", "lower")
+
+
+class Coalescing:
+    """One pattern of blocks of a table's file, read by one policy."""
+
+    factors = (
+        Factor(
+            "pattern", "run", "the blocks: one after the other, random runs of 128 kB, or those that a bitmap heap "
+            "scan visits for a share of the rows", "bitmap 1%", one_of("sequential", "runs", *lists.SCANS),
+        ),
+        Factor("policy", "run", "how blocks become requests", "single", one_of(*POLICIES)),
+        Factor("hole", "run", "blocks of a hole that is read along", "0", whole_number(0, 4096)),
+        Factor("max_request", "run", "the largest request of joined blocks", "128kB", size("512B", "32MB")),
+        Factor(
+            "advice", "run", "what the kernel is told of the file (posix_fadvise): random keeps it from reading ahead",
+            "normal", one_of("normal", "random", "sequential"),
+        ),
+        Factor("access", "run", "through the page cache or past it", "buffered", one_of("buffered", "direct")),
+        Factor("table_size", "cluster", "size of the table", "256MB", size("1MB", "1TB")),
+        Factor("duration", "run", "length of the measured run", "3s", duration(1, 86_400)),
+    )  # fmt: skip
+    metrics = (*reader.METRICS, _WANTED, _HINTED, _DIRTIED)
+
+    def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
+        """The table's size; the lists of all scans are in every load."""
+        return (("workload", "coalescing"), ("table_size", levels["table_size"]))
+
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """The table, and what its scans visit."""
+        lists.fill(server, parse_size(levels["table_size"]), load)
+
+    def database_bytes(self, levels: Levels) -> int:
+        """The table with its index, about."""
+        return lists.database_bytes(parse_size(levels["table_size"]))
+
+    def seconds_asked(self, levels: Levels) -> float:
+        """The duration's seconds."""
+        return parse_duration(levels["duration"])
+
+    def warm(self, server: Server, levels: Levels, seed: int) -> None:
+        """Nothing: the reader itself brings the page cache into the declared state."""
+
+    def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
+        """Reads. Raises OctavoError when the reader cannot, or when the file was written to meanwhile."""
+        files, block, table_blocks = lists.table(server)
+        scan = lists.scan_of(server, levels["pattern"])
+        server.disconnect()
+        result = reader.read(server, files, scan.blocks if scan else (), block, levels, seed)
+        if scan is None:
+            return result
+        noted = (
+            observe(_WANTED, len(scan.blocks) / table_blocks),
+            observe(_HINTED, scan.first_dirtied),
+            observe(_DIRTIED, scan.dirtied),
+        )
+        return replace(result, observations=(*result.observations, *noted))
+
+
+WORKLOAD = Coalescing()

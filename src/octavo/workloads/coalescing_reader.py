@@ -1,0 +1,135 @@
+"""The reader that is measured, `octavo io` as a process of its own, and what its answer says in numbers."""
+
+import json
+import os
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import OctavoError
+from octavo.host import cgroup, children
+from octavo.knobs.volume_types import parse_device
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres.cluster import Server
+from octavo.units import parse_duration, parse_size
+from octavo.workloads.base import Levels, WorkloadResult
+
+# What the thread reads at once.
+_RUN_BYTES = 128 * 1024
+_LIST = "blocks-to-read"
+_PROGRAM = (sys.executable, "-m", "octavo", "io")
+
+_BLOCKS = Metric("blocks_per_second", "wanted blocks", "1/s", "higher")
+_REQUESTS = Metric("requests_per_second", "requests", "1/s")
+_REQUEST_BYTES = Metric("bytes_per_request", "bytes a request, as asked", "B")
+_ASKED = Metric("asked_per_wanted", "bytes asked for each byte wanted", "1", "lower")
+_READ = Metric("read_per_wanted", "bytes that the device read for each byte wanted", "1", "lower")
+_DEVICE_REQUEST = Metric("device_bytes_per_read", "bytes a read, at the device", "B")
+_CPU = Metric("cpu_us_per_block", "the reader's CPU for a wanted block", "us", "lower")
+_MEDIAN = Metric("request_p50_us", "latency of a request, median", "us")
+_TAIL = Metric("request_p99_us", "latency of a request, 99th percentile", "us")
+_CEILING = Metric("ceiling_blocks_per_second", "wanted blocks that the limits allow for these requests", "1/s")
+
+METRICS = (_BLOCKS, _REQUESTS, _REQUEST_BYTES, _ASKED, _READ, _DEVICE_REQUEST, _CPU, _MEDIAN, _TAIL, _CEILING)
+
+
+def read(server: Server, files: Sequence[Path], blocks: Sequence[int], block: int, levels: Levels, seed: int) -> (
+    WorkloadResult
+):  # fmt: skip
+    """Reads for the asked time; `blocks` in their order, or the level's pattern where there are none. `block` in bytes.
+
+    Raises OctavoError when the reader cannot, or when somebody wrote into the files meanwhile.
+    """
+    with _block_list(server.directory, blocks) as block_list, unchanged(files):
+        arguments = [*map(str, files), *options(levels, block, block_list, seed)]
+        finished = children.run([*_entering(server), *_PROGRAM, *arguments], server.journal, role="octavo io")
+    children.check(finished, "octavo io")
+    (result,) = json.loads(finished.stdout)["results"]
+    return WorkloadResult(
+        observations=observations(result, block, levels["device"]),
+        seconds_asked=parse_duration(levels["duration"]),
+        seconds=result["seconds"],
+        transactions=result["blocks"],
+        client_cpu_seconds=finished.cpu_seconds,
+        problems=(),
+        output=finished.stdout + finished.stderr,
+    )
+
+
+def observations(result: dict[str, Any], block: int, device: str) -> tuple[Observation, ...]:
+    """What a result of `octavo io` (docs/io.md) says. `device` is the level, whose limits make the ceiling."""
+    wanted = result["blocks"] * block
+    found = [
+        observe(_BLOCKS, result["blocks_per_second"]),
+        observe(_REQUESTS, result["requests_per_second"]),
+        observe(_REQUEST_BYTES, result["bytes_per_request"]),
+        observe(_ASKED, result["bytes"] / wanted),
+        observe(_CPU, result["cpu_seconds_per_block"] * 1e6),
+        observe(_MEDIAN, result["latency_us"]["p50"]),
+        observe(_TAIL, result["latency_us"]["p99"]),
+    ]
+    seen = result["device"]
+    if seen is not None and seen["reads"]:
+        found += [observe(_READ, seen["read_bytes"] / wanted), observe(_DEVICE_REQUEST, seen["bytes_per_read"])]
+    ceiling = ceiling_of(device, result["requests"] / result["blocks"], result["bytes"] / result["blocks"])
+    return (*found, observe(_CEILING, ceiling)) if ceiling is not None else tuple(found)
+
+
+def ceiling_of(device: str, requests: float, size: float) -> float | None:
+    """Blocks a second when each takes so many requests and bytes: what the tighter of the device's limits allows.
+
+    The device's queues are limited each by itself, so the slower one sets the pace (docs/experiments/coalescing.md).
+    None where nothing is limited.
+
+    >>> ceiling_of("iops=1000,mbps=8", 1.0, 8192), ceiling_of("iops=1000,mbps=8", 0.25, 16384)
+    (1000.0, 512.0)
+    """
+    volume = parse_device(device)
+    if volume is None:
+        return None
+    limits = volume.highest
+    rates = [limit / each for limit, each in ((limits.requests, requests), (limits.bytes, size)) if limit is not None]
+    return min(rates, default=None)
+
+
+def options(levels: Levels, block: int, block_list: Path | None, seed: int) -> list[str]:
+    """The command line of `octavo io` for these levels. A run is as long as the thread's, or one larger block."""
+    pattern = ["list", "--block-list", str(block_list)] if block_list else [levels["pattern"]]
+    return [
+        "--pattern", *pattern, "--run", str(max(1, _RUN_BYTES // block)), "--block", f"{block}B",
+        "--policy", levels["policy"], "--hole", levels["hole"],
+        "--max-request", f"{max(block, parse_size(levels['max_request']))}B",
+        "--cache", levels["cache"], "--readahead", levels["advice"],
+        *(["--direct"] if levels["access"] == "direct" else []),
+        "--seconds", str(parse_duration(levels["duration"])), "--seed", str(seed), "--format", "json",
+    ]  # fmt: skip
+
+
+def _entering(server: Server) -> list[str]:
+    """The reader is limited as the server is: its page cache, and on cgroup version 2 its requests."""
+    return [] if server.group is None else cgroup.entering(server.group, os.geteuid(), os.getegid())
+
+
+@contextmanager
+def _block_list(directory: Path, blocks: Sequence[int]) -> Generator[Path | None, None, None]:
+    """A file with the blocks in the trial's own copy of the data; None without blocks."""
+    if not blocks:
+        yield None
+        return
+    path = directory / _LIST
+    path.write_text("\n".join(map(str, blocks)))
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def unchanged(files: Sequence[Path]) -> Generator[None, None, None]:
+    """Raises OctavoError when the files were written to within the context: hint bits, or a checkpoint."""
+    before = [path.stat().st_mtime_ns for path in files]
+    yield
+    if [path.stat().st_mtime_ns for path in files] != before:
+        raise OctavoError("the server wrote into the table while it was read: hint bits, or a checkpoint")

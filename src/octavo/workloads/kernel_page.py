@@ -1,0 +1,224 @@
+"""A fragmented table, one row a block, of which a query reads every tenth block: what a large memory page reads beside.
+
+The table, its index and the query are those of Franck Pachot's "PostgreSQL on ARM: default page size matters" (2022):
+a fillfactor of 10 leaves room for one row a block, and the rows of one value of m lie ten blocks apart. So no
+two blocks that are wanted are neighbours, and every unit of the page cache that is larger than a block brings in blocks
+that nobody asked for.
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from psycopg import Connection
+from psycopg.rows import DictRow
+
+from octavo.errors import OctavoError
+from octavo.factor import Factor, duration, size
+from octavo.knobs import page_cache
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.units import parse_duration, parse_size
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.explained import Explained, explain, shape
+
+# Every so many blocks one is wanted: n modulo 10, the modulus of the published table.
+_STRIDE = 10
+_TEXT_BYTES = 500
+# Up to this block 500 bytes are enough that two rows exceed a fillfactor of 10; above, as many times more.
+_TEXT_BLOCK = 8192
+_QUERY = "SELECT max(x) FROM demo WHERE m = 0"
+# The published index: 90 MB for 3 million rows.
+_INDEX_BYTES_PER_ROW = 32
+# The page cache has settled when a run reads no less than this share of what the run before it read.
+_SETTLED = 0.9
+_MOST_WARM_RUNS = 10
+_MB = 1024**2
+
+_TIME = Metric("run_ms", "time of a run (Execution Time), median", "ms", "lower")
+_EACH = Metric("each_run_ms", "time of each run", "ms", "lower")
+_RUNS = Metric("runs", "runs of the query", "1")
+_PLANNING = Metric("planning_ms", "planning time", "ms")
+_READ = Metric("shared_read_blocks", "Buffers: shared read, a run", "blocks")
+_HIT = Metric("shared_hit_blocks", "Buffers: shared hit, a run", "blocks")
+_WANTED = Metric("wanted_mb", "wanted: blocks that a run asked the kernel for", "MB")
+_DEVICE_READS = Metric("device_reads_per_run", "reads at the device, a run", "1", "lower")
+_DEVICE_MB = Metric("device_mb_per_run", "read at the device, a run", "MB", "lower")
+_AMPLIFICATION = Metric("amplification", "MB read for MB wanted", "1", "lower")
+_FORMULA = Metric("amplification_formula", "MB read for MB wanted were nothing cached, by the formula", "1")
+_UNIT = Metric(
+    "page_cache_kb",
+    "unit of the page cache; if above the memory page by XFS blocks, a stand-in for reads: TLB, page tables, anonymous "
+    "memory and writes are not those of such a kernel",
+    "kB",
+)
+_PAGE = Metric("memory_page_kb", "memory page of the kernel", "kB")
+
+
+def amplification(block: int, unit: int) -> float:
+    """Bytes that a reader of every tenth block of `block` bytes brings in for a byte that it wants, in units of `unit`.
+
+    A unit that is no larger than a block brings in nothing else; one of more than ten blocks is wanted for more than
+    one of them, so that the whole table is read once.
+
+    >>> amplification(8192, 4096), amplification(8192, 65536), amplification(4096, 65536)
+    (1.0, 8.0, 10.0)
+    """
+    return float(min(max(unit / block, 1), _STRIDE))
+
+
+def text_bytes(block: int) -> int:
+    """Length of the text of a row, so that a fillfactor of 10 leaves room for no second one in a block."""
+    return _TEXT_BYTES * max(1, block // _TEXT_BLOCK)
+
+
+class KernelPage:
+    """One client that runs the query again and again. A cold trial runs it once: a second run would not be cold."""
+
+    factors = (
+        Factor("table", "cluster", "size of the fragmented table, a row a block", "800000kB", size("10MB", "1TB")),
+        Factor("duration", "run", "length of the measured run", "8s", duration(1, 86_400)),
+    )
+    metrics = (
+        _TIME, _EACH, _RUNS, _PLANNING, _READ, _HIT, _WANTED, _DEVICE_READS, _DEVICE_MB, _AMPLIFICATION, _FORMULA,
+        _UNIT, _PAGE,
+    )  # fmt: skip
+
+    def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
+        """The table depends on its size; on the data block every load does."""
+        return (("workload", "kernel_page"), ("table", levels["table"]))
+
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """The published table. Nothing in it is random. Raises OctavoError when a block has no row or several."""
+        rows, width = _rows(levels), text_bytes(parse_size(levels["data_block"]))
+        server.execute("CREATE TABLE demo (n bigint, m int, x text) WITH (fillfactor = 10)")
+        # Neither compressed nor moved out of line, which smaller blocks would do to this text.
+        server.execute("ALTER TABLE demo ALTER COLUMN x SET STORAGE PLAIN")
+        server.execute("CREATE INDEX demom ON demo (m, n)")
+        server.execute(
+            f"INSERT INTO demo SELECT n, mod(n, {_STRIDE}), lpad('x', {width}, 'x') "  # noqa: S608  # our own numbers
+            f"FROM generate_series(1, {rows}) n"
+        )
+        _check_layout(server, rows)
+
+    def database_bytes(self, levels: Levels) -> int:
+        """The table, its index, and the catalogues."""
+        return parse_size(levels["table"]) + _rows(levels) * _INDEX_BYTES_PER_ROW + 16 * _MB
+
+    def seconds_asked(self, levels: Levels) -> float:
+        """The duration's seconds; a cold trial lasts as long as one run takes, which is not known before."""
+        return parse_duration(levels["duration"])
+
+    def warm(self, server: Server, levels: Levels, seed: int) -> None:
+        """The query until the page cache holds what it would after many runs: a run reads as much as the one before."""
+        with server.connect(DATABASE) as connection:
+            before = float("inf")
+            for _ in range(_MOST_WARM_RUNS):
+                run = _run(connection, server.directory)
+                if run.read_bytes is None or run.read_bytes >= _SETTLED * before:
+                    break
+                before = run.read_bytes
+
+    def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
+        """The query until the time is over; the run that is under way is finished, and counts."""
+        is_cold, asked = levels["cache"] == "cold", self.seconds_asked(levels)
+        runs: list[Run] = []
+        block = parse_size(levels["data_block"])
+        unit = page_cache.granularity(server.directory)
+        sizes = (observe(_UNIT, unit / 1024), observe(_PAGE, page_cache.memory_page() / 1024))
+        if _is_direct(server):
+            unit = block
+        with server.connect(DATABASE) as connection:
+            cpu, began = time.thread_time(), time.monotonic()
+            while not runs or (not is_cold and time.monotonic() - began < asked):
+                runs.append(_run(connection, server.directory))
+            seconds, cpu = time.monotonic() - began, time.thread_time() - cpu
+        plans = dict.fromkeys(shape(run.explained.plan) for run in runs)
+        return WorkloadResult(
+            observations=(*observations(runs, block, unit), *sizes),
+            seconds_asked=seconds if is_cold else asked,
+            seconds=seconds,
+            transactions=len(runs),
+            client_cpu_seconds=cpu,
+            problems=(),
+            output=json.dumps(runs[-1].explained.plan, indent=1) + "\n",
+            facts={"plans": {_QUERY: " / ".join(plans)}},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the query, and the requests and bytes that the device read meanwhile; None where it cannot be told."""
+
+    explained: Explained
+    reads: int | None
+    read_bytes: int | None
+
+
+def observations(runs: Sequence[Run], block: int, unit: int) -> list[Observation]:
+    """The numbers of a trial: medians of its runs, so that one that others disturb does not count. Sizes in bytes:
+    the data block's, and the unit's in which the page cache reads (the block's with direct I/O)."""
+    times = [run.explained.execution_ms for run in runs]
+    asked_for = median(run.explained.read_blocks * block for run in runs)
+    seen = [
+        observe(_TIME, median(times)),
+        *(observe(_EACH, value, repetition=number) for number, value in enumerate(times, 1)),
+        observe(_RUNS, len(runs)),
+        observe(_PLANNING, median(run.explained.planning_ms for run in runs)),
+        observe(_READ, median(run.explained.read_blocks for run in runs)),
+        observe(_HIT, median(run.explained.hit_blocks for run in runs)),
+        observe(_WANTED, asked_for / _MB),
+        observe(_FORMULA, amplification(block, unit)),
+    ]
+    reads = [run.reads for run in runs if run.reads is not None]
+    read_bytes = [run.read_bytes for run in runs if run.read_bytes is not None]
+    if reads and read_bytes:
+        seen += [observe(_DEVICE_READS, median(reads)), observe(_DEVICE_MB, median(read_bytes) / _MB)]
+        if asked_for:
+            seen.append(observe(_AMPLIFICATION, median(read_bytes) / asked_for))
+    return seen
+
+
+def _run(connection: Connection[DictRow], directory: Path) -> Run:
+    before = _device_reads(directory)
+    explained = explain(connection, _QUERY)
+    after = _device_reads(directory)
+    if before is None or after is None:
+        return Run(explained, None, None)
+    return Run(explained, after[0] - before[0], after[1] - before[1])
+
+
+def _rows(levels: Levels) -> int:
+    """As many rows as blocks, in whole strides."""
+    return parse_size(levels["table"]) // parse_size(levels["data_block"]) // _STRIDE * _STRIDE
+
+
+def _check_layout(server: Server, rows: int) -> None:
+    """That row n is alone in block n - 1."""
+    row = server.connection.execute(
+        "SELECT count(*) AS rows, count(*) FILTER (WHERE ctid <> format('(%s,1)', n - 1)::tid) AS elsewhere, "
+        "pg_relation_size('demo') / current_setting('block_size')::int AS blocks FROM demo"
+    ).fetchone()
+    if row != {"rows": rows, "elsewhere": 0, "blocks": rows}:
+        raise OctavoError(f"the table is not one row a block in the order of its rows: {row}, {rows} asked for")
+
+
+def _is_direct(server: Server) -> bool:
+    return "data" in server.settings().get("debug_io_direct", "")
+
+
+def _device_reads(directory: Path) -> tuple[int, int] | None:
+    """Requests and bytes that the device under the directory has read, or None where it cannot be told."""
+    from octavo._core import device_statistics
+
+    try:
+        now = device_statistics(str(directory))
+    except (LookupError, OSError, ValueError):
+        return None
+    return now.reads, now.read_bytes
+
+
+WORKLOAD = KernelPage()

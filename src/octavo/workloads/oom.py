@@ -1,0 +1,205 @@
+"""Connections that grow until the kernel kills something: who, when, and whether recovery loses what was committed.
+
+Every connection reads all of the database, which fits shared_buffers, so that it has page tables for all of it; then it
+commits entries in a ledger, and stays. The server lives in a memory group of its own (`memory`): nobody else is killed.
+"""
+
+import re
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg.rows import DictRow
+
+from octavo.errors import OctavoError, UsageError
+from octavo.factor import Factor, size, whole_number
+from octavo.instruments.roles import CLIENT
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.units import human_duration, human_size, parse_size
+from octavo.workloads import recovery
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.server_memory import Held, first_victim, largest_by_role, look
+
+# A row of the table that connections read, and with its header and line pointer: small enough for every block, large
+# enough that reading a page is little work.
+_FILLING = 840
+_ROW = 880
+# Commits of each connection, one by one.
+_COMMITS = 5
+# Pss costs 7 ms a process and GB: it is read with every tenth connection.
+_PSS_EVERY = 10
+# For the estimate: what a connection takes beside page tables, and how fast it reads what is in shared_buffers.
+_CONNECTION_BYTES = 3 * 1024**2
+_READ_BYTES_PER_SECOND = 2 * 1024**3
+
+_CONNECTIONS = Metric("connections_until_kill", "connections until something was killed", "1", "higher")
+_SECONDS = Metric("seconds_until_kill", "time until something was killed", "seconds")
+_TABLES = Metric("page_tables_at_kill_bytes", "page tables of all processes before the kill (VmPTE)", "bytes", "lower")
+_EACH = Metric("page_tables_per_connection_bytes", "page tables before the kill, for each connection", "bytes", "lower")
+_PRIVATE = Metric("private_at_kill_bytes", "private memory of all processes before the kill (RssAnon)", "bytes")
+_KILLED = Metric("killed_weight_bytes", "RSS, swap and page tables of what was killed, before it", "bytes")
+_HEAVIEST = Metric("heaviest_weight_bytes", "RSS, swap and page tables, largest process before the kill", "bytes")
+_PSS = Metric("pss_bytes", "proportional set size, largest process, up to ten connections before the kill", "bytes")
+_RECOVERY = Metric("recovery_seconds", "from the kill to the first answer", "seconds", "lower")
+_ACKNOWLEDGED = Metric("commits_acknowledged", "commits that were acknowledged", "1")
+_LOST = Metric("commits_lost", "of them, not there after recovery", "1")
+_METRICS = (
+    _CONNECTIONS, _SECONDS, _TABLES, _EACH, _PRIVATE, _KILLED, _HEAVIEST, _PSS, _RECOVERY, _ACKNOWLEDGED, _LOST,
+)  # fmt: skip
+
+_KILL = re.compile(r"LOG:  (.+) \(PID (\d+)\) was terminated by signal 9")
+
+
+@dataclass(slots=True)
+class Crowd:
+    """The connections so far, what was committed on them, and what was last seen of all processes."""
+
+    opened: int = 0
+    acknowledged: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    processes: list[Held] = field(default_factory=list[Held])
+    pss: dict[str, int] = field(default_factory=dict[str, int])
+    error: str = ""
+
+
+class Oom:
+    """Opens connections one after the other until the server loses a process to the OOM killer."""
+
+    factors = (
+        Factor("database", "cluster", "about how large the tables are; let them fit shared_buffers", "128MB",
+               size("16MB", "16TB")),
+        Factor("most_connections", "run", "where it ends if nothing is killed", "400", whole_number(1, 10_000)),
+    )  # fmt: skip
+    metrics = _METRICS
+
+    def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
+        """The table and the ledger. Raises UsageError without a memory limit: the kernel would choose freely."""
+        if levels["memory"] == "none":
+            raise UsageError("memory: the workload oom needs a limit, so that nobody but its own server is killed")
+        return (("workload", "oom"), ("database", levels["database"]))
+
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """A table of that size, its rows in line and not compressed, and an empty ledger."""
+        rows = max(1, parse_size(levels["database"]) // _ROW)
+        server.execute("CREATE TABLE everything (filling text STORAGE PLAIN)")
+        server.execute(f"INSERT INTO everything SELECT repeat('x', {_FILLING}) FROM generate_series(1, {rows})")  # noqa: S608
+        server.execute("CREATE TABLE ledger (connection int, entry int, PRIMARY KEY (connection, entry))")
+
+    def database_bytes(self, levels: Levels) -> int:
+        """What was asked for, and the catalogs."""
+        return parse_size(levels["database"]) + 16 * 1024**2
+
+    def seconds_asked(self, levels: Levels) -> float:
+        """A guess for the estimate: as many connections as fit the limit, each of which reads everything."""
+        room = max(0, parse_size(levels["memory"]) - parse_size(levels["shared_buffers"]))
+        connections = min(int(levels["most_connections"]), room / _CONNECTION_BYTES)
+        return connections * (0.05 + parse_size(levels["database"]) / _READ_BYTES_PER_SECOND)
+
+    def warm(self, server: Server, levels: Levels, seed: int) -> None:
+        """Nothing: the lab has filled shared_buffers."""
+
+    def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
+        """Connects until something is killed, and looks at what recovery left.
+
+        That nothing was killed, or a commit lost, is the result's problem. Raises OctavoError when the server refuses
+        connections for another reason, or does not come back.
+        """
+        most = int(levels["most_connections"])
+        logged = server.log.stat().st_size
+        began = time.monotonic()
+        crowd = _grow(server, most)
+        seconds = time.monotonic() - began
+        who = _killed(server, logged, crowd) if crowd.error else None
+        if crowd.error and who is None:
+            raise OctavoError(f"after {crowd.opened} connections: {crowd.error}; the server lost no process")
+        recovered = recovery.ledger_of(server) if who else None
+        there = recovered.entries if recovered else crowd.acknowledged
+        lost = crowd.acknowledged - there
+        observations = _observations(crowd, seconds, who, len(lost))
+        problems: list[str] = []
+        if recovered:
+            observations.append(observe(_RECOVERY, recovered.seconds))
+        else:
+            problems.append(f"nothing was killed with {most} connections; lower memory, or raise most_connections")
+        if lost:
+            problems.append(f"{len(lost)} of {len(crowd.acknowledged)} acknowledged commits are lost")
+        return WorkloadResult(
+            tuple(observations), seconds, seconds, len(crowd.acknowledged), 0.0, tuple(problems),
+            story(crowd, seconds, who, len(lost)),
+        )  # fmt: skip
+
+
+def story(crowd: Crowd, seconds: float, who: Held | None, lost: int) -> str:
+    """What happened, as lines for the trial's log."""
+    victim = "nothing" if who is None else f"a {who.role} (PID {who.pid}) of {human_size(who.weight)}"
+    lines = [
+        f"killed: {victim}, after {crowd.opened} connections and {human_duration(seconds)}",
+        f"page tables of all processes before that: {human_size(sum(one.tables for one in crowd.processes))}",
+        f"commits acknowledged: {len(crowd.acknowledged)}, lost: {lost}",
+    ]
+    by_weight = largest_by_role(crowd.processes, "weight")
+    lines += [f"RSS, swap and page tables: {role} {human_size(value)}" for role, value in by_weight.items()]
+    lines += [f"Pss: {role} {human_size(value)}" for role, value in crowd.pss.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _grow(server: Server, most: int) -> Crowd:
+    """One connection after the other, until the server breaks or there are enough."""
+    crowd = Crowd()
+    with ExitStack() as stack:
+        try:
+            for number in range(1, most + 1):
+                connection = server.connect(DATABASE)
+                stack.callback(connection.close)
+                _read_everything(connection)
+                crowd.opened = number
+                for entry in range(_COMMITS):
+                    connection.execute("INSERT INTO ledger VALUES (%s, %s)", (number, entry))
+                    crowd.acknowledged.add((number, entry))
+                crowd.processes = look(server.process.pid) or crowd.processes
+                if number % _PSS_EVERY == 0:
+                    crowd.pss = largest_by_role(look(server.process.pid, pss=True), "pss")
+        except (psycopg.Error, OctavoError) as error:
+            crowd.error = " ".join(str(error).split())
+    return crowd
+
+
+def _read_everything(connection: psycopg.Connection[DictRow]) -> None:
+    """Every page of the table, by this backend itself. They are in shared_buffers, so that none is evicted for it."""
+    connection.execute("SET max_parallel_workers_per_gather = 0")
+    connection.execute("SELECT count(*) FROM everything")
+
+
+def _killed(server: Server, logged: int, crowd: Crowd) -> Held | None:
+    """Who was killed first, as last seen: what the server's log says since then, or that the postmaster is gone."""
+    known = {one.pid: one for one in crowd.processes}
+    for line in recovery.log_lines(server, logged):
+        if match := _KILL.search(line):
+            pid = int(match[2])
+            role = CLIENT if match[1] == "server process" else match[1]  # so it was called before 18
+            return known.get(pid, Held(pid, role, 0, 0, 0))
+    if not server.is_alive():
+        return known.get(server.process.pid)
+    return None
+
+
+def _observations(crowd: Crowd, seconds: float, who: Held | None, lost: int) -> list[Observation]:
+    tables = sum(one.tables for one in crowd.processes)
+    found = [
+        observe(_CONNECTIONS, crowd.opened),
+        observe(_SECONDS, seconds),
+        observe(_TABLES, tables),
+        observe(_EACH, tables / max(1, crowd.opened)),
+        observe(_PRIVATE, sum(one.private for one in crowd.processes)),
+        observe(_ACKNOWLEDGED, len(crowd.acknowledged)),
+        observe(_LOST, lost),
+    ]
+    if who is not None and who.weight:
+        found.append(observe(_KILLED, who.weight, item=who.role))
+    if (heaviest := first_victim(crowd.processes)) is not None:
+        found.append(observe(_HEAVIEST, heaviest.weight, item=heaviest.role))
+    return [*found, *(observe(_PSS, value, item=role) for role, value in crowd.pss.items())]
+
+
+WORKLOAD = Oom()

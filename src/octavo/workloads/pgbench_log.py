@@ -1,0 +1,114 @@
+"""pgbench's log of every transaction: exact percentiles, the far tail, and how long nothing was finished at all.
+
+A line is `client number latency script seconds microseconds` and more (PostgreSQL's documentation of pgbench,
+"Per-Transaction Logging"): the latency in µs, the time when the transaction ended. Logging all of them costs the
+client a line of about 40 bytes each, and 16 bytes of memory when they are read back after the run.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres.cluster import Server
+from octavo.workloads import pgbench_client
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.pgbench_client import percentile
+
+_PREFIX = "every_transaction"
+_PERCENTILES = {
+    name: (float(name), Metric(f"latency_p{name.replace('.', '_')}_ms", f"latency, {name}th percentile", "ms", "lower"))
+    for name in ("50", "95", "99", "99.9")
+}
+_LONGEST = Metric("latency_max_ms", "longest transaction", "ms", "lower")
+_GAP = Metric("longest_gap_ms", "longest time in which no transaction ended", "ms", "lower")
+_SAMPLES = Metric("latency_samples", "transactions in the latency percentiles", "1")
+_OURS = (*(metric for _, metric in _PERCENTILES.values()), _LONGEST, _GAP, _SAMPLES)
+
+METRICS = (
+    *(metric for metric in pgbench_client.METRICS if metric.name not in {ours.name for ours in _OURS}), *_OURS,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Finished:
+    """The transactions that did not fail, in no order: latency in ms, and when each ended in seconds (epoch)."""
+
+    latencies: array[float] = field(default_factory=lambda: array("d"))
+    ended: array[float] = field(default_factory=lambda: array("d"))
+
+
+def measure(
+    server: Server,
+    levels: Levels,
+    seed: int,
+    what: Sequence[str],
+    more: Callable[[dict[int, Finished], float], Sequence[Observation]] | None = None,
+) -> WorkloadResult:
+    """As `pgbench_client.measure`, but with every transaction logged.
+
+    `more` makes further observations from the transactions by number of script and the seconds that they took.
+    Raises OctavoError when there is nothing to measure.
+    """
+    try:
+        # The later one of two options counts.
+        logging = [f"--log-prefix={_PREFIX}", "--sampling-rate=1"]
+        result = pgbench_client.measure(server, levels, seed, [*what, *logging])
+        by_script = read(_logs(server))
+    finally:
+        for path in _logs(server):
+            path.unlink(missing_ok=True)
+    seen = [*tail(by_script.values()), *(more(by_script, result.seconds) if more else ())]
+    return replace(result, observations=(*result.observations, *seen))
+
+
+def read(paths: Iterable[Path]) -> dict[int, Finished]:
+    """The transactions of these logs, by number of script."""
+    found: dict[int, Finished] = {}
+    for path in paths:
+        with path.open(errors="replace") as lines:
+            for line in lines:
+                columns = line.split()
+                if len(columns) < 6 or not columns[2].isdecimal():  # a failed one has a word in place of a latency
+                    continue
+                script = found.setdefault(int(columns[3]), Finished())
+                script.latencies.append(int(columns[2]) / 1e3)
+                script.ended.append(int(columns[4]) + int(columns[5]) / 1e6)
+    return found
+
+
+def tail(scripts: Iterable[Finished]) -> list[Observation]:
+    """Percentiles, longest transaction and longest gap of all scripts together; nothing of no transactions."""
+    whole = list(scripts)
+    latencies = sorted(latency for script in whole for latency in script.latencies)
+    if not latencies:
+        return []
+    found = [observe(metric, percentile(latencies, percent)) for percent, metric in _PERCENTILES.values()]
+    gap = longest_gap(sorted(moment for script in whole for moment in script.ended))
+    return [*found, observe(_LONGEST, latencies[-1]), observe(_GAP, gap * 1e3), observe(_SAMPLES, len(latencies))]
+
+
+def percentiles_of(latencies: Iterable[float], item: str) -> list[Observation]:
+    """The percentiles of one kind of transaction."""
+    ordered = sorted(latencies)
+    if not ordered:
+        return []
+    return [observe(metric, percentile(ordered, percent), item=item) for percent, metric in _PERCENTILES.values()]
+
+
+def longest_gap(moments: Sequence[float]) -> float:
+    """The longest time between neighbours of sorted moments, 0 with fewer than two.
+
+    >>> longest_gap([1.0, 1.5, 4.0, 4.5]), longest_gap([1.0])
+    (2.5, 0.0)
+    """
+    return max((later - moment for moment, later in pairwise(moments)), default=0.0)
+
+
+def _logs(server: Server) -> list[Path]:
+    """One file for each of pgbench's threads, in the directory that it is started in."""
+    return list(server.socket_directory.glob(f"{_PREFIX}.*"))

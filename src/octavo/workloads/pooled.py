@@ -1,0 +1,197 @@
+"""Point queries through pgbouncer on connections that stay: how large page tables grow, and who would pay for it.
+
+The published test: sysbench oltp_point_select, as many threads as connections, every one of them sooner or later in
+every part of shared_buffers. Afterwards the connections are still there, and are looked at.
+"""
+
+import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from octavo.errors import OctavoError
+from octavo.factor import Factor, duration, one_of, size, whole_number
+from octavo.hugepages.savings import predictable, table_bytes
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.units import human_size, parse_duration, parse_size
+from octavo.workloads import pooled_client
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.pooler import pooled, program
+from octavo.workloads.server_memory import Held, Touched, clients, first_victim, largest_by_role, look, touched
+from octavo.workloads.shared_pages import shared_page
+
+_TABLES = Metric("page_tables_bytes", "page tables of the connections at the end (VmPTE)", "bytes", "lower")
+_GROWTH = Metric("page_tables_growth_bytes", "page tables that the connections gained during the run", "bytes", "lower")
+_EACH = Metric("page_tables_per_connection_bytes", "page tables at the end, for each connection", "bytes", "lower")
+_PREDICTED = Metric("page_tables_predicted_bytes", "page tables predicted for every buffer touched", "bytes")
+_MOST = Metric("page_tables_most_bytes", "page tables predicted for all of shared memory touched", "bytes")
+_OF_PREDICTED = Metric("page_tables_of_predicted", "page tables at the end, measured / predicted", "fraction")
+_TOUCHED = Metric("regions_touched", "regions of shared memory that a connection touched, mean share", "fraction")
+_WEIGHT = Metric("oom_weight_bytes", "what the OOM killer weighs: RSS, swap, page tables; largest process", "bytes")
+_PSS = Metric("pss_bytes", "proportional set size, largest process", "bytes")
+_VICTIM = Metric("first_victim_bytes", "what the process weighs that would be killed first", "bytes")
+_METRICS = (_TABLES, _GROWTH, _EACH, _PREDICTED, _OF_PREDICTED, _MOST, _TOUCHED, _WEIGHT, _PSS, _VICTIM)
+
+
+# What one lowest page table maps: a page of 8-byte entries.
+_REGION = mmap.PAGESIZE * (mmap.PAGESIZE // 8)
+# What a backend touches with a buffer: its block, its descriptor, its place in the hash table
+# (src/backend/storage/buffer/buf_init.c, buf_table.c).
+_OF_BUFFERS = frozenset({"Buffer Blocks", "Buffer Descriptors", "Shared Buffer Lookup Table"})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of shared memory: its name, where it begins, and its size in bytes."""
+
+    name: str
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What the connections' page tables were and became, in bytes.
+
+    Predicted, where this can be: with every buffer touched, and with all of shared memory touched (`most`).
+    """
+
+    connections: int
+    before: int
+    after: int
+    predicted: int | None = None
+    most: int | None = None
+    touched: float | None = None
+
+    def observations(self) -> list[Observation]:
+        """Its numbers."""
+        found = [
+            observe(_TABLES, self.after),
+            observe(_GROWTH, self.after - self.before),
+            observe(_EACH, self.after / self.connections),
+        ]
+        if self.predicted:
+            found += [observe(_PREDICTED, self.predicted), observe(_OF_PREDICTED, self.after / self.predicted)]
+        if self.most:
+            found.append(observe(_MOST, self.most))
+        return found if self.touched is None else [*found, observe(_TOUCHED, self.touched)]
+
+
+class Pooled:
+    """sysbench oltp_point_select, or pgbench -S, through pgbouncer."""
+
+    factors = (
+        Factor("driver", "cluster", "who asks: sysbench oltp_point_select, or pgbench -S", "sysbench",
+               one_of("sysbench", "pgbench")),
+        Factor("database", "cluster", "about how large the tables are; every buffer is touched where they do not fit "
+               "shared_buffers", "256MB", size("16MB", "16TB")),
+        Factor("connections", "run", "persistent connections, one for each client", "16", whole_number(1, 10_000)),
+        Factor("duration", "run", "length of the measured run", "10s", duration(1, 86_400)),
+    )  # fmt: skip
+    metrics = (*_METRICS, *pooled_client.METRICS)
+
+    def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
+        """The tables are the driver's own."""
+        return (("workload", "pooled"), ("driver", levels["driver"]), ("database", levels["database"]))
+
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """sysbench prepare, or pgbench -i. Raises HostError without sysbench."""
+        program("pgbouncer")  # said before minutes of loading
+        pooled_client.fill(server, levels["driver"], parse_size(levels["database"]), load)
+
+    def database_bytes(self, levels: Levels) -> int:
+        """What was asked for, and the catalogs."""
+        return parse_size(levels["database"]) + 16 * 1024**2
+
+    def seconds_asked(self, levels: Levels) -> float:
+        """The duration's seconds."""
+        return parse_duration(levels["duration"])
+
+    def warm(self, server: Server, levels: Levels, seed: int) -> None:
+        """Nothing: what connections touch, they touch in the measured run. The lab has filled shared_buffers."""
+
+    def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
+        """The measured run. Raises HostError without pgbouncer or sysbench, OctavoError when they fail."""
+        wanted = int(levels["connections"])
+        page = shared_page(levels)
+        parts = _parts_of_shared_memory(server)
+        others = {one.pid for one in look(server.process.pid)}
+        with pooled(server, wanted) as pooler:
+            before = [one for one in clients(look(server.process.pid)) if one.pid not in others]
+            if len(before) < wanted:
+                raise OctavoError(f"pgbouncer made {len(before)} of {wanted} connections; its pool is too small")
+            predicted, most = predict(before[0], touched(before[0].pid, _REGION), parts, page)
+            result = pooled_client.run(server, pooler.environment, levels, seed)
+            processes = look(server.process.pid, pss=True)
+            lasted = {one.pid for one in before}
+            after = [one for one in clients(processes) if one.pid in lasted]
+            if len(after) < wanted:
+                raise OctavoError(f"only {len(after)} of {wanted} connections lasted; the server's log says why")
+            shares = [seen.share for one in after if (seen := touched(one.pid, _REGION)) is not None]
+        growth = Growth(
+            wanted,
+            sum(one.tables for one in before),
+            sum(one.tables for one in after),
+            predicted and wanted * predicted,
+            most and wanted * most,
+            sum(shares) / len(shares) if shares else None,
+        )
+        observations = (*growth.observations(), *_weighed(processes), *result.observations)
+        return replace(result, observations=observations, output=result.output + story(growth, processes))
+
+
+def predict(
+    fresh: Held, seen: Touched | None, parts: Sequence[Part], page: int, base: int = mmap.PAGESIZE
+) -> tuple[int | None, int | None]:
+    """Page tables, in bytes, of a connection that touched every buffer, and of one that touched all shared memory.
+
+    They are those of a new connection (`fresh`, which has touched `seen`), and one lowest table for each region with a
+    buffer, or something that belongs to buffers, that it has not touched yet (see `hugepages.savings`). With pages as
+    large as a region there are no lowest tables, and both numbers are one. None where nothing can be predicted.
+    """
+    if seen is None or not predictable():
+        return None, None
+    memory = seen.end - seen.start
+    whole = table_bytes(memory, page, base)
+    if page >= _REGION:
+        private = max(0, fresh.tables - whole)
+        return private + whole, private + whole
+    lowest = -(-memory // _REGION) * base
+    private = max(0, fresh.tables - len(seen.regions) * base - (whole - lowest))
+    buffers = [seen.within(part.offset, part.offset + part.bytes) for part in parts if part.name in _OF_BUFFERS]
+    regions = seen.regions.union(*buffers)
+    return private + whole - lowest + len(regions) * base, private + whole
+
+
+def story(growth: Growth, processes: Sequence[Held]) -> str:
+    """What was seen, as lines for the trial's log."""
+    lines = [
+        f"page tables of {growth.connections} connections: {human_size(growth.before)} when they were new, "
+        f"{human_size(growth.after)} at the end"
+    ]
+    if growth.predicted:
+        lines.append(f"predicted for connections that touched every buffer: {human_size(growth.predicted)}")
+    if (victim := first_victim(processes)) is not None:
+        lines.append(f"killed first would be a {victim.role}: {human_size(victim.weight)} of RSS, swap, page tables")
+    by_pss = largest_by_role(processes, "pss")
+    lines += [f"largest Pss: {role} {human_size(pss)}" for role, pss in list(by_pss.items())[:3]]
+    return "\n" + "\n".join(lines) + "\n"
+
+
+def _weighed(processes: Sequence[Held]) -> list[Observation]:
+    found = [observe(_WEIGHT, value, item=role) for role, value in largest_by_role(processes, "weight").items()]
+    found += [observe(_PSS, value, item=role) for role, value in largest_by_role(processes, "pss").items()]
+    victim = first_victim(processes)
+    return found if victim is None else [*found, observe(_VICTIM, victim.weight, item=victim.role)]
+
+
+def _parts_of_shared_memory(server: Server) -> list[Part]:
+    """What shared memory is divided into, as PostgreSQL says (pg_shmem_allocations, 13 and later)."""
+    with server.connect(DATABASE) as connection:
+        rows = connection.execute(
+            "SELECT name, off AS offset, allocated_size AS bytes FROM pg_shmem_allocations WHERE off IS NOT NULL"
+        ).fetchall()
+    return [Part(str(row["name"]), int(row["offset"]), int(row["bytes"])) for row in rows]
+
+
+WORKLOAD = Pooled()

@@ -1,0 +1,136 @@
+"""The real pgbouncer in front of a server: connections that stay when the clients that had them go.
+
+As in the published test: session pooling, as many server connections as clients, none of them ever closed for its age
+(pgbouncer's manual: min_pool_size, server_lifetime, server_idle_timeout). It listens on a Unix socket beside the
+server's own, and logs into that directory too.
+"""
+
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from octavo.errors import HostError, OctavoError
+from octavo.host import children
+from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
+
+_PORT = 6432
+_READY_SECONDS = 10.0
+_STOP_SECONDS = 10.0
+_FOREVER = 10 * 86_400  # longer than any trial (its duration is a day at the most)
+
+_CONFIGURATION = """\
+[databases]
+{database} = host={directory} port={port} dbname={database} user={user}
+
+[pgbouncer]
+listen_addr =
+listen_port = {pooler_port}
+unix_socket_dir = {directory}
+auth_type = any
+pool_mode = session
+max_client_conn = {most_clients}
+default_pool_size = {connections}
+min_pool_size = {connections}
+server_lifetime = {forever}
+server_idle_timeout = {forever}
+query_wait_timeout = 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Pooler:
+    """A running pgbouncer: libpq's environment variables that lead to it."""
+
+    environment: Mapping[str, str]
+
+    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
+        """A connection through it. Raises psycopg.Error."""
+        return psycopg.connect(
+            host=self.environment["PGHOST"], port=int(self.environment["PGPORT"]), user=SUPERUSER, dbname=DATABASE,
+            autocommit=True, connect_timeout=10,
+        )  # fmt: skip
+
+
+def program(name: str) -> str:
+    """The path of a program that comes as a package of its own. Raises HostError with the package's name."""
+    path = shutil.which(name, path=children.PLAIN_PATH)
+    if path is None:
+        raise HostError(f"{name} is not installed; on Debian and Ubuntu: apt-get install {name}")
+    return path
+
+
+@contextmanager
+def pooled(server: Server, connections: int) -> Generator[Pooler, None, None]:
+    """pgbouncer with so many connections to the server, all of them made and idle.
+
+    Raises HostError without pgbouncer, OctavoError when it does not start.
+    """
+    executable = program("pgbouncer")
+    environment = server.client_environment()
+    directory = server.socket_directory
+    mark = secrets.token_hex(4)
+    settings, log = directory / f"pgbouncer-{mark}.ini", directory / f"pgbouncer-{mark}.log"
+    settings.write_text(
+        _CONFIGURATION.format(
+            database=DATABASE, user=SUPERUSER, directory=directory, port=environment["PGPORT"], pooler_port=_PORT,
+            connections=connections, most_clients=connections + 10, forever=_FOREVER,
+        )
+    )  # fmt: skip
+    if os.geteuid() == 0:
+        os.chown(settings, server.account.uid, server.account.gid)
+    with ExitStack() as stack:
+        stack.callback(settings.unlink, missing_ok=True)
+        stack.callback(log.unlink, missing_ok=True)
+        with log.open("w") as output:
+            process, entry = children.start(
+                [executable, "-q", settings], server.journal,
+                role="pgbouncer", account=server.account, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        stack.callback(_stop, process, server, entry)
+        pooler = Pooler({**environment, "PGPORT": str(_PORT)})
+        _make_connections(pooler, connections, process, log)
+        yield pooler
+
+
+def _make_connections(pooler: Pooler, connections: int, process: subprocess.Popen[str], log: Path) -> None:
+    """Opens as many clients at once as there are to be connections; the server's stay when the clients leave."""
+    deadline = time.monotonic() + _READY_SECONDS
+    with ExitStack() as stack:
+        opened = 0
+        while opened < connections:
+            try:
+                stack.enter_context(pooler.connect()).execute("SELECT 1")
+                opened += 1
+            except psycopg.Error as error:
+                ended = process.poll() is not None
+                if ended or opened or time.monotonic() > deadline:
+                    raise OctavoError(f"pgbouncer: {_last_line(log) if ended else _one_line(error)}") from None
+                time.sleep(0.02)  # its socket is not there yet
+
+
+def _stop(process: subprocess.Popen[str], server: Server, entry: int) -> None:
+    process.terminate()  # at once, whoever is connected (pgbouncer's manual: SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_STOP_SECONDS)
+    process.kill()
+    process.wait()
+    for path in server.socket_directory.glob(f".s.PGSQL.{_PORT}*"):
+        path.unlink(missing_ok=True)
+    server.journal.done(entry)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it ended and said nothing"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,69 @@
+"""After the kill: the server recovers by itself, or is started again when its postmaster was killed; what is there."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from octavo.errors import OctavoError
+from octavo.postgres import cluster
+from octavo.postgres.cluster import DATABASE, Server
+
+_RECOVERY_SECONDS = 300.0
+_LOG_SECONDS = 10.0
+_PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """How long it took to the first answer, and the ledger's entries: connection and number."""
+
+    seconds: float
+    entries: set[tuple[int, int]]
+
+
+def ledger_of(server: Server) -> Recovered:
+    """What the ledger holds once the server answers again. Raises OctavoError when it does not."""
+    began = time.monotonic()
+    while True:
+        try:
+            if server.is_alive():
+                return _read(server, began)
+            with _started_again(server) as again:
+                return _read(again, began)
+        except (psycopg.Error, OctavoError) as error:
+            if time.monotonic() - began > _RECOVERY_SECONDS:
+                raise OctavoError(f"the server did not recover: {' '.join(str(error).split())}") from None
+        time.sleep(_PAUSE_SECONDS)
+
+
+def log_lines(server: Server, offset: int) -> Iterator[str]:
+    """The server's log from this byte on, and what comes in the next seconds while the postmaster lives.
+
+    A connection may break before the postmaster has reaped who was killed, and said so.
+    """
+    deadline = time.monotonic() + _LOG_SECONDS
+    with server.log.open(errors="replace") as file:
+        file.seek(offset)
+        while True:
+            alive = server.is_alive()
+            while line := file.readline():
+                yield line
+            if not alive or time.monotonic() > deadline:
+                return
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _read(server: Server, began: float) -> Recovered:
+    with server.connect(DATABASE) as connection:
+        rows = connection.execute("SELECT connection, entry FROM ledger").fetchall()
+        seconds = time.monotonic() - began
+    return Recovered(seconds, {(int(row["connection"]), int(row["entry"])) for row in rows})
+
+
+def _started_again(server: Server) -> Server:
+    """Another postmaster on what the killed one left, with its own settings and outside of its memory group."""
+    log = Path(f"{server.log}.again")
+    return cluster.start(server.build, server.directory, {}, server.journal, server.account, log=log)

@@ -1,0 +1,113 @@
+"""One scan of a table by one session: how large PostgreSQL's own reads are, and how near they come to the storage."""
+
+import json
+
+from octavo.errors import UsageError
+from octavo.factor import Factor, one_of, whole_number
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.units import parse_percentage, parse_size
+from octavo.workloads import scan_ceiling, scan_table
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.scan_query import NODES, Scan, nodes, problem_of, run_scan
+
+_MB = 1024**2
+
+_SECONDS = Metric("seconds", "time of the scan", "seconds", "lower")
+_RATE = Metric("mb_per_second", "read by the scan a second", "MB/s", "higher")
+_REQUESTS = Metric("asked_requests", "read requests as PostgreSQL asked", "1")
+_REQUEST_BYTES = Metric("asked_request_bytes", "bytes a read request as PostgreSQL asked", "bytes")
+_READ_BLOCKS = Metric("shared_read_blocks", "blocks read (Shared Read Blocks)", "1")
+_HIT_BLOCKS = Metric("shared_hit_blocks", "blocks found in shared buffers (Shared Hit Blocks)", "1")
+_READ_BYTES = Metric("shared_read_bytes", "blocks read, in bytes", "bytes")
+_LOSSY = Metric("lossy_heap_blocks", "blocks that the bitmap knew without their rows", "1")
+
+
+def _share(text: str) -> str:
+    try:
+        share = parse_percentage(text)
+    except UsageError:
+        share = -1.0
+    parts = share * scan_table.KEYS
+    if not 1 <= round(parts) <= scan_table.KEYS or abs(parts - round(parts)) > 1e-6:
+        raise UsageError("allowed: 0.01% to 100% in steps of 0.01%")
+    return f"{round(parts) / 100:g}%"
+
+
+class ScanWorkload:
+    """The scan is done once a trial: the second one would find another cache."""
+
+    factors = (
+        Factor("query", "run", "how the table is scanned", "seq-scan", one_of(*NODES)),
+        *scan_table.FACTORS,
+        Factor("share", "run", "share of the rows that a bitmap scan asks for", "1%", _share),
+        Factor("workers", "run", "parallel workers beside the session", "0", whole_number(0, 64)),
+    )
+    metrics = (
+        _SECONDS, _RATE, _REQUEST_BYTES, _REQUESTS, *scan_ceiling.METRICS, _READ_BYTES, _READ_BLOCKS, _HIT_BLOCKS,
+        _LOSSY,
+    )  # fmt: skip
+
+    def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
+        """The table and its placement; what is asked of it is a run's matter."""
+        return (("workload", "scan"), ("table", levels["table"]), ("placement", levels["placement"]))
+
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """The table, its index, and the answers."""
+        scan_table.fill(server, levels, load)
+
+    def database_bytes(self, levels: Levels) -> int:
+        """About the table and its index."""
+        return scan_table.bytes_of(levels)
+
+    def seconds_asked(self, levels: Levels) -> float:
+        """A scan takes as long as it takes. For the estimate: at 250 MB a second, and as long again for the limit."""
+        return 2 * scan_table.bytes_of(levels) / (250 * _MB)
+
+    def warm(self, server: Server, levels: Levels, seed: int) -> None:
+        """The same scan."""
+        with server.connect(DATABASE) as connection:
+            run_scan(connection, levels)
+
+    def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
+        """The measured scan. Raises OctavoError when its answer is wrong."""
+        with server.connect(DATABASE) as connection:
+            scan = run_scan(connection, levels)
+        problem = problem_of(scan.plan, levels)
+        return WorkloadResult(
+            observations=tuple(_observations(scan, parse_size(levels["data_block"]))),
+            seconds_asked=0.0,
+            seconds=scan.seconds,
+            transactions=1,
+            client_cpu_seconds=0.0,
+            problems=() if problem is None else (problem,),
+            output=json.dumps(scan.plan, indent=1) + "\n",
+        )
+
+    def afterwards(self, server: Server, levels: Levels, result: WorkloadResult) -> tuple[Observation, ...]:
+        """The storage's limit on the same blocks, and the scan's share of it."""
+        rate = next((each.value for each in result.observations if each.metric == _RATE.name), None)
+        return scan_ceiling.ceiling(server, levels, rate)
+
+
+def _observations(scan: Scan, block: int) -> list[Observation]:
+    """A rate or a request's size of nothing is not told."""
+    read = float(scan.plan["Shared Read Blocks"])
+    found = [
+        observe(_SECONDS, scan.seconds),
+        observe(_READ_BLOCKS, read),
+        observe(_READ_BYTES, read * block),
+        observe(_HIT_BLOCKS, float(scan.plan["Shared Hit Blocks"])),
+    ]
+    if read:
+        found.append(observe(_RATE, read * block / _MB / scan.seconds))
+        if scan.asked is not None and scan.asked.requests > 0:
+            found.append(observe(_REQUESTS, scan.asked.requests))
+            found.append(observe(_REQUEST_BYTES, scan.asked.bytes / scan.asked.requests))
+    if any(node["Node Type"] == "Bitmap Heap Scan" for node in nodes(scan.plan)):
+        lossy = sum(float(node.get("Lossy Heap Blocks", 0)) for node in nodes(scan.plan))
+        found.append(observe(_LOSSY, lossy))
+    return found
+
+
+WORKLOAD = ScanWorkload()

@@ -1,0 +1,124 @@
+"""One scan by one session: the planner held to the kind of scan that is asked for, and its plan read back.
+
+The planner is held to it by the settings that PostgreSQL has for that (manual, "Planner Method Configuration"); the
+plan is taken from the very run that is timed, by auto_explain, and checked.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import psycopg
+from psycopg.rows import DictRow
+
+from octavo.errors import OctavoError
+from octavo.workloads.base import Levels
+from octavo.workloads.scan_requests import Asked, asked_by
+from octavo.workloads.scan_table import KEYS, keys_of
+
+# By kind of scan: the node that reads the table, and what else may read below it.
+NODES = {"seq-scan": ("Seq Scan", frozenset[str]()), "bitmap-scan": ("Bitmap Heap Scan", {"Bitmap Index Scan"})}
+_OTHER_WAYS = ("enable_seqscan", "enable_bitmapscan", "enable_indexscan", "enable_indexonlyscan", "enable_tidscan")
+_OWN_WAY = {"seq-scan": "enable_seqscan", "bitmap-scan": "enable_bitmapscan"}
+_PLAN_OF_THE_RUN = {
+    "auto_explain.log_min_duration": "0",
+    "auto_explain.log_analyze": "on",
+    "auto_explain.log_timing": "off",  # a clock for every row would be part of what is measured
+    "auto_explain.log_buffers": "on",
+    "auto_explain.log_format": "json",
+    "auto_explain.log_level": "notice",
+}
+
+Node = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What one scan gave: seconds, its plan with what each node did, and the requests as PostgreSQL asked."""
+
+    seconds: float
+    plan: Node
+    asked: Asked | None
+
+
+def settings_for(levels: Levels) -> dict[str, str]:
+    """The session's settings that hold the planner to the kind of scan and to the number of workers."""
+    workers = levels["workers"]
+    held = {name: "on" if name == _OWN_WAY[levels["query"]] else "off" for name in _OTHER_WAYS}
+    free = dict.fromkeys(("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"), "0")
+    settings = {**held, "jit": "off", "max_parallel_workers_per_gather": workers}
+    return settings if workers == "0" else {**settings, **free}
+
+
+def statement(levels: Levels) -> str:
+    """The query. It reads a column, so that a bitmap scan cannot count rows from the visibility map alone."""
+    condition = "" if levels["query"] == "seq-scan" else f" WHERE key < {keys_of(levels['share'])}"
+    return f"SELECT count(*) AS rows, sum(key)::bigint AS keys FROM scanned{condition}"  # noqa: S608
+
+
+def run_scan(connection: psycopg.Connection[DictRow], levels: Levels) -> Scan:
+    """Runs the query once. Planning it beforehand reads the catalogs, which are not what is asked about.
+
+    Raises OctavoError when the answer is wrong, psycopg.Error when the server refuses.
+    """
+    query = statement(levels).encode()
+    for name, value in settings_for(levels).items():
+        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    connection.execute(b"EXPLAIN (FORMAT JSON) " + query)
+    connection.execute("LOAD 'auto_explain'")
+    for name, value in _PLAN_OF_THE_RUN.items():
+        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    plans: list[Node] = []
+    workers = levels["workers"] != "0"
+    before = asked_by(connection, workers=workers)
+    connection.add_notice_handler(lambda notice: plans.extend(plans_in(notice.message_primary or "")))
+    plans.clear()
+    started = time.perf_counter()
+    answer = connection.execute(query).fetchone()
+    seconds = time.perf_counter() - started
+    plan = plans[-1] if plans else None
+    connection.execute("SELECT set_config('auto_explain.log_min_duration', '-1', false)")
+    after = asked_by(connection, workers=workers)
+    if plan is None:
+        raise OctavoError("auto_explain did not tell the plan of the scan; is auto_explain.log_level changed?")
+    _check_answer(connection, levels, answer)
+    return Scan(seconds, plan, None if before is None or after is None else after - before)
+
+
+def plans_in(message: str) -> list[Node]:
+    """The plan in a message of auto_explain's, as a list of one; none in other messages."""
+    _, found, text = message.partition("plan:\n")
+    return [json.loads(text)["Plan"]] if found and message.startswith("duration:") else []
+
+
+def problem_of(plan: Node, levels: Levels) -> str | None:
+    """Why the plan is not what was to be measured; None when it is."""
+    wanted, below = NODES[levels["query"]]
+    scans = [node for node in nodes(plan) if str(node["Node Type"]).endswith("Scan")]
+    others = sorted({str(node["Node Type"]) for node in scans} - {wanted, *below})
+    if others or not any(node["Node Type"] == wanted for node in scans):
+        return f"the plan has {', '.join(others) or 'no scan'} where a {wanted} was to be measured"
+    launched = sum(int(node.get("Workers Launched", 0)) for node in nodes(plan))
+    if launched != int(levels["workers"]):
+        return f"{launched} parallel workers took part, {levels['workers']} were asked for"
+    return None
+
+
+def nodes(plan: Node) -> Iterator[Node]:
+    """The plan's nodes, itself first."""
+    yield plan
+    for child in cast("list[Node]", plan.get("Plans", [])):
+        yield from nodes(child)
+
+
+def _check_answer(connection: psycopg.Connection[DictRow], levels: Levels, answer: DictRow | None) -> None:
+    """Against the rows by key that were counted when the table was made: a fast wrong scan is a failed one."""
+    limit = KEYS if levels["query"] == "seq-scan" else keys_of(levels["share"])
+    known = connection.execute(
+        "SELECT sum(rows)::bigint AS rows, sum(rows * key)::bigint AS keys FROM answers WHERE key < %s", (limit,)
+    ).fetchone()
+    known = known and {"rows": known["rows"] or 0, "keys": known["keys"]}
+    if answer != known:
+        raise OctavoError(f"the scan's answer is wrong: {answer}, where {known} is right")

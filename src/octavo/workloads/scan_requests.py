@@ -1,0 +1,46 @@
+"""How PostgreSQL asked for its reads: what one session asked the kernel for between two points.
+
+From 18 on a session's own pg_stat_get_backend_io counts its requests, whoever carries them out. Before, pg_stat_io
+counts blocks, so that the session's read system calls are taken instead (/proc/PID/io, proc(5)): they are its
+requests, since it reads by itself.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg.rows import DictRow
+
+from octavo.postgres import sql
+
+_OWN_COUNTERS_SINCE = 180000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Requests to read, and their bytes."""
+
+    requests: float
+    bytes: float
+
+    def __sub__(self, other: "Asked") -> "Asked":
+        return Asked(self.requests - other.requests, self.bytes - other.bytes)
+
+
+def asked_by(connection: psycopg.Connection[DictRow], *, workers: bool) -> Asked | None:
+    """What this session asked for until now; with parallel workers, what all of them did. None where nobody tells."""
+    version = connection.info.server_version
+    if version >= _OWN_COUNTERS_SINCE:
+        connection.execute("SELECT pg_stat_force_next_flush()")
+        row = connection.execute(sql.load("own_reads", version).encode(), {"workers": workers}).fetchone()
+        return None if row is None else Asked(row["reads"], row["read_bytes"])
+    return None if workers else _system_calls(connection.info.backend_pid)
+
+
+def _system_calls(pid: int) -> Asked | None:
+    try:
+        text = Path(f"/proc/{pid}/io").read_text()
+    except OSError:
+        return None
+    numbers = dict(line.split(": ") for line in text.splitlines())
+    return Asked(float(numbers["syscr"]), float(numbers["rchar"]))

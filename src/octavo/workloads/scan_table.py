@@ -1,0 +1,98 @@
+"""The table that is scanned: rows of one length, whose keys say which of them a share of the rows is.
+
+A key is one of 10,000 values, so that `key < 10000 × share` is that share of the rows. Where equal keys lie is the
+placement: in one stretch of the table, in stretches of so many bytes at random places, or each row by itself.
+"""
+
+import re
+
+from octavo.errors import UsageError
+from octavo.factor import Factor, size
+from octavo.postgres.cluster import Server
+from octavo.units import format_size, parse_percentage, parse_size
+from octavo.workloads.base import Levels
+
+KEYS = 10_000
+# A tuple of 24 bytes of header, 8 + 4 + 4 + 200 bytes, and its line pointer (PostgreSQL's manual, "Database Page
+# Layout"): four of them fit into a block of 1 kB, 134 into one of 32 kB.
+ROW_BYTES = 244
+_FILLER = 200
+# What blocks leave unused, their headers, and an index without duplicates, for the estimate.
+_OVERHEAD = 1.1
+_MOST_STRETCH = "1GB"
+_CLUSTERED, _SCATTERED = "clustered", "scattered"
+
+
+def _placement(text: str) -> str:
+    if text in (_CLUSTERED, _SCATTERED):
+        return text
+    match = re.fullmatch(r"stretches of (.+)", text.strip())
+    try:
+        return f"stretches of {format_size(stretch_bytes(text))}" if match else _refuse()
+    except UsageError:
+        return _refuse()
+
+
+def _refuse() -> str:
+    raise UsageError(f"allowed: {_CLUSTERED}, {_SCATTERED}, or stretches of 1kB to {_MOST_STRETCH} of rows")
+
+
+def stretch_bytes(placement: str) -> int:
+    """Bytes of neighbouring rows that have one key; 0 for a clustered table, which has one stretch a key.
+
+    >>> stretch_bytes("stretches of 64kB"), stretch_bytes("scattered"), stretch_bytes("clustered")
+    (65536, 244, 0)
+    """
+    if placement in (_CLUSTERED, _SCATTERED):
+        return ROW_BYTES if placement == _SCATTERED else 0
+    value = parse_size(placement.removeprefix("stretches of "))
+    if not 1024 <= value <= parse_size(_MOST_STRETCH):
+        raise UsageError(f"stretches of 1kB to {_MOST_STRETCH}")
+    return value
+
+
+FACTORS = (
+    Factor("table", "cluster", "size of the table that is scanned", "512MB", size("1MB", "10TB")),
+    Factor(
+        "placement", "cluster", "where the rows lie that a bitmap scan asks for: in one stretch, in stretches of so "
+        "many bytes at random places, or each by itself", _SCATTERED, _placement,
+    ),
+)  # fmt: skip
+
+
+def rows_of(levels: Levels) -> int:
+    """How many rows the table has, at every block size."""
+    return parse_size(levels["table"]) // ROW_BYTES
+
+
+def bytes_of(levels: Levels) -> int:
+    """About how large table and index will be: an entry takes 16 bytes at most."""
+    return int(rows_of(levels) * (ROW_BYTES * _OVERHEAD + 16)) + 16 * 1024**2
+
+
+def keys_of(share: str) -> int:
+    """How many of the keys a share such as `0.5%` takes.
+
+    >>> keys_of("0.5%"), keys_of("100%")
+    (50, 10000)
+    """
+    return round(parse_percentage(share) * KEYS)
+
+
+def fill(server: Server, levels: Levels, load: int) -> None:
+    """Fills the table in the order of its blocks by one session, with its index and the answers of all shares.
+
+    Stretches get keys from PostgreSQL's own hash of their number, seeded with the load: each load has places of its
+    own, and every block size the same rows in the same order. Nothing is compressed or stored elsewhere.
+    """
+    rows = rows_of(levels)
+    stretch = stretch_bytes(levels["placement"]) // ROW_BYTES
+    key = f"(hashint8extended(n / {stretch}, {load}) & 2147483647) % {KEYS}" if stretch else f"n * {KEYS} / {rows}"
+    server.execute("CREATE TABLE scanned (n bigint NOT NULL, key int NOT NULL, filler text NOT NULL)")
+    server.execute("ALTER TABLE scanned ALTER COLUMN filler SET STORAGE PLAIN")
+    server.execute(
+        f"INSERT INTO scanned SELECT n, {key}, repeat('x', {_FILLER}) "  # noqa: S608  # numbers of our own
+        f"FROM generate_series(0, {rows - 1}::bigint) AS n"
+    )
+    server.execute("CREATE INDEX scanned_key ON scanned (key)")
+    server.execute("CREATE TABLE answers AS SELECT key, count(*) AS rows FROM scanned GROUP BY key")

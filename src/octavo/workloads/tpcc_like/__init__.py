@@ -1,0 +1,132 @@
+"""A workload like TPC-C: nine tables and five transactions in its standard mix, run by pgbench.
+
+Tables, numbers of rows, ranges, NURand and last names follow the TPC-C Standard Specification, revision 5.11
+(clauses 1.2, 1.3, 2.1.6, 2.4 to 2.8, 4.3); scripts and schema are our own. It is *like* TPC-C and none: no terminals,
+no keying or thinking, a warehouse drawn for each transaction, READ COMMITTED with row locks, and no part of the
+specification's audit but its consistency conditions. Its numbers are not comparable with published TPC-C results.
+"""
+
+import random
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+from octavo.factor import Factor, whole_number
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres.cluster import Server
+from octavo.workloads import files, pgbench_client, pgbench_log
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.pgbench_log import Finished
+
+# The standard mix, in hundredths of a percent. Of the new orders one in a hundred asks for an item that does not exist
+# and is rolled back (clause 2.4.1.4): a script of its own, so that its transactions are told from the others.
+_ROLLED_BACK = "new order rolled back"
+MIX = {
+    "new order": ("new_order.sql", 4455),
+    _ROLLED_BACK: ("new_order.sql", 45),
+    "payment": ("payment.sql", 4300),
+    "order status": ("order_status.sql", 400),
+    "delivery": ("delivery.sql", 400),
+    "stock level": ("stock_level.sql", 400),
+}
+# The constants C of NURand (clause 2.1.6): any that lie in 0..A; for last names those of load and run must be 65 to 119
+# apart, but not 96 or 112.
+C_LAST_OF_LOAD, C_LAST, _C_ID, _I_ID = 157, 223, 259, 7911
+# When everything was loaded, as the rows say: always the same, so that a load is the same wherever it is made.
+_LOADED = "timestamptz '2000-01-01 00:00+00'"
+# Tries of a transaction that met a deadlock, the first one included.
+_TRIES = 10
+# Measured: a warehouse at 8 kB blocks, and the items.
+_WAREHOUSE_BYTES, _ITEM_BYTES = 105 * 1024**2, 16 * 1024**2
+
+_NEW_ORDERS = Metric("new_orders_per_minute", "new orders a minute (committed)", "1/min", "higher")
+
+
+class TpccLike:
+    """Runs the five transactions with the build's own pgbench; scale counts warehouses."""
+
+    factors = (
+        Factor("scale", "cluster", "warehouses, about 100 MB each", "4", whole_number(1, 100_000)),
+        *pgbench_client.FACTORS,
+    )
+    metrics = (*pgbench_log.METRICS, _NEW_ORDERS)
+
+    def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
+        """The tables depend on the number of warehouses."""
+        return (("workload", "tpcc-like"), ("scale", levels["scale"]))
+
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """Tables, items, warehouse by warehouse, then the indexes. Each warehouse has random numbers of its own."""
+        server.execute(_text("schema.sql"))
+        _seed(server, f"tpcc-like/{load}/items")
+        server.execute(_text("items.sql"))
+        for warehouse in range(1, int(levels["scale"]) + 1):
+            _seed(server, f"tpcc-like/{load}/{warehouse}")
+            rows = _text("one_warehouse.sql").replace("{warehouse}", str(warehouse)).replace("{loaded}", _LOADED)
+            server.execute(rows.replace("{c_last}", str(C_LAST_OF_LOAD)))
+        server.execute(_text("indexes.sql"))
+
+    def database_bytes(self, levels: Levels) -> int:
+        """About 105 MB a warehouse (one of four measured at 8 kB), and the items."""
+        return int(levels["scale"]) * _WAREHOUSE_BYTES + _ITEM_BYTES
+
+    def seconds_asked(self, levels: Levels) -> float:
+        """The duration's seconds."""
+        return pgbench_client.seconds_asked(levels)
+
+    def warm(self, server: Server, levels: Levels, seed: int) -> None:
+        """A short run of the same mix, with another random sequence than the measured one."""
+        with lent_scripts(server, levels) as what:
+            pgbench_client.warm(server, levels, seed, what)
+
+    def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
+        """The measured run; the seed gives every cell of a round the same random sequence."""
+        with lent_scripts(server, levels) as what:
+            return pgbench_log.measure(server, levels, seed, what, _by_transaction)
+
+    def violations(self, server: Server, levels: Levels) -> tuple[str, ...]:
+        """The specification's consistency conditions (clause 3.3.2) that do not hold, each with its name."""
+        del levels
+        rows = server.connection.execute(_text("consistency.sql").encode()).fetchall()
+        return tuple(f"consistency condition {row['clause']}, {row['what']}: {row['violations']}×" for row in rows)
+
+
+def _by_transaction(by_script: dict[int, Finished], seconds: float) -> Sequence[Observation]:
+    """New orders a minute, and the percentiles of each kind of transaction."""
+    named = {name: by_script.get(number, Finished()) for number, name in enumerate(MIX)}
+    found = [observe(_NEW_ORDERS, len(named["new order"].latencies) / seconds * 60)]
+    for name, finished in named.items():
+        if name != _ROLLED_BACK:
+            found += pgbench_log.percentiles_of(finished.latencies, name)
+    return found
+
+
+@contextmanager
+def lent_scripts(server: Server, levels: Levels) -> Generator[list[str], None, None]:
+    """pgbench's options for copies of the scripts that the servers' user may read."""
+    constants = {"warehouses": levels["scale"], "nurand_name": C_LAST, "nurand_customer": _C_ID, "nurand_item": _I_ID}
+    options = [f"--define={name}={value}" for name, value in constants.items()]
+    with resources.as_file(resources.files(__name__)) as directory:
+        paths = [directory / script for script, _ in MIX.values()]
+        with files.lent(paths, server.socket_directory, server.journal, server.account) as copies:
+            _make_it_ask_for_nothing(copies[list(MIX).index(_ROLLED_BACK)])
+            scripts = zip(copies, MIX.values(), strict=True)
+            yield [f"--max-tries={_TRIES}", *options, *(f"--file={copy}@{weight}" for copy, (_, weight) in scripts)]
+
+
+def _make_it_ask_for_nothing(new_order: Path) -> None:
+    text = new_order.read_text()
+    assert "\\set unused 0\n" in text
+    new_order.write_text(text.replace("\\set unused 0\n", "\\set unused 1\n"))
+
+
+def _seed(server: Server, name: str) -> None:
+    server.execute(f"SELECT setseed({random.Random(name).uniform(-1, 1)!r})")
+
+
+def _text(name: str) -> str:
+    return resources.files(__name__).joinpath(name).read_text()
+
+
+WORKLOAD = TpccLike()

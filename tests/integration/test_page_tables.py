@@ -1,0 +1,92 @@
+"""Page tables on real servers, behind the real pgbouncer, and connections until the kernel kills one."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import needs_root
+from tests.integration.servers import MB, data_directory, running
+
+from octavo.host import cgroup, children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.hugepages.savings import predictable
+from octavo.instruments.roles import CLIENT
+from octavo.postgres import cluster
+from octavo.postgres.builds.cache import Build
+from octavo.workloads.base import WorkloadResult
+from octavo.workloads.oom import Oom
+from octavo.workloads.pooled import Pooled
+
+_CONNECTIONS = 4
+
+
+def here(program: str) -> bool:
+    return shutil.which(program, path=children.PLAIN_PATH) is not None
+
+
+def values(result: WorkloadResult) -> dict[str, float]:
+    return {one.metric: one.value for one in result.observations}
+
+
+@pytest.mark.skipif(not here("pgbouncer"), reason="pgbouncer is not installed (Debian: pgbouncer)")
+@pytest.mark.parametrize("driver", ["sysbench", "pgbench"])
+def test_connections_that_stay_have_the_page_tables_that_were_predicted(
+    driver: str, builds: dict[str, Build], journal: Journal, account: Account
+) -> None:
+    if driver == "sysbench" and not here("sysbench"):
+        pytest.skip("sysbench is not installed (Debian: sysbench)")
+    levels = {
+        "driver": driver, "database": "32MB", "connections": str(_CONNECTIONS), "duration": "3s", "huge_pages": "off",
+    }  # fmt: skip
+    workload = Pooled()
+    build = builds["4kB"]
+    with (
+        data_directory(build, journal, account) as path,
+        running(build, path, journal, account, shared_buffers="24MB", max_connections="20", huge_pages="off") as server,
+    ):
+        workload.fill(server, levels)
+        result = workload.run(server, levels, 7)
+        left = sorted(one.name for one in server.socket_directory.iterdir())
+        assert not [name for name in left if "pgbouncer" in name or "6432" in name]
+    seen = values(result)
+    assert result.problems == ()
+    assert result.transactions > 100
+    assert seen["page_tables_bytes"] > seen["page_tables_growth_bytes"] > 0
+    assert seen["page_tables_per_connection_bytes"] * _CONNECTIONS == seen["page_tables_bytes"]
+    assert {one.item for one in result.observations if one.metric == "first_victim_bytes"} == {CLIENT}
+    if predictable():
+        assert 0.8 < seen["page_tables_of_predicted"] < 1.2  # of a few tables each: a tenth of them is one
+        assert seen["page_tables_predicted_bytes"] <= seen["page_tables_most_bytes"]
+        assert 0 < seen["regions_touched"] <= 1
+
+
+@needs_root
+@pytest.mark.skipif(cgroup.memory_controller() is None, reason="no memory controller")
+def test_the_oom_killer_takes_a_connection_and_recovery_loses_no_commit(
+    builds: dict[str, Build], journal: Journal, account: Account, tmp_path: Path
+) -> None:
+    levels = {"database": "16MB", "most_connections": "150", "memory": "96MB", "shared_buffers": "24MB"}
+    workload = Oom()
+    build = builds["8kB"]
+    settings = {"shared_buffers": "24MB", "max_connections": "160", "huge_pages": "off"}
+    with data_directory(build, journal, account) as path:
+        with running(build, path, journal, account) as server:
+            workload.fill(server, levels)
+            server.shut_down()
+        with (
+            cgroup.group(f"test-{os.getpid()}", journal, memory=96 * MB) as group,
+            cluster.start(
+                build, path, settings, journal, account,
+                log=tmp_path / "server.log", memory_group=group,
+            ) as server,
+        ):  # fmt: skip
+            result = workload.run(server, levels, 7)
+    seen = values(result)
+    assert result.problems == ()
+    assert 0 < seen["connections_until_kill"] < 150
+    assert seen["commits_acknowledged"] >= 5 * (seen["connections_until_kill"] - 1) > 0
+    assert seen["commits_lost"] == 0
+    assert seen["recovery_seconds"] > 0
+    assert "killed: a " in result.output

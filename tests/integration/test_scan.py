@@ -1,0 +1,98 @@
+"""Scans on real servers: requests as PostgreSQL asked, the plan, the answer, and the limit on the same blocks."""
+
+import math
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.analysis.document import make_document
+from octavo.home import store_path
+from octavo.lab.session import start_run
+from octavo.plan.presets import find_plan
+from octavo.store.store import Store
+
+# Small, and what only a quiet machine passes is let off.
+_SMALL = """
+name = "small"
+question = "Does the whole way work?"
+workload = "scan"
+rounds = 1
+loads = 1
+control = false
+[baseline]
+settings.io_method = "sync"
+[factors]
+data_block = "4kB"
+settings.io_method = ["sync", "worker"]
+query = ["seq-scan", "bitmap-scan"]
+placement = "stretches of 32kB"
+share = "10%"
+table = "32MB"
+cache = "cold"
+recycled_wal = "32MB"
+shared_buffers = "64MB"
+[settings]
+autovacuum = "off"
+work_mem = "64MB"
+[validity]
+fewest_transactions = 1
+most_steal = "100%"
+most_foreign_cpu = "100%"
+most_foreign_io = "1TB"
+most_clock_step = "1h"
+"""
+
+
+@pytest.fixture(scope="module")
+def trials(home: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    path = tmp_path_factory.mktemp("scan") / "small.toml"
+    path.write_text(_SMALL)
+    ended = start_run(find_plan(str(path))[0], "", "octavo run", 7, lambda _: None)
+    with closing(Store.open(store_path())) as store:
+        document = make_document(store, ended.run)
+    assert [trial["status"] for trial in document["trials"]] == ["ok"] * 4, document["trials"]
+    return document["trials"]
+
+
+def observed(trial: dict[str, Any]) -> dict[str, float]:
+    return {each["metric"]: each["value"] for each in trial["observations"] if each["item"] is None}
+
+
+def of_kind(trials: list[dict[str, Any]], query: str) -> dict[str, dict[str, float]]:
+    chosen = [trial for trial in trials if trial["levels"]["query"] == query]
+    return {trial["levels"]["settings.io_method"]: observed(trial) for trial in chosen}
+
+
+def test_a_cold_sequential_scan_reads_the_table_once_in_combined_requests(trials: list[dict[str, Any]]) -> None:
+    for numbers in of_kind(trials, "seq-scan").values():
+        assert math.isclose(numbers["shared_read_bytes"], 32 * 1024**2, rel_tol=0.15)
+        assert math.isclose(
+            numbers["asked_requests"] * numbers["asked_request_bytes"], numbers["shared_read_bytes"], rel_tol=0.01
+        )  # a few blocks of catalogs beside it
+        assert 0.75 * 128 * 1024 < numbers["asked_request_bytes"] <= 128 * 1024  # io_combine_limit
+        assert numbers["seconds"] > 0
+
+
+def test_the_scan_s_share_of_the_limit_is_its_rate_by_the_best_of_octavo_io(trials: list[dict[str, Any]]) -> None:
+    for trial in trials:
+        numbers = observed(trial)
+        ways = [value for name, value in numbers.items() if name in {f"limit_{way}_mb_per_second" for way in
+                ("plain", "queued", "direct")}]  # fmt: skip
+        assert numbers["limit_mb_per_second"] == max(ways)
+        assert math.isclose(numbers["limit_share"], numbers["mb_per_second"] / numbers["limit_mb_per_second"])
+
+
+def test_a_bitmap_scan_reads_the_blocks_with_its_rows_and_joins_neighbours(trials: list[dict[str, Any]]) -> None:
+    for numbers in of_kind(trials, "bitmap-scan").values():
+        assert numbers["lossy_heap_blocks"] == 0
+        # A tenth of the rows in stretches of 32 kB: about a tenth of the blocks, and what borders on a stretch.
+        assert 0.05 * 32 * 1024**2 < numbers["shared_read_bytes"] < 0.3 * 32 * 1024**2
+        assert 2 * 4096 < numbers["asked_request_bytes"] < 128 * 1024
+
+
+def test_both_methods_ask_for_the_same(trials: list[dict[str, Any]]) -> None:
+    for query in ("seq-scan", "bitmap-scan"):
+        kinds = of_kind(trials, query)
+        assert kinds["sync"]["shared_read_blocks"] == kinds["worker"]["shared_read_blocks"]

@@ -1,0 +1,174 @@
+"""The fragmented table, what larger units of the page cache read beside it, and where such units can be had."""
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo import knobs
+from octavo.errors import OctavoError
+from octavo.host.journal import Journal
+from octavo.knobs import device, filesystem, page_cache
+from octavo.knobs.base import AS_FOUND, Place
+from octavo.plan.cells import make_cells
+from octavo.plan.presets import find_plan
+from octavo.plan.sizes import SIZES
+from octavo.postgres.limits import DATA_BLOCKS
+from octavo.units import parse_size
+from octavo.workloads.explained import Explained, nodes, shape
+from octavo.workloads.kernel_page import WORKLOAD, Run, amplification, observations, text_bytes
+
+powers = st.integers(10, 16).map(lambda power: 1 << power)
+
+
+# ── The formula ───────────────────────────────────────────────────────────────────────────────
+
+
+@given(powers, powers, st.integers(1, 5))
+def test_the_formula_counts_the_units_that_hold_every_tenth_block(block: int, unit: int, times: int) -> None:
+    # Whole units, whole strides.
+    blocks = math.lcm(10, max(1, unit // block)) * times
+    touched: set[int] = set()
+    for wanted in range(9, blocks, 10):
+        touched.update(range(wanted * block // unit, ((wanted + 1) * block - 1) // unit + 1))
+    assert amplification(block, unit) == len(touched) * unit / (blocks // 10 * block)
+
+
+@pytest.mark.parametrize("level", DATA_BLOCKS)
+def test_a_block_has_room_for_one_row_and_no_second(level: str) -> None:
+    block = parse_size(level)
+    # A page header of 24 bytes, a line pointer of 4, a tuple header of 24, and alignment to 8 (the manual, 66.6).
+    row = -(-(24 + 8 + 4 + 4 + text_bytes(block)) // 8) * 8
+    free = block - 24 - 4 - row
+    assert free >= 0
+    kept = block - block * 10 // 100
+    assert free - 4 < row + kept
+
+
+def test_rows_are_whole_strides_and_blocks() -> None:
+    levels = {"table": "24000000kB", "data_block": "8kB"}
+    assert 3_000_000 * 8192 < WORKLOAD.database_bytes(levels) < 3_000_000 * 8192 * 1.01
+    assert WORKLOAD.contents(levels) == WORKLOAD.contents({**levels, "data_block": "4kB"})
+
+
+# ── What a trial tells ────────────────────────────────────────────────────────────────────────
+
+
+def made_run(seconds: float, read: int, device_bytes: int | None) -> Run:
+    plan = {"Node Type": "Aggregate", "Shared Read Blocks": read, "Shared Hit Blocks": 3}
+    reads = None if device_bytes is None else device_bytes // 65536
+    return Run(Explained(plan, 0.1, seconds * 1000), reads, device_bytes)
+
+
+def numbers(runs: list[Run], block: int = 8192, unit: int = 65536) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for one in observations(runs, block, unit):
+        found.setdefault(one.metric, []).append(one.value)
+    return found
+
+
+def test_medians_of_the_runs_and_each_of_them() -> None:
+    wanted = 128 * 8192
+    seen = numbers([made_run(9.0, 128, 80 * wanted), made_run(1.0, 128, 8 * wanted), made_run(2.0, 128, 8 * wanted)])
+    assert seen["run_ms"] == [2000.0]
+    assert seen["each_run_ms"] == [9000.0, 1000.0, 2000.0]
+    assert (seen["wanted_mb"], seen["device_mb_per_run"], seen["device_reads_per_run"]) == ([1.0], [8.0], [128.0])
+    assert seen["amplification"] == seen["amplification_formula"] == [8.0]
+    assert {*seen} <= {metric.name for metric in WORKLOAD.metrics}
+
+
+def test_what_cannot_be_told_is_left_out() -> None:
+    seen = numbers([made_run(1.0, 128, None)])
+    assert not {"amplification", "device_reads_per_run", "device_mb_per_run"} & {*seen}
+    # All of it in shared buffers: nothing was wanted of the kernel.
+    assert "amplification" not in numbers([made_run(1.0, 0, 4096)])
+
+
+def test_a_plan_s_shape_has_no_costs() -> None:
+    index = {"Node Type": "Bitmap Index Scan", "Index Name": "demom", "Total Cost": 1.0}
+    heap = {"Node Type": "Bitmap Heap Scan", "Relation Name": "demo", "Parallel Aware": True, "Plans": [index]}
+    plan = {"Node Type": "Gather", "Workers Launched": 2, "Plans": [heap]}
+    assert shape(plan) == "Gather(Parallel Bitmap Heap Scan on demo(Bitmap Index Scan on demom))"
+    assert [node["Node Type"] for node in nodes(plan)] == ["Gather", "Bitmap Heap Scan", "Bitmap Index Scan"]
+
+
+# ── The unit of the page cache ────────────────────────────────────────────────────────────────
+
+
+def test_the_memory_page_is_used_where_it_is_that_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    def can(_kind: str) -> None:
+        return None
+
+    monkeypatch.setattr(filesystem, "cannot_make", can)
+    monkeypatch.setattr(filesystem, "_kernel", lambda: (6, 12))
+    monkeypatch.setattr(page_cache, "memory_page", lambda: 4096)
+    assert [page_cache.filesystem_of(level) for level in ("4kB", "8kB", "64kB")] == ["xfs/4kB", "xfs/8kB", "xfs/64kB"]
+    assert page_cache.filesystem_of(AS_FOUND) is None
+    place = Place(Path("/"))
+    assert page_cache.KNOB.cannot("64kB", place) is None
+    monkeypatch.setattr(page_cache, "memory_page", lambda: 65536)
+    assert page_cache.filesystem_of("64kB") == "xfs/4kB"
+    said = page_cache.KNOB.cannot("16kB", place)
+    assert said is not None and "memory page here is 64kB" in said
+
+
+def test_an_old_kernel_has_no_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    def can(_kind: str) -> None:
+        return None
+
+    monkeypatch.setattr(filesystem, "cannot_make", can)
+    monkeypatch.setattr(filesystem, "_kernel", lambda: (6, 11))
+    page = os.sysconf("SC_PAGE_SIZE")
+    for level in page_cache.LEVELS:
+        said = page_cache.KNOB.cannot(level, Place(Path("/")))
+        assert (said is None) == (parse_size(level) == page)
+
+
+def test_without_root_a_cell_is_skipped_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(page_cache, "memory_page", lambda: 4096)
+    for levels in ({"page_cache": "4kB"}, {"page_cache": "64kB", "device": "gp2:200"}):
+        assert knobs.cannot(levels, Place(Path("/"))) == "page_cache: a loop device needs root"
+
+
+def test_a_unit_needs_a_volume_and_chooses_its_filesystem() -> None:
+    assert device.needs_volume({"page_cache": "64kB"})
+    assert not device.needs_volume({"page_cache": AS_FOUND})
+    said = device.cannot({"page_cache": "64kB", "filesystem": "ext4/4kB"})
+    assert said is not None and "leave the factor filesystem out" in said
+
+
+def test_what_was_asked_for_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def seen(_directory: Path) -> int:
+        return 65536
+
+    monkeypatch.setattr(page_cache, "memory_page", lambda: 4096)
+    monkeypatch.setattr(page_cache, "measured", seen)
+    place = Place(tmp_path)
+    with Journal() as journal:
+        with page_cache.KNOB.applied("64kB", journal, place) as achieved:
+            assert achieved.achieved.startswith("64kB by XFS blocks, a stand-in for reads: TLB, page tables")
+        with (
+            pytest.raises(OctavoError, match="16kB asked for, the page cache reads in 64kB"),
+            page_cache.KNOB.applied("16kB", journal, place),
+        ):
+            pass
+    assert list(tmp_path.iterdir()) == []
+
+
+# ── The preset ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_memory_lies_between_the_two_working_sets(size: str) -> None:
+    cells = make_cells(find_plan("kernel-page", size=size)[0])
+    assert {cell.levels["page_cache"] for cell in cells} >= {"4kB", "64kB"}
+    for cell in cells:
+        if cell.levels["cache"] == "warm" and cell.levels["settings.debug_io_direct"] == AS_FOUND:
+            wanted = parse_size(cell.levels["table"]) / 10
+            block, memory = parse_size(cell.levels["data_block"]), parse_size(cell.levels["memory"])
+            assert parse_size(cell.levels["shared_buffers"]) < wanted < memory / 2
+            assert memory < wanted * amplification(block, parse_size("64kB"))

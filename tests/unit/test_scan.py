@@ -1,0 +1,147 @@
+"""The workload scan: its factors, the plans that it takes, and the blocks that the limit is measured on."""
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo import workloads
+from octavo.errors import UsageError
+from octavo.factor import Factor
+from octavo.plan import setting_versions
+from octavo.plan.cells import make_cells
+from octavo.plan.impossible import impossible_cells
+from octavo.plan.presets import find_plan
+from octavo.plan.server_settings import settings_of
+from octavo.workloads import scan_ceiling, scan_query, scan_table
+from octavo.workloads.base import MeasuresAfterwards
+
+SCAN = workloads.find("scan")
+LEVELS = {"query": "bitmap-scan", "share": "0.5%", "workers": "0", "table": "64MB", "placement": "scattered"}
+
+
+def factor(name: str) -> Factor:
+    return next(each for each in SCAN.factors if each.name == name)
+
+
+def plan_of(*types: str, **more: Any) -> dict[str, Any]:
+    """A plan of one node below the other."""
+    plan: dict[str, Any] = {}
+    for name in reversed(types):
+        plan = {"Node Type": name, **({"Plans": [plan]} if plan else {})}
+    return {**plan, **more}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "level"),
+    [
+        ("share", "0.5%", "0.5%"),
+        ("share", "100%", "100%"),
+        ("placement", "stretches of 65536B", "stretches of 64kB"),
+        ("placement", "clustered", "clustered"),
+        ("table", "1024MB", "1GB"),
+    ],
+)
+def test_levels_have_one_spelling(name: str, text: str, level: str) -> None:
+    assert factor(name).level(text) == level
+    assert factor(name).level(level) == level
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("share", "0%"), ("share", "0.001%"), ("share", "101%"), ("share", "0.015%"), ("share", "much"),
+        ("placement", "stretches of 2GB"), ("placement", "stretches of many"), ("placement", "somewhere"),
+        ("query", "index-scan"), ("workers", "-1"), ("table", "1kB"),
+    ],
+)  # fmt: skip
+def test_what_is_no_level_is_told_in_a_line(name: str, text: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}: .*allowed: ") as caught:
+        factor(name).level(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_table_has_the_same_rows_at_every_block_size() -> None:
+    rows = {scan_table.rows_of({**LEVELS, "data_block": block}) for block in ("1kB", "8kB", "32kB")}
+    assert rows == {64 * 1024**2 // scan_table.ROW_BYTES}
+    assert SCAN.contents({**LEVELS, "data_block": "1kB"}) == SCAN.contents({**LEVELS, "data_block": "8kB"})
+
+
+def test_the_planner_is_held_to_one_way() -> None:
+    for query, way in (("seq-scan", "enable_seqscan"), ("bitmap-scan", "enable_bitmapscan")):
+        settings = scan_query.settings_for({**LEVELS, "query": query})
+        assert {name for name, value in settings.items() if value == "on"} == {way}
+        assert settings["max_parallel_workers_per_gather"] == "0"
+    assert scan_query.settings_for({**LEVELS, "workers": "2"})["parallel_setup_cost"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("query", "workers", "plan", "reason"),
+    [
+        ("seq-scan", "0", plan_of("Aggregate", "Seq Scan"), None),
+        ("bitmap-scan", "0", plan_of("Aggregate", "Bitmap Heap Scan", "Bitmap Index Scan"), None),
+        ("bitmap-scan", "0", plan_of("Aggregate", "Seq Scan"), "the plan has Seq Scan where a Bitmap Heap Scan"),
+        ("bitmap-scan", "0", plan_of("Aggregate", "Index Scan"), "the plan has Index Scan"),
+        ("seq-scan", "0", plan_of("Aggregate", "Index Only Scan"), "the plan has Index Only Scan"),
+        ("seq-scan", "0", plan_of("Result"), "the plan has no scan"),
+        ("seq-scan", "2", plan_of("Gather", "Aggregate", "Seq Scan", **{"Workers Launched": 2}), None),
+        ("seq-scan", "2", plan_of("Gather", "Seq Scan", **{"Workers Launched": 1}), "1 parallel workers took part, 2"),
+        ("seq-scan", "0", plan_of("Gather", "Seq Scan", **{"Workers Launched": 1}), "1 parallel workers took part, 0"),
+    ],
+)
+def test_another_plan_is_not_what_was_to_be_measured(
+    query: str, workers: str, plan: dict[str, Any], reason: str | None
+) -> None:
+    problem = scan_query.problem_of(plan, {**LEVELS, "query": query, "workers": workers})
+    assert (problem is None) if reason is None else (problem or "").startswith(reason)
+
+
+def test_the_plan_is_taken_from_auto_explain_s_message_only() -> None:
+    plan = plan_of("Aggregate", "Seq Scan")
+    message = f"duration: 12.345 ms  plan:\n{json.dumps({'Query Text': 'SELECT', 'Plan': plan})}"
+    assert scan_query.plans_in(message) == [plan]
+    assert scan_query.plans_in("there is no plan:\nhere") == []
+
+
+@given(st.sets(st.integers(0, 300)))
+def test_the_limit_is_measured_on_the_very_blocks(blocks: set[int]) -> None:
+    lines = scan_ceiling.ranges(sorted(blocks)).splitlines()
+    pairs = [tuple(map(int, line.split("-"))) for line in lines]
+    assert [block for first, last in pairs for block in range(first, last + 1)] == sorted(blocks)
+    assert all(second[0] > first[1] + 1 for first, second in itertools.pairwise(pairs))  # as long as can be
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "named"),
+    [
+        ("17", {"io_method": "worker"}, "io_method came with PostgreSQL 18"),
+        ("15", {"io_combine_limit": "128kB"}, "io_combine_limit came with PostgreSQL 17"),
+        ("17", {"io_combine_limit": "128kB"}, None),
+        ("18.6", {"io_method": "io_uring", "io_max_combine_limit": "1MB"}, None),
+    ],
+)
+def test_a_setting_that_a_version_lacks_makes_a_cell_that_cannot_exist(
+    version: str, settings: dict[str, str], named: str | None
+) -> None:
+    reason = setting_versions.judge({"version": version}, settings)
+    assert (reason is None) if named is None else (reason or "").startswith(named)
+
+
+def test_as_found_leaves_a_setting_alone() -> None:
+    assert settings_of({"settings.io_method": "as-found", "settings.work_mem": "4MB"}) == {"work_mem": "4MB"}
+
+
+def test_a_version_without_asynchronous_reads_cannot_be_crossed_with_their_methods() -> None:
+    plan, _ = find_plan("seq-scan", size="quick")
+    bad = plan.model_copy(update={"cells": [*plan.cells, {"version": "17"}]})
+    found = impossible_cells(bad, make_cells(bad))
+    assert {each.cell.levels["version"] for each in found} == {"17"}
+    assert all("came with PostgreSQL 18" in each.reason for each in found)
+
+
+def test_it_measures_the_limit_after_the_instruments_have_stopped() -> None:
+    assert isinstance(SCAN, MeasuresAfterwards)
+    assert not isinstance(workloads.find("pgbench"), MeasuresAfterwards)
