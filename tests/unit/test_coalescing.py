@@ -12,8 +12,8 @@ from octavo.errors import OctavoError
 from octavo.io.engine import make, measure
 from octavo.io.job import Job
 from octavo.workloads.coalescing import WORKLOAD
-from octavo.workloads.coalescing_lists import SCANS, database_bytes, rows_of
-from octavo.workloads.coalescing_reader import ceiling_of, observations, options, unchanged
+from octavo.workloads.coalescing.lists import SCANS, database_bytes, rows_of
+from octavo.workloads.coalescing.reader import ceiling_of, observations, options, unchanged
 
 BLOCK = 8192
 

@@ -12,9 +12,8 @@ from octavo import workloads
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.hugepages.savings import predictable, table_bytes
 from octavo.plan.model import parse_plan
-from octavo.workloads import pooled_client, pooler
 from octavo.workloads.oom import Crowd, story
-from octavo.workloads.pooled import Growth, Part, predict
+from octavo.workloads.pooled import Growth, Part, client, pooler, predict
 from octavo.workloads.pooled import story as story_of_growth
 from octavo.workloads.server_memory import Held, Touched, clients, first_victim, largest_by_role, look, touched
 
@@ -119,18 +118,18 @@ def test_nothing_is_predicted_where_nothing_can_be_seen() -> None:
 
 
 def test_sysbench_is_read() -> None:
-    result = pooled_client.parse(SYSBENCH.format(errors=0), "", 0, 15, 1.5)
+    result = client.parse(SYSBENCH.format(errors=0), "", 0, 15, 1.5)
     values = {one.metric: one.value for one in result.observations}
     assert values["tps"] == pytest.approx(132565 / 15.007)
     assert (values["latency_avg_ms"], values["latency_p99_ms"], result.transactions) == (2.26, 11.87, 132565)
     assert (result.seconds, result.problems) == (15.007, ())
-    assert pooled_client.parse(SYSBENCH.format(errors=3), "", 0, 15, 1.5).problems == ("sysbench ignored 3 errors",)
+    assert client.parse(SYSBENCH.format(errors=3), "", 0, 15, 1.5).problems == ("sysbench ignored 3 errors",)
 
 
 @pytest.mark.parametrize("output", ["", "FATAL: Connection to database failed: no such file\n"])
 def test_a_sysbench_that_measured_nothing_is_an_error_in_its_own_words(output: str) -> None:
     with pytest.raises(OctavoError, match="Connection to database failed" if output else "it said nothing"):
-        pooled_client.parse("", output, 1, 15, 1.5)
+        client.parse("", output, 1, 15, 1.5)
 
 
 def test_a_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ from octavo.plan.cells import make_cells
 from octavo.plan.impossible import impossible_cells
 from octavo.plan.presets import find_plan
 from octavo.plan.server_settings import settings_of
-from octavo.workloads import scan_ceiling, scan_query, scan_table
 from octavo.workloads.base import MeasuresAfterwards
+from octavo.workloads.scan import ceiling, table
+from octavo.workloads.scan import query as queries
 
 SCAN = workloads.find("scan")
 LEVELS = {"query": "bitmap-scan", "share": "0.5%", "workers": "0", "table": "64MB", "placement": "scattered"}
@@ -65,17 +66,17 @@ def test_what_is_no_level_is_told_in_a_line(name: str, text: str) -> None:
 
 
 def test_the_table_has_the_same_rows_at_every_block_size() -> None:
-    rows = {scan_table.rows_of({**LEVELS, "data_block": block}) for block in ("1kB", "8kB", "32kB")}
-    assert rows == {64 * 1024**2 // scan_table.ROW_BYTES}
+    rows = {table.rows_of({**LEVELS, "data_block": block}) for block in ("1kB", "8kB", "32kB")}
+    assert rows == {64 * 1024**2 // table.ROW_BYTES}
     assert SCAN.contents({**LEVELS, "data_block": "1kB"}) == SCAN.contents({**LEVELS, "data_block": "8kB"})
 
 
 def test_the_planner_is_held_to_one_way() -> None:
     for query, way in (("seq-scan", "enable_seqscan"), ("bitmap-scan", "enable_bitmapscan")):
-        settings = scan_query.settings_for({**LEVELS, "query": query})
+        settings = queries.settings_for({**LEVELS, "query": query})
         assert {name for name, value in settings.items() if value == "on"} == {way}
         assert settings["max_parallel_workers_per_gather"] == "0"
-    assert scan_query.settings_for({**LEVELS, "workers": "2"})["parallel_setup_cost"] == "0"
+    assert queries.settings_for({**LEVELS, "workers": "2"})["parallel_setup_cost"] == "0"
 
 
 @pytest.mark.parametrize(
@@ -95,20 +96,20 @@ def test_the_planner_is_held_to_one_way() -> None:
 def test_another_plan_is_not_what_was_to_be_measured(
     query: str, workers: str, plan: dict[str, Any], reason: str | None
 ) -> None:
-    problem = scan_query.problem_of(plan, {**LEVELS, "query": query, "workers": workers})
+    problem = queries.problem_of(plan, {**LEVELS, "query": query, "workers": workers})
     assert (problem is None) if reason is None else (problem or "").startswith(reason)
 
 
 def test_the_plan_is_taken_from_auto_explain_s_message_only() -> None:
     plan = plan_of("Aggregate", "Seq Scan")
     message = f"duration: 12.345 ms  plan:\n{json.dumps({'Query Text': 'SELECT', 'Plan': plan})}"
-    assert scan_query.plans_in(message) == [plan]
-    assert scan_query.plans_in("there is no plan:\nhere") == []
+    assert queries.plans_in(message) == [plan]
+    assert queries.plans_in("there is no plan:\nhere") == []
 
 
 @given(st.sets(st.integers(0, 300)))
 def test_the_limit_is_measured_on_the_very_blocks(blocks: set[int]) -> None:
-    lines = scan_ceiling.ranges(sorted(blocks)).splitlines()
+    lines = ceiling.ranges(sorted(blocks)).splitlines()
     pairs = [tuple(map(int, line.split("-"))) for line in lines]
     assert [block for first, last in pairs for block in range(first, last + 1)] == sorted(blocks)
     assert all(second[0] > first[1] + 1 for first, second in itertools.pairwise(pairs))  # as long as can be

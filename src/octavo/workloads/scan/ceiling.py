@@ -15,7 +15,7 @@ from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.units import parse_size
 from octavo.workloads.base import Levels
-from octavo.workloads.scan_table import keys_of
+from octavo.workloads.scan.table import keys_of
 
 _MB = 1024**2
 # O_DIRECT wants offsets that are multiples of the device's logical sector; no disk has larger ones than this.

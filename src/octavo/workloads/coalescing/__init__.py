@@ -11,9 +11,8 @@ from octavo.io.policies import POLICIES
 from octavo.observation import Metric, observe
 from octavo.postgres.cluster import Server
 from octavo.units import parse_duration, parse_size
-from octavo.workloads import coalescing_lists as lists
-from octavo.workloads import coalescing_reader as reader
 from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.coalescing import lists, reader
 
 _WANTED = Metric("wanted_share", "share of the table's blocks that is wanted", "1")
 _HINTED = Metric("first_dirtied", "blocks that the first scan after loading made dirty, before VACUUM", "1")

@@ -18,8 +18,8 @@ from octavo.instruments.roles import CLIENT
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import human_duration, human_size, parse_size
-from octavo.workloads import recovery
 from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.oom import recovery
 from octavo.workloads.server_memory import Held, first_victim, largest_by_role, look
 
 # A row of the table that connections read, and with its header and line pointer: small enough for every block, large

@@ -14,9 +14,9 @@ from octavo.hugepages.savings import predictable, table_bytes
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import human_size, parse_duration, parse_size
-from octavo.workloads import pooled_client
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pooler import pooled, program
+from octavo.workloads.pooled import client
+from octavo.workloads.pooled.pooler import pooled, program
 from octavo.workloads.server_memory import Held, Touched, clients, first_victim, largest_by_role, look, touched
 from octavo.workloads.shared_pages import shared_page
 
@@ -88,7 +88,7 @@ class Pooled:
         Factor("connections", "run", "persistent connections, one for each client", "16", whole_number(1, 10_000)),
         Factor("duration", "run", "length of the measured run", "10s", duration(1, 86_400)),
     )  # fmt: skip
-    metrics = (*_METRICS, *pooled_client.METRICS)
+    metrics = (*_METRICS, *client.METRICS)
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
         """The tables are the driver's own."""
@@ -97,7 +97,7 @@ class Pooled:
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
         """sysbench prepare, or pgbench -i. Raises HostError without sysbench."""
         program("pgbouncer")  # said before minutes of loading
-        pooled_client.fill(server, levels["driver"], parse_size(levels["database"]), load)
+        client.fill(server, levels["driver"], parse_size(levels["database"]), load)
 
     def database_bytes(self, levels: Levels) -> int:
         """What was asked for, and the catalogs."""
@@ -121,7 +121,7 @@ class Pooled:
             if len(before) < wanted:
                 raise OctavoError(f"pgbouncer made {len(before)} of {wanted} connections; its pool is too small")
             predicted, most = predict(before[0], touched(before[0].pid, _REGION), parts, page)
-            result = pooled_client.run(server, pooler.environment, levels, seed)
+            result = client.run(server, pooler.environment, levels, seed)
             processes = look(server.process.pid, pss=True)
             lasted = {one.pid for one in before}
             after = [one for one in clients(processes) if one.pid in lasted]

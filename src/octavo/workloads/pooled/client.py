@@ -11,7 +11,7 @@ from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 from octavo.units import parse_duration, parse_size
 from octavo.workloads import pgbench_client
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pooler import program
+from octavo.workloads.pooled.pooler import program
 
 # sysbench fills one table with one thread.
 _TABLES = 4

@@ -7,9 +7,10 @@ from octavo.factor import Factor, one_of, whole_number
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_percentage, parse_size
-from octavo.workloads import scan_ceiling, scan_table
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.scan_query import NODES, Scan, nodes, problem_of, run_scan
+from octavo.workloads.explained import nodes
+from octavo.workloads.scan import ceiling, table
+from octavo.workloads.scan.query import NODES, Scan, problem_of, run_scan
 
 _MB = 1024**2
 
@@ -28,8 +29,8 @@ def _share(text: str) -> str:
         share = parse_percentage(text)
     except UsageError:
         share = -1.0
-    parts = share * scan_table.KEYS
-    if not 1 <= round(parts) <= scan_table.KEYS or abs(parts - round(parts)) > 1e-6:
+    parts = share * table.KEYS
+    if not 1 <= round(parts) <= table.KEYS or abs(parts - round(parts)) > 1e-6:
         raise UsageError("allowed: 0.01% to 100% in steps of 0.01%")
     return f"{round(parts) / 100:g}%"
 
@@ -39,12 +40,12 @@ class ScanWorkload:
 
     factors = (
         Factor("query", "run", "how the table is scanned", "seq-scan", one_of(*NODES)),
-        *scan_table.FACTORS,
+        *table.FACTORS,
         Factor("share", "run", "share of the rows that a bitmap scan asks for", "1%", _share),
         Factor("workers", "run", "parallel workers beside the session", "0", whole_number(0, 64)),
     )
     metrics = (
-        _SECONDS, _RATE, _REQUEST_BYTES, _REQUESTS, *scan_ceiling.METRICS, _READ_BYTES, _READ_BLOCKS, _HIT_BLOCKS,
+        _SECONDS, _RATE, _REQUEST_BYTES, _REQUESTS, *ceiling.METRICS, _READ_BYTES, _READ_BLOCKS, _HIT_BLOCKS,
         _LOSSY,
     )  # fmt: skip
 
@@ -54,15 +55,15 @@ class ScanWorkload:
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
         """The table, its index, and the answers."""
-        scan_table.fill(server, levels, load)
+        table.fill(server, levels, load)
 
     def database_bytes(self, levels: Levels) -> int:
         """About the table and its index."""
-        return scan_table.bytes_of(levels)
+        return table.bytes_of(levels)
 
     def seconds_asked(self, levels: Levels) -> float:
         """A scan takes as long as it takes. For the estimate: at 250 MB a second, and as long again for the limit."""
-        return 2 * scan_table.bytes_of(levels) / (250 * _MB)
+        return 2 * table.bytes_of(levels) / (250 * _MB)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
         """The same scan."""
@@ -87,7 +88,7 @@ class ScanWorkload:
     def afterwards(self, server: Server, levels: Levels, result: WorkloadResult) -> tuple[Observation, ...]:
         """The storage's limit on the same blocks, and the scan's share of it."""
         rate = next((each.value for each in result.observations if each.metric == _RATE.name), None)
-        return scan_ceiling.ceiling(server, levels, rate)
+        return ceiling.ceiling(server, levels, rate)
 
 
 def _observations(scan: Scan, block: int) -> list[Observation]:

@@ -6,17 +6,16 @@ plan is taken from the very run that is timed, by auto_explain, and checked.
 
 import json
 import time
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
 
 import psycopg
 from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError
 from octavo.workloads.base import Levels
-from octavo.workloads.scan_requests import Asked, asked_by
-from octavo.workloads.scan_table import KEYS, keys_of
+from octavo.workloads.explained import Node, nodes
+from octavo.workloads.scan.requests import Asked, asked_by
+from octavo.workloads.scan.table import KEYS, keys_of
 
 # By kind of scan: the node that reads the table, and what else may read below it.
 NODES = {"seq-scan": ("Seq Scan", frozenset[str]()), "bitmap-scan": ("Bitmap Heap Scan", {"Bitmap Index Scan"})}
@@ -30,8 +29,6 @@ _PLAN_OF_THE_RUN = {
     "auto_explain.log_format": "json",
     "auto_explain.log_level": "notice",
 }
-
-Node = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +101,6 @@ def problem_of(plan: Node, levels: Levels) -> str | None:
     if launched != int(levels["workers"]):
         return f"{launched} parallel workers took part, {levels['workers']} were asked for"
     return None
-
-
-def nodes(plan: Node) -> Iterator[Node]:
-    """The plan's nodes, itself first."""
-    yield plan
-    for child in cast("list[Node]", plan.get("Plans", [])):
-        yield from nodes(child)
 
 
 def _check_answer(connection: psycopg.Connection[DictRow], levels: Levels, answer: DictRow | None) -> None:
