@@ -136,22 +136,35 @@ def _rates(asked: Mapping[str, float], file: Path, journal: Journal, group: Path
     """What the probe gets of each rate."""
     if not asked:
         return {}
-    wanted: dict[str, dict[str, Any]] = {}
-    for name, rate in asked.items():
-        size = _LARGE if "bytes" in name else _SMALL
-        requests = rate / size if "bytes" in name else rate
-        wanted[name] = {
-            "size": size,
-            "write": name.startswith("writ"),
-            "seconds": min(5.0, max(1.0, 50 / requests)),
-            "depth": round(min(32, max(8, requests / 50))),
-        }
-    command: list[str | Path] = [sys.executable, "-I", "-S", Path(probe.__file__), file, json.dumps(wanted)]
+    command: list[str | Path] = [sys.executable, "-I", "-S", Path(probe.__file__), file, json.dumps(_probes(asked))]
     if group is not None:
         command = [*cgroup.entering(group, os.geteuid(), os.getegid()), *command]
     finished = children.check(children.run(command, journal, role="device probe"), "the probe of the device")
     rates: dict[str, float] = json.loads(finished.stdout)
     return {name: rate * (_LARGE if "bytes" in name else 1) for name, rate in rates.items()}
+
+
+def _probes(asked: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """How each rate is probed: requests of `size` bytes, `depth` at a time, for so many `seconds`."""
+    probes: dict[str, dict[str, Any]] = {}
+    for name, rate in asked.items():
+        size = _LARGE if "bytes" in name else _SMALL
+        requests = rate / size if "bytes" in name else rate
+        probes[name] = {
+            "size": size,
+            "write": name.startswith("writ"),
+            "seconds": min(5.0, max(1.0, 50 / requests)),
+            "depth": round(min(32, max(8, requests / 50))),
+        }
+    return probes
+
+
+def probe_seconds(levels: Levels) -> float:
+    """How long the probe of a limited device takes before each trial, when nothing is off; 0 without limits."""
+    device = parse_device(levels.get("device", "native"))
+    if device is None or device.highest == Limits():
+        return 0.0
+    return sum(probe["seconds"] for probe in _probes(expected(device.highest)).values())
 
 
 def expected(limits: Limits) -> dict[str, float]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from octavo.knobs import device
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, find_load, loads_of
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
@@ -69,6 +70,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
             load_bytes += size
             load_seconds += _LOAD_SECONDS + size / _LOAD_BYTES_PER_SECOND
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + size / _COPY_BYTES_PER_SECOND
+        each += device.probe_seconds(cell.levels)
         trial_seconds += plan.rounds * each
     families = {replace(spec, data_block="8kB", wal_block="8kB", data_segment="1GB") for spec in missing}
     further = len(missing) - len(families)
