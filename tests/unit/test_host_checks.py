@@ -21,6 +21,9 @@ class Usage(NamedTuple):
     free: int
 
 
+DAMON = "kernel/mm/damon/admin/kdamonds/0"
+
+
 def host(tmp_path: Path, proc: Mapping[str, str] | None = None, sys: Mapping[str, str] | None = None) -> Host:
     planted.plant(tmp_path / "proc", {**planted.machine(), **(proc or {})})
     planted.plant(tmp_path / "sys", sys or {})
@@ -69,6 +72,14 @@ def look(name: str, seen: Host) -> Found:
          "always"),
         ("transparent huge pages", {}, {"kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n"}, "fine",
          "madvise"),
+        ("cold pages", {}, {}, "fine", "kept"),
+        ("cold pages", {}, {f"{DAMON}/state": "off\n", f"{DAMON}/contexts/0/schemes/0/action": "pageout\n"}, "fine",
+         "kept"),
+        ("cold pages", {}, {f"{DAMON}/state": "on\n", f"{DAMON}/contexts/0/schemes/0/action": "stat\n"}, "fine",
+         "kept"),
+        ("cold pages", {}, {f"{DAMON}/state": "on\n", f"{DAMON}/contexts/0/schemes/0/action": "pageout\n"}, "disturbs",
+         "paged out"),
+        ("cold pages", {}, {"module/damon_reclaim/parameters/enabled": "Y\n"}, "disturbs", "paged out"),
         ("power", {}, {"class/power_supply/AC/type": "Mains\n", "class/power_supply/AC/online": "1\n",
                        "class/power_supply/BAT0/type": "Battery\n", "class/power_supply/BAT0/status": "Full\n"},
          "fine", "not on battery"),

@@ -22,6 +22,7 @@ CHECKS: dict[str, Check] = {
     "virtualization": cpu.virtualization,
     "swap": memory.swap,
     "transparent huge pages": memory.huge_pages,
+    "cold pages": memory.cold_pages,
     "disk space": storage.free_space,
     "power": storage.power,
 }

@@ -45,3 +45,28 @@ def huge_pages(host: Host) -> Found:
         "khugepaged copies a process's memory together while it runs, sooner in one trial than in the next",
         f"echo madvise > {host.sys / 'kernel/mm/transparent_hugepage/enabled'}",
     )
+
+
+def cold_pages(host: Host) -> Found:
+    """Whether DAMON writes out what has not been used for a while, also with memory free.
+
+    Source: kernel Documentation/admin-guide/mm/damon/{usage,reclaim}.rst.
+    """
+    damon = host.sys / "kernel/mm/damon/admin/kdamonds"
+    switch = host.sys / "module/damon_reclaim/parameters/enabled"
+    off: str | None = None
+    for worker in sorted(damon.glob("[0-9]*")):
+        actions = {read_text(path) for path in worker.glob("contexts/*/schemes/*/action")}
+        if read_text(worker / "state") == "on" and actions & {"pageout", "cold"}:
+            off = f"echo off > {worker / 'state'}"
+    if switch.exists() and read_text(switch) == "Y":
+        off = f"echo N > {switch}"
+    if off is None:
+        return Found("cold pages", "fine", "kept while memory is free")
+    return Found(
+        "cold pages",
+        "disturbs",
+        "paged out by DAMON",
+        "a warm cache does not stay warm: pages that a trial leaves alone for seconds are read from storage again",
+        off,
+    )
