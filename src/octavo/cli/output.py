@@ -12,7 +12,12 @@ def console(*, stderr: bool = False) -> "Console":
     """A console that honours NO_COLOR, pipes and narrow terminals, and leaves names such as [x] alone."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False)
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            """The reader has gone, as `| head` may: rich would end us with 1, `main` knows that it is no error."""
+            raise
+
+    return Piped(stderr=stderr, highlight=False, markup=False)
 
 
 def print_json(content: Any) -> None:
