@@ -6,12 +6,11 @@ once it has taken more than its budget, a thousandth of the machine's CPU time.
 """
 
 import os
-import time
 
-from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.base import Reader
 from octavo.instruments.figures import Figure, Gauge, Reading
-from octavo.instruments.processes import child_pids
 from octavo.instruments.procfs import number_after
+from octavo.instruments.smaps_rollup import rollups
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 
@@ -35,36 +34,18 @@ class Pss:
 
     def open(self, target: Target) -> Reader:
         """Raises UnavailableError where the processes, or their memory maps, cannot be looked at."""
-        root = target.postmaster
-        if root is None:
-            raise UnavailableError(target.no_processes)
-        self._rollup(target, root)
+        read = rollups(target, self._budget)
 
-        def read() -> Reading:
-            began = time.thread_time()
-            pss = shmem = 0
-            for pid in (root, *child_pids(root, target.proc)):
-                try:
-                    text = self._rollup(target, pid)
-                except (FileNotFoundError, ProcessLookupError):
-                    continue
-                pss += number_after(text, b"\nPss:")
-                shmem += number_after(text, b"\nPss_Shmem:")
-                if (spent := time.thread_time() - began) > self._budget:
-                    raise UnavailableError(
-                        f"reading smaps_rollup took {spent:.2f} s of CPU, more than its budget of {self._budget:.2f} s"
-                    )
-            return {None: {"pss": float(pss), "shmem": float(shmem)}}
+        def sums() -> Reading:
+            texts = read()
+            return {
+                None: {
+                    "pss": float(sum(number_after(text, b"\nPss:") for text in texts)),
+                    "shmem": float(sum(number_after(text, b"\nPss_Shmem:") for text in texts)),
+                }
+            }
 
-        return Reader(read)
-
-    def _rollup(self, target: Target, pid: int) -> bytes:
-        try:
-            return (target.proc / str(pid) / "smaps_rollup").read_bytes()
-        except PermissionError as error:
-            raise UnavailableError(
-                "this user may not read the server's smaps_rollup; its owner and root may"
-            ) from error
+        return Reader(sums)
 
 
 INSTRUMENT = Pss()

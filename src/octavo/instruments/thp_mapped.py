@@ -6,12 +6,11 @@ machine's CPU time between two readings. /proc/meminfo has the same for the whol
 """
 
 import os
-import time
 
-from octavo.instruments.base import Reader, UnavailableError
+from octavo.instruments.base import Reader
 from octavo.instruments.figures import Figure, Gauge, Reading
-from octavo.instruments.processes import child_pids
 from octavo.instruments.procfs import number_after
+from octavo.instruments.smaps_rollup import rollups
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 
@@ -33,34 +32,18 @@ class ThpMapped:
 
     def open(self, target: Target) -> Reader:
         """Raises UnavailableError where the processes, or their memory maps, cannot be looked at."""
-        root = target.postmaster
-        if root is None:
-            raise UnavailableError(target.no_processes)
-        budget = _BUDGET_SHARE * self.period * (os.cpu_count() or 1)
-        _rollup(target, root)
+        read = rollups(target, _BUDGET_SHARE * self.period * (os.cpu_count() or 1))
 
-        def read() -> Reading:
-            began = time.thread_time()
-            anon = shmem = 0
-            for pid in (root, *child_pids(root, target.proc)):
-                try:
-                    text = _rollup(target, pid)
-                except (FileNotFoundError, ProcessLookupError):  # it has ended
-                    continue
-                anon += number_after(text, b"\nAnonHugePages:")
-                shmem = max(shmem, number_after(text, b"\nShmemPmdMapped:"))
-                if (spent := time.thread_time() - began) > budget:
-                    raise UnavailableError(f"reading smaps_rollup took {spent:.2f} s of CPU, more than {budget:.2f} s")
-            return {None: {"anon": float(anon), "shmem": float(shmem)}}
+        def gauges() -> Reading:
+            texts = read()
+            return {
+                None: {
+                    "anon": float(sum(number_after(text, b"\nAnonHugePages:") for text in texts)),
+                    "shmem": float(max((number_after(text, b"\nShmemPmdMapped:") for text in texts), default=0)),
+                }
+            }
 
-        return Reader(read)
-
-
-def _rollup(target: Target, pid: int) -> bytes:
-    try:
-        return (target.proc / str(pid) / "smaps_rollup").read_bytes()
-    except PermissionError as error:
-        raise UnavailableError("this user may not read the server's smaps_rollup; its owner and root may") from error
+        return Reader(gauges)
 
 
 INSTRUMENT = ThpMapped()

@@ -1,0 +1,46 @@
+"""Reading /proc/PID/smaps_rollup of all of a server's processes, for as long as it is cheap enough.
+
+Source: proc_pid_smaps(5), Linux 4.14. It walks a process's page tables with its memory map locked, 7 ms for a GB touched.
+"""
+
+import time
+from collections.abc import Callable
+
+from octavo.instruments.base import UnavailableError
+from octavo.instruments.processes import child_pids
+from octavo.instruments.target import Target
+
+
+def rollups(target: Target, budget_seconds: float) -> Callable[[], list[bytes]]:
+    """A function that reads the files of the processes that live now; its look may take so much CPU time.
+
+    Raises UnavailableError where the processes, or their memory maps, cannot be looked at; the function does once a
+    look has taken more than the budget.
+    """
+    root = target.postmaster
+    if root is None:
+        raise UnavailableError(target.no_processes)
+    _read(target, root)
+
+    def read() -> list[bytes]:
+        began = time.thread_time()
+        texts: list[bytes] = []
+        for pid in (root, *child_pids(root, target.proc)):
+            try:
+                texts.append(_read(target, pid))
+            except (FileNotFoundError, ProcessLookupError):  # it has ended
+                continue
+            if (spent := time.thread_time() - began) > budget_seconds:
+                raise UnavailableError(
+                    f"reading smaps_rollup took {spent:.2f} s of CPU, more than its budget of {budget_seconds:.2f} s"
+                )
+        return texts
+
+    return read
+
+
+def _read(target: Target, pid: int) -> bytes:
+    try:
+        return (target.proc / str(pid) / "smaps_rollup").read_bytes()
+    except PermissionError as error:
+        raise UnavailableError("this user may not read the server's smaps_rollup; its owner and root may") from error
