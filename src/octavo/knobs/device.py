@@ -67,7 +67,9 @@ def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume |
     if not needs_volume(levels):
         yield None
         return
-    kind, block = filesystem.parse_filesystem(_filesystem(levels)) or ("ext4", 4096)
+    parsed = filesystem.parse_filesystem(_filesystem(levels))
+    assert parsed is not None  # native is not for a volume
+    kind, block = parsed
     device = parse_device(levels.get("device", "native"))
     with loop_volume(volume_bytes(content), kind, block, journal) as made, ExitStack() as stack:
         if device is not None and device.largest_request is not None:

@@ -11,7 +11,7 @@ WORKLOADS = {
     "pgbench-tail": "octavo.workloads.pgbench_tail",
     "tpcc-like": "octavo.workloads.tpcc_like",
     "coalescing": "octavo.workloads.coalescing",
-    "kernel_page": "octavo.workloads.kernel_page",
+    "kernel-page": "octavo.workloads.kernel_page",
     "scan": "octavo.workloads.scan",
     "pooled": "octavo.workloads.pooled",
     "oom": "octavo.workloads.oom",

@@ -89,7 +89,7 @@ class KernelPage:
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
         """The table depends on its size; on the data block every load does."""
-        return (("workload", "kernel_page"), ("table", levels["table"]))
+        return (("workload", "kernel-page"), ("table", levels["table"]))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
         """The published table. Nothing in it is random. Raises OctavoError when a block has no row or several."""

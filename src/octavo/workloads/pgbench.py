@@ -50,11 +50,11 @@ class Pgbench:
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
         """A short run of the same kind, with another random sequence than the measured one."""
-        pgbench_client.warm(server, levels, seed, _what(levels))
+        pgbench_client.warm(server, levels, seed, script_options(levels))
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """The measured run; the seed gives every cell of a round the same random sequence."""
-        return pgbench_client.measure(server, levels, seed, _what(levels))
+        return pgbench_client.measure(server, levels, seed, script_options(levels))
 
 
 def _age(levels: Levels) -> str:
@@ -62,7 +62,8 @@ def _age(levels: Levels) -> str:
     return levels.get("age", PACKED)
 
 
-def _what(levels: Levels) -> list[str]:
+def script_options(levels: Levels) -> list[str]:
+    """pgbench's options for the script that the level of `mode` stands for."""
     return [f"--builtin={_MODES[levels['mode']]}"]
 
 

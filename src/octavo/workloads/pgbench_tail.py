@@ -7,10 +7,7 @@ the tail is not, the workload pgbench logs a sample.
 from octavo.postgres.cluster import Server
 from octavo.workloads import pgbench_log
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pgbench import Pgbench
-
-# pgbench's own scripts, by the level of the factor mode.
-_SCRIPTS = {"read-only": "select-only", "read-write": "simple-update", "tpcb": "tpcb-like"}
+from octavo.workloads.pgbench import Pgbench, script_options
 
 
 class PgbenchTail(Pgbench):
@@ -20,7 +17,7 @@ class PgbenchTail(Pgbench):
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """The measured run; the seed gives every cell of a round the same random sequence."""
-        return pgbench_log.measure(server, levels, seed, [f"--builtin={_SCRIPTS[levels['mode']]}"])
+        return pgbench_log.measure(server, levels, seed, script_options(levels))
 
 
 WORKLOAD = PgbenchTail()
