@@ -1,6 +1,7 @@
 """Reading /proc/PID/smaps_rollup of all of a server's processes, for as long as it is cheap enough.
 
-Source: proc_pid_smaps(5), Linux 4.14. It walks a process's page tables with its memory map locked, 7 ms for a GB touched.
+Source: proc_pid_smaps(5), Linux 4.14. It walks a process's page tables with its memory map
+locked, 7 ms for a GB touched.
 """
 
 import time
