@@ -91,4 +91,6 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
 
 
 def _numbers(loads: Sequence[int]) -> str:
+    if len(loads) > 2 and loads[-1] - loads[0] == len(loads) - 1:
+        return f"{loads[0]} to {loads[-1]}"
     return " or ".join(str(number) for number in loads)

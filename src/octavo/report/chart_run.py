@@ -13,6 +13,8 @@ WIDTH = 650
 MANY = 8
 MOST_NAMES = 16
 CROWD = 300
+# About how wide a letter and a mark of a legend are, in pixels.
+LETTER, SYMBOL = 7, 24
 
 
 def _starts(document: Document) -> list[dict[str, Any]]:
@@ -125,7 +127,7 @@ def drift(document: Document, theme: Theme) -> Chart | None:
     found = drift_points(document)
     if not found:
         return None
-    kinds = short_names([condition or "all trials" for condition in conditions(document)], 28)
+    kinds = short_names([condition or "all trials" for condition in conditions(document)], 44)
     rows = [{"order": p.order, "value": p.value, "condition": kinds[p.condition or "all trials"]} for p in found]
     low, high = min(p.value for p in found) / 1.005, max(p.value for p in found) * 1.005
     domain = list(kinds.values())
@@ -142,7 +144,8 @@ def drift(document: Document, theme: Theme) -> Chart | None:
     marks = range(len(domain))
     colours = alt.Scale(domain=domain, range=[theme.loads[i % len(theme.loads)] for i in marks])
     shapes = alt.Scale(domain=domain, range=[SHAPES[i % len(SHAPES)] for i in marks])
-    colour = alt.Color("condition:N", title=None, legend=alt.Legend(orient="top", columns=4), scale=colours)
+    legend = alt.Legend(orient="top", columns=max(1, WIDTH // (LETTER * max(map(len, domain)) + SYMBOL)))
+    colour = alt.Color("condition:N", title=None, legend=legend, scale=colours)
     dots = alt.Chart(inline_data(rows)).mark_point(size=_dot(len(rows)) * 0.8, strokeWidth=1.5)
     layers.append(dots.encode(x=x, y=y, color=colour, shape=alt.Shape("condition:N", title=None, scale=shapes)))
     what = "Each trial relative to its own cell's mean over the order of the run."

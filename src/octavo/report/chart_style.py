@@ -111,7 +111,8 @@ class Chart:
         return vl_convert.vegalite_to_svg(spec, vl_version=version, allowed_base_urls=[])
 
 
-_PADDING = {"left": 18, "right": 34, "top": 4, "bottom": 4}
+# Left and right: a browser's letters may be wider than those that the labels were measured with.
+_PADDING = {"left": 36, "right": 34, "top": 4, "bottom": 4}
 
 
 def _config(theme: Theme) -> dict[str, Any]:
@@ -128,8 +129,8 @@ def _config(theme: Theme) -> dict[str, Any]:
     return {
         "font": FONT,
         "aria": False,
-        "axis": {**words, **lines, "labelLimit": 240, "titlePadding": 8},
-        "legend": {**words, "labelLimit": 200, "symbolStrokeWidth": 1.6},
+        "axis": {**words, **lines, "labelLimit": 320, "titlePadding": 8},
+        "legend": {**words, "labelLimit": 320, "symbolStrokeWidth": 1.6},
         "title": {**heading, "subtitleColor": theme.soft},
         "view": {"stroke": None},
     }

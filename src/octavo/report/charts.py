@@ -130,7 +130,7 @@ def _squares(
     """One chart of squares with their text; `order` has the columns and the rows (from the top)."""
     import altair as alt
 
-    short_x, short_y = short_names(order[0], 18), short_names(order[1], 26)
+    short_x, short_y = short_names(order[0], 18), short_names(order[1], 44)
     data = inline_data([row | {"x": short_x[row["x"]], "y": short_y[row["y"]]} for row in rows])
     width = max(84, min(WIDEST_SQUARE, 600 // max(1, len(order[0])))) * len(order[0])
     x = alt.X(

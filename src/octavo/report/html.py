@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from octavo.report import chart_run, chart_trials, charts, numbers
+from octavo.report.achieved import achieved
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, coloured
 from octavo.report.chart_series import series_of
 from octavo.report.course import disturbances, ending_sentence, rounds_words, time_sentence
@@ -71,6 +72,7 @@ def render(document: Document, *, refresh: int | None = None) -> str:
         counts={"trials": len(trials), "used": sum(1 for trial in trials if trial["used"])},
         settings=settings_that_differ(document),
         constant=_constant(document),
+        achieved=achieved(document),
     )
     return text.encode("utf-8", "replace").decode("utf-8")
 

@@ -138,7 +138,7 @@ def metric_table(document: Document, condition: str) -> dict[str, Any]:
 
 def item_tables(document: Document) -> Iterable[dict[str, Any]]:
     """Items (queries, load steps) down, cells across, for every metric measured by item; of many cells in two parts,
-    the second of which is `more`."""
+    the second of which is `more`. `decided` counts the entries that differ, or are the same, beyond doubt."""
     summary, effects = by_key(document["summary"]), by_key(document["effects"])
     for name in measured(document, items=True):
         for condition in conditions(document):
@@ -158,4 +158,9 @@ def item_tables(document: Document) -> Iterable[dict[str, Any]]:
                     "columns": columns,
                     "rows": rows,
                     "more": bool(more),
+                    "decided": sum(
+                        tone(effects.get((column["id"], name, item))) not in ("undecided", "none")
+                        for column in columns
+                        for item in items
+                    ),
                 }

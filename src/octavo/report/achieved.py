@@ -1,0 +1,73 @@
+"""What the host was asked for in the trials, and what came of it: knobs, limits of devices, limits of memory."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from octavo.report import numbers
+from octavo.report.document import Document, Row, clean, clip, facts_of
+
+_LIMITS = {
+    "reads_per_second": ("reads a second", "1"),
+    "writes_per_second": ("writes a second", "1"),
+    "read_bytes_per_second": ("bytes read a second", "bytes"),
+    "written_bytes_per_second": ("bytes written a second", "bytes"),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One thing that was asked for; `achieved` is what the trials that asked for it got."""
+
+    what: str
+    asked: str
+    achieved: str
+    trials: int
+
+
+def achieved(document: Document) -> list[Asked]:
+    """Every knob turned and every limit set in a trial, with what the kernel made of it; none where none was."""
+    words: dict[tuple[str, str], list[str]] = {}
+    rates: dict[tuple[str, str, str], list[float]] = {}
+    for trial in document["trials"]:
+        for what, asked, got in _words(trial):
+            words.setdefault((what, asked), []).append(got)
+        for what, asked, unit, got in _rates(trial):
+            rates.setdefault((what, asked, unit), []).append(got)
+    found = [Asked(what, asked, _listed(got), len(got)) for (what, asked), got in words.items()]
+    found += [Asked(what, asked, _range(got, unit), len(got)) for (what, asked, unit), got in rates.items()]
+    return sorted(found, key=lambda one: one.what)
+
+
+def _words(trial: Row) -> Iterator[tuple[str, str, str]]:
+    facts = facts_of(trial)
+    knobs: dict[str, Any] = facts.get("knobs") or {}
+    for name, knob in knobs.items():
+        yield clip(clean(name), 60), clip(clean(knob.get("asked", "")), 60), clip(clean(knob.get("achieved", "")), 200)
+    if (limit := facts.get("memory_limit_bytes")) is not None:
+        yield "memory limit of the server", clip(clean(trial["levels"].get("memory", "?")), 60), numbers.size(limit)
+
+
+def _rates(trial: Row) -> Iterator[tuple[str, str, str, float]]:
+    facts = facts_of(trial)
+    asked: dict[str, float] = facts.get("device_limit_asked") or {}
+    got: dict[str, float] = facts.get("device_limit_achieved") or {}
+    for name in asked.keys() & got.keys():
+        what, unit = _LIMITS.get(name, (clean(name), "1"))
+        device = clip(clean(facts.get("device", "device")), 60)
+        yield f"{device}: {what}", _figure(asked[name], unit), unit, got[name]
+
+
+def _figure(value: float, unit: str) -> str:
+    return numbers.size(value) if unit == "bytes" else numbers.significant(value)
+
+
+def _range(got: list[float], unit: str) -> str:
+    low, high = _figure(min(got), unit), _figure(max(got), unit)
+    return low if low == high else f"{low} to {high}"
+
+
+def _listed(got: list[str]) -> str:
+    """Each different answer, with how many trials got it where there are several."""
+    counts = {one: got.count(one) for one in dict.fromkeys(got)}
+    return got[0] if len(counts) == 1 else "; ".join(f"{one} ({count})" for one, count in counts.items())

@@ -1,0 +1,41 @@
+"""What the host was asked for and what came of it, as the page tells it."""
+
+from typing import Any
+
+from octavo.report.achieved import Asked, achieved
+
+
+def trial(**facts: Any) -> dict[str, Any]:
+    return {"levels": {"memory": "224MB"}, "facts": facts}
+
+
+def test_nothing_asked_is_nothing_told() -> None:
+    assert achieved({"trials": [trial(), {"levels": {}, "facts": None}]}) == []
+
+
+def test_each_answer_of_the_kernel_is_counted() -> None:
+    def knob(got: str) -> dict[str, Any]:
+        return trial(knobs={"page_cache": {"asked": "64kB", "achieved": got, "found": "4kB"}})
+
+    document = {"trials": [knob("64kB, XFS"), knob("64kB, XFS"), knob("32kB, XFS")]}
+    assert achieved(document) == [Asked("page_cache", "64kB", "64kB, XFS (2); 32kB, XFS (1)", 3)]
+
+
+def test_limits_are_told_with_the_range_that_trials_got() -> None:
+    mega = 2**20
+    document = {
+        "trials": [
+            trial(
+                device="mbps=40",
+                memory_limit_bytes=224 * mega,
+                device_limit_asked={"read_bytes_per_second": 40.0 * mega, "reads_per_second": 10240.0},
+                device_limit_achieved={"read_bytes_per_second": got * mega, "reads_per_second": 10240.0},
+            )
+            for got in (39.0, 41.0)
+        ]
+    }
+    assert achieved(document) == [
+        Asked("mbps=40: bytes read a second", "40 MB", "39 MB to 41 MB", 2),
+        Asked("mbps=40: reads a second", "10,200", "10,200", 2),
+        Asked("memory limit of the server", "224MB", "224 MB", 2),
+    ]
