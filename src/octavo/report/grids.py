@@ -152,7 +152,18 @@ def figure(ratio: float) -> str:
     >>> figure(0.934), figure(11.4), figure(123.4)
     ('93', '×11', '×123')
     """
-    return f"{100 * ratio:.0f}" if ratio < 9.995 else f"×{ratio:.0f}"
+    return interval_figures(ratio)[0]
+
+
+def interval_figures(*ratios: float) -> list[str]:
+    """Ratios in one form: as percent, or as factors where one of them is ten or more.
+
+    >>> interval_figures(0.934, 1.2), interval_figures(9.051, 15.4)
+    (['93', '120'], ['×9.1', '×15'])
+    """
+    if max(ratios) < 9.995:
+        return [f"{100 * ratio:.0f}" for ratio in ratios]
+    return [f"×{ratio:.0f}" if ratio >= 9.95 else f"×{ratio:.1f}" for ratio in ratios]
 
 
 def step_of(ratio: float) -> int:

@@ -74,8 +74,6 @@ def print_report(document: Document, console: Console) -> None:
             _say(basis, console)
         if course := steps_sentence(document, condition):
             _say(course, console)
-        if resource := resource_sentence(document, condition):
-            _say(resource, console)
         negative = negative_controls(document)
         for verdict in verdicts_of(document, condition):
             if verdict["cell"] in negative:
@@ -83,6 +81,8 @@ def print_report(document: Document, console: Console) -> None:
         found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
         if len(found) > FEW:
             _say(f"Against the baseline: {tally(document, condition)}.", console, "bold")
+            if resource := resource_sentence(document, condition):
+                _say(resource, console)
         for verdict in found if len(found) <= FEW else ():
             _say(verdict["sentence"], console, "bold")
     if told := about_the_course(document):
