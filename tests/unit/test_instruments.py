@@ -223,6 +223,12 @@ def test_a_ratio_and_a_share_need_something_below() -> None:
     assert not list(points([Ratio(READS, "a", "b")], {None: {"a": 1, "b": 1}}, {None: {"a": 2, "b": 1}}, 1.0))
 
 
+@pytest.mark.parametrize(("grown", "seen"), [(9, []), (10, [2.0])])
+def test_a_ratio_to_almost_nothing_is_none(grown: int, seen: list[float]) -> None:
+    after: Reading = {None: {"a": 2.0 * grown, "b": float(grown)}}
+    assert [v for _, _, v in points([Ratio(READS, "a", "b", least=10)], {None: {"a": 0, "b": 0}}, after, 1.0)] == seen
+
+
 def test_items_come_and_go() -> None:
     rate = [Rate(READS, "n")]
     new = list(points(rate, {"old": {"n": 5.0}}, {"new": {"n": 3.0}}, 1.0))

@@ -38,12 +38,13 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A counter's growth divided by another's, where the other grew."""
+    """A counter's growth divided by another's, where the other grew, by `least` or more."""
 
     metric: Metric
     above: str
     below: str
     scale: float = 1.0
+    least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,8 @@ def points(figures: Sequence[Figure], before: Reading, after: Reading, seconds: 
                 case Rate(metric, key, scale):
                     growth = _growth(then, now, key)
                     value = growth * scale / seconds if growth is not None and seconds > 0 else None
-                case Ratio(metric, above, below, scale):
-                    value = _ratio(then, now, above, below, scale)
+                case Ratio(metric):
+                    value = _ratio(figure, then, now)
                 case _:
                     continue
             if value is not None:
@@ -157,6 +158,8 @@ def _growth(then: Mapping[str, float], now: Mapping[str, float], key: str) -> fl
     return growth if growth >= 0 else None
 
 
-def _ratio(then: Mapping[str, float], now: Mapping[str, float], above: str, below: str, scale: float) -> float | None:
-    numerator, denominator = _growth(then, now, above), _growth(then, now, below)
-    return numerator * scale / denominator if numerator is not None and denominator else None
+def _ratio(ratio: Ratio, then: Mapping[str, float], now: Mapping[str, float]) -> float | None:
+    above, below = _growth(then, now, ratio.above), _growth(then, now, ratio.below)
+    if above is None or not below or below < ratio.least:
+        return None
+    return above * ratio.scale / below

@@ -10,6 +10,11 @@ from octavo.instruments.base import Reader
 from octavo.instruments.figures import Each, Figure, Rate, Ratio, Reading, Total
 from octavo.instruments.target import Target
 from octavo.observation import Metric
+from octavo.postgres.limits import WAL_BLOCKS
+from octavo.units import parse_size
+
+# Of less WAL than a block of the largest size what is written of it tells nothing: a block is written whole.
+LEAST_WAL = float(max(map(parse_size, WAL_BLOCKS)))
 
 
 class Wal:
@@ -25,7 +30,8 @@ class Wal:
         Rate(Metric("wal_writes_per_second", "writes of WAL a second", "1/s"), "writes"),
         Rate(Metric("wal_syncs_per_second", "syncs of WAL a second", "1/s"), "syncs"),
         Ratio(Metric("wal_write_request_bytes", "bytes a write of WAL", "bytes"), "written_bytes", "writes"),
-        Ratio(Metric("wal_amplification", "WAL written per WAL generated", "1", "lower"), "written_bytes", "position"),
+        Ratio(Metric("wal_amplification", "WAL written per WAL generated", "1", "lower"), "written_bytes", "position",
+              least=LEAST_WAL),
         Total(Metric("wal_bytes", "WAL", "bytes"), "position"),
         Each(Metric("wal_bytes_per_transaction", "WAL per transaction", "bytes", "lower"), "position"),
         Total(Metric("wal_record_bytes", "WAL without page headers", "bytes"), "record_bytes"),
