@@ -18,7 +18,7 @@ from octavo.analysis.looks import Role, only_look
 from octavo.analysis.standing import Standing, standing
 from octavo.analysis.trials import Key, Place, used_trials, values_by_key
 from octavo.analysis.verdict import Better, judge
-from octavo.plan.cells import Cell
+from octavo.plan.cells import Cell, condition_word, short_word
 from octavo.plan.model import Plan
 from octavo.store.records import RunRecord, TrialRecord
 
@@ -110,11 +110,8 @@ def in_words(name: Name, baseline: Mapping[str, str]) -> tuple[str, str]:
     ('read-only, clients 8', '4kB')
     """
 
-    def word(factor: str, level: str) -> str:
-        return f"{factor} {level}" if level.isdigit() else level
-
-    condition = ", ".join(word(*pair) for pair in name if pair[0] not in baseline)
-    return condition, "/".join(word(*pair) for pair in name if pair[0] in baseline) or "all trials"
+    condition = ", ".join(condition_word(*pair) for pair in name if pair[0] not in baseline)
+    return condition, "/".join(short_word(*pair) for pair in name if pair[0] in baseline) or "all trials"
 
 
 def _names(run: Run, telling: Sequence[str]) -> dict[Name, Cell]:
