@@ -37,16 +37,16 @@ def write_charts(document: Document, directory: Path, kind: Literal["svg", "png"
 def every_chart(document: Document) -> Iterator[tuple[list[str], Chart]]:
     """The charts with the words of their names: what, which condition, which metric, which item."""
     metric = str(document["run"]["primary_metric"])
-    by_condition: tuple[tuple[str, Callable[[Document, Theme], Chart | None]], ...] = (
-        ("heatmap", charts.heatmap),
-        ("points", chart_trials.points),
-    )
+    by_condition: dict[str, Callable[[Document, Theme], Chart | None]] = {"points": chart_trials.points}
+    whole: dict[str, Callable[[Document, Theme], Chart | None]] = {"run": chart_run.over_time, "drift": chart_run.drift}
+    # A grid is a picture by itself; single rows of squares stand below each other, to be compared.
+    (by_condition if charts.is_grid(document) else whole)["heatmap"] = charts.heatmap
     for condition in conditions(document):
         one = of_condition(document, condition)
-        for what, draw in by_condition:
+        for what, draw in by_condition.items():
             if chart := draw(one, PLAIN):
                 yield [what, condition, metric], chart
-    for what, draw in (("run", chart_run.over_time), ("drift", chart_run.drift)):
+    for what, draw in whole.items():
         if chart := draw(document, PLAIN):
             yield [what, metric], chart
     for sheet in sheets(document):

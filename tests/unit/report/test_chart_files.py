@@ -16,13 +16,18 @@ def test_every_chart_of_the_page_is_a_file(tmp_path: Path, small: Document) -> N
     written = write_charts(small, tmp_path / "charts", "svg")
     shown = len(conditions(small))
     names = sorted(path.name for path in written)
-    assert len(set(names)) == len(names) >= 2 * shown + 2
-    assert {"run-tps.svg", "drift-tps.svg"} <= set(names)
-    assert sum(name.startswith("heatmap-") for name in names) == shown
+    assert len(set(names)) == len(names) >= shown + 3
+    assert {"heatmap-tps.svg", "run-tps.svg", "drift-tps.svg"} <= set(names)
+    assert sum(name.startswith("points-") for name in names) == shown
     for path in written:
         root = ElementTree.fromstring(path.read_text(encoding="utf-8"))  # noqa: S314, our own
         assert root.tag.endswith("svg")
         assert "#0100" not in path.read_text(encoding="utf-8")  # no placeholder of a colour is left
+
+
+def test_a_grid_is_a_file_for_each_condition(tmp_path: Path, grid: Document) -> None:
+    names = [path.name for path in write_charts(grid, tmp_path, "svg")]
+    assert sum(name.startswith("heatmap-") for name in names) == len(conditions(grid))
 
 
 def test_a_png_is_one(tmp_path: Path) -> None:
