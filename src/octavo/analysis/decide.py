@@ -117,5 +117,5 @@ def _more(condition: Condition, last: Look | None, row: int) -> int | None:
 
 
 def _primary(used: Mapping[Place, TrialRecord], metric: str) -> dict[Place, float]:
-    found = {place: values_of(trial).get((None, metric)) for place, trial in used.items()}
+    found = {place: values_of(trial, items=False).get((None, metric)) for place, trial in used.items()}
     return {place: value for place, value in found.items() if value is not None}

@@ -48,10 +48,10 @@ class Estimate:
 def critical_value(comparisons: int, freedom: int, confidence: float, first: int = 0, number: int = 0) -> float:
     """Standard errors to each side, so that all comparisons hold at once, after every look.
 
-    Without looks it is Dunnett's. With looks, `number` of them after rounds `first`, `first` + 1, …, the level that
-    Dunnett's value has for one comparison is what all looks together may spend on it; the share of this look is that
-    of a normal statistic, used with Student's t (the significance-level approach: C. Jennison, B. W. Turnbull, Group
-    Sequential Methods, 2000, ch. 3 and 4; repeated confidence intervals: J. Roy. Statist. Soc. B 51, 1989).
+    Without looks it is Dunnett's. With looks, `number` of them from round `first` on (`spending.next_look`), the level
+    that Dunnett's value has for one comparison is what all looks together may spend on it; the share of this look is
+    that of a normal statistic, used with Student's t (the significance-level approach: C. Jennison, B. W. Turnbull,
+    Group Sequential Methods, 2000, ch. 3 and 4; repeated confidence intervals: J. Roy. Statist. Soc. B 51, 1989).
     """
     from scipy.special import stdtr, stdtrit
 

@@ -9,6 +9,7 @@ import numpy as np
 from octavo.analysis.contrasts import Contrasts, contrasts
 from octavo.analysis.interval import CONFIDENCE, Estimate, critical_value
 from octavo.analysis.layout import Floats, Integers, Layout
+from octavo.analysis.spending import next_look
 from octavo.analysis.verdict import judge
 
 
@@ -111,12 +112,14 @@ def begin(question: Question) -> Course:
 
 
 def go_on(course: Course, layout: Layout, question: Question, round_number: int) -> Course:
-    """One more round has ended: looks, unless too little is known for any interval, and notes which rows are settled.
+    """One more round has ended: looks, unless too little is known for any interval or too little is new, and notes
+    which rows are settled.
 
     What was settled stays so: later trials of such a row do not count.
     """
     going_on = course.open(question)
-    if not going_on or round_number < question.first_look:
+    due = next_look(course.looks[-1].round) if course.looks else question.first_look
+    if not going_on or round_number < due:
         return course
     found = contrasts(layout.until(course.limits(round_number)))
     if not np.isfinite(found.variance[going_on]).any() or (question.waits_for_loads and not found.components.general):

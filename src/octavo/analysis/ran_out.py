@@ -80,7 +80,7 @@ def words(row: Mapping[str, Any]) -> str:
 
 def _seen(cell: Cell, trial: TrialRecord) -> dict[str, float | None] | None:
     """A trial's use of the device and of the CPU, and the shares of what the device has."""
-    values = {metric: value for (item, metric), value in values_of(trial).items() if item is None}
+    values = {metric: value for (_, metric), value in values_of(trial, items=False).items()}
     if not all(name in values for name in _NEEDED):
         return None
     reads, writes, read, written = (values[name] for name in _NEEDED)

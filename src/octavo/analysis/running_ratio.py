@@ -12,7 +12,9 @@ def running_ratios(cells: Sequence[Cell], trials: Sequence[TrialRecord], metric:
     """By condition and label, the geometric mean so far of cell / baseline within rounds."""
     names = {cell.id: cell for cell in cells}
     baselines = {cell.condition: cell.id for cell in cells if cell.baseline}
-    values = {place: values_of(trial).get((None, metric), 0.0) for place, trial in used_trials(trials).items()}
+    values = {
+        place: values_of(trial, items=False).get((None, metric), 0.0) for place, trial in used_trials(trials).items()
+    }
     logarithms: dict[tuple[str, str], list[float]] = {}
     for (round_number, part, identifier), value in values.items():
         cell = names[identifier]

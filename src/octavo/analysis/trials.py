@@ -28,10 +28,12 @@ def used_trials(trials: Iterable[TrialRecord]) -> dict[Place, TrialRecord]:
     }
 
 
-def values_of(trial: TrialRecord) -> dict[Key, float]:
-    """Each observed number of a trial by item and metric; repetitions as their mean."""
+def values_of(trial: TrialRecord, *, items: bool = True) -> dict[Key, float]:
+    """Each observed number of a trial by item and metric, or of the trial as a whole; repetitions as their mean."""
     collected: dict[Key, list[float]] = {}
     for observation in trial.observations:
+        if observation.item is not None and not items:
+            continue
         collected.setdefault((observation.item, observation.metric), []).append(observation.value)
     return {
         key: values[0] if len(values) == 1 else math.fsum(values) / len(values) for key, values in collected.items()

@@ -51,6 +51,13 @@ def test_there_is_no_look_before_the_first_one() -> None:
     assert course.looks[0].round == course.looks[0].first == 6
 
 
+def test_of_many_rounds_some_are_looked_at() -> None:
+    rounds = 60
+    noise = np.random.default_rng(2).normal(scale=0.5, size=(2, rounds))
+    course = follow(layout(noise, [1] * rounds), compared(1), range(1, rounds + 1))
+    assert [look.round for look in course.looks] == [*range(2, 41), *range(42, rounds + 1, 2)]
+
+
 def test_nothing_is_settled_while_loads_in_general_are_not_known() -> None:
     waiting = replace(compared(3), loads=8, waits_for_loads=True)
     course = follow(layout(VALUES, np.arange(1, ROUNDS + 1).tolist()), waiting, range(1, ROUNDS + 1))

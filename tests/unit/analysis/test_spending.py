@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from octavo.analysis.spending import START, Survivors, advance, nominal_share
+from octavo.analysis.spending import START, Survivors, advance, next_look, nominal_share
 
 LOOKS = 5
 
@@ -52,7 +52,10 @@ def _beyond(spend: float, before: Survivors, number: int) -> float:
 def test_all_looks_together_spend_no_more_than_they_may(first: int) -> None:
     level, last = 0.05, 60
     critical = [-ndtri(level * nominal_share(level, first, number) / 2) for number in range(1, last + 1)]
-    steps = np.random.default_rng(1).normal(size=(20_000, first + last - 1))
-    sums = np.cumsum(steps, axis=1)[:, first - 1 :] / np.sqrt(np.arange(first, first + last))
+    rounds = [first]
+    while len(rounds) < last:
+        rounds.append(next_look(rounds[-1]))
+    steps = np.random.default_rng(1).normal(size=(20_000, rounds[-1]))
+    sums = np.cumsum(steps, axis=1)[:, np.array(rounds) - 1] / np.sqrt(rounds)
     crossed = float((np.abs(sums) > critical).any(axis=1).mean())
     assert level * last / (last + 3) == pytest.approx(crossed, abs=0.005)
