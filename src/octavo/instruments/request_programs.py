@@ -20,6 +20,9 @@ PLAIN, IO_URING, REQUEUED = 0, 1, 2
 # A worker thread of io_uring names itself so (io_uring/io-wq.c).
 _RING_WORKER = (int.from_bytes(b"iou-", "little"), int.from_bytes(b"wrk-", "little"))
 
+# Flags of an update (include/uapi/linux/bpf.h): BPF_ANY, BPF_NOEXIST.
+_ANY, _NO_EXIST = 0, 1
+
 _Parts = list[bytes | Label | Jump]
 _LEAVE: _Parts = [Label("leave"), instruction(0xB7, R0), instruction(0x95)]
 
@@ -94,13 +97,15 @@ def issued(owners: int, counts: int, device: int | None, fields: Mapping[str, in
         instruction(0x4F, R1, R8),
         instruction(0x63, R10, R1, -20),
         *_lookup(counts, -32),
-        Jump(0x15, R0, 0, "first"),
+        Jump(0x55, R0, 0, "add"),
+        # Another CPU may be about to put the same key there: who comes second must not overwrite the first one's count.
+        instruction(0x7A, R10, 0, -40, 0),
+        *_update(counts, -32, -40, _NO_EXIST),
+        *_lookup(counts, -32),
+        Jump(0x15, R0, 0, "leave"),  # the map is full
+        Label("add"),
         instruction(0xB7, R1, 0, 0, 1),
         instruction(0xDB, R0, R1, 0, 0),  # atomic: *(u64 *)r0 += r1
-        Jump(0x05, 0, 0, "leave"),
-        Label("first"),
-        instruction(0x7A, R10, 0, -40, 1),
-        *_update(counts, -32, -40),
         *_LEAVE,
     ])  # fmt: skip
 
@@ -136,6 +141,6 @@ def _lookup(map_descriptor: int, key: int) -> _Parts:
     return [*_map(map_descriptor), *_address(R2, key), *_call(LOOKUP)]
 
 
-def _update(map_descriptor: int, key: int, value: int) -> _Parts:
-    anyway = instruction(0xB7, R4, 0, 0, 0)  # BPF_ANY
-    return [*_map(map_descriptor), *_address(R2, key), *_address(R3, value), anyway, *_call(UPDATE)]
+def _update(map_descriptor: int, key: int, value: int, flags: int = _ANY) -> _Parts:
+    how = instruction(0xB7, R4, 0, 0, flags)
+    return [*_map(map_descriptor), *_address(R2, key), *_address(R3, value), how, *_call(UPDATE)]
