@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from octavo.plan.cells import Cell
+from octavo.plan.cells import MOST_NAMED, Cell
 
 _NOUNS = {"data_block": "data pages", "wal_block": "WAL blocks", "wal_segment": "WAL segments"}
 
@@ -25,7 +25,9 @@ def sentence(
     baseline = next(cell for cell in cells if cell.baseline and cell.condition == effect["condition"])
     # "4kB data pages are faster than 8kB", but "clients 8 is faster than 4".
     noun = _NOUNS.get(compared[0]) if len(compared) == 1 else None
-    before, after, verb = ("", f" {noun}", "are") if noun else (f"{'/'.join(compared)} ", "", "is")
+    # Of many factors the label names those in which a cell differs.
+    named = "" if len(compared) > MOST_NAMED else f"{'/'.join(compared)} "
+    before, after, verb = ("", f" {noun}", "are") if noun else (named, "", "is")
     where = f"{effect['condition'][0].upper()}{effect['condition'][1:]}: " if effect["condition"] else ""
     figures = f"{title} × {effect['ratio']:.3f}"
     if effect["low"] is None:

@@ -52,14 +52,14 @@ def make_cells(plan: Plan) -> list[Cell]:
 
 
 # With more factors than these, a name that has the levels of all of them cannot be told from the next one.
-_MOST_NAMED = 2
+MOST_NAMED = 2
 
 
 def _label(plan: Plan, compared: Sequence[str], chosen: Mapping[str, str]) -> str:
     """What a report calls the cell: its levels of the compared factors; of many, those that are not the baseline's."""
     if len(compared) == 1:
         return chosen[compared[0]]
-    if len(compared) <= _MOST_NAMED:
+    if len(compared) <= MOST_NAMED:
         return "/".join(short_word(name, chosen[name]) for name in compared)
     other = [name for name in compared if chosen[name] != plan.baseline.get(name, chosen[name])]
     return ", ".join(condition_word(name, chosen[name]) for name in other) or "baseline"

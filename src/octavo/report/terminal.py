@@ -4,6 +4,7 @@ Colour only repeats what a sign and a word already say.
 """
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from rich.console import Console
 from rich.markup import escape
@@ -47,6 +48,8 @@ from octavo.report.words import (
 
 STYLES = {"better": "color(33)", "worse": "color(208)", "undecided": "italic"}
 WIDE = 110
+# Letters of a metric's name in a line of a table's head.
+HEAD = 18
 ASCII = str.maketrans({"–": "-", "−": "-", "×": "x", "▲": "^", "▼": "v", "·": ".", "…": "...", "µ": "u", "�": "?"})
 
 
@@ -164,7 +167,8 @@ def _cells(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]
     missing, negative = absent(document), negative_controls(document)
     table = _table(console)
     table.add_column("cell", overflow="fold", max_width=max(16, console.width - 53))
-    table.add_column(escape(_plain(title(document, primary), console)), justify="right", no_wrap=True)
+    head = "\n".join(wrap(_plain(title(document, primary), console), HEAD))
+    table.add_column(escape(head), justify="right", no_wrap=True)
     table.add_column("ratio (95 % interval)", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for _, name in extra:
