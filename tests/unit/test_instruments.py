@@ -226,7 +226,7 @@ def test_a_ratio_and_a_share_need_something_below() -> None:
 @pytest.mark.parametrize(("grown", "seen"), [(9, []), (10, [2.0])])
 def test_a_ratio_to_almost_nothing_is_none(grown: int, seen: list[float]) -> None:
     after: Reading = {None: {"a": 2.0 * grown, "b": float(grown)}}
-    assert [v for _, _, v in points([Ratio(READS, "a", "b", least=10)], {None: {"a": 0, "b": 0}}, after, 1.0)] == seen
+    assert [v for _, _, v in points([Ratio(READS, "a", "b", least=5)], {None: {"a": 0, "b": 0}}, after, 2.0)] == seen
 
 
 def test_items_come_and_go() -> None:

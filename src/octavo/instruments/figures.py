@@ -38,7 +38,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A counter's growth divided by another's, where the other grew, by `least` or more."""
+    """A counter's growth divided by another's, where the other grew, by `least` a second or more."""
 
     metric: Metric
     above: str
@@ -103,7 +103,7 @@ def points(figures: Sequence[Figure], before: Reading, after: Reading, seconds: 
                     growth = _growth(then, now, key)
                     value = growth * scale / seconds if growth is not None and seconds > 0 else None
                 case Ratio(metric):
-                    value = _ratio(figure, then, now)
+                    value = _ratio(figure, then, now, seconds)
                 case _:
                     continue
             if value is not None:
@@ -158,8 +158,8 @@ def _growth(then: Mapping[str, float], now: Mapping[str, float], key: str) -> fl
     return growth if growth >= 0 else None
 
 
-def _ratio(ratio: Ratio, then: Mapping[str, float], now: Mapping[str, float]) -> float | None:
+def _ratio(ratio: Ratio, then: Mapping[str, float], now: Mapping[str, float], seconds: float) -> float | None:
     above, below = _growth(then, now, ratio.above), _growth(then, now, ratio.below)
-    if above is None or not below or below < ratio.least:
+    if above is None or not below or below < ratio.least * seconds:
         return None
     return above * ratio.scale / below

@@ -13,8 +13,9 @@ from octavo.observation import Metric
 from octavo.postgres.limits import WAL_BLOCKS
 from octavo.units import parse_size
 
-# Of less WAL than a block of the largest size what is written of it tells nothing: a block is written whole.
-LEAST_WAL = float(max(map(parse_size, WAL_BLOCKS)))
+# A server that generates less in a second than the smallest WAL block does not write: what is written are the few
+# records of its own, each in a block of its own.
+LEAST_WAL = float(min(map(parse_size, WAL_BLOCKS)))
 
 
 class Wal:
