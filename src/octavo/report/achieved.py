@@ -1,5 +1,6 @@
 """What the host was asked for in the trials, and what came of it: knobs, limits of devices, limits of memory."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -55,19 +56,15 @@ def _rates(trial: Row) -> Iterator[tuple[str, str, str, float]]:
     for name in asked.keys() & got.keys():
         what, unit = _LIMITS.get(name, (clean(name), "1"))
         device = clip(clean(facts.get("device", "device")), 60)
-        yield f"{device}: {what}", _figure(asked[name], unit), unit, got[name]
-
-
-def _figure(value: float, unit: str) -> str:
-    return numbers.size(value) if unit == "bytes" else numbers.significant(value)
+        yield f"{device}: {what}", numbers.amount(asked[name], unit), unit, got[name]
 
 
 def _range(got: list[float], unit: str) -> str:
-    low, high = _figure(min(got), unit), _figure(max(got), unit)
+    low, high = numbers.amount(min(got), unit), numbers.amount(max(got), unit)
     return low if low == high else f"{low} to {high}"
 
 
 def _listed(got: list[str]) -> str:
     """Each different answer, with how many trials got it where there are several."""
-    counts = {one: got.count(one) for one in dict.fromkeys(got)}
+    counts = Counter(got)
     return got[0] if len(counts) == 1 else "; ".join(f"{one} ({count})" for one, count in counts.items())

@@ -82,11 +82,12 @@ def print_report(document: Document, console: Console) -> None:
             if verdict["cell"] in negative:
                 _say(verdict["sentence"], console)
         found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
+        brief = 0 < len(found) <= FEW
+        if not brief and (resource := resource_sentence(document, condition)):
+            _say(resource, console)  # else the verdicts say it
         if len(found) > FEW:
             _say(f"Against the baseline: {tally(document, condition)}.", console, "bold")
-            if resource := resource_sentence(document, condition):
-                _say(resource, console)
-        for verdict in found if len(found) <= FEW else ():
+        for verdict in found if brief else ():
             _say(verdict["sentence"], console, "bold")
     if told := about_the_course(document):
         console.print()

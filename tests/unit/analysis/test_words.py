@@ -30,6 +30,7 @@ def effect(**changes: object) -> dict[str, Any]:
         (["data_block"], "faster", "4kB data pages are faster than 8kB: TPS × 1.100"),
         (["data_block"], "same within 3 %", "4kB and 8kB data pages are the same within 3 %: "),
         (["clients"], "slower", "clients 4kB is slower than 8kB: "),
+        (["clients", "mode", "scale"], "slower", "4kB is slower than 8kB: "),
         (["clients"], "undecided (needs 2 more)", "clients 4kB against 8kB is undecided (needs 2 more): "),
     ],
 )
@@ -80,6 +81,8 @@ def told(
 def test_conditional_verdicts_name_their_loads() -> None:
     assert "One load speaks for itself only" in told(PLAN, effect(conditional=True, loads=1))
     assert "2 or 3 loads speak" in told(PLAN, *(effect(conditional=True, loads=loads) for loads in (2, 3)))
+    assert "1 to 3 loads speak" in told(PLAN, *(effect(conditional=True, loads=loads) for loads in (1, 2, 3)))
+    assert "1 or 2 or 4 loads" in told(PLAN, *(effect(conditional=True, loads=loads) for loads in (1, 2, 4)))
     assert "conditional" not in told(PLAN, effect())
 
 

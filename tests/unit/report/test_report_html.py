@@ -158,3 +158,19 @@ def test_bare_document_has_a_page() -> None:
 
 def test_the_same_document_gives_the_same_page() -> None:
     assert html.render(documents.single()) == html.render(documents.single())
+
+
+def test_tables_by_item_that_decide_nothing_are_folded() -> None:
+    document = documents.queries()
+    folded = "nothing decided among 22"
+    assert folded not in html.render(document)
+    for effect in document["effects"]:
+        effect["verdict"] = "undecided (needs 2 more)"
+    assert folded in html.render(document)
+
+
+def test_what_was_asked_of_the_host_is_told(small: Document) -> None:
+    assert "Asked of the host" not in html.render(small)
+    asked = {"thp": {"asked": "always", "achieved": "always [<b>]", "found": "never"}}
+    small["trials"][0]["facts"] = {"knobs": asked}
+    assert '<td>always</td><td class="text"><div class="box">always [&lt;b&gt;]</div>' in html.render(small)

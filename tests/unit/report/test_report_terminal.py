@@ -100,3 +100,10 @@ def test_edge_documents_print(edge: Document) -> None:
     assert "Trials:" in text
     if edge["run"]["status"] != "finished":
         assert "This run" in text.split("Trials:")[0]
+
+
+def test_a_long_name_of_a_metric_leaves_room_for_the_cells(small: Document) -> None:
+    small["metrics"]["tps"]["title"] = "time of a run (Execution Time), median"
+    text = printed(small, 80)
+    assert "(Execution Time)," in text
+    assert any(line.strip().startswith("8kB again (A/A)") for line in text.splitlines())
