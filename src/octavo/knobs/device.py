@@ -26,6 +26,7 @@ from octavo.knobs.volume_types import EBS_REQUEST, check_device, parse_device
 FACTOR = Factor("device", "run", "device under the data", "native", check_device)
 
 _PROBE_BYTES = 32 * 1024**2
+# Requests of a probe: as small as any device takes without reading around them, as large as one counts as one.
 _SMALL, _LARGE = 4096, EBS_REQUEST
 _TOLERANCE = 0.05
 _DEFAULT_FILESYSTEM = "ext4/4kB"

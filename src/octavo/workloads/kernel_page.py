@@ -28,7 +28,8 @@ from octavo.workloads.explained import Explained, explain, shape
 # Every so many blocks one is wanted: n modulo 10, the modulus of the published table.
 _STRIDE = 10
 _TEXT_BYTES = 500
-# Up to this block 500 bytes are enough that two rows exceed a fillfactor of 10; above, as many times more.
+# The published table's block. Up to it 500 bytes are enough that two rows exceed a fillfactor of 10; above, as many
+# times more.
 _TEXT_BLOCK = 8192
 _QUERY = "SELECT max(x) FROM demo WHERE m = 0"
 # The published index: 90 MB for 3 million rows.
