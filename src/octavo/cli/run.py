@@ -28,7 +28,10 @@ def run(
         typer.Option(min=0, max=2**31 - 1, help="Seed of the order; drawn and stored if left out."),
     ] = None,
     size: Annotated[
-        str | None, typer.Option(metavar="quick|here|full", help="The plan's size: minutes, two hours, or all of it.")
+        str | None,
+        typer.Option(
+            metavar="quick|here|full", help="The plan's size: minutes, half an hour to one and a half, or all of it."
+        ),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop when this is spent (30m, 2h), decided or not.")
