@@ -113,6 +113,7 @@ class Equipment:
             watch = self.watcher.start(server.directory, limited="memory_limit_bytes" in facts)
             result = self.workload.run(server, trial.levels, trial.seed)
             surroundings = watch()
+            server.disconnect()  # what the workload asked the server kept a connection, and is no client
             seen = watching.finish(result)
         facts |= {**result.facts, "surroundings": asdict(surroundings), **facts_of(seen)}
         violations = self._violations(server, trial.levels)

@@ -18,7 +18,7 @@ from octavo.home import SOCKET_PATH_LIMIT, make_directory, runtime_directory
 from octavo.host import cgroup, children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
-from octavo.postgres import sql
+from octavo.postgres import program_pages, sql
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.versions import major_of
 
@@ -27,6 +27,7 @@ DATABASE = "octavo"
 _PORT = 5432  # only a part of the socket's name: no server listens on TCP
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
+_PATIENCE_SECONDS = 10
 
 
 def initialise(
@@ -109,12 +110,13 @@ class Server:
             self._connection = self.connect(DATABASE)
         return self._connection
 
-    def connect(self, database: str) -> psycopg.Connection[DictRow]:
-        """A new autocommit connection. Raises OctavoError when the server refuses it or is gone."""
+    def connect(self, database: str, *, patience: int = _PATIENCE_SECONDS) -> psycopg.Connection[DictRow]:
+        """A new autocommit connection. Raises OctavoError when the server refuses it or is gone, or has not answered
+        after `patience` seconds."""
         try:
             return psycopg.Connection[DictRow].connect(
                 host=str(self.socket_directory), port=_PORT, user=SUPERUSER, dbname=database,
-                autocommit=True, row_factory=dict_row, connect_timeout=10, application_name="octavo",
+                autocommit=True, row_factory=dict_row, connect_timeout=patience, application_name="octavo",
             )  # fmt: skip
         except psycopg.OperationalError as error:
             raise OctavoError(
@@ -223,6 +225,7 @@ def start(
     for name, value in {**settings, **ours}.items():
         arguments += ["-c", f"{name}={value}"]
     if memory_group is not None:
+        program_pages.read_first(build.program("postgres"), build.prefix / "lib", journal)
         arguments = [*cgroup.entering(memory_group, account.uid, account.gid), *arguments]
     with log.open("w") as log_file:
         process, process_entry = children.start(

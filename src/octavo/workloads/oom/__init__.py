@@ -30,9 +30,11 @@ _ROW = 880
 _COMMITS = 5
 # Pss costs 7 ms a process and GB: it is read with every tenth connection.
 _PSS_EVERY = 10
+# Short of the kill the kernel drops what it can and reads it again; meanwhile the server hardly answers.
+_PATIENCE_SECONDS = 180
 # For the estimate: what a connection takes beside page tables, and how fast it reads what is in shared_buffers.
 _CONNECTION_BYTES = 3 * 1024**2
-_READ_BYTES_PER_SECOND = 2 * 1024**3
+_READ_BYTES_PER_SECOND = 5 * 1024**3
 
 _CONNECTIONS = Metric("connections_until_kill", "connections until something was killed", "1", "higher")
 _SECONDS = Metric("seconds_until_kill", "time until something was killed", "seconds")
@@ -94,7 +96,8 @@ class Oom:
         """A guess for the estimate: as many connections as fit the limit, each of which reads everything."""
         room = max(0, parse_size(levels["memory"]) - parse_size(levels["shared_buffers"]))
         connections = min(int(levels["most_connections"]), room / _CONNECTION_BYTES)
-        return connections * (0.05 + parse_size(levels["database"]) / _READ_BYTES_PER_SECOND)
+        reading = parse_size(levels["database"]) / _READ_BYTES_PER_SECOND
+        return connections * (0.05 + reading)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
         """Nothing: the lab has filled shared_buffers."""
@@ -150,7 +153,7 @@ def _grow(server: Server, most: int) -> Crowd:
     with ExitStack() as stack:
         try:
             for number in range(1, most + 1):
-                connection = server.connect(DATABASE)
+                connection = server.connect(DATABASE, patience=_PATIENCE_SECONDS)
                 stack.callback(connection.close)
                 _read_everything(connection)
                 crowd.opened = number

@@ -1,0 +1,35 @@
+"""The pages of the server's program and of its libraries in the page cache: whose memory they are."""
+
+import re
+from pathlib import Path
+
+from octavo.host import children
+from octavo.host.journal import Journal
+
+# `libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007fe2e2a42000)`; the loader itself has no arrow.
+_LIBRARY = re.compile(r"\s*(?:\S+ => )?(/\S+) \(0x")
+_CHUNK_BYTES = 1024**2
+
+
+def libraries(ldd_says: str) -> list[Path]:
+    """The files that ldd names.
+
+    >>> libraries("\\tlinux-vdso.so.1 (0x00007f)\\n\\tlibz.so.1 => /lib/libz.so.1 (0x0f)\\n\\t/lib64/ld.so.2 (0x02)\\n")
+    [PosixPath('/lib/libz.so.1'), PosixPath('/lib64/ld.so.2')]
+    """
+    return [Path(match[1]) for match in map(_LIBRARY.match, ldd_says.splitlines()) if match]
+
+
+def read_first(program: Path, modules: Path, journal: Journal) -> None:
+    """Reads the program, its libraries and the server's modules, so that they are charged to us and not to the memory
+    group of a server that starts next: a page is charged to the group that touches it first
+    (admin-guide/cgroup-v1/memory.rst, 2.3).
+
+    The kernel does not take a program's pages for used up: a group that is full of memory which cannot be given back
+    drops them and reads them again, for minutes, instead of running out of memory.
+    """
+    named = libraries(children.run(["ldd", program], journal, role="ldd").stdout)
+    for path in (program, *named, *modules.glob("*.so")):
+        with path.open("rb", buffering=0) as file:
+            while file.read(_CHUNK_BYTES):
+                pass
