@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+_TIMES = ("us", "ms", "s", "seconds", "min")
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -12,6 +14,19 @@ class Metric:
     title: str
     unit: str
     better: Literal["higher", "lower"] | None = None
+
+
+def words_of_change(better: Literal["higher", "lower"] | None, unit: str) -> tuple[str, str]:
+    """What it is called that there is more of a metric, and less of it: faster and slower where its unit is one of
+    time, or of so much in a time.
+
+    >>> words_of_change("lower", "ms"), words_of_change("lower", "bytes"), words_of_change(None, "bytes")
+    (('slower', 'faster'), ('worse', 'better'), ('more', 'less'))
+    """
+    if better is None:
+        return "more", "less"
+    good, bad = ("faster", "slower") if unit in _TIMES or unit.endswith(("/s", "/min")) else ("better", "worse")
+    return (good, bad) if better == "higher" else (bad, good)
 
 
 @dataclass(frozen=True, slots=True)

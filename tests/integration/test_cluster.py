@@ -8,7 +8,7 @@ from tests.integration.conftest import needs_root
 from tests.integration.servers import data_directory, running
 
 from octavo.errors import HostError, OctavoError
-from octavo.host import cgroup, process
+from octavo.host import cgroup, page_cache, process
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
@@ -69,21 +69,32 @@ def test_a_server_that_dies_is_noticed(build: Build, journal: Journal, account: 
             server.query("started")
 
 
+def _cached_bytes(directory: Path) -> int:
+    try:
+        return page_cache.cached_bytes(directory)
+    except OSError as error:
+        pytest.skip(str(error))
+
+
 @needs_root
 @pytest.mark.skipif(cgroup.memory_controller() is None, reason="no memory controller")
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
 def test_a_server_is_born_inside_its_memory_limit(build: Build, journal: Journal, account: Account) -> None:
     group = cgroup.group_path("test")
     cgroup.create(group, 256 * 1024**2)
+    modules = build.prefix / "lib"
     try:
         with data_directory(build, journal, account) as path:
             log = path / "server.log"
+            page_cache.forget(modules)
             with cluster.start(build, path, {}, journal, account, log=log, memory_group=group) as server:
                 members = {int(pid) for pid in (group / "cgroup.procs").read_text().split()}
                 assert server.process.pid in members
                 assert len(members) > 3  # its children too
                 assert cgroup.achieved_limit(group) == 256 * 1024**2
                 assert f"Uid:\t{account.uid}" in Path(f"/proc/{server.process.pid}/status").read_text()
+                # Not its programs, which are read before.
+                assert _cached_bytes(modules) >= sum(path.stat().st_size for path in modules.glob("*.so"))
     finally:
         cgroup.remove(group)
     assert not group.exists()

@@ -106,5 +106,6 @@ def test_larger_units_read_what_nobody_asked_for(home: Path) -> None:
     assert large["amplification_formula"] == 8.0 and large["amplification"] == pytest.approx(8.0, rel=0.3)
     assert (small["page_cache_kb"], large["page_cache_kb"]) == (4.0, 64.0)
     assert small["memory_page_kb"] == page_cache.memory_page() / 1024
+    assert all("instruments_off" not in trial["facts"] for trial in by_level.values())  # no connection was left open
     told = by_level["64kB"]["facts"]["knobs"]["page_cache"]
     assert told["asked"] == "64kB" and told["achieved"].startswith("64kB by ")

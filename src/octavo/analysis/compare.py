@@ -17,13 +17,16 @@ from octavo.analysis.interval import CONFIDENCE
 from octavo.analysis.looks import Role, only_look
 from octavo.analysis.standing import Standing, standing
 from octavo.analysis.trials import Key, Place, used_trials, values_by_key
-from octavo.analysis.verdict import Better, judge
+from octavo.analysis.verdict import judge
+from octavo.observation import words_of_change
 from octavo.plan.cells import Cell, condition_word, short_word
 from octavo.plan.model import Plan
 from octavo.store.records import RunRecord, TrialRecord
 
 Kind = Literal["value", "effect"]
 Rows = list[dict[str, Any]]
+# An effect is how much a run gains by it.
+_OF_EFFECTS = {"faster": "gains more", "better": "gains more", "slower": "gains less", "worse": "gains less"}
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,11 @@ def compare(reference: Run, other: Run, metric: str, comparisons: int, telling: 
     rows: Rows = []
     for kind, key, name in first:
         if (theirs_here := second.get((kind, key, name))) is not None:
-            better = reference.record.metrics.get(key[1], {}).get("better")
+            about = reference.record.metrics.get(key[1], {})
+            change = words_of_change(about.get("better"), about.get("unit", ""))
             told = {"kind": kind, "reference": reference.record.id, "run": other.record.id,
                     "condition": words[name][0], "cell": words[name][1], "metric": key[1], "item": key[0]}  # fmt: skip
-            rows.append(told | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, better))
+            rows.append(told | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, change))
     rows.sort(key=lambda row: (row["item"] is not None, row["metric"] != metric, row["kind"] != "value"))
     return Compared(
         rows,
@@ -172,7 +176,7 @@ def _of_condition(
 
 
 def _difference(
-    first: _Number, second: _Number, kind: Kind, confidence: float, threshold: float, better: Better
+    first: _Number, second: _Number, kind: Kind, confidence: float, threshold: float, words: tuple[str, str]
 ) -> dict[str, Any]:
     """Second over first: B. L. Welch's interval on the log scale (Biometrika 34, 1947), and what it decides."""
     from scipy.special import stdtrit
@@ -194,11 +198,11 @@ def _difference(
         "degrees_of_freedom": freedom,
         "noise_floor": math.expm1(floor),
         "conditional": first.conditional or second.conditional,
-        "verdict": _word(centre, half, floor, threshold, better, kind),
+        "verdict": _word(centre, half, floor, threshold, words, kind),
     }
 
 
-def _word(centre: float, half: float | None, floor: float, threshold: float, better: Better, kind: Kind) -> str:
+def _word(centre: float, half: float | None, floor: float, threshold: float, words: tuple[str, str], kind: Kind) -> str:
     if half is None:
         return "undecided (no interval)"
     judged = judge(np.asarray(centre), np.asarray(half), floor, threshold, 0.0)
@@ -206,7 +210,5 @@ def _word(centre: float, half: float | None, floor: float, threshold: float, bet
         return f"same within {threshold * 100:g} %"
     if not judged.different:
         return "undecided"
-    if better is None:
-        return "more" if centre > 0 else "less"
-    good = (centre > 0) == (better == "higher")
-    return ("faster" if good else "slower") if kind == "value" else ("gains more" if good else "gains less")
+    word = words[0] if centre > 0 else words[1]
+    return word if kind == "value" else _OF_EFFECTS.get(word, word)

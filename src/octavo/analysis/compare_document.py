@@ -12,7 +12,7 @@ from octavo.plan.model import restore_plan
 from octavo.store.store import Store
 
 SCHEMA_VERSION = 1
-_DECIDED = ("faster", "slower", "more", "less", "same")
+_DECIDED = ("faster", "slower", "better", "worse", "more", "less", "same")
 _HOST = ("hostname", "cpu", "cores", "memory_bytes", "kernel", "virtualization")
 
 

@@ -14,6 +14,7 @@ from octavo.analysis.layout import Layout
 from octavo.analysis.looks import Course, Look, Role, look, only_look
 from octavo.analysis.trials import Key, Place, given_up
 from octavo.analysis.verdict import noise_floor, verdict
+from octavo.observation import words_of_change
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -60,9 +61,10 @@ def effects_of(
             looks = _looks_at(condition, layout, course, of_the_course=key == primary)
             if not looks:  # a baseline alone
                 continue
-            better = metrics.get(key[1], {}).get("better")
+            metric = metrics.get(key[1], {})
+            words = words_of_change(metric.get("better"), metric.get("unit", ""))
             effects.extend(
-                _effect(condition, row, key, at, estimate, better)
+                _effect(condition, row, key, at, estimate, words)
                 for row, at in looks.items()
                 if (estimate := at.estimate(row)) is not None
             )
@@ -98,7 +100,9 @@ def _looks_at(condition: Condition, layout: Layout, course: Course, *, of_the_co
     return {row: at[number] for row, number in rounds.items() if number in at}
 
 
-def _effect(condition: Condition, row: int, key: Key, at: Look, estimate: Estimate, better: Any) -> dict[str, Any]:
+def _effect(
+    condition: Condition, row: int, key: Key, at: Look, estimate: Estimate, words: tuple[str, str]
+) -> dict[str, Any]:
     rule = rule_of(condition, at, for_row=row)
     return {
         "cell": condition.cells[row].id,
@@ -108,7 +112,7 @@ def _effect(condition: Condition, row: int, key: Key, at: Look, estimate: Estima
         "ratio": estimate.ratio,
         "low": estimate.low,
         "high": estimate.high,
-        "verdict": verdict(estimate, rule, better),
+        "verdict": verdict(estimate, rule, words),
         "conditional": estimate.conditional,
         "loads": estimate.loads,
         "rounds": estimate.rounds,

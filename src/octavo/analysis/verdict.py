@@ -1,16 +1,13 @@
-"""From an interval to a word: faster, slower, same within x %, undecided (needs n more)."""
+"""From an interval to a word: faster, slower (better, worse), same within x %, undecided (needs n more)."""
 
 import functools
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from octavo.analysis.interval import Estimate
 from octavo.analysis.layout import Flags, Floats
-
-Better = Literal["higher", "lower"] | None
 
 _MOST = 1000  # a need beyond this is no plan
 
@@ -63,8 +60,8 @@ def judge(log_ratio: Floats, half_width: Floats, floor: Floats | float, threshol
     return Judged(same, different, narrow)
 
 
-def verdict(estimate: Estimate, rule: Rule, better: Better) -> str:
-    """The word for an estimate."""
+def verdict(estimate: Estimate, rule: Rule, words: tuple[str, str]) -> str:
+    """The word for an estimate; `words` are those for more and for less of the metric."""
     floor = rule.floor
     if estimate.half_width is None or floor is None:
         return "undecided (needs 1 more)"  # another round gives an interval
@@ -74,7 +71,7 @@ def verdict(estimate: Estimate, rule: Rule, better: Better) -> str:
     if judged.same:
         return f"same within {rule.threshold * 100:g} %"
     if judged.different:
-        return _direction(estimate.log_ratio, better)
+        return words[0] if estimate.log_ratio > 0 else words[1]
     if judged.narrow:
         low, high = (_signed(math.expm1(estimate.log_ratio + side * estimate.half_width)) for side in (-1, 1))
         return f"undecided (within {low} and {high})"
@@ -109,12 +106,6 @@ def rounds_needed(estimate: Estimate, rule: Rule) -> int | None:
     centre = np.full(half_width.shape, estimate.log_ratio)
     settled = judge(centre, half_width, floor, rule.threshold, rule.precision).settled
     return int(more[int(np.argmax(settled))]) if settled.any() else None
-
-
-def _direction(log_ratio: float, better: Better) -> str:
-    if better is None:
-        return "more" if log_ratio > 0 else "less"
-    return "faster" if (log_ratio > 0) == (better == "higher") else "slower"
 
 
 def _signed(fraction: float) -> str:

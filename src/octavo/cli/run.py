@@ -162,7 +162,8 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     print(f"\nbuilds needed: {', '.join(map(str, needs.builds)) or 'none, all cached'}")
     print(f"loads needed: {needs.loads}")
     print(f"disk: about {human_size(needs.disk_bytes)} ({human_size(free_bytes())} free)")
-    how_sure = "at most" if plan.stopping == "decided" else "about"
+    # With a budget there are as many rounds as it takes.
+    how_sure = "at most" if plan.stopping == "decided" and plan.budget is None else "about"
     print(
         f"time: {how_sure} {human_duration(needs.seconds)} ({human_duration(needs.prepare_seconds)} to prepare, "
         f"{human_duration(needs.trial_seconds)} for {needs.trials} trials)"

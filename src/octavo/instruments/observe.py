@@ -126,7 +126,8 @@ class Watching:
         seconds = sampler.clock.now() - sampler.began
         off: dict[str, str] = {}
         try:
-            _wait_for_clients_to_leave(self._target.query)
+            if remaining := _wait_for_clients_to_leave(self._target.query):
+                off["the server"] = f"clients that stayed connected have not reported all they did: {remaining}"
         except (psycopg.Error, OctavoError) as error:
             off["the server"] = " ".join(str(error).split())
         sampler.final(asks_server=True)
@@ -178,11 +179,15 @@ def target_of(server: Server) -> tuple[Target, Callable[[], None]]:
     return target, connection.close
 
 
-def _wait_for_clients_to_leave(query: Callable[[str], Rows]) -> None:
-    """A backend reports the rest of its statistics when it exits, a moment after its client has."""
+def _wait_for_clients_to_leave(query: Callable[[str], Rows]) -> int:
+    """A backend reports the rest of its statistics when it exits, a moment after its client has.
+
+    Returns how many are still there when there is no more time.
+    """
     deadline = time.monotonic() + _LEAVING_SECONDS
-    while query("other_clients")[0]["clients"] and time.monotonic() < deadline:
+    while (clients := query("other_clients")[0]["clients"]) and time.monotonic() < deadline:
         time.sleep(0.01)
+    return int(clients)
 
 
 def _costs(sampler: Sampler, target: Target, seconds: float) -> list[Observation]:

@@ -14,7 +14,7 @@ from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
 from octavo.postgres.builds.cache import find_build
 from octavo.postgres.builds.spec import BuildSpec
-from octavo.workloads.base import Workload
+from octavo.workloads.base import LoadsSlowly, Workload
 
 # CPU seconds of one build, and of each further one that differs only in its sizes; they keep all cores busy.
 _BUILD_CPU_SECONDS = 420.0
@@ -54,6 +54,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
     trial_seconds = 0.0
     largest = 0
     seen: set[tuple[str, int]] = set()
+    load_rate = workload.load_bytes_per_second if isinstance(workload, LoadsSlowly) else _LOAD_BYTES_PER_SECOND
     for cell in cells:
         spec = build_of(cell.levels)
         build = find_build(spec)
@@ -68,7 +69,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
             seen.add((cell.dataset, load))
             loads += 1
             load_bytes += size
-            load_seconds += _LOAD_SECONDS + size / _LOAD_BYTES_PER_SECOND
+            load_seconds += _LOAD_SECONDS + size / load_rate
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + size / _COPY_BYTES_PER_SECOND
         each += device.probe_seconds(cell.levels)
         trial_seconds += plan.rounds * each

@@ -8,7 +8,9 @@ from octavo.report import numbers
 from octavo.report.document import Row, clean
 
 Comparison = Mapping[str, Any]
-TONES = {"faster": "better", "gains": "better", "slower": "worse", "more": "more", "less": "less", "same": "same"}
+TONES = {word: word for word in ("better", "worse", "more", "less", "same")} | {
+    "faster": "better", "gains": "better", "slower": "worse",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,14 @@ class Workload(Protocol):
 
 
 @runtime_checkable
+class LoadsSlowly(Protocol):
+    """A workload whose rows are made one by one, so that a load takes longer than its bytes say."""
+
+    load_bytes_per_second: float
+    """How fast a load grows, for the estimate before there is one."""
+
+
+@runtime_checkable
 class ChecksData(Protocol):
     """A workload that knows what must be true of its data after any run."""
 

@@ -83,6 +83,14 @@ def test_a_page_size_that_gains_less_is_told_by_its_effect() -> None:
     assert {row["verdict"] for row in effects.values()} == {"gains less"}
 
 
+def test_what_is_no_speed_is_better_or_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METRICS, "tps", {"title": "connections until the kill", "unit": "1", "better": "higher"})
+    more, fewer = run_of("a", 1, factor={"4kB": 1.3}), run_of("b", 2, factor={"4kB": 0.8, "8kB": 0.8})
+    assert {row["verdict"] for row in rows_of(more, fewer).values()} == {"worse"}
+    assert {row["verdict"] for row in rows_of(fewer, more).values()} == {"better"}
+    assert {row["verdict"] for row in rows_of(more, fewer, "effect").values()} == {"gains less"}
+
+
 def test_equal_runs_show_no_regression() -> None:
     rows = rows_of(run_of("a", 1, factor={}), run_of("b", 2, factor={}))
     assert {regression(row, 0.03, "higher") for row in rows.values()} == {"no"}

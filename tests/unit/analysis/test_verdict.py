@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from octavo.analysis.interval import Estimate
-from octavo.analysis.verdict import Better, Rule, rounds_needed, verdict
+from octavo.analysis.verdict import Rule, rounds_needed, verdict
 
 THRESHOLD, PRECISION = 0.03, 0.015
+FASTER = ("faster", "slower")
 WITHOUT_CONTROL = Rule(THRESHOLD, PRECISION, has_floor=False)
 
 
@@ -30,38 +31,38 @@ def rule(floor: float) -> Rule:
 
 
 @pytest.mark.parametrize(
-    ("estimated", "floor", "better", "word"),
+    ("estimated", "floor", "words", "word"),
     [
-        (interval(0.10, 0.02), 0.03, "higher", "faster"),
-        (interval(-0.10, 0.02), 0.03, "higher", "slower"),
-        (interval(0.10, 0.02), 0.03, "lower", "slower"),
-        (interval(0.10, 0.02), 0.03, None, "more"),
-        (interval(-0.10, 0.02), 0.03, None, "less"),
-        (interval(0.002, 0.01), 0.02, "higher", "same within 3 %"),
-        (interval(0.010, 0.005), 0.005, "higher", "same within 3 %"),  # a difference, but of no interest
-        (interval(0.020, 0.012), 0.05, "higher", "undecided (within +0.8 % and +3.3 %)"),
-        (interval(-0.020, 0.012), 0.05, "higher", "undecided (within −3.1 % and −0.8 %)"),
+        (interval(0.10, 0.02), 0.03, FASTER, "faster"),
+        (interval(-0.10, 0.02), 0.03, FASTER, "slower"),
+        (interval(0.10, 0.02), 0.03, ("slower", "faster"), "slower"),
+        (interval(0.10, 0.02), 0.03, ("more", "less"), "more"),
+        (interval(-0.10, 0.02), 0.03, ("more", "less"), "less"),
+        (interval(0.002, 0.01), 0.02, FASTER, "same within 3 %"),
+        (interval(0.010, 0.005), 0.005, FASTER, "same within 3 %"),  # a difference, but of no interest
+        (interval(0.020, 0.012), 0.05, FASTER, "undecided (within +0.8 % and +3.3 %)"),
+        (interval(-0.020, 0.012), 0.05, FASTER, "undecided (within −3.1 % and −0.8 %)"),
     ],
 )
-def test_the_words_of_a_verdict(estimated: Estimate, floor: float, better: Better, word: str) -> None:
-    assert verdict(estimated, rule(floor), better) == word
+def test_the_words_of_a_verdict(estimated: Estimate, floor: float, words: tuple[str, str], word: str) -> None:
+    assert verdict(estimated, rule(floor), words) == word
 
 
 @pytest.mark.parametrize("estimated", [interval(0.10, 0.02), interval(0.002, 0.016)])
 def test_within_the_noise_floor_nothing_is_decided(estimated: Estimate) -> None:
-    assert verdict(estimated, rule(0.11), "higher").startswith("undecided (needs ")
+    assert verdict(estimated, rule(0.11), FASTER).startswith("undecided (needs ")
 
 
 def test_a_control_without_numbers_is_no_floor_of_zero() -> None:
     certain = interval(0.10, 0.001)
-    assert verdict(certain, Rule(THRESHOLD, PRECISION), "higher") == "undecided (needs 1 more)"
-    assert verdict(certain, WITHOUT_CONTROL, "higher") == "faster"
+    assert verdict(certain, Rule(THRESHOLD, PRECISION), FASTER) == "undecided (needs 1 more)"
+    assert verdict(certain, WITHOUT_CONTROL, FASTER) == "faster"
 
 
 def test_undecided_says_how_many_more_rounds_and_that_number_decides() -> None:
     more = rounds_needed(interval(0.05, 0.06), WITHOUT_CONTROL)
     assert more is not None
-    assert verdict(interval(0.05, 0.06), WITHOUT_CONTROL, "higher") == f"undecided (needs {more} more)"
+    assert verdict(interval(0.05, 0.06), WITHOUT_CONTROL, FASTER) == f"undecided (needs {more} more)"
 
     def half_width(extra: int) -> float:
         rounds = 10 + extra
@@ -78,14 +79,14 @@ def test_what_loads_scatter_shrinks_with_loads_only() -> None:
     few = Rule(THRESHOLD, PRECISION, has_floor=False, most_loads=2)
     many = Rule(THRESHOLD, PRECISION, has_floor=False, most_loads=50)
     assert rounds_needed(all_of_loads, few) is None
-    assert verdict(all_of_loads, few, "higher") == "undecided (needs more loads)"
+    assert verdict(all_of_loads, few, FASTER) == "undecided (needs more loads)"
     assert rounds_needed(all_of_loads, many) is not None
 
 
 def test_a_biased_control_does_not_shrink_with_rounds() -> None:
     biased = Rule(THRESHOLD, 0.0001, (interval(0.06, 0.01),))
-    assert verdict(interval(0.05, 0.01), biased, "higher").startswith("undecided (needs ")
-    assert not verdict(interval(0.05, 0.01), biased, "higher").startswith("undecided (needs 1 ")
+    assert verdict(interval(0.05, 0.01), biased, FASTER).startswith("undecided (needs ")
+    assert not verdict(interval(0.05, 0.01), biased, FASTER).startswith("undecided (needs 1 ")
 
 
 @given(
@@ -98,7 +99,7 @@ def test_a_decided_verdict_never_contradicts_its_interval(
     log_ratio: float, half_width: float, floor: float | None, freedom: int
 ) -> None:
     held = WITHOUT_CONTROL if floor is None else rule(floor)
-    word = verdict(interval(log_ratio, half_width, freedom), held, "higher")
+    word = verdict(interval(log_ratio, half_width, freedom), held, FASTER)
     if word == "faster":
         assert log_ratio - half_width > 0
     elif word == "slower":

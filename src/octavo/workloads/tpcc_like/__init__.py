@@ -51,6 +51,7 @@ class TpccLike:
         *pgbench_client.FACTORS,
     )
     metrics = (*pgbench_log.METRICS, _NEW_ORDERS)
+    load_bytes_per_second = 15e6  # seen: 5e6 to 20e6
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
         """The tables depend on the number of warehouses."""
