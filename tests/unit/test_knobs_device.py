@@ -259,5 +259,6 @@ def test_lumps_do_not_bias_the_slope(rate: float, lump: float) -> None:
 
 def test_the_probe_of_a_limited_device_takes_its_time_in_the_estimate() -> None:
     assert device.probe_seconds({"device": "native"}) == device.probe_seconds({"device": "loop"}) == 0
-    assert device.probe_seconds({"device": "iops=1000,mbps=100"}) == 4  # reads and writes, of two sizes, a second each
+    # Two sizes, a second and a quarter each.
+    assert device.probe_seconds({"device": "iops=1000,mbps=100"}) == 2.5
     assert device.probe_seconds({"device": "iops=20"}) > device.probe_seconds({"device": "iops=1000"})

@@ -170,6 +170,12 @@ def test_an_ended_childs_time_counts_from_the_first_table_on() -> None:
     assert growth(before, after, cpu) == {1: 1, 2: 4.5}
 
 
+def test_a_kernel_worker_that_ends_leaves_its_parent_nothing() -> None:
+    before = {2: made(2, 0, 1, kernel=True), 9: made(9, 2, 273, kernel=True), 10: made(10, 2, 4, kernel=True)}
+    after = {2: made(2, 0, 1, kernel=True), 10: made(10, 2, 5, kernel=True)}
+    assert growth(before, after, cpu) == {2: 0, 10: 1}
+
+
 def test_a_pid_that_has_passed_to_another_is_another() -> None:
     before = {1: made(1, 0, 5), 2: made(2, 1, 7, start=1)}
     after = {1: made(1, 0, 5, reaped=8), 2: made(2, 1, 3, start=9)}

@@ -110,6 +110,8 @@ def growth(before: Table, after: Table, amount: Callable[[Process], float]) -> d
     """
     used = {pid: amount(process) for pid, process in after.items()}
     for then in before.values():
+        if then.kernel and not _lives(then, after):
+            continue  # a worker that ended: kthreadd does not take over what its threads used
         heir: Process | None = then
         while heir is not None and not _lives(heir, after):
             heir = before.get(heir.parent)

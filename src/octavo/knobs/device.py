@@ -7,7 +7,7 @@ before the trial, and kept by the enforcer during it.
 import json
 import os
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ _SMALL, _LARGE = 4096, EBS_REQUEST
 _TOLERANCE = 0.05
 _DEFAULT_FILESYSTEM = "ext4/4kB"
 Levels = Mapping[str, str]
+_Probes = dict[str, dict[str, Any]]
 
 
 def needs_volume(levels: Levels) -> bool:
@@ -124,22 +125,23 @@ def measure_achieved(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """What these limits should give to small and to large requests, and what a probe of the file got.
 
-    Reads and writes of two sizes, a second each, five where the limit is a few requests a second. What is off by more
-    than 5 % is measured once more, as any machine stalls at times, and the closer one counts.
+    Requests of two sizes, a second each, five where the limit is a few requests a second; reads and writes at once, as
+    each have a limit of their own. What is off by more than 5 % is measured once more, by itself, as any machine stalls
+    at times, and the closer one counts.
     """
     asked = expected(limits)
-    achieved = _rates(asked, file, journal, group)
+    achieved = _rates(_at_once(_probes(asked)), file, journal, group)
     off = {name: rate for name, rate in asked.items() if abs(achieved[name] - rate) > _TOLERANCE * rate}
-    for name, rate in _rates(off, file, journal, group).items():
+    for name, rate in _rates([{name: one} for name, one in _probes(off).items()], file, journal, group).items():
         achieved[name] = min(rate, achieved[name], key=lambda one: abs(one - asked[name]))
     return asked, achieved
 
 
-def _rates(asked: Mapping[str, float], file: Path, journal: Journal, group: Path | None) -> dict[str, float]:
-    """What the probe gets of each rate."""
-    if not asked:
+def _rates(probes: Sequence[_Probes], file: Path, journal: Journal, group: Path | None) -> dict[str, float]:
+    """What each probe gets."""
+    if not probes:
         return {}
-    command: list[str | Path] = [sys.executable, "-I", "-S", Path(probe.__file__), file, json.dumps(_probes(asked))]
+    command: list[str | Path] = [sys.executable, "-I", "-S", Path(probe.__file__), file, json.dumps(probes)]
     if group is not None:
         command = [*cgroup.entering(group, os.geteuid(), os.getegid()), *command]
     finished = children.check(children.run(command, journal, role="device probe"), "the probe of the device")
@@ -147,9 +149,9 @@ def _rates(asked: Mapping[str, float], file: Path, journal: Journal, group: Path
     return {name: rate * (_LARGE if "bytes" in name else 1) for name, rate in rates.items()}
 
 
-def _probes(asked: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+def _probes(asked: Mapping[str, float]) -> _Probes:
     """How each rate is probed: requests of `size` bytes, `depth` at a time, for so many `seconds`."""
-    probes: dict[str, dict[str, Any]] = {}
+    probes: _Probes = {}
     for name, rate in asked.items():
         size = _LARGE if "bytes" in name else _SMALL
         requests = rate / size if "bytes" in name else rate
@@ -162,12 +164,21 @@ def _probes(asked: Mapping[str, float]) -> dict[str, dict[str, Any]]:
     return probes
 
 
+def _at_once(probes: _Probes) -> list[_Probes]:
+    """Reads and writes of one size together."""
+    by_size: dict[int, _Probes] = {}
+    for name, one in probes.items():
+        by_size.setdefault(one["size"], {})[name] = one
+    return list(by_size.values())
+
+
 def probe_seconds(levels: Levels) -> float:
     """How long the probe of a limited device takes before each trial, when nothing is off; 0 without limits."""
     device = parse_device(levels.get("device", "native"))
     if device is None or device.highest == Limits():
         return 0.0
-    return sum(probe["seconds"] for probe in _probes(expected(device.highest)).values())
+    together = _at_once(_probes(expected(device.highest)))
+    return sum(probe.LEAD_SECONDS + max(one["seconds"] for one in group.values()) for group in together)
 
 
 def expected(limits: Limits) -> dict[str, float]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from octavo.knobs import device
-from octavo.lab.loads import bytes_of_copy, bytes_of_load, find_load, loads_of
+from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, loads_of
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
@@ -70,7 +70,8 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
             loads += 1
             load_bytes += size
             load_seconds += _LOAD_SECONDS + size / load_rate
-        each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + size / _COPY_BYTES_PER_SECOND
+        copied = bytes_copied(workload, cell.levels)
+        each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + copied / _COPY_BYTES_PER_SECOND
         each += device.probe_seconds(cell.levels)
         trial_seconds += plan.rounds * each
     families = {replace(spec, data_block="8kB", wal_block="8kB", data_segment="1GB") for spec in missing}

@@ -38,11 +38,16 @@ def bytes_of_load(workload: Workload, levels: Levels) -> int:
     return load_bytes(workload.database_bytes(levels))
 
 
+def bytes_copied(workload: Workload, levels: Levels) -> int:
+    """About what a trial copies, in bytes: the load and the WAL that is ready for reuse."""
+    return bytes_of_load(workload, levels) + dataset_spec(workload, levels, 1).wal_bytes
+
+
 def bytes_of_copy(workload: Workload, levels: Levels) -> int:
-    """About what a trial's copy takes beside the cache, in bytes: the load and the WAL, or the volume with both."""
+    """About what a trial's copy takes beside the cache, in bytes: what is copied, or the volume that it goes to."""
+    copied = bytes_copied(workload, levels)
     wal = dataset_spec(workload, levels, 1).wal_bytes
-    copy = bytes_of_load(workload, levels) + wal
-    return device.volume_bytes(copy + wal) if device.needs_volume(levels) else copy
+    return device.volume_bytes(copied + wal) if device.needs_volume(levels) else copied
 
 
 def room_for_loads(workload: Workload, cells: Collection[Cell]) -> int:
