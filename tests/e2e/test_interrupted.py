@@ -25,7 +25,7 @@ def journal_entries(home: Path) -> list[dict[str, Any]]:
             entry: dict[str, Any] = json.loads(line) if line.endswith("}") else {"kind": "done", "number": 0}
             if entry["kind"] == "done":
                 entries.pop((path.name, entry["number"]), None)
-            else:
+            elif entry["kind"] != "owner":
                 entries[path.name, entry["number"]] = entry
     return list(entries.values())
 

@@ -166,13 +166,13 @@ def test_killed_at_thirty_moments_it_never_leaves_a_wrong_or_half_build(own_home
         except subprocess.TimeoutExpired:
             builder.kill()
         builder.wait()
-        recover()
+        told = recover()
         builds = list_builds()
         finished.append(len(builds))
         with Journal() as journal:
             assert all(is_whole(build) and says(build, journal) == expected(build) for build in builds)
         work = own_home / "builds" / ".work"
-        assert not work.exists() or not any(path.is_dir() for path in work.iterdir())
+        assert not work.exists() or not any(path.is_dir() for path in work.iterdir()), told
     assert 0 in finished  # some were killed before the first build was there,
     with Journal() as journal:  # and the next one always succeeds
         assert all(is_whole(build) for build in ensure_builds(SPECS, journal, local=tarball))

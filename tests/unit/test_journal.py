@@ -80,6 +80,63 @@ def test_a_child_that_was_not_yet_its_own_program_is_ended_too(home: Path, monke
     assert unborn.wait() == -signal.SIGQUIT
 
 
+def test_a_directory_that_a_late_child_makes_anew_is_removed_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = home / "scratch"
+    scratch.mkdir()
+    entry = {"number": 1, "kind": "directory", "path": str(scratch)}
+    (home / "journal").mkdir()
+    (home / "journal" / "abc.jsonl").write_text(json.dumps(entry) + "\n")
+    late: list[subprocess.Popen[bytes]] = []
+
+    def let_it_make_its_directory(_: float) -> None:
+        if not late:
+            assert not scratch.exists()
+            late.append(subprocess.Popen(["sleep", "600"], env={TOKEN_VARIABLE: "abc"}))
+            scratch.mkdir()
+            while not process.find_by_environment(TOKEN_VARIABLE, "abc"):
+                pass
+
+    monkeypatch.setattr("octavo.host.journal.time.sleep", let_it_make_its_directory)
+    told = recover()
+    assert late[0].wait() == -signal.SIGQUIT
+    assert not scratch.exists()
+    assert f"ended process {late[0].pid}, left by a command that was killed" in told
+
+
+# Its child has, as one that has only just been forked has, its parent's open files and so the lock of its journal.
+_FORKED = """
+import os, signal, sys
+from octavo.host.journal import Journal
+journal = Journal()
+journal.record("directory", path=sys.argv[1])
+os.mkdir(sys.argv[1])
+if os.fork() == 0:
+    sys.stdin.readline()
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_that_still_holds_the_dead_owners_lock_is_waited_for(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = home / "scratch"
+    victim = subprocess.Popen([sys.executable, "-c", _FORKED, scratch], stdin=subprocess.PIPE)
+    assert victim.wait() == -signal.SIGKILL
+    assert victim.stdin is not None
+    waits: list[float] = []
+
+    def let_it_go_on(seconds: float) -> None:
+        waits.append(seconds)
+        assert victim.stdin is not None
+        victim.stdin.close()
+
+    monkeypatch.setattr("octavo.host.journal.time.sleep", let_it_go_on)
+    assert recover() == [f"removed {scratch}"]
+    assert not scratch.exists()
+    assert len(waits) > 1
+
+
 @pytest.mark.parametrize("arguments", [(), ("before the pid is known",)])
 def test_an_orphan_is_ended_and_its_directory_removed(home: Path, arguments: tuple[str, ...]) -> None:
     scratch = home / "scratch"

@@ -91,7 +91,7 @@ def test_defaults_touch_nothing(place: Place) -> None:
     with Journal() as journal, knobs.applied({}, journal, place) as state:
         assert contents(place) == before
         assert state.as_dict() == {}
-        assert journal.path.read_text() == ""
+        assert len(journal.path.read_text().splitlines()) == 1  # its owner
     assert knobs.cannot({}, place) is None
     for factor in knobs.factors():
         assert factor.level(factor.default) == factor.default

@@ -14,21 +14,24 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from octavo.home import make_directory, octavo_home, sync_directory
-from octavo.host.process import end, find_by_environment
+from octavo.host.process import ProcessIdentity, end, find_by_environment, is_alive, itself
 from octavo.host.undo import Entry, Undone, undo
 
 # Set in the environment of every child, so that a child is found whose pid was not yet written down.
 TOKEN_VARIABLE = "OCTAVO_TOKEN"
 
 # A child that its owner had forked when it was killed has this variable only once it is a program of its own, and may
-# hold a mount or a group until it is found.
-_HUNTS = 4
+# hold a mount or a group, or make its directory anew, until it is found. Until then it may hold the owner's lock, too.
+_HUNTS = 6
 _BETWEEN_HUNTS_SECONDS = 0.1
+_LOCK_PATIENCE_SECONDS = 2.0
+_BETWEEN_LOCKS_SECONDS = 0.01
 
 
 def _journal_directory() -> Path:
@@ -50,10 +53,11 @@ class Journal:
         self.token = uuid.uuid4().hex
         directory = make_directory(_journal_directory())
         self.path = directory / f"{self.token}.jsonl"
-        # Made under another name and locked before it shows, so that nobody finds it unlocked.
+        # Made under another name, locked and signed before it shows, so that nobody finds it unlocked or nobody's.
         hidden = directory / f".{self.token}"
         self._file = hidden.open("a")
         fcntl.flock(self._file, fcntl.LOCK_EX)
+        self._write({"number": 0, "kind": "owner", **asdict(itself())})
         hidden.rename(self.path)
         sync_directory(directory)
         self._open: dict[int, Entry] = {}
@@ -132,9 +136,7 @@ def restore() -> list[Undone]:
         except (FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
             continue
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _locks(file):
                 continue
             told, failed = _replay(path.stem, file.read())
             everything += told
@@ -143,6 +145,31 @@ def restore() -> list[Undone]:
             else:
                 path.unlink(missing_ok=True)
     return everything
+
+
+def _locks(file: IO[str]) -> bool:
+    """Whether this journal's owner is dead, and it is ours to replay now."""
+    deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if _owner_lives(file) or time.monotonic() > deadline:
+                return False
+        time.sleep(_BETWEEN_LOCKS_SECONDS)
+
+
+def _owner_lives(file: IO[str]) -> bool:
+    """Whether the process lives that signed this journal in its first line."""
+    file.seek(0)
+    try:
+        first = json.loads(file.readline())
+    except ValueError:  # unsigned, of an earlier version: its lock alone says so
+        return True
+    finally:
+        file.seek(0)
+    return first["kind"] != "owner" or is_alive(ProcessIdentity(first["pid"], first["start_time"], first["boot_id"]))
 
 
 def _keep(path: Path, entries: list[Entry]) -> None:
@@ -174,7 +201,7 @@ def _open_entries(text: str) -> list[Entry]:
             continue
         if entry["kind"] == "done":
             entries.pop(entry["number"], None)
-        else:
+        elif entry["kind"] != "owner":
             entries[entry["number"]] = entry
     return list(entries.values())
 
@@ -186,14 +213,16 @@ def _replay(token: str, text: str) -> tuple[list[Undone], list[Entry]]:
     others = [entry for entry in backwards if entry["kind"] != "process"]
     stuck: list[tuple[Entry, Undone]] = []
     for hunt in range(_HUNTS):
-        for identity in find_by_environment(TOKEN_VARIABLE, token):
+        found = find_by_environment(TOKEN_VARIABLE, token)
+        for identity in found:
             end(identity, signal.SIGQUIT)
             told.append(Undone("put back", f"ended process {identity.pid}, left by a command that was killed"))
         undone, stuck = _undo_all(others)
         told += undone
-        others = [entry for entry, _ in stuck]
-        if hunt > 0 and not others:
+        if hunt > 0 and not found and not stuck:
             break
+        failing = [entry for entry, _ in stuck]
+        others = [entry for entry in others if entry in failing or entry["kind"] == "directory"]
         time.sleep(_BETWEEN_HUNTS_SECONDS)
     failed += stuck
     return told + [became for _, became in failed], sorted((entry for entry, _ in failed), key=itemgetter("number"))

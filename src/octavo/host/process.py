@@ -43,6 +43,13 @@ def identify(pid: int) -> ProcessIdentity | None:
     return None if start_time is None else ProcessIdentity(pid, start_time, boot_id())
 
 
+def itself() -> ProcessIdentity:
+    """The identity of this process."""
+    identity = identify(os.getpid())
+    assert identity is not None
+    return identity
+
+
 def is_alive(identity: ProcessIdentity) -> bool:
     """Whether this very process still runs."""
     return identity.boot_id == boot_id() and _start_time(identity.pid) == identity.start_time
