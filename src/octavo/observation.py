@@ -1,7 +1,8 @@
 """What a trial yields: numbers with their names and units."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 _TIMES = ("us", "ms", "s", "seconds", "min")
 
@@ -16,13 +17,17 @@ class Metric:
     better: Literal["higher", "lower"] | None = None
 
 
-def words_of_change(better: Literal["higher", "lower"] | None, unit: str) -> tuple[str, str]:
-    """What it is called that there is more of a metric, and less of it: faster and slower where its unit is one of
-    time, or of so much in a time.
+def words_of_change(metric: Mapping[str, Any]) -> tuple[str, str]:
+    """What it is called that there is more of a metric, stored with its unit and what is better, and less of it.
 
-    >>> words_of_change("lower", "ms"), words_of_change("lower", "bytes"), words_of_change(None, "bytes")
-    (('slower', 'faster'), ('worse', 'better'), ('more', 'less'))
+    Faster and slower are for units of time, or of so much in a time.
+
+    >>> words_of_change({"better": "lower", "unit": "ms"}), words_of_change({"better": "lower", "unit": "bytes"})
+    (('slower', 'faster'), ('worse', 'better'))
+    >>> words_of_change({"unit": "bytes"})
+    ('more', 'less')
     """
+    better, unit = metric.get("better"), metric.get("unit", "")
     if better is None:
         return "more", "less"
     good, bad = ("faster", "slower") if unit in _TIMES or unit.endswith(("/s", "/min")) else ("better", "worse")

@@ -99,8 +99,23 @@ def test_presets_can_be_listed_and_taken_as_a_plan(octavo: Octavo, tmp_path: Pat
     mine.write_text(octavo("presets", "show", "oltp-blocks-demo").stdout)
     finished = octavo("run", mine, "--dry-run", "--seed", "1")
     assert finished.returncode == 0
-    for word in ("cells (9)", "(baseline)", "(A/A control)", "round 4, load 4", "builds needed", "disk:", "time:"):
+    for word in (
+        "cells (9)",
+        "(baseline)",
+        "(A/A control)",
+        "round 4, load 4",
+        "builds needed",
+        "disk:",
+        "time: at most",
+    ):
         assert word in finished.stdout
+    assert "budget" not in finished.stdout
+
+
+def test_with_a_budget_the_rounds_are_no_upper_limit_of_the_time(octavo: Octavo) -> None:
+    told = octavo("run", "oltp-blocks-demo", "--size", "here", "--dry-run").stdout
+    assert "time: about" in told and "at most 2" not in told
+    assert "budget: 2h" in told
 
 
 def test_a_build_that_is_there_is_said_to_be_cached(octavo: Octavo) -> None:
@@ -129,6 +144,18 @@ def test_output_that_nobody_reads_is_no_error(octavo: Octavo) -> None:
         )
     assert finished.returncode == 0
     assert "Traceback" not in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("compare",), "octavo: Missing argument 'runs'; see octavo compare --help"),
+        (("nonsense",), "octavo: No such command 'nonsense'; see octavo --help"),
+    ],
+)
+def test_a_wrong_call_is_answered_in_a_line(octavo: Octavo, arguments: tuple[str, ...], line: str) -> None:
+    finished = octavo(*arguments)
+    assert (finished.returncode, finished.stderr.strip(), finished.stdout) == (2, line, "")
 
 
 def test_a_group_without_a_command_shows_its_help(octavo: Octavo) -> None:

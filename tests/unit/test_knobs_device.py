@@ -255,10 +255,3 @@ def test_the_thread_tells_of_its_trouble(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_lumps_do_not_bias_the_slope(rate: float, lump: float) -> None:
     times = [math.ceil(number / rate / lump) * lump for number in range(int(rate))]
     assert slope(times) == pytest.approx(rate, rel=0.05)
-
-
-def test_the_probe_of_a_limited_device_takes_its_time_in_the_estimate() -> None:
-    assert device.probe_seconds({"device": "native"}) == device.probe_seconds({"device": "loop"}) == 0
-    # Two sizes, a second and a quarter each.
-    assert device.probe_seconds({"device": "iops=1000,mbps=100"}) == 2.5
-    assert device.probe_seconds({"device": "iops=20"}) > device.probe_seconds({"device": "iops=1000"})

@@ -14,10 +14,7 @@ from octavo.instruments.figures import Work, totals
 from octavo.instruments.target import Target
 from octavo.instruments.thp_mapped import INSTRUMENT as THP_MAPPED
 from octavo.instruments.thp_threads import INSTRUMENT as THP_THREADS
-from octavo.lab.estimate import estimate
-from octavo.plan.cells import make_cells
 from octavo.plan.model import known_factors
-from octavo.plan.presets import find_plan
 from octavo.workloads import pgbench_log, tpcc_like
 
 LINES = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 10**7), st.integers(0, 10**7)), min_size=1, max_size=60)
@@ -129,11 +126,3 @@ def test_threads_that_make_huge_pages_are_timed(
 def test_where_the_kernels_threads_cannot_be_seen_the_reason_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="container"):
         THP_THREADS.open(target(plant(tmp_path, {"2/comm": "sh\n"})))
-
-
-def test_a_load_that_is_made_row_by_row_takes_its_time_in_the_estimate(home: Path) -> None:
-    plan = find_plan("thp-tpcc-like", size="here")[0]
-    cells = make_cells(plan)
-    needs = estimate(plan, cells, tpcc_like.WORKLOAD)
-    a_load = tpcc_like.WORKLOAD.database_bytes(cells[0].levels) / tpcc_like.WORKLOAD.load_bytes_per_second
-    assert needs.loads > 0 and needs.prepare_seconds > needs.loads * a_load

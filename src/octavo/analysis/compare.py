@@ -13,7 +13,7 @@ import numpy as np
 
 from octavo.analysis.condition import Condition, conditions_of, layout_of
 from octavo.analysis.contrasts import contrasts
-from octavo.analysis.interval import CONFIDENCE
+from octavo.analysis.interval import CONFIDENCE, WIDEST
 from octavo.analysis.looks import Role, only_look
 from octavo.analysis.standing import Standing, standing
 from octavo.analysis.trials import Key, Place, used_trials, values_by_key
@@ -75,8 +75,7 @@ def compare(reference: Run, other: Run, metric: str, comparisons: int, telling: 
     rows: Rows = []
     for kind, key, name in first:
         if (theirs_here := second.get((kind, key, name))) is not None:
-            about = reference.record.metrics.get(key[1], {})
-            change = words_of_change(about.get("better"), about.get("unit", ""))
+            change = words_of_change(reference.record.metrics.get(key[1], {}))
             told = {"kind": kind, "reference": reference.record.id, "run": other.record.id,
                     "condition": words[name][0], "cell": words[name][1], "metric": key[1], "item": key[0]}  # fmt: skip
             rows.append(told | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, change))
@@ -188,6 +187,7 @@ def _difference(
         parts = first.variance**2 / first.freedom + second.variance**2 / second.freedom
         freedom = max(1, math.floor(variance**2 / parts + 1e-9)) if parts > 0 else 1
         half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(variance)
+        half = half if half <= WIDEST else None
     floor = max(first.floor, second.floor)
     return {
         "from": math.exp(first.centre),
@@ -196,7 +196,7 @@ def _difference(
         "low": None if half is None else math.exp(centre - half),
         "high": None if half is None else math.exp(centre + half),
         "degrees_of_freedom": freedom,
-        "noise_floor": math.expm1(floor),
+        "noise_floor": math.expm1(min(floor, WIDEST)),
         "conditional": first.conditional or second.conditional,
         "verdict": _word(centre, half, floor, threshold, words, kind),
     }

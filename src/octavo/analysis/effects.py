@@ -9,7 +9,7 @@ from octavo.analysis.components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.condition import Condition, conditions_of, layout_of
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.decide import course_of, expected_in, rule_of
-from octavo.analysis.interval import CONFIDENCE, Estimate
+from octavo.analysis.interval import CONFIDENCE, WIDEST, Estimate
 from octavo.analysis.layout import Layout
 from octavo.analysis.looks import Course, Look, Role, look, only_look
 from octavo.analysis.trials import Key, Place, given_up
@@ -61,8 +61,7 @@ def effects_of(
             looks = _looks_at(condition, layout, course, of_the_course=key == primary)
             if not looks:  # a baseline alone
                 continue
-            metric = metrics.get(key[1], {})
-            words = words_of_change(metric.get("better"), metric.get("unit", ""))
+            words = words_of_change(metrics.get(key[1], {}))
             effects.extend(
                 _effect(condition, row, key, at, estimate, words)
                 for row, at in looks.items()
@@ -195,4 +194,4 @@ def _percent(variance: float | None) -> float | None:
 
 
 def _fraction(log: float | None) -> float | None:
-    return None if log is None or not math.isfinite(log) else math.expm1(log)
+    return math.expm1(log) if log is not None and log <= WIDEST else None

@@ -3,8 +3,12 @@
 import functools
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 CONFIDENCE = 0.95
+
+# On the log scale. An interval that reaches farther than a million times says nothing, and may be past any number.
+WIDEST = math.log(1e6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +39,18 @@ class Estimate:
 
     @property
     def low(self) -> float | None:
-        """The interval's lower end, as a ratio."""
-        return None if self.half_width is None else math.exp(self.log_ratio - self.half_width)
+        """The interval's lower end, as a ratio; None where there is no interval, or one that says nothing."""
+        return self._end(-1)
 
     @property
     def high(self) -> float | None:
-        """The interval's upper end, as a ratio."""
-        return None if self.half_width is None else math.exp(self.log_ratio + self.half_width)
+        """The interval's upper end, likewise."""
+        return self._end(1)
+
+    def _end(self, side: Literal[-1, 1]) -> float | None:
+        if self.half_width is None or self.half_width > WIDEST:
+            return None
+        return math.exp(self.log_ratio + side * self.half_width)
 
 
 @functools.cache

@@ -95,9 +95,15 @@ def _call(arguments: list[str]) -> int:
             text = str(message())
             # A group without a command is answered with its help, which is more than a line.
             help_itself = type(error).__name__ == "NoArgsIsHelpError"
-            print(text if help_itself else f"octavo: {' '.join(text.split())}", file=sys.stderr)
+            print(text if help_itself else _in_a_line(text, getattr(error, "ctx", None)), file=sys.stderr)
         return code
     return 0
+
+
+def _in_a_line(text: str, context: typer.Context | None) -> str:
+    """Click's message in a line of ours; where it knows the command that was called wrongly, with the way out."""
+    line = f"octavo: {' '.join(text.split()).rstrip('.')}"
+    return line if context is None else f"{line}; see {context.command_path} --help"
 
 
 def _as_interrupt(*_: object) -> NoReturn:

@@ -91,6 +91,15 @@ def test_what_is_no_speed_is_better_or_worse(monkeypatch: pytest.MonkeyPatch) ->
     assert {row["verdict"] for row in rows_of(more, fewer, "effect").values()} == {"gains less"}
 
 
+def test_an_interval_past_any_number_is_none() -> None:
+    first, second = (
+        run_of(name, seed, rounds=2, loads=2, deviation=100, factor={}) for name, seed in (("a", 1), ("b", 2))
+    )
+    rows = rows_of(first, second)
+    assert {(row["low"], row["high"]) for row in rows.values()} == {(None, None)}
+    assert {regression(row, 0.03, "higher") for row in rows.values()} == {"undecided"}
+
+
 def test_equal_runs_show_no_regression() -> None:
     rows = rows_of(run_of("a", 1, factor={}), run_of("b", 2, factor={}))
     assert {regression(row, 0.03, "higher") for row in rows.values()} == {"no"}

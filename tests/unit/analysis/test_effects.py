@@ -24,10 +24,10 @@ FIXED = ONE_LOAD.model_copy(update={"stopping": "fixed"})
 METRICS = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
 
 
-def rounds(numbers: Sequence[int], ratio: float, *, seed: int = 1) -> list[TrialRecord]:
+def rounds(numbers: Sequence[int], ratio: float, *, seed: int = 1, scatter: float = 0.005) -> list[TrialRecord]:
     source = random.Random(seed)
     return [
-        trial(cell, number, 1000 * (ratio if cell is SMALL else 1) * math.exp(source.gauss(0, 0.005)), load=1)
+        trial(cell, number, 1000 * (ratio if cell is SMALL else 1) * math.exp(source.gauss(0, scatter)), load=1)
         for number in numbers
         for cell in CELLS
     ]
@@ -84,6 +84,14 @@ def test_a_round_counts_as_finished_once_all_of_its_cells_were_measured() -> Non
     trials = rounds(range(1, 4), 1.01)
     assert effects(ONE_LOAD, trials).rounds_finished == 3
     assert effects(ONE_LOAD, trials[:-1]).rounds_finished == 2
+
+
+def test_an_interval_past_any_number_is_none() -> None:
+    found = effects(ONE_LOAD, rounds((1, 2), 1.0, scatter=100))
+    row = of_small(found)
+    assert (row["low"], row["high"], row["noise_floor"]) == (None, None, None)
+    assert row["verdict"].startswith("undecided")
+    assert [(floor["low"], floor["high"], floor["floor"]) for floor in found.noise_floor] == [(None, None, None)]
 
 
 def test_without_trials_nothing_is_said() -> None:

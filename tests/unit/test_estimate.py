@@ -1,0 +1,46 @@
+"""What a run will take is told before it begins: everything that takes time is in it."""
+
+from pathlib import Path
+
+import pytest
+
+from octavo import workloads
+from octavo.knobs import device
+from octavo.lab.estimate import Estimate, estimate
+from octavo.plan.cells import make_cells
+from octavo.plan.presets import find_plan
+from octavo.workloads import tpcc_like
+
+from .plans import small_plan
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+
+
+def with_wal(recycled: str) -> Estimate:
+    plan = small_plan(recycled_wal=[recycled])
+    return estimate(plan, make_cells(plan), workloads.find(plan.workload))
+
+
+def test_the_wal_that_each_trial_copies() -> None:
+    none, one, two = with_wal("64MB"), with_wal("1088MB"), with_wal("2112MB")
+    assert one.trials == none.trials > 0
+    assert two.trial_seconds - one.trial_seconds == pytest.approx(one.trial_seconds - none.trial_seconds)
+    assert one.trial_seconds - none.trial_seconds > one.trials  # a GB is not copied in a second
+
+
+def test_a_load_that_is_made_row_by_row() -> None:
+    plan = find_plan("thp-tpcc-like", size="here")[0]
+    cells = make_cells(plan)
+    needs = estimate(plan, cells, tpcc_like.WORKLOAD)
+    a_load = tpcc_like.WORKLOAD.database_bytes(cells[0].levels) / tpcc_like.WORKLOAD.load_bytes_per_second
+    assert needs.loads > 0 and needs.prepare_seconds > needs.loads * a_load
+
+
+def test_the_probe_of_a_limited_device() -> None:
+    assert device.probe_seconds({"device": "native"}) == device.probe_seconds({"device": "loop"}) == 0
+    # Two sizes, a second and a quarter each.
+    assert device.probe_seconds({"device": "iops=1000,mbps=100"}) == 2.5
+    assert device.probe_seconds({"device": "iops=20"}) > device.probe_seconds({"device": "iops=1000"})
