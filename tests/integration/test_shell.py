@@ -168,8 +168,13 @@ def test_on_a_terminal_ctrl_c_ends_the_query_and_ctrl_d_the_shell(shell: list[st
     terminal.wait_for("NOTICE:")
     terminal.type("\x03")
     terminal.wait_for("canceling statement due to user request")
-    terminal.type("\x03\nshow block_size;\n")
+    terminal.wait_for("=# ")
+    terminal.type("\x03")
+    terminal.wait_for("=# ")
+    terminal.type("show block_size;\n")
     terminal.wait_for("4096")
+    # An end of file typed before the prompt meets the terminal in canonical mode, and psql's readline reads a NUL.
+    terminal.wait_for("=# ")
     terminal.type("\x04")
     assert terminal.exit_code() == 0
     os.close(terminal.descriptor)
