@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from octavo.instruments.target import Rows, Target
+
 KERNEL_THREAD = 0x00200000
 
 
@@ -34,3 +36,13 @@ def storage(pid: int, *, read: int = 0, written: int = 0, cancelled: int = 0) ->
 def machine(user: int = 0, system: int = 0, idle: int = 0, softirq: int = 0, steal: int = 0) -> dict[str, str]:
     """The CPU times of the machine, in ticks."""
     return {"stat": f"cpu  {user} 0 {system} {idle} 0 0 {softirq} {steal} 0 0\ncpu0 1 1 1 1\n"}
+
+
+def target(proc: Path, postmaster: int | None = None) -> Target:
+    """What instruments look at: the planted /proc, and a server that tells its cluster_name."""
+
+    def query(name: str) -> Rows:
+        assert name == "cluster_name"
+        return [{"cluster_name": ""}]
+
+    return Target(query, 180000, None, postmaster, None, "no directory", "no processes", proc)

@@ -1,31 +1,17 @@
-"""Figures, the sampler and the readers of /proc, without a server and without waiting."""
+"""The readers of /proc and of counters on planted files, and the catalogue of instruments."""
 
 import os
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
-import psycopg
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.unit.planted import machine, plant
+from tests.unit.planted import machine, plant, target
 
 from octavo.errors import UsageError
 from octavo.instruments import instruments
-from octavo.instruments.base import Reader, Sampled, UnavailableError
+from octavo.instruments.base import Sampled, UnavailableError
 from octavo.instruments.cpu import INSTRUMENT as CPU
 from octavo.instruments.figures import (
-    ClientShare,
-    Each,
-    Figure,
-    Gauge,
-    Rate,
-    Ratio,
-    Reading,
-    Total,
     Work,
     points,
     totals,
@@ -38,216 +24,10 @@ from octavo.instruments.processes import INSTRUMENT as PROCESSES
 from octavo.instruments.procfs import ProcFile
 from octavo.instruments.pss import Pss
 from octavo.instruments.roles import role_of
-from octavo.instruments.sampler import Sampler
 from octavo.instruments.target import Rows, Target
 from octavo.instruments.tlb import Tlb
 from octavo.instruments.vmstat import INSTRUMENT as VMSTAT
-from octavo.instruments.wal_split import Window, header_bytes, windows
 from octavo.observation import Metric
-from octavo.series import pack_seconds, pack_values, unpack_seconds, unpack_values
-
-READS = Metric("reads", "reads", "1")
-
-
-@dataclass
-class FakeClock:
-    """Time moves when somebody waits, CPU when an instrument says that it worked."""
-
-    time: float = 100.0
-    worked: float = 0.0
-    until: float = float("inf")
-    waits: list[float] = field(default_factory=list[float])
-
-    def now(self) -> float:
-        return self.time
-
-    def cpu(self) -> float:
-        return self.worked
-
-    def wait(self, stopped: threading.Event, seconds: float) -> bool:
-        self.waits.append(seconds)
-        self.time += seconds
-        return self.time > self.until
-
-
-@dataclass
-class Counting:
-    """An instrument whose counter is the clock: one a second."""
-
-    clock: FakeClock
-    period: float = 1.0
-    asks_server: bool = False
-    cost: float = 0.0
-    delay: float = 0.0
-    problem: Callable[[], Exception | None] = lambda: None
-    figures: tuple[Figure, ...] = (Rate(READS, "reads"), Gauge(Metric("level", "level", "1"), "level"))
-
-    def open(self, target: Target) -> Reader:
-        def read() -> Reading:
-            self.clock.worked += self.cost
-            if (problem := self.problem()) is not None:
-                raise problem
-            moment = self.clock.time
-            self.clock.time += self.delay
-            return {None: {"reads": moment * 10, "level": moment}}
-
-        return Reader(read)
-
-
-def nothing(name: str) -> Rows:
-    raise AssertionError(f"{name} was asked of a server that is not there")
-
-
-def target(proc: Path, postmaster: int | None = None) -> Target:
-    def query(name: str) -> Rows:
-        assert name == "cluster_name"
-        return [{"cluster_name": ""}]
-
-    return Target(query, 180000, None, postmaster, None, "no directory", "no processes", proc)
-
-
-def sampling(clock: FakeClock, *counting: Counting) -> Sampler:
-    sampler = Sampler(clock)
-    here = target(Path("/nowhere"))
-    for number, instrument in enumerate(counting):
-        sampler.add(f"i{number}", instrument, instrument.open(here))
-    return sampler
-
-
-def test_each_instrument_is_sampled_at_its_own_period() -> None:
-    clock = FakeClock(until=110.0)
-    sampler = sampling(clock, Counting(clock), Counting(clock, period=2.5))
-    sampler.run()
-    fast, slow = sampler.recordings
-    assert [s.seconds for s in fast.series() if s.metric == "reads"] == [tuple(float(n) for n in range(1, 11))]
-    assert [s.seconds for s in slow.series() if s.metric == "reads"] == [(2.5, 5.0, 7.5, 10.0)]
-    assert all(value == 10.0 for s in fast.series() if s.metric == "reads" for value in s.values)
-    assert all(wait >= 0 for wait in clock.waits)
-
-
-def test_a_slow_reading_leaves_periods_out_and_never_catches_up() -> None:
-    clock = FakeClock(until=120.0)
-    sampler = sampling(clock, Counting(clock, delay=3.2))
-    sampler.run()
-    (recording,) = sampler.recordings
-    moments = next(s.seconds for s in recording.series() if s.metric == "reads")
-    assert all(later - earlier >= 3.2 for earlier, later in pairwise(moments))
-    assert 4 <= len(moments) <= 6
-
-
-def test_the_cost_of_looking_is_measured_for_each() -> None:
-    clock = FakeClock(until=103.5)
-    sampler = sampling(clock, Counting(clock, cost=0.25), Counting(clock))
-    sampler.run()
-    assert [recording.cpu_seconds for recording in sampler.recordings] == [1.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("problem", "off", "missed"),
-    [
-        (UnavailableError("no more"), "no more", 0),
-        (PermissionError(13, "Permission denied"), "[Errno 13] Permission denied", 0),
-        (psycopg.OperationalError("the connection\nis lost"), "the connection is lost", 0),
-        (psycopg.errors.QueryCanceled("timeout"), None, 1),
-    ],
-)
-def test_what_fails_is_off_and_keeps_what_it_saw(problem: Exception, off: str | None, missed: int) -> None:
-    clock = FakeClock(until=106.5)
-    failing = iter([None, None, None, problem])
-    sampler = sampling(clock, Counting(clock, problem=lambda: next(failing, None)), Counting(clock))
-    sampler.run()
-    broken, whole = sampler.recordings
-    assert (broken.off, broken.missed) == (off, missed)
-    assert len(broken.series()[0].values) == (2 if off else 5)
-    assert len(whole.series()[0].values) == 6
-    assert broken.observations(Work())
-
-
-def test_the_first_and_the_final_reading_have_no_gauges() -> None:
-    clock = FakeClock(until=102.5)
-    sampler = sampling(clock, Counting(clock, figures=(Gauge(Metric("level", "", "1"), "level", whole="min"),
-                                                       Total(READS, "reads"))))  # fmt: skip
-    sampler.run()
-    clock.time = 105.0
-    sampler.final(asks_server=False)
-    (recording,) = sampler.recordings
-    values = {o.metric: o.value for o in recording.observations(Work())}
-    assert values == {"level": 101.0, "reads": 50.0}
-
-
-def test_the_thread_samples_until_it_is_stopped() -> None:
-    sampled = threading.Event()
-
-    class Quick(Counting):
-        def open(self, target: Target) -> Reader:
-            def read() -> Reading:
-                sampled.set()
-                return {None: {"reads": 1.0, "level": 1.0}}
-
-            return Reader(read)
-
-    sampler = Sampler()
-    quick = Quick(FakeClock(), period=0.01)
-    sampler.add("quick", quick, quick.open(target(Path("/nowhere"))))
-    sampled.clear()
-    sampler.start()
-    assert sampled.wait(10)
-    sampler.stop()
-    count = sampler.recordings[0].samples
-    assert count >= 2
-    sampler.stop()  # a second time is harmless
-    assert sampler.recordings[0].samples == count
-
-
-numbers = st.floats(0, 1e15, allow_nan=False)
-
-
-@given(numbers, numbers, st.floats(1e-3, 1e6))
-def test_a_counter_gives_its_growth_or_nothing(before: float, after: float, seconds: float) -> None:
-    figures = (Rate(READS, "n"), Total(READS, "n"), Each(READS, "n"), Ratio(READS, "n", "n"))
-    first: Reading = {None: {"n": before}}
-    last: Reading = {None: {"n": after}}
-    found = [value for _, _, value in totals(figures, first, last, seconds, Work(transactions=4))]
-    if after < before:
-        assert found == []
-    elif after == before:
-        assert found == [0.0, 0.0, 0.0]  # a ratio to nothing is no number
-    else:
-        assert found == [(after - before) / seconds, 1.0, after - before, (after - before) / 4]
-
-
-def test_a_ratio_and_a_share_need_something_below() -> None:
-    share = ClientShare(READS, "busy")
-    assert [v for *_, v in totals([share], {None: {"busy": 1.0}}, {None: {"busy": 5.0}}, 1.0, Work(0, 2.0))] == [0.5]
-    assert not list(totals([share], {None: {"busy": 1.0}}, {None: {"busy": 1.0}}, 1.0, Work(0, 2.0)))
-    assert not list(points([Ratio(READS, "a", "b")], {None: {"a": 1, "b": 1}}, {None: {"a": 2, "b": 1}}, 1.0))
-
-
-@pytest.mark.parametrize(("grown", "seen"), [(9, []), (10, [2.0])])
-def test_a_ratio_to_almost_nothing_is_none(grown: int, seen: list[float]) -> None:
-    after: Reading = {None: {"a": 2.0 * grown, "b": float(grown)}}
-    assert [v for _, _, v in points([Ratio(READS, "a", "b", least=5)], {None: {"a": 0, "b": 0}}, after, 2.0)] == seen
-
-
-def test_items_come_and_go() -> None:
-    rate = [Rate(READS, "n")]
-    new = list(points(rate, {"old": {"n": 5.0}}, {"new": {"n": 3.0}}, 1.0))
-    assert new == [(READS, "new", 3.0)]
-    assert list(totals(rate, {"idle": {"n": 5.0}}, {"idle": {"n": 5.0}}, 1.0, Work())) == []
-
-
-@given(st.lists(st.floats(0, 1e6, allow_nan=False), max_size=50).map(sorted), st.lists(st.floats(), max_size=50))
-def test_packed_series_come_back(seconds: list[float], values: list[float]) -> None:
-    unpacked = unpack_seconds(pack_seconds(tuple(seconds)))
-    assert unpacked == pytest.approx(seconds, abs=0.0005000001)
-    assert [v.hex() for v in unpack_values(pack_values(tuple(values)))] == [v.hex() for v in values]
-
-
-def test_a_series_at_a_steady_period_is_small() -> None:
-    seconds = tuple(float(n) for n in range(1, 1801))
-    assert len(pack_seconds(seconds)) < 100
-    assert len(pack_values((0.0,) * 1800)) < 100
-
 
 MEMINFO = (
     "MemTotal:  1000 kB\nMemAvailable:  500 kB\nCached: 200 kB\nSwapTotal: 100 kB\nSwapFree: 60 kB\nPageTables: 7 kB\n"
@@ -416,6 +196,10 @@ def test_roles(title: str, role: str | None) -> None:
     assert role_of(title) == role
 
 
+def nothing(name: str) -> Rows:
+    raise AssertionError(f"{name} was asked of a server that is not there")
+
+
 def test_counters_of_the_cpu_by_those_that_every_kernel_has() -> None:
     """The machine's TLB counters may be absent; a software event goes the same way through the kernel."""
     faults = Tlb({"load_misses": Event(SOFTWARE, 2), "nonsense": Event(SOFTWARE, 999)})
@@ -435,26 +219,6 @@ def test_counters_of_the_cpu_by_those_that_every_kernel_has() -> None:
     reader.close()
     assert after[None]["load_misses"] - before[None]["load_misses"] >= 64
     assert "nonsense" not in after[None]
-
-
-@given(st.integers(0, 1 << 40), st.integers(1, 1 << 36), st.sampled_from([1 << 20, 1 << 24, 1 << 30]))
-def test_windows_lie_within_the_trial_and_apart(start: int, length: int, segment: int) -> None:
-    whole = Window(start, start + length)
-    most = 4 * segment
-    found = list(windows(whole, segment, most))
-    assert sum(window.end - window.start for window in found) <= max(most, length if length <= most else 0)
-    assert all(whole.start <= window.start < window.end <= whole.end for window in found)
-    assert all(one.end <= other.start for one, other in pairwise(found))
-
-
-@given(st.integers(0, 1 << 30), st.integers(0, 1 << 24), st.sampled_from([1024, 8192, 65536]))
-def test_page_headers_add_up_over_windows(start: int, length: int, block: int) -> None:
-    segment = 1 << 24
-    middle = start + length // 2
-    apart = header_bytes(Window(start, middle), block, segment) + header_bytes(
-        Window(middle, start + length), block, segment
-    )
-    assert apart == header_bytes(Window(start, start + length), block, segment)
 
 
 def test_no_two_instruments_share_a_metric() -> None:
