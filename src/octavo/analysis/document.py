@@ -41,7 +41,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
         if effect["metric"] == primary and effect["item"] is None and effect["cell"] not in controls
     ]
     used_up = ran_out(cells, used)
-    more = sum(effect["verdict"].startswith("undecided (needs ") for effect in spoken)
+    more = sum(e["verdict"].startswith("undecided (needs ") for e in spoken if not e["negative_control"])
     return {
         "schema_version": SCHEMA_VERSION,
         "run": _run(record, plan, cells, found.rounds_finished, primary),

@@ -1,5 +1,6 @@
 """Heatmaps of single numbers, and what is said of plans, groups and noise."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from octavo.report.chart_files import every_chart, file_name
 from octavo.report.grids import class_of, sheets, square
 from octavo.report.html import render
 from octavo.report.items import item_sentences, items_of
+from octavo.store.records import RunRecord
 from octavo.store.store import Store
 
 
@@ -115,6 +117,22 @@ def test_what_stands_out_is_told(document: dict[str, Any]) -> None:
 def test_wal_blocks_are_a_negative_control_for_queries_only(document: dict[str, Any]) -> None:
     negative = {effect["cell"] for effect in document["effects"] if effect["negative_control"]}
     assert negative == {f"data_block=8kB wal_block=64kB phase={phase}" for phase in ("first run", "later runs")}
+
+
+def test_negative_controls_are_not_among_the_undecided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = save(read(write_tpch(tmp_path / "small")), tmp_path / "store.sqlite")
+    store = Store.open_to_read(tmp_path / "store.sqlite")
+    ended = replace(store.run(run), environment={"ending": "rounds"})
+
+    def of_store(_: Store, _run: str) -> RunRecord:
+        return ended
+
+    monkeypatch.setattr(Store, "run", of_store)
+    found = make_document(store, run)
+    store.close()
+    undecided = [verdict["cell"] for verdict in found["verdicts"] if "undecided" in verdict["sentence"]]
+    assert len(undecided) == 9  # two of them are the negative controls
+    assert any(limit.startswith("The run ended while 7 cells were undecided") for limit in found["limits"])
 
 
 def test_limits_say_how_it_was_measured(document: dict[str, Any]) -> None:
