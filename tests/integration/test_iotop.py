@@ -219,3 +219,35 @@ def test_postgresql_by_role_and_query(server: Server, database: Volume, journal:
     looks = (scanned, worked)
     device = sum(look.devices[name].written_bytes for look in looks if name in look.devices)
     assert sum(sums(look, "write")[1] for look in looks) == pytest.approx(device, rel=0.02)
+
+
+def test_for_whom_io_workers_read(server: Server, database: Volume, journal: Journal) -> None:
+    """Scans of a table that is larger than shared_buffers, again and again: some moment meets reads in flight."""
+    name, number = find_disk(database.device)
+    method = server.settings()["io_method"]
+    (row,) = server.connection.execute(b"SELECT pg_backend_pid() AS pid").fetchall()
+    server.execute("SET max_parallel_workers_per_gather = 0")
+    activity = Activity.open(f"host={server.socket_directory} user=octavo dbname=octavo")
+    source = opened("bpf", number, journal)
+    looking = Looking(source, activity, {}, disk=name)
+    readers: dict[int, str | None] = {}
+    try:
+        for _ in range(50):
+            server.execute(
+                "DO $$ BEGIN FOR n IN 1..10 LOOP PERFORM sum(abalance) FROM pgbench_accounts; END LOOP; END $$"
+            )
+            shown = looking.look()
+            readers |= {reader.pid: reader.query for row in shown.rows for reader in row.readers}
+            assert not shown.blind
+            assert all(row.role == "io worker" for row in shown.rows if row.readers)
+            if readers or method != "worker":
+                break
+    finally:
+        looking.close()
+        source.close()
+        activity.close()
+    if method == "worker":
+        assert list(readers) == [row["pid"]]
+        assert (readers[row["pid"]] or "").startswith("(DO $$ BEGIN")
+    else:
+        assert readers == {}

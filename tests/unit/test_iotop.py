@@ -3,10 +3,12 @@
 import io
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,16 +17,18 @@ from rich.console import Console
 from octavo.errors import HostError, UsageError
 from octavo.host.journal import Journal
 from octavo.instruments.bpf import Jump, Label, assemble, instruction
+from octavo.instruments.target import Target
 from octavo.iotop import open as opening
 from octavo.iotop.activity import Doing, doing_of
 from octavo.iotop.clean import one_line
-from octavo.iotop.counted import Counted, Source, direction_of, kernel_number
+from octavo.iotop.counted import Counted, Direction, Source, direction_of, kernel_number
 from octavo.iotop.devices import device_name, find_disk
 from octavo.iotop.diskstats import DiskTotals, parse_diskstats
 from octavo.iotop.from_proc import FromProc
+from octavo.iotop.in_flight import InFlight
 from octavo.iotop.instance import instance, undo_instance
 from octavo.iotop.looking import Looking
-from octavo.iotop.snapshot import Key, Row, Snapshot, Sum, rows_of, settled
+from octavo.iotop.snapshot import Key, Reader, Row, Snapshot, Sum, rows_of, settled
 from octavo.iotop.trace_lines import Attribution, Event, TraceLine, lost_events, parse_line
 from octavo.iotop.view import view
 from octavo.iotop.who import WRITE_BACK, Processes, Who
@@ -252,6 +256,8 @@ def test_bytes_by_process_are_what_was_added_since(proc: Path) -> None:
 
 # --- what is shown
 
+DIRECTIONS: tuple[Direction, ...] = ("read", "write")
+
 
 @given(st.text())
 def test_text_of_others_is_one_line_that_a_terminal_does_not_obey(text: str) -> None:
@@ -264,10 +270,72 @@ def test_what_the_server_says_is_believed_of_its_own_processes_only() -> None:
     ours, stranger = Who(13, 10, 999, "postgres", "client backend"), Who(14, 99, 999, "postgres", "client backend")
     doing = {13: Doing("client backend", "shop", "SELECT 1"), 14: Doing("walsender", "shop", "SELECT 2")}
     sums = {Key(who, "vda", "read", ring=False): Sum(2, 8192) for who in (ours, stranger)}
-    found = {row.who.pid: row for row in rows_of(sums, doing, 10)}
+    found = {row.who.pid: row for row in rows_of(sums, doing, 10, {})}
     assert (found[13].query, found[13].bytes_per_request) == ("SELECT 1", 4096)
     assert (found[14].query, found[14].role) == (None, "client backend")
-    assert all(row.query is None for row in rows_of(sums, doing, None))
+    assert all(row.query is None for row in rows_of(sums, doing, None, {}))
+
+
+def test_an_io_worker_reads_for_others_and_writes_for_itself() -> None:
+    worker, stranger = Who(12, 10, 999, "postgres", "io worker"), Who(22, 99, 999, "postgres", "io worker")
+    doing = {13: Doing("client backend", "shop", "SELECT 1")}
+    sums = {
+        Key(who, "vda", direction, ring=False): Sum(2, 8192) for who in (worker, stranger) for direction in DIRECTIONS
+    }
+    found = {(row.who.pid, row.direction): row.readers for row in rows_of(sums, doing, 10, {13: 0.75, 14: 0.25})}
+    assert found[12, "read"] == (Reader(13, 0.75, "shop", "SELECT 1"), Reader(14, 0.25, None, None))
+    assert [key for key, readers in found.items() if readers] == [(12, "read")]
+    assert not any(row.readers for row in rows_of(sums, doing, None, {13: 1.0}))
+
+
+def of_server(query: Callable[[str], list[dict[str, int]]]) -> Target:
+    return Target(query, 180000, None, 10, None)
+
+
+def test_for_whom_io_workers_read_is_what_was_in_flight_at_each_moment() -> None:
+    moments: Iterator[list[dict[str, int]] | Exception] = iter(
+        [
+            [{"pid": 13, "bytes": 8192}, {"pid": 14, "bytes": 32768}],
+            psycopg.errors.QueryCanceled("timeout"),
+            [],
+            [{"pid": 13, "bytes": 122880}],
+        ]
+    )
+
+    def query(name: str) -> list[dict[str, int]]:
+        assert name == "in_flight"
+        found = next(moments)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    in_flight = InFlight(of_server(query))
+    for _ in range(4):
+        in_flight.sample()
+    assert list(in_flight.take().items()) == [(13, 0.8), (14, 0.2)]
+    assert (in_flight.take(), in_flight.off) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (psycopg.errors.InsufficientPrivilege("permission denied"), "GRANT pg_monitor"),
+        (psycopg.OperationalError("the connection\nis lost"), "the connection is lost"),
+    ],
+)
+def test_a_server_that_does_not_tell_it_is_asked_once(problem: Exception, words: str) -> None:
+    asked: list[str] = []
+
+    def query(name: str) -> list[dict[str, int]]:
+        asked.append(name)
+        raise problem
+
+    in_flight = InFlight(of_server(query))
+    in_flight.sample()
+    in_flight.sample()
+    assert asked == ["in_flight"]
+    assert in_flight.off is not None and words in in_flight.off
+    assert in_flight.take() == {}
 
 
 def test_a_process_whose_role_came_later_is_one_row() -> None:
@@ -291,7 +359,7 @@ def test_a_query_that_is_over_is_told_from_one_that_runs() -> None:
 def test_what_kernel_workers_write_is_not_given_to_a_process() -> None:
     worker = Who(None, None, 0, "kworker", "kernel worker", kernel=True)
     sums = {Key(worker, "vda", "write", ring=False): Sum(1, 4096), Key(worker, "vda", "read", ring=False): Sum(1, 512)}
-    assert [row.role for row in rows_of(sums, {}, None)] == [WRITE_BACK, "kernel worker"]
+    assert [row.role for row in rows_of(sums, {}, None, {})] == [WRITE_BACK, "kernel worker"]
 
 
 def snapshot(*rows: Row, source: str = "bpf", lost: int = 0) -> Snapshot:
@@ -318,6 +386,18 @@ def test_it_fits_its_terminal(width: int) -> None:
     assert "32768" in words and "not seen: queries: no" in words and "7 events were lost" in words
     assert ("SELECT" in words) == (width >= 100)
     assert ("BYTES/REQ" in words and "8192" in words) == (width >= 50)
+
+
+def test_for_whom_an_io_worker_read_stands_where_queries_do() -> None:
+    worker = row(Who(12, 10, 999, "postgres", "io worker"))
+    one, other = Reader(13, 0.75, "shop", "SELECT 1"), Reader(14, 0.25, None, None)
+    assert "for 13 shop: SELECT 1\n" in text(snapshot(replace(worker, readers=(one,))), 200)
+    both = replace(worker, readers=(one, other))
+    assert "for 13 (75%) shop: SELECT 1, 14 (25%)\n" in text(snapshot(both), 200)
+    assert snapshot(both).as_dict()["rows"][0]["readers"] == [
+        {"pid": 13, "share": 0.75, "database": "shop", "query": "SELECT 1"},
+        {"pid": 14, "share": 0.25, "database": None, "query": None},
+    ]
 
 
 def test_nothing_in_a_query_is_taken_for_markup() -> None:

@@ -9,6 +9,7 @@ from psycopg.rows import DictRow
 from octavo.instruments.observe import backend_cpu_seconds
 from octavo.instruments.target import Target
 from octavo.iotop.clean import one_line
+from octavo.iotop.in_flight import InFlight
 from octavo.watch.connect import connect, target_of
 
 
@@ -29,6 +30,7 @@ class Activity:
         self._target = target
         self._spent = backend_cpu_seconds(target) or 0.0
         self.postmaster = target.postmaster
+        self.in_flight = InFlight(target)
         self.off = target.no_processes or None
 
     @classmethod

@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from octavo.host.process_table import read_table, tree
-from octavo.iotop.activity import Activity
+from octavo.iotop.activity import Activity, Doing
 from octavo.iotop.counted import Source
 from octavo.iotop.devices import device_name, whole_disks
 from octavo.iotop.diskstats import read_diskstats
 from octavo.iotop.snapshot import Key, Snapshot, Sum, busy_devices, rows_of, settled
-from octavo.iotop.who import Processes
+from octavo.iotop.who import IO_WORKER, Processes, Who
 
 # A process that asked and ended between two readings has no more than its name left.
 _READING_SECONDS = 0.2
@@ -49,14 +49,17 @@ class Looking:
         now, totals, lost = time.monotonic(), read_diskstats(), self._source.lost
         elapsed, self._looked = now - self._looked, now
         before, self._before = self._before, totals
-        doing = self._activity.look() if self._activity else {}
+        doing: Mapping[int, Doing] = {}
+        readers: Mapping[int, float] = {}
         blind = dict(self._blind)
-        if self._activity and self._activity.off:
-            blind["queries"] = self._activity.off
+        if self._activity:
+            doing, readers = self._activity.look(), self._activity.in_flight.take()
+            blind |= {"queries": self._activity.off} if self._activity.off else {}
+            blind |= {"readers": self._activity.in_flight.off} if self._activity.in_flight.off else {}
         if self._root is not None:
             family = tree(self._root, read_table())
             sums = {key: total for key, total in sums.items() if key.who.pid in family or key.who.parent in family}
-        rows = rows_of(settled(sums), doing, self._activity.postmaster if self._activity else None)
+        rows = rows_of(settled(sums), doing, self._activity.postmaster if self._activity else None, readers)
         self._processes.forget(row.who.pid for row in rows if row.who.pid is not None)
         lost_now, self._lost = lost - self._lost, lost
         spent = self._cpu_seconds()
@@ -79,13 +82,20 @@ class Looking:
 
     def _read(self) -> None:
         with self._lock:
+            workers_read = False
             for one in self._source.take():
                 who = self._processes.meet(one.pid)
+                workers_read |= one.direction == "read" and self._is_worker(who)
                 key = Key(who, self._name(one.device), one.direction, one.ring)
                 total = self._sums.setdefault(key, Sum(None, 0))
                 total.bytes += one.bytes
                 if one.requests is not None:
                     total.requests = (total.requests or 0) + one.requests
+        if workers_read and self._activity:
+            self._activity.in_flight.sample()
+
+    def _is_worker(self, who: Who) -> bool:
+        return who.role == IO_WORKER and self._activity is not None and who.parent == self._activity.postmaster
 
     def _name(self, device: int | None) -> str | None:
         if device is not None and device not in self._devices:

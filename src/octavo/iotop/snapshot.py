@@ -7,7 +7,7 @@ from typing import Any
 from octavo.iotop.activity import Doing
 from octavo.iotop.counted import Direction
 from octavo.iotop.diskstats import DiskTotals
-from octavo.iotop.who import WRITE_BACK, Who
+from octavo.iotop.who import IO_WORKER, WRITE_BACK, Who
 
 SCHEMA_VERSION = 1
 
@@ -21,8 +21,21 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
+class Reader:
+    """A process for which io workers read, and its share of the bytes that were met in flight, of all workers."""
+
+    pid: int
+    share: float
+    database: str | None
+    query: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """What a process asked of a device in the interval; `through` says io_uring when its worker thread asked."""
+    """What a process asked of a device in the interval; `through` says io_uring when its worker thread asked.
+
+    `readers` says for whom an io worker read.
+    """
 
     who: Who
     device: str | None
@@ -32,6 +45,7 @@ class Row:
     through: str | None
     database: str | None
     query: str | None
+    readers: tuple[Reader, ...] = ()
 
     @property
     def bytes_per_request(self) -> float | None:
@@ -63,6 +77,7 @@ class Row:
             "bytes": self.bytes,
             "bytes_per_request": self.bytes_per_request,
             "through": self.through,
+            "readers": [asdict(reader) for reader in self.readers],
         }
 
 
@@ -124,9 +139,19 @@ def settled(sums: Mapping[Key, Sum]) -> dict[Key, Sum]:
     return found
 
 
-def rows_of(sums: Mapping[Key, Sum], doing: Mapping[int, Doing], postmaster: int | None) -> tuple[Row, ...]:
-    """The rows, most bytes first. What the server says is believed of its own children only: pids are this host's."""
+def rows_of(
+    sums: Mapping[Key, Sum], doing: Mapping[int, Doing], postmaster: int | None, shares: Mapping[int, float]
+) -> tuple[Row, ...]:
+    """The rows, most bytes first. What the server says is believed of its own children only: pids are this host's.
+
+    `shares` are those of the processes for which the server's io workers read.
+    """
     found: list[Row] = []
+    nothing = Doing(None, None, None)
+    readers = tuple(
+        Reader(pid, share, doing.get(pid, nothing).database, doing.get(pid, nothing).query)
+        for pid, share in shares.items()
+    )
     for key, total in sums.items():
         who = key.who
         told = doing.get(who.pid) if who.pid is not None and who.parent == postmaster is not None else None
@@ -134,7 +159,13 @@ def rows_of(sums: Mapping[Key, Sum], doing: Mapping[int, Doing], postmaster: int
             who = replace(who, role=told.role)
         through = "io_uring" if key.ring else None
         database, query = (told.database, told.query) if told else (None, None)
-        found.append(Row(who, key.device, key.direction, total.requests, total.bytes, through, database, query))
+        of_worker = who.role == IO_WORKER and who.parent == postmaster is not None and key.direction == "read"
+        found.append(
+            Row(
+                who, key.device, key.direction, total.requests, total.bytes, through, database, query,
+                readers if of_worker else (),
+            )
+        )  # fmt: skip
     return tuple(sorted(found, key=_order))
 
 

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from octavo.iotop.snapshot import Row, Snapshot
+from octavo.iotop.snapshot import Reader, Row, Snapshot
 from octavo.iotop.who import WRITE_BACK
 from octavo.units import human_size
 
@@ -112,8 +112,25 @@ def _cells(shown: _Shown) -> dict[str, str]:
         "REQUESTS": _number(shown.requests),
         "BYTES/REQ": f"{shown.bytes / shown.requests:.0f}" if shown.requests else _NONE,
         "WHO": role + (f" ({row.through})" if row.through else ""),
-        "QUERY": ": ".join(part for part in (row.database, row.query) if part),
+        "QUERY": _for_whom(row.readers) or _what(row.database, row.query),
     }
+
+
+def _what(database: str | None, query: str | None) -> str:
+    return ": ".join(part for part in (database, query) if part)
+
+
+def _for_whom(readers: Sequence[Reader]) -> str:
+    """The backends that an io worker read for, by their share; a single one without it."""
+    told = (
+        " ".join(
+            part
+            for part in (str(one.pid), f"({one.share:.0%})" if len(readers) > 1 else "", _what(one.database, one.query))
+            if part
+        )
+        for one in readers
+    )
+    return f"for {', '.join(told)}" if readers else ""
 
 
 def _notes(snapshot: Snapshot) -> Iterable[Text]:

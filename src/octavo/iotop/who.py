@@ -19,6 +19,8 @@ _KERNEL_ROLES = (
 # What a kernel worker writes was dirtied before, by somebody of whom the block layer knows nothing.
 WRITE_BACK = "kernel, written back later"
 ENDED = "ended"
+# PostgreSQL's processes that read for others, with io_method = worker.
+IO_WORKER = "io worker"
 _CHECKPOINTER = re.compile(r"postgres: (.+): checkpointer\s*", re.DOTALL)
 
 
