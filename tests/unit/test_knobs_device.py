@@ -1,8 +1,13 @@
 """Volumes by name, their credits, and the thread that enforces them, driven without time."""
 
+import errno
+import itertools
+import json
 import math
+import os
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +18,7 @@ from octavo.host.block_limit import Limits
 from octavo.knobs import device, enforcer
 from octavo.knobs.credits import Meter, Served, shared
 from octavo.knobs.enforcer import PERIOD_SECONDS, Enforcer
-from octavo.knobs.probe import slope
+from octavo.knobs.probe import main, slope
 from octavo.knobs.volume_types import VolumeType, check_device, parse_device
 
 _MB = 1024**2
@@ -255,3 +260,23 @@ def test_the_thread_tells_of_its_trouble(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_lumps_do_not_bias_the_slope(rate: float, lump: float) -> None:
     times = [math.ceil(number / rate / lump) * lump for number in range(int(rate))]
     assert slope(times) == pytest.approx(rate, rel=0.05)
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_request_that_fails_is_no_rate(
+    write: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of two threads meets a broken place: the rate of the other one is not the device's."""
+    (tmp_path / "probe").write_bytes(bytes(65536))
+    meet = itertools.count()
+
+    def call(*_: object) -> int:
+        if next(meet) == 1:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return 4096
+
+    monkeypatch.setattr(os, "pwritev" if write else "preadv", call)
+    asked = {"rate": {"size": 4096, "depth": 2, "seconds": 0.1, "write": write}}
+    with pytest.raises(SystemExit, match=r"probe: Input/output error"):
+        main(str(tmp_path / "probe"), json.dumps([asked]))
+    assert capsys.readouterr().out == ""

@@ -10,8 +10,8 @@ import mmap
 import os
 import random
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 # Not measured: the first requests are served from what the kernel let accumulate while nothing was asked for.
@@ -40,11 +40,9 @@ def measure(path: str, size: int, depth: int, seconds: float, *, write: bool) ->
                 call(descriptor, [buffer], draw.randrange(places) * size)
                 completed[number].append(time.monotonic())
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(depth)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(depth) as pool:
+            for one in [pool.submit(work, number) for number in range(depth)]:
+                one.result()  # what failed in a thread fails here: the others' rate would be too low
         return slope(sorted(at for times in completed for at in times if begin < at <= end))
     finally:
         os.close(descriptor)
@@ -66,18 +64,14 @@ def slope(times: list[float]) -> float:
 def main(path: str, wanted: str) -> None:
     """Measures the groups of the wanted in turn, all of a group at once, and prints the rates by name."""
     rates: dict[str, float] = {}
-
-    def work(name: str, arguments: dict[str, Any]) -> None:
-        rates[name] = measure(path, **arguments)
-
-    for group in json.loads(wanted):
-        threads = [threading.Thread(target=work, args=one) for one in group.items()]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if not group.keys() <= rates.keys():  # the thread has said why
-            sys.exit(1)
+    groups: list[dict[str, Any]] = json.loads(wanted)
+    try:
+        for group in groups:
+            with ThreadPoolExecutor(len(group)) as pool:
+                measured = {name: pool.submit(measure, path, **one) for name, one in group.items()}
+                rates |= {name: one.result() for name, one in measured.items()}
+    except OSError as error:
+        sys.exit(f"{path}: {error.strerror}")
     print(json.dumps(rates))
 
 
