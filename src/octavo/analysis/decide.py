@@ -29,7 +29,7 @@ def undecided(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], 
     Baselines and controls are not among them; they go on as long as any cell of their condition does. So do the
     negative controls, which are. It depends on the trials alone, so that a resumed run goes on alike; a last round
     in which a cell has no trial yet is left out. A cell that failed in each of its first two rounds is given up, and
-    so is a condition whose baseline did.
+    so is a condition whose baseline did. Where nothing else is compared, the negative controls are asked about.
     """
     result: set[str] = set()
     for condition, going_on, _ in _standing(plan, cells, trials, metric):
@@ -44,7 +44,7 @@ def outlook(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], me
     needed: list[int | None] = []
     for condition, going_on, course in _standing(plan, cells, trials, metric):
         open_cells += len(going_on)
-        settled += len(condition.cells_of(Role.COMPARED)) - len(going_on)
+        settled += len(condition.question.asked) - len(going_on)
         rows = {cell.id: row for row, cell in enumerate(condition.cells)}
         last = course.looks[-1] if course.looks else None
         needed += [_more(condition, last, rows[cell.id]) for cell in going_on]
@@ -87,9 +87,9 @@ def course_of(condition: Condition, layout: Layout | None, trials: Sequence[Tria
 
 def expected_in(condition: Condition, course: Course, round_number: int) -> set[str]:
     """The cells that are measured in a round, by what was settled before it."""
-    compared = condition.question.rows(Role.COMPARED)
+    asked = condition.question.asked
     settled = (course.stopped > 0) & (course.stopped < round_number)
-    if compared and settled[compared].all():
+    if asked and settled[asked].all():
         return set()
     return {cell.id for row, cell in enumerate(condition.cells) if not settled[row]}
 

@@ -47,6 +47,11 @@ class Question:
         return [row for row, its in enumerate(self.roles) if its is role]
 
     @property
+    def asked(self) -> list[int]:
+        """The rows that are measured until they are settled: the negative controls, where nothing else is compared."""
+        return self.rows(Role.COMPARED) or self.rows(Role.NEGATIVE)
+
+    @property
     def controls(self) -> list[int]:
         """The rows that cannot differ from the baseline."""
         return self.rows(Role.CONTROL) + self.rows(Role.NEGATIVE)
@@ -98,8 +103,8 @@ class Course:
     stopped: Integers
 
     def open(self, question: Question) -> list[int]:
-        """The compared rows that need more trials."""
-        return [row for row in question.rows(Role.COMPARED) if not self.stopped[row]]
+        """The rows asked about that need more trials."""
+        return [row for row in question.asked if not self.stopped[row]]
 
     def limits(self, round_number: int) -> Integers:
         """Up to which round each row's trials count at a look after that round."""

@@ -39,6 +39,20 @@ def test_a_run_begins_with_every_cell_but_baselines_and_controls_open() -> None:
     assert open_after(ONE_LOAD, []) == {SMALL.id}
 
 
+def test_where_only_negative_controls_are_compared_they_are_measured_until_they_are_known_well() -> None:
+    plan = ONE_LOAD.model_copy(update={"negative": ["data_block"]})
+    source = random.Random(1)
+    trials: list[TrialRecord] = []
+    for number in range(1, 21):
+        assert open_after(plan, trials) == {SMALL.id}, number
+        trials += a_round(number, 1.0, source)
+        if not open_after(plan, trials):
+            break
+    standing = outlook(plan, [SMALL, BASELINE, CONTROL], trials, "tps")
+    assert (standing.settled, standing.open) == (1, 0)
+    assert len(trials) >= 6
+
+
 def test_a_large_effect_is_decided_after_a_few_rounds_and_stays_so() -> None:
     source = random.Random(1)
     trials: list[TrialRecord] = []
