@@ -1,4 +1,4 @@
-"""`octavo iotop`: what traces say, who asked, what is shown of text that others chose, and how it degrades."""
+"""`octavo iotop`: what is shown of who asked, for whom io workers read, and how it degrades."""
 
 import io
 import json
@@ -14,245 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from octavo.errors import HostError, UsageError
+from octavo.errors import HostError
 from octavo.host.journal import Journal
-from octavo.instruments.bpf import Jump, Label, assemble, instruction
 from octavo.instruments.target import Target
 from octavo.iotop import open as opening
 from octavo.iotop.activity import Doing, doing_of
 from octavo.iotop.clean import one_line
-from octavo.iotop.counted import Counted, Direction, Source, direction_of, kernel_number
-from octavo.iotop.devices import device_name, find_disk
-from octavo.iotop.diskstats import DiskTotals, parse_diskstats
-from octavo.iotop.from_proc import FromProc
+from octavo.iotop.counted import Counted, Direction, Source
+from octavo.iotop.diskstats import DiskTotals
 from octavo.iotop.in_flight import InFlight
 from octavo.iotop.instance import instance, undo_instance
 from octavo.iotop.looking import Looking
 from octavo.iotop.snapshot import Key, Reader, Row, Snapshot, Sum, rows_of, settled
-from octavo.iotop.trace_lines import Attribution, Event, TraceLine, lost_events, parse_line
 from octavo.iotop.view import view
-from octavo.iotop.who import WRITE_BACK, Processes, Who
-
-# --- traces
-
-# What a process may call itself: 15 bytes, anything but a zero.
-commands = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=15)
-sizes = st.integers(1, 2**32 - 1)
-
-
-def trace_line(event: str, thread: int, rest: str, command: str) -> str:
-    return f"{command:>16}-{thread:<7} [003] d..1.  4711.000815: {event}: {rest} [{command}]"
-
-
-@given(commands, st.integers(1, 2**22), sizes, st.integers(0, 2**48), st.sampled_from(["none,0,0 ", "rt,4,1 ", ""]))
-def test_a_line_is_read_whatever_the_process_calls_itself(
-    command: str, thread: int, size: int, sector: int, priority: str
-) -> None:
-    rest = f"254,3 WFS {size} () {sector} + {size // 512} {priority}".rstrip()
-    found = parse_line(trace_line("block_rq_issue", thread, rest, command))
-    if "\n" in command:  # no line any more, and never a wrong one
-        assert found is None or (found.thread, found.size) == (thread, size)
-    else:
-        assert found == TraceLine("block_rq_issue", thread, 254 << 20 | 3, "WFS", size, sector, command)
-
-
-@given(commands.filter(lambda command: "\n" not in command), st.integers(0, 2**48))
-def test_a_requeued_request_has_no_size(command: str, sector: int) -> None:
-    found = parse_line(trace_line("block_rq_requeue", 5, f"7,0 R () {sector} + 8 none,0,0", command))
-    assert found is not None
-    assert (found.event, found.kind, found.size, found.sector) == ("block_rq_requeue", "R", 0, sector)
-
-
-@given(st.text())
-def test_any_other_line_is_none(text: str) -> None:
-    assert parse_line(text) is None
-    assert lost_events(text) == 0
-
-
-def test_a_column_of_processes_does_not_hinder() -> None:
-    line = "           <...>-77      (     70) [001] d..1.    12.000345: block_io_start: 8,0 RA 4096 () 64 + 8 [dd]"
-    found = parse_line(line)
-    assert found is not None
-    assert (found.event, found.thread, found.command) == ("block_io_start", 77, "dd")
-
-
-def event(name: Event, thread: int, sector: int, size: int = 4096, command: str = "x", kind: str = "R") -> TraceLine:
-    return TraceLine(name, thread, 8 << 20, kind, size, sector, command)
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5), sizes, st.integers(0, 2)), max_size=50))
-def test_every_request_counts_once_for_who_started_it(requests: list[tuple[int, int, int, int]]) -> None:
-    """Each is started by one process, issued by a kernel's worker, and put back and issued again some times."""
-    attribution = Attribution(lambda thread: thread)
-    for sector, pid, size, requeues in requests:
-        assert attribution.add(event("block_io_start", pid, sector, size)) is None
-        assert attribution.add(event("block_rq_issue", 99, sector, size)) == Counted(8 << 20, pid, "read", 1, size)
-        for _ in range(requeues):
-            assert attribution.add(event("block_rq_requeue", 99, sector, 0)) is None
-            assert attribution.add(event("block_rq_issue", 99, sector, size)) is None
-
-
-def test_what_nobody_started_is_who_issues_it() -> None:
-    attribution = Attribution({70: 7}.__getitem__)
-    assert attribution.add(event("block_rq_issue", 70, 1, command="dd")) == Counted(8 << 20, 7, "read", 1, 4096)
-    assert attribution.names == {7: "dd"}
-    assert attribution.add(event("block_rq_issue", 70, 1, size=0, kind="FF")) is None
-
-
-def test_a_worker_of_io_uring_asks_in_a_processes_name() -> None:
-    attribution = Attribution({71: 7, 70: 7, 99: 99}.__getitem__)
-    attribution.add(event("block_io_start", 71, 1, command="iou-wrk-70"))
-    assert attribution.add(event("block_rq_issue", 99, 1)) == Counted(8 << 20, 7, "read", 1, 4096, ring=True)
-    attribution = Attribution({71: 71, 70: 7}.__getitem__)  # the worker has ended, its process has not
-    assert attribution.add(event("block_rq_issue", 71, 1, command="iou-wrk-70")) == Counted(
-        8 << 20, 7, "read", 1, 4096, ring=True
-    )
-
-
-def test_what_was_never_issued_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("octavo.iotop.trace_lines._MOST_UNDER_WAY", 3)
-    attribution = Attribution(lambda thread: thread)
-    for sector in range(4):
-        attribution.add(event("block_io_start", 1, sector))
-    assert attribution.add(event("block_rq_issue", 99, 0)) == Counted(8 << 20, 99, "read", 1, 4096)
-    assert attribution.add(event("block_rq_issue", 99, 1)) == Counted(8 << 20, 1, "read", 1, 4096)
-
-
-@given(st.text("RWDFNSAME", max_size=4))
-def test_a_flush_in_front_does_not_hide_the_direction(kind: str) -> None:
-    found = direction_of(kind)
-    assert found == {"R": "read", "W": "write", "D": "discard"}.get(kind.lstrip("FNSAME")[:1])
-
-
-def test_jumps_lead_to_their_labels() -> None:
-    code = assemble([Label("top"), instruction(1), Jump(0x05, 0, 0, "end"), Jump(0x55, 3, 7, "top"), Label("end")])
-    steps = [int.from_bytes(code[at + 2 : at + 4], "little", signed=True) for at in range(0, len(code), 8)]
-    assert steps == [0, 1, -3]
-    assert int.from_bytes(code[20:24], "little") == 7
-    assert code[17] == 3
-
-
-# --- the kernel's tables
-
-counts = st.integers(0, 2**63)
-
-
-@given(st.lists(counts, min_size=11, max_size=17))
-def test_diskstats_of_every_age(numbers: list[int]) -> None:
-    (name, found), *more = parse_diskstats("254 0 vda " + " ".join(map(str, numbers)) + "\n1 0 short 1\n").items()
-    assert name == "vda" and not more
-    assert (found.reads, found.read_bytes, found.writes) == (numbers[0], numbers[2] * 512, numbers[4])
-    assert found.written_bytes == numbers[6] * 512
-    assert found.discards == (numbers[11] if len(numbers) > 13 else None)
-    assert found.since(found) == DiskTotals(0, 0, 0, 0, *([None] * 2 if found.discards is None else [0, 0]))
-
-
-def test_a_disk_that_was_made_anew_counts_from_zero() -> None:
-    assert DiskTotals(1, 512, 0, 0).since(DiskTotals(9, 9216, 0, 0)) == DiskTotals(1, 512, 0, 0)
-
-
-def plant(root: Path, files: dict[str, str]) -> None:
-    for name, content in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-
-
-def plant_disks(sys: Path) -> None:
-    """A disk with a partition, and a volume stacked on it."""
-    plant(sys, {
-        "devices/vda/dev": "254:0\n", "devices/vda/size": "2048\n", "devices/vda/vda1/partition": "1\n",
-        "devices/vda/vda1/dev": "254:1\n", "devices/dm-0/dev": "253:0\n", "devices/dm-0/slaves/vda": "",
-    })  # fmt: skip
-    for link, place in {
-        "class/block/vda": "vda", "class/block/vda1": "vda/vda1", "class/block/dm-0": "dm-0",
-        "dev/block/254:0": "vda", "dev/block/254:1": "vda/vda1", "block/vda": "vda",
-    }.items():  # fmt: skip
-        (sys / link).parent.mkdir(parents=True, exist_ok=True)
-        (sys / link).symlink_to(sys / "devices" / place)
-
-
-def test_a_disk_is_found_by_its_name_its_partition_and_its_number(tmp_path: Path) -> None:
-    plant_disks(tmp_path)
-    assert find_disk("vda", tmp_path) == find_disk("vda1", tmp_path) == ("vda", kernel_number(254, 0))
-    assert device_name(kernel_number(254, 1), tmp_path) == "vda1"
-    assert device_name(kernel_number(9, 9), tmp_path) == "9:9"
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"), [("sdz", "there is vda"), ("", "there is vda"), ("../etc", "there is vda"), ("dm-0", "on vda")]
-)
-def test_a_disk_that_is_not_there_or_passes_its_requests_on(tmp_path: Path, asked: str, words: str) -> None:
-    plant_disks(tmp_path)
-    with pytest.raises(UsageError, match=words) as caught:
-        find_disk(asked, tmp_path)
-    assert "\n" not in str(caught.value)
-
-
-# --- who
-
-KERNEL_THREAD = 0x00200000
-
-
-def plant_process(proc: Path, pid: int, name: str, parent: int, title: str, flags: int = 0, start: int = 100) -> None:
-    numbers = ["S", parent, 0, 0, 0, 0, flags, *[0] * 12, start, *[0] * 20]
-    plant(proc, {
-        f"{pid}/stat": f"{pid} ({name}) {' '.join(map(str, numbers))}\n", f"{pid}/cmdline": title.replace(" ", "\0"),
-        f"{pid}/io": f"read_bytes: {pid * 10}\nwrite_bytes: 3\ncancelled_write_bytes: 1\n",
-    })  # fmt: skip
-
-
-@pytest.fixture
-def proc(tmp_path: Path) -> Path:
-    root = tmp_path / "proc"
-    plant_process(root, 10, "postgres", 1, "/usr/lib/postgresql/18/bin/postgres -D /data")
-    plant_process(root, 11, "postgres", 10, "postgres: 18/main: checkpointer ")
-    plant_process(root, 12, "postgres", 10, "postgres: 18/main: io worker 1")
-    plant_process(root, 13, "postgres", 10, "postgres: 18/main: app shop\x1b[2J [local] idle")
-    plant_process(root, 20, "kworker/u8:1", 2, "", KERNEL_THREAD)
-    plant_process(root, 21, "jbd2/vda-8", 2, "", KERNEL_THREAD)
-    plant_process(root, 30, "evil\x1b[2J\nname", 1, "evil")
-    return root
-
-
-def test_postgresqls_processes_by_role_the_kernels_by_what_they_do(proc: Path) -> None:
-    known = Processes(lambda pid: None, proc)
-    roles = {pid: known.meet(pid).role for pid in (10, 11, 12, 13, 20, 21, 30)}
-    assert roles == {
-        10: "postmaster", 11: "checkpointer", 12: "io worker", 13: "client backend", 20: "kernel worker",
-        21: "filesystem's journal", 30: None,
-    }  # fmt: skip
-    assert known.meet(20) == Who(None, None, 0, "kworker", "kernel worker", kernel=True)
-    assert known.meet(11).parent == 10
-    assert known.meet(11).uid == os.geteuid()
-    assert known.meet(30).command.isprintable()
-
-
-def test_who_has_ended_is_known_if_it_was_met_and_else_by_the_name_that_the_kernel_kept(proc: Path) -> None:
-    known = Processes({40: "cp\x1b"}.get, proc)
-    checkpointer = known.meet(11)
-    (proc / "11/stat").unlink()
-    assert known.meet(11) == checkpointer
-    assert known.meet(40) == Who(40, None, None, "cp", "ended", ended=True)
-    assert known.meet(41).command == "?"
-    known.forget([12])
-    assert known.meet(11).ended
-
-
-def test_a_pid_that_passed_to_another_process_is_asked_again(proc: Path) -> None:
-    known = Processes(lambda pid: None, proc)
-    assert known.meet(12).role == "io worker"
-    plant_process(proc, 12, "dd", 1, "dd if=/x", start=200)
-    assert known.meet(12) == Who(12, 1, os.geteuid(), "dd")
-
-
-def test_bytes_by_process_are_what_was_added_since(proc: Path) -> None:
-    source = FromProc(proc)
-    assert source.take() == []
-    plant(proc, {"30/io": "read_bytes: 1300\nwrite_bytes: 4099\ncancelled_write_bytes: 1\n"})
-    assert source.take() == [Counted(None, 30, "read", None, 1000), Counted(None, 30, "write", None, 4096)]
-    assert source.command(11) == "postgres"
-
+from octavo.iotop.who import WRITE_BACK, Who
 
 # --- what is shown
 
