@@ -8,6 +8,7 @@ from psycopg.rows import DictRow
 
 from octavo.instruments.observe import backend_cpu_seconds
 from octavo.instruments.target import Target
+from octavo.iotop.asked import Asked
 from octavo.iotop.clean import one_line
 from octavo.iotop.in_flight import InFlight
 from octavo.watch.connect import connect, target_of
@@ -31,7 +32,7 @@ class Activity:
         self._spent = backend_cpu_seconds(target) or 0.0
         self.postmaster = target.postmaster
         self.in_flight = InFlight(target)
-        self.off = target.no_processes or None
+        self._asked = Asked(target, "activity", target.no_processes or None)
 
     @classmethod
     def open(cls, dsn: str) -> Self:
@@ -44,18 +45,14 @@ class Activity:
             raise
         return cls(connection, target)
 
+    @property
+    def off(self) -> str | None:
+        """Why it cannot be told, if it cannot."""
+        return self._asked.off
+
     def look(self) -> dict[int, Doing]:
         """What each process of the server is doing, by pid; empty when that cannot be told."""
-        if self.off is not None:
-            return {}
-        try:
-            rows = self._target.query("activity")
-        except psycopg.errors.QueryCanceled:  # a server that is busy now may answer the next time
-            return {}
-        except psycopg.Error as error:
-            self.off = f"the server does not tell: {one_line(str(error))}"
-            return {}
-        return {row["pid"]: doing_of(row) for row in rows}
+        return {row["pid"]: doing_of(row) for row in self._asked.rows()}
 
     def cpu_seconds(self) -> float:
         """What our backend has taken since we connected, where it can be seen."""

@@ -2,37 +2,28 @@
 
 from collections import Counter
 
-import psycopg
-
 from octavo.instruments.target import Target
-from octavo.iotop.clean import one_line
+from octavo.iotop.asked import Asked
 
 
 class InFlight:
-    """Bytes in flight by process, added up over moments: a sample. One that is refused is so for good; `off` says why.
+    """Bytes in flight by process, added up over moments: a sample. For one thread at a time.
 
     Source: PostgreSQL 18 documentation, "pg_aios".
     """
 
     def __init__(self, target: Target) -> None:
-        self._target = target
+        self._asked = Asked(target, "in_flight")
         self._bytes: Counter[int] = Counter()
-        self.off: str | None = None
+
+    @property
+    def off(self) -> str | None:
+        """Why it cannot be told, if it cannot."""
+        return self._asked.off
 
     def sample(self) -> None:
         """Adds what is in flight now."""
-        if self.off is not None:
-            return
-        try:
-            rows = self._target.query("in_flight")
-        except psycopg.errors.QueryCanceled:  # a server that is busy now may answer the next time
-            return
-        except psycopg.errors.InsufficientPrivilege:
-            self.off = "for whom io workers read: this user may not read pg_aios (GRANT pg_monitor)"
-        except psycopg.Error as error:
-            self.off = f"the server does not tell for whom io workers read: {one_line(str(error))}"
-        else:
-            self._bytes.update({row["pid"]: row["bytes"] for row in rows})
+        self._bytes.update({row["pid"]: row["bytes"] for row in self._asked.rows()})
 
     def take(self) -> dict[int, float]:
         """The share of each process since the last time, largest first; empty when nothing was met in flight."""

@@ -46,14 +46,14 @@ class Looking:
         self._read()
         with self._lock:
             sums, self._sums = self._sums, {}
+            readers = self._activity.in_flight.take() if self._activity else {}
         now, totals, lost = time.monotonic(), read_diskstats(), self._source.lost
         elapsed, self._looked = now - self._looked, now
         before, self._before = self._before, totals
         doing: Mapping[int, Doing] = {}
-        readers: Mapping[int, float] = {}
         blind = dict(self._blind)
         if self._activity:
-            doing, readers = self._activity.look(), self._activity.in_flight.take()
+            doing = self._activity.look()
             blind |= {"queries": self._activity.off} if self._activity.off else {}
             blind |= {"readers": self._activity.in_flight.off} if self._activity.in_flight.off else {}
         if self._root is not None:
@@ -91,8 +91,8 @@ class Looking:
                 total.bytes += one.bytes
                 if one.requests is not None:
                     total.requests = (total.requests or 0) + one.requests
-        if workers_read and self._activity:
-            self._activity.in_flight.sample()
+            if workers_read and self._activity:
+                self._activity.in_flight.sample()
 
     def _is_worker(self, who: Who) -> bool:
         return who.role == IO_WORKER and self._activity is not None and who.parent == self._activity.postmaster

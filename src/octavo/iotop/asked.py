@@ -1,0 +1,28 @@
+"""A query that is asked again and again, of a server that may be busy, refuse, or end."""
+
+import psycopg
+
+from octavo.instruments.target import Rows, Target
+from octavo.iotop.clean import one_line
+
+
+class Asked:
+    """A query of `postgres/sql`. One that is refused or lost is so for good, and `off` says why."""
+
+    def __init__(self, target: Target, name: str, off: str | None = None) -> None:
+        self._target, self._name = target, name
+        self.off = off
+
+    def rows(self) -> Rows:
+        """What it gives now; empty when that cannot be told."""
+        if self.off is not None:
+            return []
+        try:
+            return self._target.query(self._name)
+        except psycopg.errors.QueryCanceled:  # a server that is busy now may answer the next time
+            return []
+        except psycopg.errors.InsufficientPrivilege as error:
+            self.off = f"{one_line(str(error))} (GRANT pg_monitor)"
+        except psycopg.Error as error:
+            self.off = f"the server does not tell: {one_line(str(error))}"
+        return []
