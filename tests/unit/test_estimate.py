@@ -19,9 +19,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
 
 
-def with_wal(recycled: str) -> Estimate:
-    plan = small_plan(recycled_wal=[recycled])
+def with_wal(recycled: str, regime: str = "after-checkpoint") -> Estimate:
+    plan = small_plan(recycled_wal=[recycled], wal_regime=[regime])
     return estimate(plan, make_cells(plan), workloads.find(plan.workload))
+
+
+def test_the_way_to_a_steady_regime() -> None:
+    soon, late = with_wal("64MB"), with_wal("64MB", "steady")
+    assert late.trial_seconds - soon.trial_seconds > 60 * late.trials
 
 
 def test_the_wal_that_each_trial_copies() -> None:

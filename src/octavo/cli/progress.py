@@ -90,7 +90,8 @@ class RunProgress:
     def _round(self, event: RoundStarted) -> None:
         of = f" of at most {event.rounds}" if event.rounds is not None else ""
         left = f"; {human_duration(event.seconds_left)} of the budget left" if event.seconds_left is not None else ""
-        self._say(f"round {event.round}{of}: {event.undecided} cells open, {event.decided} decided{left}")
+        cells = "cell" if event.undecided == 1 else "cells"
+        self._say(f"round {event.round}{of}: {event.undecided} {cells} open, {event.decided} decided{left}")
 
     def _started(self, event: TrialStarted) -> None:
         if self._bars is not None:

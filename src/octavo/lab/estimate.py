@@ -26,6 +26,8 @@ _LOAD_BYTES_PER_SECOND = 350 * 1024**2
 # Start, warm-up, checkpoint and stop of a trial, and bytes a second copied and read back.
 _TRIAL_SECONDS = 3.0
 _COPY_BYTES_PER_SECOND = 340 * 1024**2
+# To the WAL regime `steady` with 512 MB of shared buffers; its bound, three checkpoint cycles, would say less.
+_STEADY_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
         copied = bytes_copied(workload, cell.levels)
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + copied / _COPY_BYTES_PER_SECOND
         each += device.probe_seconds(cell.levels)
+        if cell.levels["wal_regime"] == "steady":
+            each += _STEADY_SECONDS
         trial_seconds += plan.rounds * each
     families = {replace(spec, data_block="8kB", wal_block="8kB", data_segment="1GB") for spec in missing}
     further = len(missing) - len(families)
