@@ -70,6 +70,15 @@ def human_duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
+def human_count(count: int, noun: str) -> str:
+    """A number of things, as people say it; `noun` is the word for one of them, whose plural ends in s.
+
+    >>> human_count(1, "round"), human_count(12345, "trial"), human_count(0, "load")
+    ('1 round', '12,345 trials', '0 loads')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def parse_percentage(text: str) -> float:
     """The fraction that a percentage such as `3%` stands for. Raises UsageError when it is none.
 

@@ -6,6 +6,7 @@ from typing import Any
 from octavo.analysis.trials import Key, Place
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
+from octavo.units import human_count
 
 
 def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary: str, title: str) -> list[str]:
@@ -77,11 +78,11 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
     if undecided and finished:
         spent = {
             "budget": f"the budget of {plan.budget} was spent; octavo run --resume with --budget gives it more",
-            "rounds": f"the plan's {plan.rounds} rounds were done",
+            "rounds": f"the plan's {human_count(plan.rounds, 'round')} {'was' if plan.rounds == 1 else 'were'} done",
         }.get(environment.get("ending", ""))
         if spent is not None:
-            cells = "1 cell was" if undecided == 1 else f"{undecided} cells were"
-            found.append(f"The run ended while {cells} undecided: {spent}.")
+            were = "was" if undecided == 1 else "were"
+            found.append(f"The run ended while {human_count(undecided, 'cell')} {were} undecided: {spent}.")
     found.extend(
         f"The host disturbed the run from its start: {one['check']}: {one['found']}."
         for one in environment.get("host_checks", ())

@@ -60,7 +60,7 @@ def list_cache(
     from octavo.postgres.builds.cache import list_builds
     from octavo.postgres.builds.usage import size_together, usage_of
     from octavo.postgres.extension import installed_extensions
-    from octavo.units import human_size
+    from octavo.units import human_count, human_size
 
     builds = list_builds()
     rows: list[dict[str, Any]] = []
@@ -104,8 +104,9 @@ def list_cache(
             f"{human_size(row['bytes_shared']):>7}  {row['last_used'][:16].replace('T', ' ')}  {row['path']}"
             + (f"  with {', '.join(unusual)}" if unusual else "")
         )
-    plural = "" if len(rows) == 1 else "s"
-    print(f"{len(rows)} build{plural}, {human_size(size_together(builds))} on disk; what builds share counts once")
+    print(
+        f"{human_count(len(rows), 'build')}, {human_size(size_together(builds))} on disk; what builds share counts once"
+    )
 
 
 def remove_builds(

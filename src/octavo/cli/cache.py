@@ -25,7 +25,7 @@ def list_datasets(
     from octavo.cli.output import print_json
     from octavo.postgres.datasets.cache import is_used, list_loads
     from octavo.postgres.datasets.room import limit
-    from octavo.units import human_size
+    from octavo.units import human_count, human_size
 
     loads = list_loads()
     rows: list[dict[str, Any]] = [
@@ -56,7 +56,7 @@ def list_datasets(
             f"{row['last_used'][:16].replace('T', ' ')}  {contents}{notes}"
         )
     taken = human_size(sum(load.size for load in loads))
-    print(f"{len(rows)} dataset{'' if len(rows) == 1 else 's'}, {taken} of at most {human_size(limit())}")
+    print(f"{human_count(len(rows), 'dataset')}, {taken} of at most {human_size(limit())}")
 
 
 @cache.command("rm")

@@ -70,6 +70,7 @@ def _save(imported: "Imported", format: TableFormat) -> None:
     """Stores it, and says what was taken and what was not."""
     from octavo.home import store_path
     from octavo.imports.run import save
+    from octavo.units import human_count
 
     run = save(imported, store_path())
     problems = [problem for source in imported.sources for problem in source.problems]
@@ -83,9 +84,10 @@ def _save(imported: "Imported", format: TableFormat) -> None:
         told = {"run": run, "rows": rows, "problems": problems}
         print_json(told | {"trials": len(imported.trials), "invalid": len(invalid)})
         return
-    print(f"{run}: {len(imported.trials)} trials of {len(imported.cells)} cells, from {rows} rows")
+    trials, cells = human_count(len(imported.trials), "trial"), human_count(len(imported.cells), "cell")
+    print(f"{run}: {trials} of {cells}, from {human_count(rows, 'row')}")
     if problems:
-        print(f"{len(problems)} {'row' if len(problems) == 1 else 'rows'} left out, named above")
+        print(f"{human_count(len(problems), 'row')} left out, named above")
     if invalid:
         print(f"{len(invalid)} of the trials invalid, and kept; the first: {invalid[0].reason}")
     print("look at it with: octavo report last")

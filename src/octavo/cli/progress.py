@@ -24,7 +24,7 @@ from octavo.lab.events import (
 from octavo.plan.cells import Cell
 from octavo.postgres.builds.spec import Progress as BuildCallback
 from octavo.store.records import TrialRecord
-from octavo.units import human_duration
+from octavo.units import human_count, human_duration
 
 # Without a terminal, a build says how far it is at each quarter.
 _QUARTERS = 4
@@ -90,8 +90,9 @@ class RunProgress:
     def _round(self, event: RoundStarted) -> None:
         of = f" of at most {event.rounds}" if event.rounds is not None else ""
         left = f"; {human_duration(event.seconds_left)} of the budget left" if event.seconds_left is not None else ""
-        cells = "cell" if event.undecided == 1 else "cells"
-        self._say(f"round {event.round}{of}: {event.undecided} {cells} open, {event.decided} decided{left}")
+        self._say(
+            f"round {event.round}{of}: {human_count(event.undecided, 'cell')} open, {event.decided} decided{left}"
+        )
 
     def _started(self, event: TrialStarted) -> None:
         if self._bars is not None:

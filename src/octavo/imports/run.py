@@ -18,6 +18,7 @@ from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.store import Store
+from octavo.units import human_count
 
 NOT_RANDOMISED = (
     "These results were measured elsewhere and imported: the order was not randomised round by round, so a drift of "
@@ -136,7 +137,7 @@ def _when(trials: Sequence[TrialRecord], now: float) -> list[str]:
 def _left_out(told: Sequence[str]) -> list[str]:
     if not told:
         return []
-    rows = "1 row" if len(told) == 1 else f"{len(told)} rows"
+    rows = human_count(len(told), "row")
     more = f"; and {len(told) - _MOST_TOLD} more" if len(told) > _MOST_TOLD else ""
     return [f"{rows} of the files could not be used: {'; '.join(told[:_MOST_TOLD])}{more}."]
 

@@ -2,6 +2,7 @@
 
 from octavo.report import numbers
 from octavo.report.document import Document, Row
+from octavo.units import human_count
 
 
 def model(document: Document, condition: str) -> Row | None:
@@ -35,14 +36,14 @@ def model_rows(row: Row) -> list[tuple[str, str]]:
         else f"the loads that were made: to speak of others takes {needed} degrees of freedom between loads"
     )
     looks, first = row["looks"], row.get("first_look")
-    often = f"{looks} {'look' if looks == 1 else 'looks'}{f', the first after round {first}' if first else ''}"
+    often = f"{human_count(looks, 'look')}{f', the first after round {first}' if first else ''}"
     share, count = row["confidence"], row["comparisons"]
     return [
         *scatter,
         ("the intervals speak of", general),
-        ("trials", f"{row['rounds']} rounds, {row['loads']} {'load' if row['loads'] == 1 else 'loads'} at the most"),
+        ("trials", f"{human_count(row['rounds'], 'round')}, {human_count(row['loads'], 'load')} at the most"),
         ("looks", often),
-        ("method", f"{row['method']}; {count} {'comparison' if count == 1 else 'comparisons'}, "
+        ("method", f"{row['method']}; {human_count(count, 'comparison')}, "
          f"{numbers.percent(share)} for all of them at once"),
         ("critical value", numbers.significant(row["critical_value"]) if row["critical_value"] else "none yet"),
     ]  # fmt: skip

@@ -7,6 +7,7 @@ from rich.text import Text
 from octavo.report.compare_words import Comparison, Table, conclusion, differences, left_out, names, tables
 from octavo.report.document import SIGNS, clean
 from octavo.report.terminal import ASCII, STYLES
+from octavo.units import human_count
 
 WIDE = 100
 
@@ -16,7 +17,7 @@ def print_comparison(document: Comparison, console: Console) -> None:
     letters = names(document)
     for run in document["runs"]:
         role = " (reference)" if run is document["runs"][0] else ""
-        told = f"{run['used']} of {run['trials']} trials, {run['loads']} {'load' if run['loads'] == 1 else 'loads'}"
+        told = f"{run['used']} of {run['trials']} trials, {human_count(run['loads'], 'load')}"
         console.print(_text(f"{letters[run['id']]}  {run['id']}{role} · {run['workload']} · {told}", console))
     console.print()
     console.print(_text(conclusion(document), console, "bold"))

@@ -6,6 +6,7 @@ from typing import Any
 
 from octavo.report import numbers
 from octavo.report.document import Row, clean
+from octavo.units import human_count
 
 Comparison = Mapping[str, Any]
 TONES = {word: word for word in ("better", "worse", "more", "less", "same")} | {
@@ -93,7 +94,7 @@ def tone(verdict: str) -> str:
 def conclusion(document: Comparison) -> str:
     """What was decided, in one sentence."""
     total = document["compared"]
-    cells = f"{total} {'comparison' if total == 1 else 'comparisons'}"
+    cells = human_count(total, "comparison")
     margin: float | None = document["fail_on"]["regression"] if document["fail_on"] else None
     if document["regressions"]:
         first = document["regressions"][0]

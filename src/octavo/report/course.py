@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from octavo.report import numbers
 from octavo.report.document import Document, Row, by_key, cells, clean, facts_of
+from octavo.units import human_count
 
 # What a trial's time is spent on for its own sake; all else is the laboratory's.
 MEASURING = "measure"
@@ -123,8 +124,20 @@ def rounds_words(document: Document) -> str:
     unlimited = run.get("budget_seconds") is not None and run.get("stopping") != "fixed"
     done = run["rounds_finished"]
     if unlimited or run.get("ending") == "decided":
-        return f"{done} {'round' if done == 1 else 'rounds'}"
-    return f"{done} of {run['rounds']} {'round' if run['rounds'] == 1 else 'rounds'}"
+        return human_count(done, "round")
+    return f"{done} of {human_count(run['rounds'], 'round')}"
+
+
+def loads_words(document: Document) -> str:
+    """How many loads each cell was measured on, of how many where there were fewer rounds than loads.
+
+    >>> run = {"loads": 8, "rounds_finished": 1}
+    >>> loads_words({"run": run}), loads_words({"run": run | {"rounds_finished": 12}})
+    ('1 of 8 loads', '8 loads')
+    """
+    loads, done = document["run"]["loads"], document["run"]["rounds_finished"]
+    of = f"{done} of " if 0 < done < loads else ""
+    return of + human_count(loads, "load")
 
 
 def ending_sentence(document: Document) -> str | None:

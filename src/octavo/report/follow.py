@@ -21,6 +21,7 @@ from octavo.plan.model import restore_plan
 from octavo.report.files import write_html
 from octavo.report.terminal import print_report
 from octavo.store.store import Store
+from octavo.units import human_count
 
 SHARE = 0.02
 # How often the store is asked whether there is anything new, and a browser for a new page; seconds.
@@ -97,7 +98,7 @@ def standing(store: Store, run: str, state: State) -> str:
     record = store.run(run)
     plan = restore_plan(record.plan)
     seen: Outlook = outlook(plan, store.cells(run), store.trials(run), next(iter(record.metrics)))
-    trials = "1 trial" if state.trials == 1 else f"{state.trials:,} trials"
+    trials = human_count(state.trials, "trial")
     if plan.stopping == "fixed":  # it decides nothing before its end
         return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials}, one look at the end"
     cells = f"{seen.settled} of {seen.settled + seen.open} cells decided"

@@ -13,7 +13,7 @@ from octavo.report import chart_run, chart_trials, charts, numbers
 from octavo.report.achieved import achieved
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, coloured
 from octavo.report.chart_series import series_of
-from octavo.report.course import disturbances, ending_sentence, rounds_words, time_sentence
+from octavo.report.course import disturbances, ending_sentence, loads_words, rounds_words, time_sentence
 from octavo.report.document import (
     Document,
     attempted,
@@ -55,6 +55,7 @@ def render(document: Document, *, refresh: int | None = None) -> str:
         status=status_sentence(document),
         ending=ending_sentence(document),
         rounds=rounds_words(document),
+        loads=loads_words(document),
         alarms=document.get("alarms", []),
         verdicts=[verdicts(document, condition) for condition in conditions(document)],
         limits=limits_of(document),

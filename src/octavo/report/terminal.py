@@ -14,7 +14,7 @@ from rich.text import Text
 
 from octavo.report import numbers
 from octavo.report.basis import model_sentence
-from octavo.report.course import absent, ending_sentence, negative_controls, rounds_words, time_sentence
+from octavo.report.course import absent, ending_sentence, loads_words, negative_controls, rounds_words, time_sentence
 from octavo.report.document import (
     PER_TRANSACTION,
     SIGNS,
@@ -143,7 +143,7 @@ def _heading(document: Document, console: Console) -> None:
         run["id"],
         run["workload"],
         rounds_words(document),
-        f"{run['loads']} {'load' if run['loads'] == 1 else 'loads'}",
+        loads_words(document),
     ]
     if not is_imported(document):
         facts.append(f"seed {run['seed']}")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from octavo.report import numbers
 from octavo.report.course import is_narrow, missing_cells, negative_controls, parts_sentence, rounds_words, steps
 from octavo.report.document import Document, Row, noise
+from octavo.units import human_count
 
 FEW = 6
 
@@ -77,8 +78,7 @@ def steps_sentence(document: Document, condition: str) -> str | None:
         if step.rounds:
             groups.setdefault((step.rounds, step.why), []).append(step.label)
     told = [
-        f"{_few(names)} {'was' if len(names) == 1 else 'were'} {why} after {rounds} "
-        f"{'round' if rounds == 1 else 'rounds'}"
+        f"{_few(names)} {'was' if len(names) == 1 else 'were'} {why} after {human_count(rounds, 'round')}"
         for (rounds, why), names in sorted(groups.items())
     ]
     return f"{'; '.join(told)}." if told else None

@@ -3,6 +3,7 @@
 import re
 
 from octavo.lab.validity.evidence import Evidence
+from octavo.units import human_count
 
 NAME = "server_log"
 
@@ -17,5 +18,5 @@ def judge(evidence: Evidence) -> str | None:
     most = evidence.thresholds.most_log_errors
     if len(errors) <= most:
         return None
-    count = f"{len(errors)} error{'' if len(errors) == 1 else 's'}"
+    count = human_count(len(errors), "error")
     return f"{count} in the server's log (more than {most}), first: {' '.join(errors[0].split())}"
