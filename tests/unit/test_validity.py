@@ -69,6 +69,7 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
     ("clock", evidence(around={"clock_step_seconds": -1.5}), "-1.500 s"),
     ("clock", evidence(around={"clock_step_seconds": 0.12}), r"\+0.120 s"),
     ("steal", evidence({"cpu_steal_share": 0.086}), "8.60 %"),
+    ("foreign_cpu", evidence(around={"foreign_cpu_share": 0.3, "seconds": 0.05}), r"30.0 %"),
     ("foreign_cpu", evidence(around={"foreign_cpu_share": 0.25, "busiest": "cp (pid 7)"}), r"25.0 % .* cp \(pid 7\)"),
     ("foreign_io", evidence(around={"foreign_read_bytes": 200 * MB}), "read 200 MB and wrote 0 B"),
     (
@@ -103,6 +104,7 @@ BELIEVED: list[tuple[str, Evidence]] = [
     ("nobody watched", evidence(surroundings=None)),
     ("the clock is slewed as fast as the kernel may", evidence(around={"seconds": 3600.0, "clock_step_seconds": 1.8})),
     ("others take 4.9 %", evidence(around={"foreign_cpu_share": 0.049})),
+    ("a tick of 10 ms in a scan of 50 ms", evidence(around={"foreign_cpu_share": 0.129, "seconds": 0.05})),
     ("the machine's ticks say a little less than ours", evidence(around={"foreign_cpu_share": -0.004})),
     ("3.9 MB/s of others", evidence(around={"foreign_read_bytes": 60 * MB, "foreign_written_bytes": 57 * MB})),
     ("an error is allowed", evidence(server_log=f"{BACKEND}ERROR:  x\n", thresholds=Thresholds(most_log_errors=1))),
