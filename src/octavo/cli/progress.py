@@ -23,6 +23,7 @@ from octavo.lab.events import (
 )
 from octavo.plan.cells import Cell
 from octavo.postgres.builds.spec import Progress as BuildCallback
+from octavo.report.numbers import amount
 from octavo.store.records import TrialRecord
 from octavo.units import human_count, human_duration
 
@@ -104,7 +105,7 @@ class RunProgress:
         self._durations.append(record.ended - record.started)
         left = self._left(event.total - event.number)
         first = record.observations[0] if record.observations else None
-        result = f"{first.metric} {first.value:,.0f}" if first else ""
+        result = f"{first.metric} {amount(first.value, first.unit)}" if first else ""
         status = result if record.status == "ok" else f"{record.status}: {record.reason}"
         self._trials.append(record)
         ratios = running_ratios(self._cells, self._trials, first.metric) if first else {}

@@ -1,0 +1,34 @@
+"""What a run says while it goes on, to a log."""
+
+import pytest
+from tests.unit.analysis.making import read_only_plan
+
+from octavo.cli.progress import RunProgress
+from octavo.lab.events import RoundsStarted, RoundStarted, TrialEnded
+from octavo.observation import Observation
+from octavo.store.records import TrialRecord
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (Observation("seconds", 0.0923, "seconds"), "seconds 92 ms"),
+        (Observation("tps", 12076.4, "1/s"), "tps 12,100"),
+        (Observation("page_tables_bytes", 2678030336, "bytes"), "page_tables_bytes 2.49 GB"),
+    ],
+)
+def test_a_result_is_told_in_its_unit(seen: Observation, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = tuple(read_only_plan()[1])
+    cell = cells[0]
+    record = TrialRecord(cell.id, 1, 1, 1, 1, "ok", None, 0.0, 10.0, 7, (seen,))
+    progress = RunProgress()
+    progress(RoundsStarted(cells, ()))
+    progress(TrialEnded(cell, record, 1, 4))
+    assert capsys.readouterr().err == f"round 1, trial 1 of 4: {cell.id}: {told}\n"
+
+
+def test_one_cell_and_more(capsys: pytest.CaptureFixture[str]) -> None:
+    RunProgress()(RoundStarted(2, 3, 1, 4, None))
+    RunProgress()(RoundStarted(2, 3, 2, 3, None))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["round 2 of at most 3: 1 cell open, 4 decided", "round 2 of at most 3: 2 cells open, 3 decided"]
