@@ -36,7 +36,7 @@ def document(state: Path) -> dict[str, Any]:
             env={**os.environ, "OCTAVO_HOME": str(state)},
         ).stdout
 
-    assert "378 trials of 126 cells, from 9072 rows" in call("import", "vondra-tpch", TPCH_I5)
+    assert "378 trials of 126 cells, from 9,072 rows" in call("import", "vondra-tpch", TPCH_I5)
     return json.loads(call("report", "last", "--format", "json"))
 
 
