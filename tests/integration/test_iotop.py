@@ -251,3 +251,30 @@ def test_for_whom_io_workers_read(server: Server, database: Volume, journal: Jou
         assert (readers[row["pid"]] or "").startswith("(DO $$ BEGIN")
     else:
         assert readers == {}
+
+
+def test_a_user_without_rights_sees_the_bytes_and_is_told_what_is_hidden(
+    builds: dict[str, Build], database: Volume, journal: Journal, account: Account
+) -> None:
+    name, number = find_disk(database.device)
+    path = database.directory / "data"
+    with running(builds["8kB"], path, journal, account, **_SETTINGS, io_method="worker") as server:
+        server.execute("CREATE ROLE anybody LOGIN")
+        server.execute("SET max_parallel_workers_per_gather = 0")
+        table = int(
+            server.connection.execute(b"SELECT pg_table_size('pgbench_accounts')").fetchall()[0]["pg_table_size"]
+        )
+        activity = Activity.open(f"host={server.socket_directory} user=anybody dbname=octavo")
+        looking = Looking(source := opened("bpf", number, journal), activity, {}, disk=name)
+        try:
+            server.execute("SELECT sum(abalance) FROM pgbench_accounts")
+            shown = looking.look()
+        finally:
+            looking.close()
+            source.close()
+            activity.close()
+            server.execute("DROP ROLE anybody")
+    assert 0.8 * table < by_role(shown.rows, "read")["io worker"] < 1.5 * table
+    assert all(row.query is None and not row.readers for row in shown.rows)
+    assert set(shown.blind) == {"queries", "readers"}
+    assert all("GRANT pg_monitor" in reason for reason in shown.blind.values())

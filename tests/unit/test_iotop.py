@@ -129,6 +129,8 @@ def test_a_query_that_is_over_is_told_from_one_that_runs() -> None:
     assert doing_of(row) == Doing("client backend", "a b", "(SELECT 1)")
     assert doing_of({**row, "state": "active"}).query == "SELECT 1"
     assert doing_of({**row, "state": None, "query": None, "database": None}) == Doing("client backend", None, None)
+    hidden = {"backend_type": None, "database": "shop", "state": None, "query": "<insufficient privilege>"}
+    assert doing_of(hidden) == Doing(None, "shop", None)
 
 
 def test_what_kernel_workers_write_is_not_given_to_a_process() -> None:

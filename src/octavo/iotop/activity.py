@@ -13,6 +13,9 @@ from octavo.iotop.clean import one_line
 from octavo.iotop.in_flight import InFlight
 from octavo.watch.connect import connect, target_of
 
+# What pg_stat_activity gives for the query of another user (PostgreSQL documentation, "pg_stat_activity").
+_HIDDEN = "<insufficient privilege>"
+
 
 @dataclass(frozen=True, slots=True)
 class Doing:
@@ -33,6 +36,7 @@ class Activity:
         self.postmaster = target.postmaster
         self.in_flight = InFlight(target)
         self._asked = Asked(target, "activity", target.no_processes or None)
+        self._hidden = False
 
     @classmethod
     def open(cls, dsn: str) -> Self:
@@ -47,12 +51,14 @@ class Activity:
 
     @property
     def off(self) -> str | None:
-        """Why it cannot be told, if it cannot."""
-        return self._asked.off
+        """Why it cannot be told, or not of every user, if so."""
+        return self._asked.off or ("those of other users are hidden (GRANT pg_monitor)" if self._hidden else None)
 
     def look(self) -> dict[int, Doing]:
         """What each process of the server is doing, by pid; empty when that cannot be told."""
-        return {row["pid"]: doing_of(row) for row in self._asked.rows()}
+        rows = self._asked.rows()
+        self._hidden |= any(row["query"] == _HIDDEN for row in rows)
+        return {row["pid"]: doing_of(row) for row in rows}
 
     def cpu_seconds(self) -> float:
         """What our backend has taken since we connected, where it can be seen."""
@@ -65,7 +71,7 @@ class Activity:
 
 def doing_of(row: DictRow) -> Doing:
     """A row of `activity.sql`. A query that is over is in parentheses."""
-    query = one_line(row["query"] or "")
+    query = one_line(row["query"] or "") if row["query"] != _HIDDEN else ""
     if query and str(row["state"] or "active").startswith("idle"):
         query = f"({query})"
     return Doing(_clean(row["backend_type"]), _clean(row["database"]), query or None)
