@@ -108,11 +108,19 @@ def _limits(device: str, trial: TrialRecord, values: Mapping[str, float]) -> Lim
         return Limits()
     facts = trial.facts or {}
     spent = facts.get("credits_spent_after_seconds")
-    if volume.burst is None or spent is None or not values.get("tps"):
+    seconds = _measured_seconds(facts, values)
+    if volume.burst is None or spent is None or not seconds:
         return _achieved(volume.highest, facts.get("device_limit_achieved") or {})
-    share = min(1.0, spent / (values["transactions"] / values["tps"]))
+    share = min(1.0, spent / seconds)
     high, low = volume.highest, volume.baseline
     return Limits(_between(high.requests, low.requests, share), _between(high.bytes, low.bytes, share))
+
+
+def _measured_seconds(facts: Mapping[str, Any], values: Mapping[str, float]) -> float | None:
+    """How long the trial measured; None where nothing tells."""
+    if surroundings := facts.get("surroundings"):
+        return surroundings["seconds"]
+    return values["transactions"] / values["tps"] if values.get("tps") else None
 
 
 def _achieved(limits: Limits, probed: Mapping[str, float]) -> Limits:

@@ -1,5 +1,6 @@
 """What ran out: the device's requests or bytes, the CPU, or nothing."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,6 +83,15 @@ def test_credits_that_were_spent_on_the_way_lower_the_limit() -> None:
     half = trial(one, reads=1600, credits_spent_after_seconds=5.0)  # of 10 seconds
     (row,) = rows((one, half))
     assert row["requests_share"] == pytest.approx(1600 / 1650)
+
+
+def test_credits_that_were_spent_at_once_where_no_transactions_tell_the_time() -> None:
+    one = cell("8kB", "gp2:200,credits=0")  # 600 requests a second without credits
+    spent = trial(one, reads=600, credits_spent_after_seconds=0.2, surroundings={"seconds": 48.7})
+    spent = replace(spent, observations=tuple(seen for seen in spent.observations if seen.metric != "tps"))
+    (row,) = rows((one, spent))
+    assert row["resource"] == "requests"
+    assert row["requests_share"] == pytest.approx(600 / (600 + 2400 * 0.2 / 48.7))
 
 
 def test_a_limit_is_what_was_achieved_of_it() -> None:
