@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from octavo.analysis import told
 from octavo.plan.cells import MOST_NAMED, Cell
 
 _NOUNS = {"data_block": "data pages", "wal_block": "WAL blocks", "wal_segment": "WAL segments"}
@@ -34,9 +35,10 @@ def sentence(
         figures += " (too few rounds for an interval)"
     else:
         floor = effect["noise_floor"]
-        noise = "no noise floor known" if floor is None else f"noise floor {floor * 100:.1f} %"
+        noise = "no noise floor known" if floor is None else f"noise floor {told.noise_floor(floor, _percent)}"
         noise = "a negative control" if effect["negative_control"] else noise
-        figures += f" (95 % interval {effect['low']:.3f} to {effect['high']:.3f}; {noise})"
+        low, high = (told.end_of_interval(effect[end], _three_places) for end in ("low", "high"))
+        figures += f" (95 % interval {low} to {high}; {noise})"
     word: str = effect["verdict"]
     if word.startswith("undecided"):
         claim = f"{before}{cell.label} against {baseline.label}{after} is {word}"
@@ -50,3 +52,11 @@ def sentence(
         f", conditional on {'this load' if loads == 1 else f'these {loads} loads'}" if effect["conditional"] else ""
     )
     return f"{where}{claim}: {figures}{regime}{conditional}."
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:.1f} %"
+
+
+def _three_places(ratio: float) -> str:
+    return f"{ratio:.3f}"

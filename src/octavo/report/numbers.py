@@ -5,6 +5,8 @@ Sizes follow PostgreSQL: kB, MB, GB are powers of 1024. A missing or non-finite 
 
 import math
 
+from octavo.analysis import told
+
 MISSING = "–"
 BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 SYMBOLS = {"fraction": "", "count": "", "1": "", "1/s": "", "": ""}
@@ -137,12 +139,12 @@ def ratio(value: float | None, places: int = 2) -> str:
 def interval(low: float | None, high: float | None, places: int = 2) -> str:
     """An interval of ratios.
 
-    >>> interval(1.051, 1.112), interval(None, 1.2)
-    ('1.05–1.11', 'no interval')
+    >>> interval(1.051, 1.112), interval(None, 1.2), interval(6.57e-8, 2.66e7)
+    ('1.05–1.11', 'no interval', '<0.0001–>10,000')
     """
-    if not known(low) or not known(high):
+    if low is None or high is None or not known(low) or not known(high):
         return "no interval"
-    return f"{ratio(low, places)}–{ratio(high, places)}"
+    return "–".join(told.end_of_interval(end, lambda value: ratio(value, places)) for end in (low, high))
 
 
 def ratio_interval(value: float | None, low: float | None, high: float | None) -> str:

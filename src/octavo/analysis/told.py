@@ -1,0 +1,28 @@
+"""How far the numbers of a verdict are told: an interval that ends at × 26,599,810 says that nothing is known."""
+
+from collections.abc import Callable
+
+_FAR = 10_000.0
+_LOUD = 10.0
+
+
+def end_of_interval(value: float, plain: Callable[[float], str]) -> str:
+    """An end of a ratio's interval in the words of `plain`, and no further than ten thousandfold.
+
+    >>> end_of_interval(1.234, "{:.2f}".format), end_of_interval(2.66e7, str), end_of_interval(6.6e-9, str)
+    ('1.23', '>10,000', '<0.0001')
+    """
+    if value > _FAR:
+        return f">{_FAR:,.0f}"
+    if value < 1 / _FAR:
+        return f"<{1 / _FAR:g}"
+    return plain(value)
+
+
+def noise_floor(fraction: float, plain: Callable[[float], str]) -> str:
+    """A noise floor in the words of `plain`, and no further than tenfold.
+
+    >>> noise_floor(0.276, "{:.1%}".format), noise_floor(3156.3, "{:.1%}".format)
+    ('27.6%', 'over 1,000 %')
+    """
+    return f"over {_LOUD * 100:,.0f} %" if fraction > _LOUD else plain(fraction)
