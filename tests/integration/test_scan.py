@@ -45,15 +45,18 @@ most_clock_step = "1h"
 """
 
 
-@pytest.fixture(scope="module")
-def trials(home: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    path = tmp_path_factory.mktemp("scan") / "small.toml"
-    path.write_text(_SMALL)
+def trials_of(plan: str, path: Path) -> list[dict[str, Any]]:
+    path.write_text(plan)
     ended = start_run(find_plan(str(path))[0], "", "octavo run", 7, lambda _: None)
     with closing(Store.open(store_path())) as store:
-        document = make_document(store, ended.run)
-    assert [trial["status"] for trial in document["trials"]] == ["ok"] * 4, document["trials"]
-    return document["trials"]
+        trials: list[dict[str, Any]] = make_document(store, ended.run)["trials"]
+    assert [trial["status"] for trial in trials] == ["ok"] * 4, trials
+    return trials
+
+
+@pytest.fixture(scope="module")
+def trials(home: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return trials_of(_SMALL, tmp_path_factory.mktemp("scan") / "small.toml")
 
 
 def observed(trial: dict[str, Any]) -> dict[str, float]:
@@ -96,3 +99,13 @@ def test_both_methods_ask_for_the_same(trials: list[dict[str, Any]]) -> None:
     for query in ("seq-scan", "bitmap-scan"):
         kinds = of_kind(trials, query)
         assert kinds["sync"]["shared_read_blocks"] == kinds["worker"]["shared_read_blocks"]
+
+
+def test_parallel_workers_take_part_also_where_reading_is_nearly_all_of_the_work(home: Path, tmp_path: Path) -> None:
+    few = _SMALL.replace('"stretches of 32kB"', '"scattered"').replace('"10%"', '"0.5%"')
+    trials = trials_of(few.replace("recycled_wal", "workers = 2\nrecycled_wal"), tmp_path / "parallel.toml")
+    for trial in trials:  # of which none is valid without both workers
+        numbers = observed(trial)
+        assert math.isclose(
+            numbers["asked_requests"] * numbers["asked_request_bytes"], numbers["shared_read_bytes"], rel_tol=0.05
+        )

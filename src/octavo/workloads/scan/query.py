@@ -29,6 +29,8 @@ _PLAN_OF_THE_RUN = {
     "auto_explain.log_format": "json",
     "auto_explain.log_level": "notice",
 }
+# Parallel workers share the work on rows, not the reading of blocks, so that rows must be dear for them to be worth it.
+_WORKERS_ARE_FREE = {"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "cpu_tuple_cost": "1000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,8 @@ def settings_for(levels: Levels) -> dict[str, str]:
     """The session's settings that hold the planner to the kind of scan and to the number of workers."""
     workers = levels["workers"]
     held = {name: "on" if name == _OWN_WAY[levels["query"]] else "off" for name in _OTHER_WAYS}
-    free = dict.fromkeys(("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"), "0")
     settings = {**held, "jit": "off", "max_parallel_workers_per_gather": workers}
-    return settings if workers == "0" else {**settings, **free}
+    return settings if workers == "0" else {**settings, **_WORKERS_ARE_FREE}
 
 
 def statement(levels: Levels) -> str:
@@ -63,6 +64,8 @@ def run_scan(connection: psycopg.Connection[DictRow], levels: Levels) -> Scan:
     query = statement(levels).encode()
     for name, value in settings_for(levels).items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    if levels["workers"] != "0":  # else the table's size says how many (manual, "parallel_workers")
+        connection.execute(f"ALTER TABLE scanned SET (parallel_workers = {int(levels['workers'])})".encode())
     connection.execute(b"EXPLAIN (FORMAT JSON) " + query)
     connection.execute("LOAD 'auto_explain'")
     for name, value in _PLAN_OF_THE_RUN.items():
@@ -99,7 +102,8 @@ def problem_of(plan: Node, levels: Levels) -> str | None:
         return f"the plan has {', '.join(others) or 'no scan'} where a {wanted} was to be measured"
     launched = sum(int(node.get("Workers Launched", 0)) for node in nodes(plan))
     if launched != int(levels["workers"]):
-        return f"{launched} parallel workers took part, {levels['workers']} were asked for"
+        few = "; see max_worker_processes and max_parallel_workers" if launched < int(levels["workers"]) else ""
+        return f"{launched} parallel workers took part, {levels['workers']} were asked for{few}"
     return None
 
 
