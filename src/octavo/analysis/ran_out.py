@@ -85,7 +85,7 @@ def _seen(cell: Cell, trial: TrialRecord) -> dict[str, float | None] | None:
         return None
     reads, writes, read, written = (values[name] for name in _NEEDED)
     requests, amount = reads + writes, (read + written) * _KB
-    limits = _limits(cell.levels.get("device", "native"), trial, values)
+    limits = _limits(cell.levels.get("device", "native"), trial)
     facts = trial.facts or {}
     return {
         "requests_per_second": requests,
@@ -98,7 +98,7 @@ def _seen(cell: Cell, trial: TrialRecord) -> dict[str, float | None] | None:
     }
 
 
-def _limits(device: str, trial: TrialRecord, values: Mapping[str, float]) -> Limits:
+def _limits(device: str, trial: TrialRecord) -> Limits:
     """The device's limits during a trial: with credits that were spent on the way, the mean over its time."""
     try:
         volume = parse_device(device)
@@ -108,19 +108,12 @@ def _limits(device: str, trial: TrialRecord, values: Mapping[str, float]) -> Lim
         return Limits()
     facts = trial.facts or {}
     spent = facts.get("credits_spent_after_seconds")
-    seconds = _measured_seconds(facts, values)
-    if volume.burst is None or spent is None or not seconds:
+    surroundings = facts.get("surroundings")
+    if volume.burst is None or spent is None or not surroundings:
         return _achieved(volume.highest, facts.get("device_limit_achieved") or {})
-    share = min(1.0, spent / seconds)
+    share = min(1.0, spent / surroundings["seconds"])
     high, low = volume.highest, volume.baseline
     return Limits(_between(high.requests, low.requests, share), _between(high.bytes, low.bytes, share))
-
-
-def _measured_seconds(facts: Mapping[str, Any], values: Mapping[str, float]) -> float | None:
-    """How long the trial measured; None where nothing tells."""
-    if surroundings := facts.get("surroundings"):
-        return surroundings["seconds"]
-    return values["transactions"] / values["tps"] if values.get("tps") else None
 
 
 def _achieved(limits: Limits, probed: Mapping[str, float]) -> Limits:

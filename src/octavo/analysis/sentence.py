@@ -37,7 +37,7 @@ def sentence(
         floor = effect["noise_floor"]
         noise = "no noise floor known" if floor is None else f"noise floor {told.noise_floor(floor, _percent)}"
         noise = "a negative control" if effect["negative_control"] else noise
-        low, high = (told.end_of_interval(effect[end], _three_places) for end in ("low", "high"))
+        low, high = (told.end_of_interval(effect[end], "{:.3f}".format) for end in ("low", "high"))
         figures += f" (95 % interval {low} to {high}; {noise})"
     word: str = effect["verdict"]
     if word.startswith("undecided"):
@@ -56,7 +56,3 @@ def sentence(
 
 def _percent(fraction: float) -> str:
     return f"{fraction * 100:.1f} %"
-
-
-def _three_places(ratio: float) -> str:
-    return f"{ratio:.3f}"

@@ -57,7 +57,7 @@ class Activity:
     def look(self) -> dict[int, Doing]:
         """What each process of the server is doing, by pid; empty when that cannot be told."""
         rows = self._asked.rows()
-        self._hidden |= any(row["query"] == _HIDDEN for row in rows)
+        self._hidden = any(row["query"] == _HIDDEN for row in rows)
         return {row["pid"]: doing_of(row) for row in rows}
 
     def cpu_seconds(self) -> float:

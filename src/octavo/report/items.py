@@ -116,10 +116,10 @@ def _noise_told(document: Document) -> list[str]:
         outside = sum(not effect["low"] <= 1 <= effect["high"] for effect in idle)
         told.append(
             f"Noise floor of single items{f' ({condition})' if condition else ''}, from cells that cannot differ from "
-            f"the baseline: {numbers.percent(statistics.median(floor for floor, _ in found))} in the median of "
-            f"{len(found)} items, {numbers.percent(min(found)[0])} ({clean(min(found)[1])}) to "
-            f"{numbers.percent(max(found)[0])} ({clean(max(found)[1])}). {outside} of {len(idle)} intervals of such "
-            "cells exclude 1 all the same."
+            f"the baseline: {numbers.noise_floor(statistics.median(floor for floor, _ in found))} in the median of "
+            f"{len(found)} items, {numbers.noise_floor(min(found)[0])} ({clean(min(found)[1])}) to "
+            f"{numbers.noise_floor(max(found)[0])} ({clean(max(found)[1])}). {outside} of {len(idle)} intervals of "
+            "such cells exclude 1 all the same."
         )
     return told
 

@@ -4,6 +4,7 @@ Sizes follow PostgreSQL: kB, MB, GB are powers of 1024. A missing or non-finite 
 """
 
 import math
+from typing import TypeGuard
 
 from octavo.analysis import told
 
@@ -12,7 +13,7 @@ BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 SYMBOLS = {"fraction": "", "count": "", "1": "", "1/s": "", "": ""}
 
 
-def known(value: float | None) -> bool:
+def known(value: float | None) -> TypeGuard[float]:
     """Whether there is a finite number.
 
     >>> known(0.0), known(None), known(float("nan"))
@@ -53,8 +54,8 @@ def ordinal(number: int) -> str:
 def size(count: float | None) -> str:
     """Bytes in the largest unit that leaves at least 1.
 
-    >>> size(417), size(8192), size(5112), size(134217728), size(0), size(None)
-    ('417 B', '8 kB', '4.99 kB', '128 MB', '0 B', '–')
+    >>> size(417), size(6144), size(5112), size(134217728), size(0), size(None)
+    ('417 B', '6 kB', '4.99 kB', '128 MB', '0 B', '–')
     >>> size(0.25), size(-2048), size(1048575), size(1023)
     ('0.25 B', '-2 kB', '1 MB', '1,023 B')
     """
@@ -79,6 +80,15 @@ def percent(fraction: float | None) -> str:
         return MISSING
     text = significant(100 * fraction, 2 if abs(fraction) < 0.0995 else 3)
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+
+
+def noise_floor(fraction: float) -> str:
+    """A noise floor as percent, and no further than tenfold.
+
+    >>> noise_floor(0.276), noise_floor(3156.3)
+    ('27.6 %', 'over 1,000 %')
+    """
+    return told.noise_floor(fraction, percent)
 
 
 def seconds(duration: float | None) -> str:
@@ -142,7 +152,7 @@ def interval(low: float | None, high: float | None, places: int = 2) -> str:
     >>> interval(1.051, 1.112), interval(None, 1.2), interval(6.57e-8, 2.66e7)
     ('1.05–1.11', 'no interval', '<0.0001–>10,000')
     """
-    if low is None or high is None or not known(low) or not known(high):
+    if not known(low) or not known(high):
         return "no interval"
     return "–".join(told.end_of_interval(end, lambda value: ratio(value, places)) for end in (low, high))
 

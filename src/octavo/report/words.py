@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from octavo.analysis import told
 from octavo.report import numbers
 from octavo.report.course import is_narrow, missing_cells, negative_controls, parts_sentence, rounds_words, steps
 from octavo.report.document import Document, Row, noise
@@ -25,7 +24,7 @@ def noise_sentence(document: Document, condition: str) -> str:
     pair = numbers.ratio_interval(row["ratio"], row["low"], row["high"])
     if row["floor"] is None:
         return f"Noise floor: not known yet; {control} gave {pair}."
-    text = f"Noise floor: {told.noise_floor(row['floor'], numbers.percent)}; {control} gave {pair}."
+    text = f"Noise floor: {numbers.noise_floor(row['floor'])}; {control} gave {pair}."
     if row["low"] is not None and row["high"] is not None and not row["low"] <= 1 <= row["high"]:
         same = "it cannot differ from the baseline" if negative else "both are the same cell"
         text += f" That interval excludes 1 although {same}: trust no effect of this size."

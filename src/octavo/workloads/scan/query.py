@@ -30,7 +30,7 @@ _PLAN_OF_THE_RUN = {
     "auto_explain.log_level": "notice",
 }
 # Parallel workers share the work on rows, not the reading of blocks, so that rows must be dear for them to be worth it.
-_WORKERS_ARE_FREE = {"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "cpu_tuple_cost": "1000"}
+_WORTH_WORKERS = {"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "cpu_tuple_cost": "1000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def settings_for(levels: Levels) -> dict[str, str]:
     workers = levels["workers"]
     held = {name: "on" if name == _OWN_WAY[levels["query"]] else "off" for name in _OTHER_WAYS}
     settings = {**held, "jit": "off", "max_parallel_workers_per_gather": workers}
-    return settings if workers == "0" else {**settings, **_WORKERS_ARE_FREE}
+    return settings if workers == "0" else {**settings, **_WORTH_WORKERS}
 
 
 def statement(levels: Levels) -> str:
