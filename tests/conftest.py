@@ -22,8 +22,9 @@ def pytest_configure() -> None:
     # How long an example takes says nothing on a machine that others share.
     hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     hypothesis.settings.load_profile("shared")
-    # A suite in the background of a shell inherits that SIGINT is ignored, and so would all that it interrupts.
+    # A suite in the background of a shell inherits that these are ignored, and so would all that it interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
