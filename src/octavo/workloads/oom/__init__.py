@@ -32,9 +32,11 @@ _COMMITS = 5
 _PSS_EVERY = 10
 # Short of the kill the kernel drops what it can and reads it again; meanwhile the server hardly answers.
 _PATIENCE_SECONDS = 180
-# For the estimate: what a connection takes beside page tables, and how fast it reads what is in shared_buffers.
+# For the estimate: what a connection takes beside page tables, and how fast it reads what is in shared_buffers, and
+# where part of them is in compressed swap.
 _CONNECTION_BYTES = 3 * 1024**2
 _READ_BYTES_PER_SECOND = 5 * 1024**3
+_SWAPPED_READ_BYTES_PER_SECOND = 0.75 * 1024**3
 
 _CONNECTIONS = Metric("connections_until_kill", "connections until something was killed", "1", "higher")
 _SECONDS = Metric("seconds_until_kill", "time until something was killed", "seconds")
@@ -93,10 +95,14 @@ class Oom:
         return parse_size(levels["database"]) + 16 * 1024**2
 
     def seconds_asked(self, levels: Levels) -> float:
-        """A guess for the estimate: as many connections as fit the limit, each of which reads everything."""
-        room = max(0, parse_size(levels["memory"]) - parse_size(levels["shared_buffers"]))
+        """A guess for the estimate: as many connections as fit the limit and swap, each of which reads everything."""
+        has_swap = levels["zram_swap"] != "none"
+        swap = parse_size(levels["zram_swap"]) if has_swap else 0
+        room = max(0, parse_size(levels["memory"]) + swap - parse_size(levels["shared_buffers"]))
         connections = min(int(levels["most_connections"]), room / _CONNECTION_BYTES)
-        reading = parse_size(levels["database"]) / _READ_BYTES_PER_SECOND
+        reading = parse_size(levels["database"]) / (
+            _SWAPPED_READ_BYTES_PER_SECOND if has_swap else _READ_BYTES_PER_SECOND
+        )
         return connections * (0.05 + reading)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
