@@ -85,8 +85,8 @@ def test_the_pages_asked_for_are_the_pages_used(build: Build, journal: Journal, 
             assert pool.apply(pages, now.server.pages[pages], now.own(pages))["asked_pages"] in (0, 1)
             checks = {one["check"]: one["result"] for one in verify.document(now)["checks"]}
             assert checks["in use"] == checks["page size"] == checks["surplus"] == checks["setting"] == "ok"
-            with pytest.raises(HostError, match="stop the server"):
-                pool.undo()
+            (refused,) = pool.undo()
+            assert refused.what == "failed" and "stop the server" in refused.line
         assert [told.what for told in pool.undo()][-1] == "put back"
         assert read_pool(pages).total == done["before"]["total"]
 
@@ -123,6 +123,73 @@ def test_a_cluster_that_runs_is_not_asked_by_its_directory(build: Build, journal
         assert Situation(None, None, f"{dsn} user=octavo").server is not None
 
 
+@needs_root
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_server_in_another_container_is_not_ended_by_asking_its_directory(
+    build: Build, journal: Journal, account: Account
+) -> None:
+    """Its pid is 1 there: PostgreSQL itself would take the lock file for left over, and remove it."""
+    with data_directory(build, journal, account) as path, in_a_pid_namespace(build, path, account) as pid:
+        assert (path / "postmaster.pid").read_text().startswith("1\n")
+        with pytest.raises(UsageError, match=rf"a server \(pid {pid}\) runs.*--dsn 'host=") as error:
+            stopped(path, build)
+        assert (path / "postmaster.pid").exists()
+        dsn = str(error.value).partition("--dsn '")[2].rstrip("'")
+        seen = Situation(None, None, f"{dsn} user=octavo")
+        assert seen.server is not None and seen.server.postmaster == pid
+        assert seen.seen is not None and seen.seen.mapping is not None
+        seen.require_here()
+
+
+@contextmanager
+def in_a_pid_namespace(build: Build, path: Path, account: Account) -> Generator[int, None, None]:
+    """A server as a container has it; its pid here."""
+    arguments = [
+        "unshare", "--pid", "--fork", "--kill-child=SIGQUIT", "--mount-proc", "setpriv", f"--reuid={account.uid}",
+        f"--regid={account.gid}", "--clear-groups", build.program("postgres"), "-D", path, "-k", path,
+        "-c", "listen_addresses=", "-c", "huge_pages=off", "-c", "logging_collector=off",
+    ]  # fmt: skip
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, cwd="/") as process:
+        try:
+            assert process.stderr is not None
+            log = iter(process.stderr.readline, "")
+            assert any("ready to accept connections" in line for line in log)
+            yield int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_lock_file_of_a_process_that_cannot_be_seen_is_left_alone(
+    build: Build, journal: Journal, account: Account
+) -> None:
+    with data_directory(build, journal, account) as path:
+        (path / "postmaster.pid").write_text(f"1\n{path}\n")
+        with pytest.raises(UsageError, match=r"names process 1, which cannot be seen.*remove that file"):
+            stopped(path, build)
+        assert (path / "postmaster.pid").exists()
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_the_options_of_the_last_start_count(build: Build, journal: Journal, account: Account) -> None:
+    with data_directory(build, journal, account) as path:
+        configure(path, **SMALL)
+        (path / "postmaster.opts").write_text(f'/bin/postgres "-D" "{path}" "-p" "5433" "-c" "shared_buffers=16MB"\n')
+        found = stopped(path, build).server
+        assert found is not None and found.shared_buffers == 16 * MB
+        assert "options of its last start (shared_buffers)" in found.source
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_a_broken_configuration_is_named_as_postgresql_names_it(
+    build: Build, journal: Journal, account: Account
+) -> None:
+    with data_directory(build, journal, account) as path:
+        configure(path, bogus="1")
+        with pytest.raises(UsageError, match='unrecognized configuration parameter "bogus"'):
+            stopped(path, build)
+
+
 def test_a_program_of_another_block_size_is_named(builds: dict[str, Build], journal: Journal, account: Account) -> None:
     with (
         data_directory(builds["4kB"], journal, account) as path,
@@ -149,6 +216,14 @@ def test_what_is_no_cluster_is_said(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(UsageError, match="no data directory; before initdb"):
             Situation(path, None, None)
+
+
+@pytest.mark.parametrize("text", ["", "abc"])
+def test_a_version_that_is_none_is_said(tmp_path: Path, text: str) -> None:
+    (tmp_path / "postgresql.conf").touch()
+    (tmp_path / "PG_VERSION").write_text(text)
+    with pytest.raises(UsageError, match="which is no version"):
+        Situation(tmp_path, None, None)
 
 
 def test_a_version_that_is_not_there_is_said(tmp_path: Path) -> None:

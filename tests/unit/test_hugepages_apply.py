@@ -29,9 +29,11 @@ class Kernel:
 
     def write(self, value: KernelValue, text: str) -> None:
         before = read_pool(PAGE, self.root / "sys")
-        given = max(min(int(text), self.most), before.in_use)
+        asked = min(int(text), self.most)
+        given = max(asked, before.in_use)
         self.write_file(value, str(given))
         (self.file.parent / "free_hugepages").write_text(str(before.free + given - before.total))
+        (self.file.parent / "surplus_hugepages").write_text(str(given - asked))
 
     def use(self, pages: int) -> None:
         """Somebody takes pages."""
@@ -65,24 +67,24 @@ def test_what_is_needed_comes_on_top_of_what_is_in_use(kernel: Kernel) -> None:
     assert (done["asked_pages"], done["given_pages"], kernel.total) == (16, 16, 26)
     assert (done["before"]["free"], done["after"]["free"]) == (4, 20)
     assert pool.apply(PAGE, 20, 0, kernel.root)["asked_pages"] == 0
-    (told,) = pool.undo(kernel.root)
+    (told,) = pool.undo()
     assert told.what == "put back"
     assert kernel.total == 10
-    assert pool.undo(kernel.root) == []
+    assert pool.undo() == []
 
 
 def test_a_later_command_does_not_put_it_back_by_itself(kernel: Kernel) -> None:
     pool.apply(PAGE, 20, 0, kernel.root)
     assert recover() == []
     assert kernel.total == 26
-    pool.undo(kernel.root)
+    pool.undo()
 
 
 def test_two_applied_are_undone_in_turn(kernel: Kernel) -> None:
     pool.apply(PAGE, 20, 0, kernel.root)
     pool.apply(PAGE, 30, 0, kernel.root)
     assert kernel.total == 36
-    assert [told.what for told in pool.undo(kernel.root)] == ["put back", "put back"]
+    assert [told.what for told in pool.undo()] == ["put back", "put back"]
     assert kernel.total == 10
 
 
@@ -98,24 +100,26 @@ def test_fewer_pages_are_an_error_that_counts_them_and_gives_them_back(kernel: K
 def test_a_pool_that_somebody_changed_since_is_left(kernel: Kernel) -> None:
     pool.apply(PAGE, 20, 0, kernel.root)
     kernel.write(KernelValue(kernel.file), "40")
-    (told,) = pool.undo(kernel.root)
+    (told,) = pool.undo()
     assert told.what == "left"
     assert "changed by others" in told.line
     assert kernel.total == 40
-    assert pool.undo(kernel.root) == []
+    assert pool.undo() == []
 
 
 def test_pages_in_use_are_not_taken_away(kernel: Kernel) -> None:
     pool.apply(PAGE, 20, 0, kernel.root)
     kernel.use(20)
-    with pytest.raises(HostError, match="26 of the 26 pages of 2MB are in use, 10 would stay; stop the server"):
-        pool.undo(kernel.root)
+    (told,) = pool.undo()
+    assert told.what == "failed"
+    assert "26 of the 26 pages of 2MB are in use, 10 would stay; stop the server" in told.line
+    assert kernel.total == 26
     kernel.use(-20)
-    assert pool.undo(kernel.root)[0].what == "put back"
+    assert pool.undo()[0].what == "put back"
 
 
 def test_more_than_the_memory_is_not_even_tried(kernel: Kernel) -> None:
-    with pytest.raises(HostError, match=r"191 GB more in huge pages are needed and 7.63 GB of memory are available"):
+    with pytest.raises(HostError, match=r"191 GB more in huge pages are needed and 7.47 GB of memory can be taken"):
         pool.apply(PAGE, 98000, 0, kernel.root)
     assert kernel.total == 10
 
@@ -125,7 +129,7 @@ def test_a_boot_has_put_it_back(kernel: Kernel, monkeypatch: pytest.MonkeyPatch)
     kernel.write(KernelValue(kernel.file), "0")
     record = Path(os.environ["OCTAVO_HOME"]) / "huge_pages.json"
     record.write_text(record.read_text().replace(json.loads(record.read_text())["applied"][0]["boot_id"], "before"))
-    assert pool.undo(kernel.root) == []
+    assert pool.undo() == []
     assert not record.exists()
 
 
@@ -147,3 +151,70 @@ def test_killed_before_it_was_whole_the_next_command_puts_it_back(
 def test_pieces_are_counted_only_where_the_kernel_lists_them(kernel: Kernel) -> None:
     assert pool.free_blocks(PAGE, kernel.root) == 7
     assert pool.free_blocks(1024 * MB, kernel.root) is None
+
+
+def test_of_two_applied_the_one_that_is_free_is_undone_and_told(kernel: Kernel) -> None:
+    pool.apply(PAGE, 20, 0, kernel.root)
+    kernel.use(20)
+    pool.apply(PAGE, 30, 0, kernel.root)
+    assert kernel.total == 56
+    assert [told.what for told in pool.undo()] == ["put back", "failed"]
+    assert kernel.total == 26
+    kernel.use(-20)
+    assert [told.what for told in pool.undo()] == ["put back"]
+    assert kernel.total == 10
+
+
+def test_surplus_pages_of_others_do_not_look_like_a_change_of_the_pool(kernel: Kernel) -> None:
+    pool.apply(PAGE, 20, 0, kernel.root)
+    for name, number in (("nr", 30), ("free", 0), ("surplus", 4)):  # overcommitted by four, all in use
+        (kernel.file.parent / f"{name}_hugepages").write_text(str(number))
+    assert [told.what for told in pool.undo()] == ["failed"]
+    for name, number in (("nr", 26), ("free", 20), ("surplus", 0)):
+        (kernel.file.parent / f"{name}_hugepages").write_text(str(number))
+    assert [told.what for told in pool.undo()] == ["put back"]
+    assert kernel.total == 10
+
+
+class KilledError(BaseException):
+    """kill -9: nothing of ours runs any more."""
+
+
+def test_killed_and_used_since_no_later_command_takes_the_pages(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        kernel.use(24)  # a server took what was there
+        raise KilledError
+
+    monkeypatch.setattr(pool, "_keep", die)
+    with pytest.raises(KilledError):
+        pool.apply(PAGE, 20, 0, kernel.root)
+    assert kernel.total == 26
+    (told,) = recover()
+    assert "in use, 10 would stay" in told and "octavo host restore" in told
+    assert kernel.total == 26
+    kernel.use(-24)
+    assert len(recover()) == 1
+    assert kernel.total == 10
+
+
+def test_killed_after_it_was_kept_the_pool_stays(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: object) -> None:
+        raise KilledError
+
+    monkeypatch.setattr(pool.Journal, "done", die)
+    with pytest.raises(KilledError):
+        pool.apply(PAGE, 20, 0, kernel.root)
+    monkeypatch.undo()
+    monkeypatch.setenv("OCTAVO_HOME", str(kernel.root.parent / "home"))
+    assert recover() == []
+    assert kernel.total == 26
+
+
+def test_a_damaged_record_is_said_before_anything_is_changed(kernel: Kernel) -> None:
+    (Path(os.environ["OCTAVO_HOME"]) / "huge_pages.json").write_text("{")
+    for command in (lambda: pool.apply(PAGE, 20, 0, kernel.root), pool.undo):
+        with pytest.raises(HostError, match=r"damaged .*remove it"):
+            command()
+    assert kernel.total == 10

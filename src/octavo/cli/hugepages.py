@@ -68,13 +68,16 @@ def apply(
     """
     from octavo.cli.output import print_json
     from octavo.hugepages import apply as pool
+    from octavo.hugepages.limits import find_limits
     from octavo.hugepages.render import print_apply
 
     situation = _named(pgdata, bindir, dsn, page_size)
     situation.require_here()
+    situation.require_takes()
     assert situation.server is not None
     page = situation.page
     done = pool.apply(page, situation.server.pages[page], situation.own(page))
+    done["limits"] = [one.as_dict() for one in find_limits(situation.server, situation.pool(), situation.own(page))]
     (print_json if format is TableFormat.json else print_apply)(done)
 
 
@@ -107,16 +110,19 @@ def undo(format: _Format = TableFormat.text) -> None:
     Example: octavo hugepages undo
     """
     from octavo.cli.output import print_json
+    from octavo.errors import HostError
     from octavo.hugepages import apply as pool
 
     done = pool.undo()
     if format is TableFormat.json:
         print_json({"schema_version": 1, "restored": [{"outcome": one.what, "text": one.line} for one in done]})
-        return
-    for one in done:
-        print(one)
-    if not done:
+    elif not done:
         print("nothing to put back")
+    for one in done:
+        if one.what == "failed":
+            raise HostError(one.line)
+        if format is TableFormat.text:
+            print(one)
 
 
 def _situation(pgdata: Path | None, bindir: Path | None, dsn: str | None, page_size: str | None) -> "Situation":

@@ -27,6 +27,7 @@ UNDO = {
     "counterparts": "octavo.host.kernel_value:undo_counterparts",
     "loop": "octavo.host.loop_volume:undo_loop",
     "mount": "octavo.host.loop_volume:undo_mount",
+    "huge_pages": "octavo.hugepages.apply:undo_interrupted",
     "swap": "octavo.knobs.zram_swap:undo_swap",
     "zram": "octavo.knobs.zram_swap:undo_zram",
     "tracing_instance": "octavo.iotop.instance:undo_instance",

@@ -6,6 +6,8 @@ PostgreSQL's manual ("Linux Huge Pages") and src/backend/port/sysv_shmem.c.
 
 from typing import Any
 
+from octavo.hugepages.needed import Server
+from octavo.hugepages.pool import PoolState
 from octavo.units import format_size
 
 # The default size's number has a sysctl, the others only a file. A pool of pages this large cannot be had later.
@@ -18,21 +20,34 @@ FAILURES = {
     "try": "the default: the server starts with small pages and says so in no log (one line at DEBUG1); only "
     "huge_pages_status (17 and later) or octavo hugepages verify tells",
 }
-EITHER = "a hugetlb group's limit that is met when a page is touched kills either by SIGBUS"
+EITHER = (
+    "a hugetlb group's limit that is met when a page is touched kills either by SIGBUS; where a read fills the page it "
+    "comes short instead, and PostgreSQL reports a block that it could not read whole"
+)
+# A boot that takes more than this share of memory for one pool leaves a machine that may not come up.
+_MOST_OF_MEMORY = 0.9
 
 
-def advise(page: int, default: int, target: int) -> dict[str, Any]:
-    """The lines for one page size: `target` pages in all, those that others use included."""
-    name = _kernel_name(page)
-    parameters = f"hugepagesz={name} hugepages={target}"
+def advise(pool: PoolState, needed: int, own: int, server: Server, default: int, memory: int) -> dict[str, Any]:
+    """The lines for one page size, so that the server gets `needed` pages, of which it holds `own` now.
+
+    A pool that is larger is not made smaller: who its free pages are for is not known. More than nine tenths of
+    `memory`, in bytes, is no advice: the kernel takes what it can get at boot, whoever else needs it.
+    """
+    page, target = pool.page, pool.target(needed, own)
+    pages = max(target, pool.persistent)
+    fits = pages * page <= _MOST_OF_MEMORY * memory
+    meant = [] if server.page(default) == page == default else [f"huge_page_size = {format_size(page)}"]
     return {
         "page_bytes": page,
-        "pool_pages": target,
-        "sysctl": [f"vm.nr_hugepages = {target}"] if page == default else [],
+        "pool_pages": pages,
+        "unclaimed_pages": pages - target,
+        "fits_memory": fits,
+        "sysctl": [f"vm.nr_hugepages = {pages}"] if page == default and fits else [],
         "sysfs": f"/sys/kernel/mm/hugepages/hugepages-{page // 1024}kB/nr_hugepages",
-        "kernel_command_line": parameters,
+        "kernel_command_line": f"hugepagesz={_kernel_name(page)} hugepages={pages}" if fits else None,
         "boot_only": page >= _BOOT_ONLY,
-        "postgresql_conf": ["huge_pages = on", *([] if page == default else [f"huge_page_size = {format_size(page)}"])],
+        "postgresql_conf": ["huge_pages = on", *meant],
     }
 
 

@@ -6,17 +6,18 @@ The change is in the journal while it is made, so that a killed command leaves n
 
 import json
 import os
+import uuid
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import HostError, OctavoError
+from octavo.errors import HostError
 from octavo.home import octavo_home, write_durably
 from octavo.host.journal import Journal
-from octavo.host.kernel_value import KernelValue, undo_value
+from octavo.host.kernel_value import KernelValue
 from octavo.host.lock import host_lock
 from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
-from octavo.hugepages.pool import PoolState, meminfo, pool_file, read_pool
+from octavo.hugepages.pool import MORE_MEMORY, PoolState, meminfo, memory_to_take, pool_file, read_pool
 from octavo.units import format_size, human_size
 
 _ROOT = Path("/")
@@ -34,20 +35,20 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
         return _document(before, before, needed, 0)
     _check_rights(file)
     with host_lock(), Journal() as journal:
+        applied = kept()
         before = read_pool(page, sys)
         short = before.short(needed, own)
         _check_memory(short * page, root)
         target = before.target(needed, own)
-        value = KernelValue(file)
         entry: Entry = {
-            "path": str(file), "form": "plain", "device": "", "found": str(before.persistent), "set": str(target),
+            "id": uuid.uuid4().hex, "path": str(file), "found": str(before.persistent), "set": str(target),
             "ours": [before.persistent, target], "boot_id": boot_id(),
         }  # fmt: skip
-        number = journal.record("value", **entry)
+        number = journal.record("huge_pages", **entry)
         try:
-            value.write(str(target))
+            KernelValue(file).write(str(target))
         except OSError as error:
-            raise HostError(f"the kernel refuses {target} for {value}: {error.strerror}") from error
+            raise HostError(f"the kernel refuses {target} for {file}: {error.strerror}") from error
         after = read_pool(page, sys)
         if after.persistent < target:
             came = after.persistent - before.persistent
@@ -56,16 +57,17 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
             raise HostError(
                 f"asked for {short} more huge pages of {format_size(page)}, {came} came, and were given back: {why}"
             )
-        entry |= {"set": value.read(), "ours": None}
-        _keep([*kept(), entry])
+        entry |= {"set": str(after.persistent), "ours": None}
+        _keep([*applied, entry])
         journal.done(number)
         return _document(before, after, needed, short)
 
 
-def undo(root: Path = _ROOT) -> list[Undone]:
+def undo() -> list[Undone]:
     """Puts the pools back that `apply` changed, the last first; one that somebody has changed since is left.
 
-    Raises HostError when a server still uses the pages, or without the right.
+    Ends at the first that cannot be put back, because a server uses its pages; that and those before it stay kept.
+    Raises HostError without the right.
     """
     told: list[Undone] = []
     if not kept():
@@ -73,26 +75,70 @@ def undo(root: Path = _ROOT) -> list[Undone]:
     with host_lock():
         entries = kept()
         while entries:
-            entry = entries[-1]
-            if entry["boot_id"] == boot_id():
-                _check_rights(Path(entry["path"]))
-                _check_unused(entry, root)
-            became = undo_value(entry)
-            if became is not None and became.what == "failed":
-                raise OctavoError(became.line.replace("octavo host restore tries again", "octavo hugepages undo again"))
+            if entries[-1]["boot_id"] == boot_id():
+                _check_rights(Path(entries[-1]["path"]))
+            became = _put_back(entries[-1], "octavo hugepages undo")
             if became is not None:
                 told.append(became)
+                if became.what == "failed":
+                    break
             entries.pop()
             _keep(entries)
     return told
 
 
+def undo_interrupted(entry: Entry) -> Undone | None:
+    """For the journal: puts a pool back whose `apply` was killed before it was whole."""
+    if any(one.get("id") == entry["id"] for one in kept()):
+        return None
+    return _put_back(entry, "octavo host restore")
+
+
+def _put_back(entry: Entry, again: str) -> Undone | None:
+    """Gives back pages that nobody uses. Those in use would live on as surplus, and be lost to a server's next start.
+
+    What counts is how many pages stay without a user: the file's number has surplus ones in it.
+    """
+    file, found = Path(entry["path"]), int(entry["found"])
+    if entry["boot_id"] != boot_id() or not file.exists():
+        return None
+    pool = _pool_of(file)
+    now, ours = pool.persistent, entry["ours"]
+    if now == found:
+        return None
+    if now != int(entry["set"]) and not (ours and ours[0] <= now <= ours[1]):
+        return Undone(
+            "left", f"left {file} at '{now}': it was '{found}', then '{entry['set']}', then changed by others"
+        )
+    if pool.in_use > found:
+        return Undone(
+            "failed",
+            f"{pool.in_use} of the {pool.total} pages of {format_size(pool.page)} are in use, {found} would stay; "
+            f"stop the server that uses them, then {again} again",
+        )
+    KernelValue(file).write(str(found))
+    now = _pool_of(file).persistent
+    if now != found:
+        return Undone("failed", f"could not put {file} back to '{found}': it is '{now}'; {again} tries again")
+    return Undone("put back", f"put {file} back to '{found}'")
+
+
+def _pool_of(file: Path) -> PoolState:
+    """The pool whose number of pages is in this file below …/kernel/mm/hugepages."""
+    page = int(file.parent.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
+    return read_pool(page, file.parents[4])
+
+
 def kept() -> list[Entry]:
-    """What was applied and not undone."""
+    """What was applied and not undone. Raises HostError when the record of it is damaged."""
     try:
         return json.loads(_record().read_text())["applied"]
     except FileNotFoundError:
         return []
+    except (ValueError, KeyError, TypeError) as error:
+        raise HostError(
+            f"{_record()} is damaged ({error}); see that the pools in /proc/meminfo are as you want them, and remove it"
+        ) from None
 
 
 def _keep(entries: list[Entry]) -> None:
@@ -115,23 +161,11 @@ def _check_rights(file: Path) -> None:
 
 
 def _check_memory(more: int, root: Path) -> None:
-    available = meminfo("MemAvailable", root / "proc")
-    if more > available:
+    there = memory_to_take(root)
+    if more > there:
         raise HostError(
-            f"{human_size(more)} more in huge pages are needed and {human_size(available)} of memory are available; "
-            "lower shared_buffers, or stop what uses the memory"
-        )
-
-
-def _check_unused(entry: Entry, root: Path) -> None:
-    """Pages in use would live on as surplus ones, and be lost to their server at its next start."""
-    page = int(Path(entry["path"]).parent.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
-    pool = read_pool(page, root / "sys")
-    now = KernelValue(Path(entry["path"])).read()
-    if now == entry["set"] and pool.in_use > int(entry["found"]):
-        raise HostError(
-            f"{pool.in_use} of the {pool.total} pages of {format_size(page)} are in use, {entry['found']} would stay; "
-            "stop the server that uses them first"
+            f"{human_size(more)} more in huge pages are needed and {human_size(there)} of memory can be taken; "
+            f"{MORE_MEMORY}"
         )
 
 
@@ -168,6 +202,7 @@ def _document(before: PoolState, after: PoolState, needed: int, short: int) -> d
         "needed_pages": needed,
         "asked_pages": short,
         "given_pages": after.persistent - before.persistent,
+        "surplus_kept_pages": max(0, before.surplus - after.surplus) if short else 0,
         "before": before.as_dict(),
         "after": after.as_dict(),
     }

@@ -2,7 +2,7 @@
 
 Sources: kernel Documentation/admin-guide/cgroup-v1/hugetlb.rst and cgroup-v2.rst ("HugeTLB"). There are two limits.
 The one of reservations (`rsvd`, Linux 5.7) refuses mmap(2) with ENOMEM, which PostgreSQL sees. The other one is met
-only when a page is touched: the process gets SIGBUS, and PostgreSQL (and initdb) die of it.
+only when a page is touched: the process gets SIGBUS, and PostgreSQL (and initdb) die of it; a read into it ends short.
 """
 
 from collections.abc import Generator
@@ -16,16 +16,20 @@ _NONE = 2**62
 
 @dataclass(frozen=True, slots=True)
 class GroupLimit:
-    """Bytes that a group and all in it may have of one page size, and have; `reservations` says which limit it is."""
+    """Bytes that a group and all in it may have of one page size, and have; `reservations` says which limit it is.
+
+    `name` is the file of the limit in the group's directory.
+    """
 
     group: Path
+    name: str
     limit: int
     used: int
     reservations: bool
 
     def room(self, own: int) -> int:
-        """What a server may have in it that holds `own` bytes of it now."""
-        return max(0, self.limit - self.used + own)
+        """What a server may have in it that has mapped `own` bytes, of which no more are used than the group uses."""
+        return max(0, self.limit - self.used + min(own, self.used))
 
 
 def group_limits(page: int, pid: int | None = None, proc: Path = _PROC) -> list[GroupLimit]:
@@ -63,7 +67,7 @@ def _limit(group: Path, page: int, reservations: bool) -> GroupLimit | None:
             continue
         if limit == "max" or int(limit) >= _NONE:
             return None
-        return GroupLimit(group, int(limit), used, reservations)
+        return GroupLimit(group, f"{stem}.{limit_name}", int(limit), used, reservations)
     return None
 
 

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from octavo.hugepages.groups import GroupLimit, group_limits, size_name, tightest
+from octavo.hugepages.groups import GroupLimit, group_limits, tightest
 from octavo.hugepages.needed import Server
-from octavo.hugepages.pool import PoolState, meminfo, pool_file
+from octavo.hugepages.pool import MORE_MEMORY, PoolState, default_page, meminfo, memory_to_take, pool_file
 from octavo.units import format_size, human_size
 
 Severity = Literal["error", "warning", "note"]
@@ -41,6 +41,8 @@ def find_limits(
     needed = server.pages[pool.page] if server else None
     found = [
         *_shared_memory_type(server),
+        *_page_size(server, pool, root),
+        *_pending(server),
         *_group(server, pool, needed, own, root),
         *_memory(pool, needed, own, root),
         *_overcommit(pool, needed, own, root),
@@ -65,21 +67,53 @@ def _shared_memory_type(server: Server | None) -> list[Limit]:
     ]
 
 
+def _page_size(server: Server | None, pool: PoolState, root: Path) -> list[Limit]:
+    if server is None or (asked := server.page(default_page(root / "proc"))) == pool.page:
+        return []
+    size = format_size(pool.page)
+    return [
+        Limit(
+            "huge_page_size",
+            "warning",
+            f"the server asks for pages of {format_size(asked)}, and {size} are meant",
+            "it does not take them",
+            f"huge_page_size = {size}",
+        )
+    ]
+
+
+def _pending(server: Server | None) -> list[Limit]:
+    if server is None or not server.unsettled:
+        return []
+    return [
+        Limit(
+            "pending restart",
+            "warning",
+            f"settings wait for a restart ({', '.join(server.unsettled)})",
+            "all of this is about those in force; with the new ones it may need more",
+            "stop it and ask again by --pgdata, or restart it first",
+        )
+    ]
+
+
 def _group(server: Server | None, pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
     limits = group_limits(pool.page, server.postmaster if server else None, root / "proc")
     size, held = format_size(pool.page), own * pool.page
     wanted = f"{format_size(needed * pool.page)}" if needed is not None else "a server or initdb"
     found: list[Limit] = []
     touched, reserved = (tightest(limits, reservations=kind) for kind in (False, True))
+    # Without huge pages none of this happens, until they are wanted.
+    severity: Severity = "warning" if server is not None and server.huge_pages == "off" else "error"
+    once = "once huge_pages is on or try, " if severity == "warning" else ""
     refused = reserved is not None and reserved.room(held) < (needed or 1) * pool.page
     if refused and reserved is not None:
         found.append(
             Limit(
                 "hugetlb group, reservations",
-                "error",
+                severity,
                 f"{reserved.group} allows {_allowed(reserved)} of {size} pages",
-                f"{wanted} is refused at start (ENOMEM): on does not start, try runs without",
-                f"raise hugetlb.{size_name(pool.page)}.rsvd.max there; in Kubernetes the pod's hugepages limit does it",
+                f"{once}{wanted} is refused at start (ENOMEM): on does not start, try runs without",
+                f"raise {reserved.name} there; in Kubernetes the pod's hugepages limit does it",
             )
         )
     # Fewer than these are never mapped: too small a pool, or a refused reservation, makes mmap fail first.
@@ -88,12 +122,13 @@ def _group(server: Server | None, pool: PoolState, needed: int | None, own: int,
         found.append(
             Limit(
                 "hugetlb group",
-                "error" if mapped else "warning",
+                severity if mapped else "warning",
                 f"{touched.group} allows {_allowed(touched)} of {size} pages; the host's pool has {pool.available} "
                 "available",
-                "pages that the pool has and the group does not allow are promised at start and refused when touched: "
-                "initdb, and a server with huge_pages = try (the default) or on, dies of SIGBUS (Bus error)",
-                f"raise hugetlb.{size_name(pool.page)}.max there (Kubernetes: the pod's hugepages limit), or go "
+                f"{once}pages that the pool has and the group does not allow are promised at start and refused when "
+                "touched: initdb, and a server with huge_pages = try (the default) or on, dies of SIGBUS (Bus error) "
+                "or cannot read blocks whole",
+                f"raise {touched.name} there (Kubernetes: the pod's hugepages limit), or go "
                 "without: initdb -c huge_pages=off (16 and later; before, huge_pages = off in postgresql.conf.sample)",
             )
         )
@@ -106,16 +141,16 @@ def _allowed(limit: GroupLimit) -> str:
 
 def _memory(pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
     more = pool.short(needed, own) * pool.page if needed is not None else 0
-    available = meminfo("MemAvailable", root / "proc")
-    if more <= available:
+    there = memory_to_take(root)
+    if more <= there:
         return []
     return [
         Limit(
             "memory",
             "error",
-            f"{human_size(more)} more in huge pages, {human_size(available)} of memory available",
+            f"{human_size(more)} more in huge pages, {human_size(there)} of memory can be taken",
             "the kernel cannot give them, and would push everything else out of memory trying",
-            "lower shared_buffers, or stop what uses the memory",
+            MORE_MEMORY,
         )
     ]
 

@@ -12,6 +12,12 @@ from typing import Any
 from octavo.errors import UsageError
 
 _MB = 1024**2
+# What may wait for a restart and takes no shared memory.
+_WEIGHTLESS = frozenset(
+    {"huge_pages", "listen_addresses", "port", "unix_socket_directories", "unix_socket_group", "bonjour",
+     "bonjour_name", "unix_socket_permissions", "logging_collector", "external_pid_file", "hba_file", "ident_file",
+     "data_sync_retry", "wal_log_hints"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,11 @@ class Server:
     def page(self, default: int) -> int:
         """The size of its huge pages where the kernel's default is this."""
         return self.huge_page_size or default
+
+    @property
+    def unsettled(self) -> tuple[str, ...]:
+        """Settings that wait for a restart and may change what the server needs: it tells of those in force only."""
+        return tuple(name for name in self.pending if name not in _WEIGHTLESS)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -127,9 +138,10 @@ def server_of(
             return stopped(ask, sizes, source)
     if dsn is None:
         return None
-    from octavo.watch.connect import asker, connect, target_of
+    from octavo.watch.connect import asker, connect, listener, target_of
 
     with connect(dsn, "octavo hugepages") as connection:
         target, _ = target_of(connection)
         (row,) = asker(connection)("huge_page_needs")
-        return running(row, sizes, default, target.postmaster, target.no_processes)
+        # What we look at in /proc can be seen of a server in a container, too.
+        return running(row, sizes, default, target.postmaster or listener(connection), target.no_processes)

@@ -10,7 +10,7 @@ from octavo.hugepages import savings
 from octavo.hugepages.advice import EITHER, FAILURES, advise
 from octavo.hugepages.limits import find_limits
 from octavo.hugepages.needed import Server, server_of
-from octavo.hugepages.pool import PoolState, default_page, read_pools
+from octavo.hugepages.pool import PoolState, default_page, meminfo, read_pools
 from octavo.hugepages.seen import Seen, look
 from octavo.units import format_size
 
@@ -25,7 +25,7 @@ class Situation:
         self.default = default_page()
         sizes = [pool.page for pool in self.pools]
         self.server: Server | None = server_of(pgdata, bindir, dsn, sizes, self.default)
-        self.page = page or (self.server.page(self.default) if self.server else self.default)
+        self.page = page if page is not None else (self.server.page(self.default) if self.server else self.default)
         if self.page not in sizes:
             raise UsageError(
                 f"this machine has huge pages of {', '.join(map(format_size, sizes))}, not {format_size(self.page)}"
@@ -41,6 +41,18 @@ class Situation:
     def own(self, page: int) -> int:
         """The pages of this size that the running server holds, promised ones included."""
         return held(self.server, self.seen, page, self.default)
+
+    def require_takes(self) -> None:
+        """Raises UsageError where the server would not take the pages, or what it will need is not known."""
+        if self.server is None:
+            return
+        if (kind := self.server.shared_memory_type) != "mmap":
+            raise UsageError(f"shared_memory_type = {kind}, and PostgreSQL takes huge pages with mmap only; set that")
+        if names := ", ".join(self.server.unsettled):
+            raise UsageError(
+                f"settings wait for a restart ({names}), and with them it may need more than it says; stop it and name "
+                "it by --pgdata, or restart it first"
+            )
 
     def require_here(self) -> None:
         """Raises HostError where the running server cannot be seen on this host."""
@@ -99,8 +111,8 @@ def _needed(situation: Situation, pool: PoolState) -> dict[str, Any]:
 def _advice(situation: Situation, pool: PoolState) -> dict[str, Any]:
     server = situation.server
     assert server is not None
-    target = pool.target(server.pages[pool.page], situation.own(pool.page))
-    return advise(pool.page, situation.default, target)
+    needed, own = server.pages[pool.page], situation.own(pool.page)
+    return advise(pool, needed, own, server, situation.default, meminfo("MemTotal"))
 
 
 def _page_tables(situation: Situation, connections: int | None) -> dict[str, Any]:

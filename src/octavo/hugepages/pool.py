@@ -14,6 +14,11 @@ from octavo.knobs.huge_pages import sizes
 _SYS = Path("/sys")
 _PROC = Path("/proc")
 
+MORE_MEMORY = (
+    "lower shared_buffers, or stop what uses the memory; the server's own small pages are counted as used: stop it "
+    "first, and name it by --pgdata"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class NodePool:
@@ -131,6 +136,11 @@ def meminfo(name: str, proc: Path = _PROC) -> int:
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
     raise HostError(f"this kernel has no {name} in {proc / 'meminfo'}: it was built without huge pages")
+
+
+def memory_to_take(root: Path) -> int:
+    """Bytes that a pool may take of a running machine: what is available less a fiftieth of all, to live on."""
+    return max(0, meminfo("MemAvailable", root / "proc") - meminfo("MemTotal", root / "proc") // 50)
 
 
 def _name(page: int) -> str:

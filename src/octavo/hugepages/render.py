@@ -24,11 +24,7 @@ def print_plan(document: dict[str, Any]) -> None:
     if server is not None:
         _print_page_tables(document["page_tables"])
         _print_seen(document)
-    if document["limits"]:
-        print("\nLimits")
-        for one in document["limits"]:
-            _say(f"{one['severity']}: {one['limit']}: {one['found']}; {one['consequence']}."
-                 f"{' To do: ' + one['fix'] + '.' if one['fix'] else ''}")  # fmt: skip
+    _print_limits(document["limits"])
     if server is not None:
         _print_advice(document)
 
@@ -39,13 +35,16 @@ def print_apply(document: dict[str, Any]) -> None:
     if document["asked_pages"] == 0:
         print(f"nothing to do: {document['needed_pages']} pages of {size} are there for the server")
     else:
-        print(f"{document['asked_pages']} more huge pages of {size} asked for, {document['given_pages']} came")
+        kept = document["surplus_kept_pages"]
+        surplus = f", {kept} of them surplus ones that now stay" if kept else ""
+        print(f"{document['asked_pages']} more huge pages of {size} asked for, {document['given_pages']} came{surplus}")
     _print_table(
         ("", "Total", "Free", "Rsvd", "Surp"),
         [(name, *_counts(document[name])) for name in ("before", "after")],
     )
     if document["asked_pages"]:
         _say("until the next boot; octavo hugepages plan shows how to keep them, octavo hugepages undo gives them back")
+    _print_limits([one for one in document["limits"] if one["severity"] != "note"])
 
 
 def print_verify(document: dict[str, Any]) -> None:
@@ -58,6 +57,14 @@ def print_verify(document: dict[str, Any]) -> None:
     for one in document["checks"]:
         if one["fix"]:
             _say(f"{one['check']}: to do: {one['fix']}")
+
+
+def _print_limits(limits: Sequence[dict[str, Any]]) -> None:
+    if limits:
+        print("\nLimits")
+    for one in limits:
+        fix = f" To do: {one['fix']}." if one["fix"] else ""
+        _say(f"{one['severity']}: {one['limit']}: {one['found']}; {one['consequence']}.{fix}")
 
 
 def _settings(server: dict[str, Any]) -> str:
@@ -116,11 +123,14 @@ def _print_seen(document: dict[str, Any]) -> None:
         return
     size = format_size(seen["page_bytes"])
     print("\nThe recipe VmPeak / page size")
-    _say(
-        f"VmPeak is {human_size(seen['vm_peak_bytes'])}, so {seen['vm_peak_pages']:,} pages of {size}: "
-        f"{seen['over_asked_pages']:,} ({human_size(seen['over_asked_bytes'])}) more than the {seen['needed_pages']:,} "
-        "needed, as it counts all that the postmaster ever mapped at one time."
+    asked, needed, over = seen["vm_peak_pages"], seen["needed_pages"], seen["over_asked_pages"]
+    verdict = (
+        f"{over:,} ({human_size(seen['over_asked_bytes'])}) more than the {needed:,} needed, as it counts all that the "
+        "postmaster ever mapped at one time."
+        if over >= 0
+        else f"fewer than the {needed:,} needed, as it cuts the last page off. The server would not get its pages."
     )
+    _say(f"VmPeak is {human_size(seen['vm_peak_bytes'])}, so {asked:,} pages of {size}: {verdict}")
     if seen["parts_bytes"] is None:
         _say("smaps, which splits it, is for the server's user and root.")
         return
@@ -132,13 +142,23 @@ def _print_advice(document: dict[str, Any]) -> None:
     page = document["page_bytes"]
     print(f"\nTo do, with pages of {format_size(page)}")
     chosen = next(one for one in document["advice"] if one["page_bytes"] == page)
-    if chosen["sysctl"]:
+    if not chosen["fits_memory"]:
+        _say(
+            f"at boot: nothing. {chosen['pool_pages']:,} of these pages are more than nine tenths of this machine's "
+            "memory; it would take what it can get of them, and might not come up."
+        )
+    elif chosen["sysctl"]:
         print(f"at boot, in {SYSCTL_FILE}:")
         for line in chosen["sysctl"]:
             print(f"    {line}")
         print(f"or on the kernel's command line:\n    {chosen['kernel_command_line']}")
     else:
         print(f"at boot, on the kernel's command line:\n    {chosen['kernel_command_line']}")
+    if spare := chosen["unclaimed_pages"]:
+        _say(
+            f"{spare:,} of these are in the pool now, in nobody's use and not for this server; where nobody else wants "
+            f"them, {chosen['pool_pages'] - spare:,} will do."
+        )
     print("now, as root: octavo hugepages apply (the same options)")
     print("in postgresql.conf, once the pages are there:")
     for line in chosen["postgresql_conf"]:
@@ -148,7 +168,7 @@ def _print_advice(document: dict[str, Any]) -> None:
             lines = "; ".join(other["postgresql_conf"])
             why = ", at boot rather than later, when memory is in pieces" if other["boot_only"] else ""
             print(f"With pages of {format_size(other['page_bytes'])}{why}:")
-            print(f"    {other['kernel_command_line']}")
+            print(f"    {other['kernel_command_line'] or 'more than nine tenths of the memory: not to be had'}")
             print(f"    {lines}")
     print("\nWhen the pages are not there")
     for setting in ("on", "try"):

@@ -10,20 +10,21 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
-from octavo.host.process_table import read_process
-from octavo.postgres.versions import major_of
+from octavo.hugepages.postmaster_files import last_options, refuse_running
+from octavo.postgres.versions import is_version, major_of
 
 _OLDEST = 15
 # Where distributions keep the programs of a major version: Debian's and Ubuntu's, the PGDG's RPMs, the source's own.
 _PLACES = ("/usr/lib/postgresql/{major}/bin", "/usr/pgsql-{major}/bin", "/usr/local/pgsql/bin")
 _VERSION = re.compile(r"\(PostgreSQL\) (\S+)")
+_LEVEL = re.compile(r"\b(FATAL|DETAIL|LOG|HINT):\s+(.*\S)")
 
 
 @contextmanager
@@ -35,22 +36,28 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
     directory, data = _directories(pgdata)
     refuse_running(data)
     owner = _owner(data)
-    major = major_of((data / "PG_VERSION").read_text().strip())
+    told = (data / "PG_VERSION").read_text(errors="replace").strip()
+    if not is_version(told):
+        raise UsageError(f"{data / 'PG_VERSION'} says {told!r}, which is no version; is this a data directory?")
+    major = major_of(told)
     if major < _OLDEST:
         raise HostError(f"{pgdata} is of PostgreSQL {major}, which cannot say what it needs; {_OLDEST} and later can")
+    options = last_options(data)
+    names = ", ".join(setting.partition("=")[0] for setting in options[1::2])
+    given = f", with the options of its last start ({names})" if options else ""
     with Journal() as journal:
         program, how = _program(major, bindir, journal, owner)
 
         def ask(name: str, size: int) -> str:
-            arguments: list[str | Path] = [program, "-D", directory, "-C", name]
+            arguments: list[str | Path] = [program, "-D", directory, "-C", name, *options]
             if size:
                 arguments += ["-c", f"huge_page_size={size // 1024}kB"]
             finished = children.run(arguments, journal, role="postgres -C", account=owner)
             if finished.returncode != 0:
-                raise UsageError(f"--pgdata {pgdata}: {program} refuses it: {_words(finished.stderr)}")
+                raise UsageError(f"--pgdata {pgdata}: {program} refuses it{given}: {_words(finished.stderr)}")
             return finished.stdout.strip()
 
-        yield ask, f"postgres -C, {program} ({how})"
+        yield ask, f"postgres -C, {program} ({how}){given}"
 
 
 def _directories(pgdata: Path) -> tuple[Path, Path]:
@@ -72,23 +79,6 @@ def _directories(pgdata: Path) -> tuple[Path, Path]:
     except (FileNotFoundError, NotADirectoryError):
         pass
     raise UsageError(f"{pgdata} is no data directory; before initdb there is nothing to ask, leave --pgdata away then")
-
-
-def refuse_running(data: Path) -> None:
-    """Raises UsageError when a server runs on the data directory, with the --dsn that finds it.
-
-    postmaster.pid has the pid in its first line, port and socket directory in its fourth and fifth (pidfile.h).
-    """
-    with suppress(OSError, ValueError):
-        lines = (data / "postmaster.pid").read_text().splitlines()
-        process = read_process(int(lines[0]))
-        if process is None or not process.name.startswith(("postgres", "postmaster")):
-            return
-        port, socket = (lines[3].strip(), lines[4].strip()) if len(lines) > 4 else ("", "")
-        dsn = " ".join(
-            part for part in (socket and f"host={socket}", port and f"port={port}", "dbname=postgres") if part
-        )
-        raise UsageError(f"a server (pid {process.pid}) runs on {data}; ask it: --dsn '{dsn}'")
 
 
 def _owner(data: Path) -> Account | None:
@@ -144,8 +134,16 @@ def _pg_config() -> Path | None:
 
 
 def _words(stderr: str) -> str:
-    """PostgreSQL's reason: the FATAL line and its DETAIL, without the time and the process before them."""
-    lines = [line for line in stderr.splitlines() if "FATAL:" in line or "DETAIL:" in line]
-    found = [line.partition("FATAL:")[2].strip() or line.partition("DETAIL:")[2].strip() for line in lines]
-    text = "; ".join(found) or " ".join(stderr.split()) or "it said nothing"
+    """PostgreSQL's reason, without the time and the process before each line.
+
+    That is the FATAL line and its DETAIL; where that only says that a file has errors, what the log says they are.
+    """
+    said = [
+        (level, text) for line in stderr.splitlines() if (at := _LEVEL.search(line)) for level, text in [at.groups()]
+    ]
+    reason = [text for level, text in said if level in ("FATAL", "DETAIL")]
+    errors = [text for level, text in said if level in ("LOG", "HINT")]
+    if errors and any("contains errors" in text for text in reason):
+        reason = errors
+    text = "; ".join(reason) or " ".join(stderr.split()) or "it said nothing"
     return f"{text}; is it the right program? --bindir says where" if "compiled with" in text else text

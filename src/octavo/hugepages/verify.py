@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.hugepages.boot import at_boot
+from octavo.hugepages.limits import find_limits
 from octavo.hugepages.plan import Situation
 from octavo.units import format_size
 
@@ -16,7 +17,8 @@ def document(situation: Situation, root: Path = _ROOT) -> dict[str, Any]:
     assert server is not None
     checks = [_in_use(situation)]
     if server.postmaster is not None:
-        checks += [_page(situation), _surplus(situation), _restart(situation), _boot(situation, root)]
+        checks += [_page(situation), _limits(situation, root), _surplus(situation)]
+        checks += [_restart(situation), _boot(situation, root)]
     checks.append(_setting(situation))
     return {
         "schema_version": 1,
@@ -58,6 +60,15 @@ def _page(situation: Situation) -> dict[str, str]:
     return _check("page size", seen.page == situation.page, found, "restart the server once the pool is there")
 
 
+def _limits(situation: Situation, root: Path) -> dict[str, str]:
+    found = [
+        one for one in find_limits(situation.server, situation.pool(), situation.own(situation.page), root)
+        if one.severity == "error"
+    ]  # fmt: skip
+    said = "; ".join(f"{one.limit}: {one.found}; {one.consequence}" for one in found)
+    return _check("limits", not found, said or "nothing here refuses them", "; ".join(one.fix for one in found))
+
+
 def _surplus(situation: Situation) -> dict[str, str]:
     pool = situation.pool()
     found = f"{pool.surplus} of {pool.total} pages are beyond the pool (HugePages_Surp), {pool.reserved} reserved"
@@ -70,19 +81,22 @@ def _restart(situation: Situation) -> dict[str, str]:
     assert server is not None
     needed, own = server.pages[pool.page], situation.own(pool.page)
     found = f"{needed} pages needed, {own} held, {pool.available} available, {pool.surplus} surplus"
-    if server.pending:
-        found += f"; not counted: settings that wait for the restart ({', '.join(server.pending)})"
-    return _check("next start", pool.short(needed, own) == 0, found, "octavo hugepages apply")
+    does = pool.short(needed, own) == 0
+    if server.unsettled:
+        found += f"; not counted: settings that wait for the restart ({', '.join(server.unsettled)})"
+        fix = "stop it, and octavo hugepages plan --pgdata says what it needs with them"
+        return _check("next start", None if does else False, found, fix)
+    return _check("next start", does, found, "octavo hugepages apply")
 
 
 def _boot(situation: Situation, root: Path) -> dict[str, str]:
     pool, server = situation.pool(), situation.server
     assert server is not None
-    needed = server.pages[pool.page]
+    needed = pool.target(server.pages[pool.page], situation.own(pool.page))
     said = at_boot(pool.page, situation.default, root)
     if said is None:
         return _check("next boot", None, "nothing sets the pool at boot", "the lines that octavo hugepages plan shows")
-    found = f"{said.said_by}: {said.pages} pages of {format_size(pool.page)}"
+    found = f"{said.said_by}: {said.pages} pages of {format_size(pool.page)}, {needed} with those that others use now"
     fix = f"at least {needed}, as octavo hugepages plan shows"
     return _check("next boot", True if said.pages >= needed else None, found, fix)
 

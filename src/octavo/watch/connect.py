@@ -1,6 +1,8 @@
 """A connection that only looks, and what of the server can be seen from here besides."""
 
 import os
+import socket
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from octavo.instruments.target import Rows, Target
 from octavo.postgres import sql
 
 _OLDEST = 150000
+_NAMES = ("postgres", "postmaster")
 _CONNECT_SECONDS = 10
 # Nothing that we ask takes longer on a healthy server; on a sick one we must not add to it.
 _STATEMENT_TIMEOUT = "500ms"
@@ -91,18 +94,42 @@ def device_name(directory: Path | None) -> str | None:
         return None
 
 
+def listener(connection: psycopg.Connection[DictRow], proc: Path = Path("/proc")) -> int | None:
+    """The pid here of the postmaster that a socket of this machine leads to, in whichever container it runs.
+
+    The kernel names who listens (SO_PEERCRED in unix(7)), in our own numbers; None when that is no PostgreSQL, as a
+    pooler, or another container's that cannot be seen from here.
+    """
+    if not connection.info.host.startswith(("/", "@")):
+        return None
+    with socket.socket(fileno=os.dup(connection.fileno())) as copy:
+        pid, _, _ = struct.unpack("3i", copy.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    process = read_process(pid, proc) if pid > 0 else None
+    return pid if process is not None and process.name.startswith(_NAMES) else None
+
+
 def _postmaster(connection: psycopg.Connection[DictRow], proc: Path) -> tuple[int | None, str]:
-    """The postmaster's pid, when the backend that answers us is a process of this host that we can see."""
-    if not _is_here(connection.info.host, connection.info.hostaddr):
+    """The postmaster's pid, when it is a process of this host that we can see, and its own pids are ours."""
+    host, address = connection.info.host, connection.info.hostaddr
+    elsewhere = None, "the server's processes are not among those that can be seen here (another container?)"
+    if host.startswith(("/", "@")):
+        pid = listener(connection, proc)
+        return (pid, "") if pid is not None and len(_pids(pid, proc)) == 1 else elsewhere
+    if not (address.startswith("127.") or address == "::1"):
         return None, "the server runs on another host"
     process = read_process(connection.info.backend_pid, proc)
-    if process is None or not process.name.startswith("postgres"):
-        return None, "the server's processes are not among those that can be seen here (another container?)"
+    if process is None or not process.name.startswith(_NAMES) or len(_pids(process.pid, proc)) != 1:
+        return elsewhere
     return process.parent, ""
 
 
-def _is_here(host: str, address: str) -> bool:
-    return host.startswith(("/", "@")) or address.startswith("127.") or address == "::1"
+def _pids(pid: int, proc: Path) -> list[int]:
+    """What a process is called in each PID namespace, from ours to its own (NSpid in proc_pid_status(5))."""
+    try:
+        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    return next(([int(one) for one in line.split()[1:]] for line in lines if line.startswith("NSpid:")), [pid])
 
 
 def _directory(told: str | None, postmaster: int | None, proc: Path) -> tuple[Path | None, str]:
