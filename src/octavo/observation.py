@@ -9,12 +9,21 @@ _TIMES = ("us", "ms", "s", "seconds", "min")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a number means. `better` says which side is the good one, when there is one."""
+    """What a number means. `better` says which side is the good one, when there is one.
+
+    `warns` makes a report say its title where a trial has any of it: before all else, or in what the run cannot tell.
+    """
 
     name: str
     title: str
     unit: str
     better: Literal["higher", "lower"] | None = None
+    warns: Literal["alarm", "limit"] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the store, by its name."""
+        facts = {"title": self.title, "unit": self.unit, "better": self.better}
+        return facts | ({"warns": self.warns} if self.warns else {})
 
 
 def words_of_change(metric: Mapping[str, Any]) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from octavo.knobs.base import Place
 from octavo.knobs.credits import Served
 from octavo.knobs.enforcer import served_by
 from octavo.knobs.server_group import server_group
+from octavo.lab.validity.watch import Watcher
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or loop_volume.cannot_make("ext4") is not None,
@@ -73,6 +74,35 @@ def test_a_filesystem_of_this_block(home: Path, level: str, block: int) -> None:
             assert made.as_dict()["filesystem_block_bytes"] == block
         assert loop_volume.devices_of(str(made.image)) == []
     assert nothing_left(home)
+
+
+_READ_DIRECTLY = """
+import mmap, os, sys
+buffer = mmap.mmap(-1, 1 << 20)
+file = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
+while os.readv(file, [buffer]):
+    pass
+"""
+
+
+def test_who_reads_the_disk_below_a_volume_is_seen(home: Path, tmp_path: Path) -> None:
+    """The loop device itself counts only what is read from the volume."""
+    other = tmp_path / "other"
+    other.write_bytes(os.urandom(16 * _MB))
+    os.sync()
+    with (
+        Journal() as journal,
+        device.volume({"filesystem": "ext4"}, 8 * _MB, journal) as made,
+        subprocess.Popen(["cat"], stdin=subprocess.PIPE) as nobody,  # whose children would be ours
+    ):
+        assert made is not None
+        watch = Watcher(lambda _: None, root=nobody.pid).start(made.directory)
+        subprocess.run([sys.executable, "-c", _READ_DIRECTLY, str(other)], check=True)
+        seen = watch()
+        assert nobody.stdin is not None
+        nobody.stdin.close()
+    assert seen.own_read_bytes == 0
+    assert seen.foreign_read_bytes is not None and seen.foreign_read_bytes >= 16 * _MB
 
 
 def test_a_home_behind_a_link(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

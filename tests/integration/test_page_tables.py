@@ -82,9 +82,15 @@ def test_the_oom_killer_takes_a_connection_and_recovery_loses_no_commit(
                 log=tmp_path / "server.log", memory_group=group,
             ) as server,
         ):  # fmt: skip
+            survived = workload.run(server, {**levels, "most_connections": "2"}, 7)
+            server.execute("TRUNCATE ledger")
             result = workload.run(server, levels, 7)
+    few = values(survived)
+    assert (few["nothing_killed"], few["connections_until_kill"], survived.problems) == (1, 2, ())
+    assert "seconds_until_kill" not in few and "recovery_seconds" not in few
     seen = values(result)
     assert result.problems == ()
+    assert "nothing_killed" not in seen
     assert 0 < seen["connections_until_kill"] < 150
     assert seen["commits_acknowledged"] >= 5 * (seen["connections_until_kill"] - 1) > 0
     assert seen["commits_lost"] == 0

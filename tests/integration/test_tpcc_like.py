@@ -72,6 +72,31 @@ def test_an_order_for_an_item_that_does_not_exist_leaves_nothing(server: Server)
     assert after == before
 
 
+def test_an_order_that_finds_no_item_is_no_success(server: Server) -> None:
+    """It is rolled back, and pgbench would count it: a server that answers wrongly would look fast."""
+    server.execute("CREATE TABLE kept AS SELECT * FROM item")
+    server.execute("DELETE FROM item WHERE i_id % 2 = 0")
+    try:
+        result = TpccLike().run(server, LEVELS, 3)
+        assert any("an order has lines without an item" in problem for problem in result.problems)
+    finally:
+        server.execute("TRUNCATE item")
+        server.execute("INSERT INTO item SELECT * FROM kept")
+        server.execute("DROP TABLE kept")
+    assert TpccLike().violations(server, LEVELS) == ()
+
+
+@pytest.mark.parametrize(("table", "column"), [("item", "i_data"), ("stock", "s_data")])
+def test_data_are_as_long_as_the_specification_says(server: Server, table: str, column: str) -> None:
+    (row,) = server.connection.execute(
+        f"SELECT min(length({column})), max(length({column})), avg(length({column})) AS mean, "  # noqa: S608
+        f"avg(({column} LIKE '%ORIGINAL%')::integer) AS original FROM {table}".encode()
+    ).fetchall()
+    assert (row["min"], row["max"]) == (26, 50)
+    assert float(row["mean"]) == pytest.approx(38, abs=0.5)
+    assert float(row["original"]) == pytest.approx(0.1, abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("clause", "damage"),
     [
@@ -85,7 +110,11 @@ def test_an_order_for_an_item_that_does_not_exist_leaves_nothing(server: Server)
         ("3.3.2.8", "UPDATE history SET h_w_id = 2 WHERE ctid = (SELECT min(ctid) FROM history WHERE h_w_id = 1)"),
         ("3.3.2.9", "UPDATE history SET h_d_id = h_d_id % 10 + 1 WHERE ctid = (SELECT min(ctid) FROM history)"),
         ("3.3.2.10", "UPDATE customer SET c_balance = c_balance + 1 WHERE c_w_id = 1 AND c_d_id = 1 AND c_id = 1"),
+        ("3.3.2.10", "DELETE FROM customer WHERE c_w_id = 1 AND c_d_id = 1 AND c_id = 1"),
         ("3.3.2.12", "UPDATE customer SET c_ytd_payment = 0 WHERE c_w_id = 1 AND c_d_id = 1 AND c_id = 1"),
+        ("3.3.2.12", "UPDATE history SET h_c_id = 99999 WHERE ctid = (SELECT min(ctid) FROM history)"),
+        ("4.3.3.1", "DELETE FROM stock WHERE s_w_id = 2 AND s_i_id = 17"),
+        ("4.3.3.1", "DELETE FROM item WHERE i_id = 17"),
     ],
 )
 def test_a_broken_condition_is_named(server: Server, clause: str, damage: str) -> None:

@@ -34,14 +34,38 @@ class CountingServer:
         self.windows += 1
         self.seconds += 2.0
 
-    def reach(self) -> float:
-        return reach_steady(cast("Any", self), self.window, lambda: self.seconds)
+    def reach(self, phase: float = 0.0) -> dict[str, Any]:
+        return reach_steady(cast("Any", self), self.window, phase, lambda: self.seconds)
 
 
 def test_images_that_fall_and_then_stay_are_waited_for() -> None:
     server = CountingServer([900, 400, 200, 100, 52, 50, 51, 50])
-    assert server.reach() == 16.0
+    facts = server.reach()
     assert server.windows == 8
+    assert (facts["why"], facts["seconds"]) == ("images are few", 16.0)
+    assert (facts["images_per_record_at_first"], facts["images_per_record_at_last"]) == (0.9, 0.05)
+
+
+def test_the_beginning_of_a_slow_fall_is_flat_and_not_steady() -> None:
+    """2 % less in each window of 2 s: any four of them are alike, and a trial of a minute would fall by half."""
+    slow = [round(900 * 0.98**number) for number in range(200)]
+    server = CountingServer(slow)
+    server.reach()
+    assert slow[server.windows - 1] <= 90
+    with_checkpoints = CountingServer(slow, checkpoint_every=30)
+    assert with_checkpoints.reach()["why"] == "checkpoint cycles"
+
+
+def test_a_trial_begins_at_the_phase_of_a_cycle_that_it_is_told() -> None:
+    for phase, windows in ((0.0, 90), (0.5, 105), (0.9, 117)):
+        server = CountingServer([900, 899] * 100, checkpoint_every=30)
+        assert server.reach(phase)["phase_of_cycle"] == phase
+        assert server.windows == windows
+
+
+def test_cycles_that_end_too_soon_for_the_phase_are_not_waited_for_without_end() -> None:
+    server = CountingServer([900, 899] * 100, checkpoint_every=1)
+    assert server.reach(0.999)["why"] == "checkpoint cycles"
 
 
 def test_two_whole_checkpoint_cycles_are_enough_though_images_rise_and_fall() -> None:

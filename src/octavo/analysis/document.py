@@ -8,7 +8,7 @@ from typing import Any
 from octavo.analysis.drawn_series import drawn_series
 from octavo.analysis.effects import effects_of
 from octavo.analysis.further import further
-from octavo.analysis.limits import alarms, circumstances, limits
+from octavo.analysis.limits import alarms, circumstances, limits, warnings
 from octavo.analysis.ran_out import ran_out, what_ran_out
 from octavo.analysis.sentence import sentence
 from octavo.analysis.trials import Key, Place, given_up, used_trials, values_by_key
@@ -34,7 +34,10 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
     primary = next(iter(record.metrics))
     title = record.metrics[primary]["title"]
     controls = {cell.id for cell in cells if cell.control}
-    loud = alarms(found.effects, cells, primary, title)
+    loud = [
+        *warnings(trials, cells, record.metrics, "alarm"),
+        *alarms(found.effects, cells, primary, title),
+    ]
     spoken = [
         effect
         for effect in found.effects
@@ -67,6 +70,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
         "limits": [
             *loud,
             *circumstances(plan, record.environment, more, finished=record.status == "finished"),
+            *warnings(trials, cells, record.metrics, "limit"),
             *limits(plan, cells, found.effects, values, written),
             *record.environment.get("limits", ()),
         ],

@@ -118,6 +118,7 @@ def _effect(
         "degrees_of_freedom": estimate.degrees_of_freedom,
         "look": at.number,
         "negative_control": condition.question.roles[row] is Role.NEGATIVE,
+        "alarm": at.is_alarm(condition.question, row),
         "own_scatter": estimate.own,
         "noise_floor": _fraction(rule.floor) if rule.has_floor else None,
     }

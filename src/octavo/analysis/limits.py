@@ -6,17 +6,17 @@ from typing import Any
 from octavo.analysis.trials import Key, Place
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
+from octavo.store.records import TrialRecord
 from octavo.units import human_count
 
 
 def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary: str, title: str) -> list[str]:
-    """A sentence for each control of either kind whose interval excludes 1."""
+    """A sentence for each control of either kind that seems to differ, over all conditions at once."""
     by_id = {cell.id: cell for cell in cells}
     found: list[str] = []
     for effect in effects:
         cell = by_id[effect["cell"]]
-        judged = (cell.control or effect["negative_control"]) and effect["metric"] == primary and effect["item"] is None
-        if not judged or effect["low"] is None or effect["low"] <= 1 <= effect["high"]:
+        if not effect["alarm"] or effect["metric"] != primary or effect["item"] is not None:
             continue
         what = (
             f"{cell.label} is the baseline itself, and seems to differ from it"
@@ -28,6 +28,25 @@ def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary:
             f"{what}{where}: {title} × {effect['ratio']:.3f} (95 % interval {effect['low']:.3f} to "
             f"{effect['high']:.3f}). Effects of this size may be the host's, not the cells'."
         )
+    return found
+
+
+def warnings(
+    trials: Sequence[TrialRecord], cells: Sequence[Cell], metrics: Mapping[str, Mapping[str, Any]], kind: str
+) -> list[str]:
+    """A sentence for each number that is to be told so (`Metric.warns`) and that any trial had, counted or not."""
+    labels = {cell.id: cell.label for cell in cells}
+    found: list[str] = []
+    for name, metric in metrics.items():
+        seen = [
+            (trial, one.value) for trial in trials for one in trial.observations if one.metric == name and one.value > 0
+        ]
+        if metric.get("warns") != kind or not seen:
+            continue
+        where = ", ".join(dict.fromkeys(labels[trial.cell] for trial, _ in seen))
+        number = human_count(len({id(trial) for trial, _ in seen}), "trial")
+        amount = f"{sum(value for _, value in seen):,.0f} " if kind == "alarm" else ""
+        found.append(f"{metric['title'][0].upper()}{metric['title'][1:]}: {amount}in {number} ({where}).")
     return found
 
 
@@ -57,6 +76,11 @@ def limits(
         found.append(
             "WAL regime after-checkpoint: the first change of each page writes a full-page image, "
             "which favours small blocks; a server that is long past a checkpoint writes less WAL."
+        )
+    if uneven := _uneven(cells, values.get((None, "checkpoints"), {})):
+        found.append(
+            f"In {uneven} not every cell's trial saw as many checkpoints: the full-page images after one are in the "
+            "numbers of some and not of others. Trials as long as checkpoint_timeout have one each."
         )
     if written:
         found.append(
@@ -89,6 +113,17 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
         if one["severity"] == "disturbs"
     )
     return found
+
+
+def _uneven(cells: Sequence[Cell], checkpoints: Mapping[Place, float]) -> str:
+    """The rounds in which cells of a condition that should be long past a checkpoint had unlike numbers of them."""
+    steady = {cell.id: cell.condition for cell in cells if cell.levels["wal_regime"] == "steady"}
+    seen: dict[tuple[int, str], set[float]] = {}
+    for place, value in checkpoints.items():
+        if place[2] in steady:
+            seen.setdefault((place[0], steady[place[2]]), set()).add(value)
+    rounds = {number for (number, _), counts in seen.items() if len(counts) > 1}
+    return human_count(len(rounds), "round") if rounds else ""
 
 
 def _numbers(loads: Sequence[int]) -> str:

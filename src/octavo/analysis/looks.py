@@ -75,6 +75,20 @@ class Look:
         ends = np.abs(self.contrasts.centre) + self.half_widths
         return max((float(ends[row]) for row in question.controls if np.isfinite(ends[row])), default=np.inf)
 
+    def is_alarm(self, question: Question, row: int) -> bool:
+        """Whether this row is a control that seems to differ from the baseline, in any condition by chance in 1 of 20.
+
+        Its own interval holds for its condition alone: of many conditions some would alarm for nothing.
+        """
+        role = question.roles[row]
+        variance = float(self.contrasts.variance[row])
+        if role not in (Role.CONTROL, Role.NEGATIVE) or not np.isfinite(variance):
+            return False
+        comparisons, freedom = len(question.rows(role)), int(self.contrasts.freedom[row])
+        confidence = CONFIDENCE ** (1 / question.conditions)
+        critical = critical_value(comparisons, freedom, confidence, self.first, self.number)
+        return bool(abs(self.contrasts.centre[row]) > critical * np.sqrt(variance))
+
     def estimate(self, row: int) -> Estimate | None:
         """The estimate of a row; None without any ratio."""
         found = self.contrasts

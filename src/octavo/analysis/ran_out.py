@@ -2,7 +2,9 @@
 
 A page size trades requests for bytes, so its verdict depends on which of them the device is short of. Both are set
 against the device's limits, reads and writes together, as a volume has them. A device of unknown limits is set against
-the most that any cell of the run got from it, and only where it was busy all the time: such a limit is a lower bound.
+the most that any cell of the run got from it, where it was busy all the time with several requests, and another cell
+came as far: such a limit is a lower bound. With one request after the other it is their latency that is waited for, and
+the device may serve many more at once (iostat(1) on %util).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +22,8 @@ _USED_UP = 0.9
 # Of its limits a device gave this much and more to trials that always had requests waiting: the rest is their start,
 # stalls of the machine, and what a limit on each direction leaves unused.
 _USED_UP_LIMIT = 0.8
+# Fewer requests than this under way on average do not fill a device that serves several at once.
+_QUEUE = 2.0
 _NEEDED = (
     "device_reads_per_second",
     "device_writes_per_second",
@@ -27,14 +31,15 @@ _NEEDED = (
     "device_written_kb_per_second",
 )
 _KB = 1024
-NOTHING = "nothing"
+NOTHING, LATENCY, UNKNOWN = "nothing", "latency", "not known"
 
 
 def ran_out(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[dict[str, Any]]:
     """A row for each cell whose trials saw the device, in the order of the cells: means over its trials.
 
-    `resource` is requests, bytes, requests and bytes, CPU or nothing; the shares are fractions, None where there is no
-    limit. `limits` says where the limits are from: `device` (its own) or `most seen`.
+    `resource` is requests, bytes, requests and bytes, latency, CPU, nothing, or not known; the shares are fractions,
+    None where there is no limit. `limits` says where the limits are from: `device` (its own) or `most seen`. The CPU's
+    share is that of the machine: where server or client are pinned to a part of it, it tells nothing of that part.
     """
     rows: list[dict[str, Any]] = []
     for cell in cells:
@@ -44,9 +49,10 @@ def ran_out(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[di
     devices = {cell.id: cell.levels.get("device", "native") for cell in cells}
     for row in rows:
         if row["limits"] is None:
-            of_device = [other for other in rows if devices[other["cell"]] == devices[row["cell"]]]
-            _against_the_most(row, of_device)
-        row["resource"] = _resource(row)
+            others = [other for other in rows if other is not row and devices[other["cell"]] == devices[row["cell"]]]
+            _against_the_most(row, others)
+    for cell, row in ((cell, row) for cell in cells for row in rows if row["cell"] == cell.id):
+        row["resource"] = _resource(row, pinned=_pinned(cell))
     return rows
 
 
@@ -71,6 +77,11 @@ def words(row: Mapping[str, Any]) -> str:
     resource = row["resource"]
     if resource == NOTHING:
         return resource
+    if resource == UNKNOWN:
+        return f"{resource} (server or client have a part of the CPUs)"
+    if resource == LATENCY:
+        busy = f"{row['device_busy_share'] * 100:.0f} %"
+        return f"{resource} (the device busy {busy}, {row['queue']:.2g} requests at a time)"
     if resource == "CPU":
         return f"CPU ({row['cpu_share'] * 100:.0f} %)"
     shares = [row[name] for name in ("requests_share", "bytes_share") if name.split("_")[0] in resource]
@@ -93,9 +104,14 @@ def _seen(cell: Cell, trial: TrialRecord) -> dict[str, float | None] | None:
         "requests_share": None if limits.requests is None else requests / limits.requests,
         "bytes_share": None if limits.bytes is None else amount / limits.bytes,
         "device_busy_share": values.get("device_util"),
-        "cpu_share": values.get("cpu_busy_share"),
+        "queue": values.get("aqu_sz"),
+        "cpu_share": None if _pinned(cell) else values.get("cpu_busy_share"),
         "database_bytes": facts.get("database_bytes"),
     }
+
+
+def _pinned(cell: Cell) -> bool:
+    return any(cell.levels.get(name, "all") != "all" for name in ("server_cpus", "client_cpus"))
 
 
 def _limits(device: str, trial: TrialRecord) -> Limits:
@@ -142,18 +158,31 @@ def _means(seen: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:
     return {**means, "limits": "device" if limited else None}
 
 
-def _against_the_most(row: dict[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Sets the shares of a device without known limits, where it was busy all the time."""
-    if row["device_busy_share"] is None or row["device_busy_share"] < _USED_UP:
+def _against_the_most(row: dict[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
+    """Sets the shares of a device without known limits, where it was busy all the time; no row is its own limit."""
+    if not _is_full(row):
         return
-    row["limits"] = "most seen"
     for share, rate in (("requests_share", "requests_per_second"), ("bytes_share", "bytes_per_second")):
-        most = max(other[rate] for other in rows)
-        row[share] = row[rate] / most if most else None
+        most = max((other[rate] for other in others if _is_full(other)), default=0.0)
+        if most >= _USED_UP_LIMIT * row[rate] > 0:
+            row["limits"] = "most seen"
+            row[share] = row[rate] / max(most, row[rate])
 
 
-def _resource(row: Mapping[str, Any]) -> str:
+def _is_busy(row: Mapping[str, Any]) -> bool:
+    return (row["device_busy_share"] or 0) >= _USED_UP
+
+
+def _is_full(row: Mapping[str, Any]) -> bool:
+    return _is_busy(row) and (row["queue"] is None or row["queue"] >= _QUEUE)
+
+
+def _resource(row: Mapping[str, Any], *, pinned: bool) -> str:
     out = [name for name in ("requests", "bytes") if (row[f"{name}_share"] or 0) >= _USED_UP_LIMIT]
     if out:
         return " and ".join(out)
-    return "CPU" if (row["cpu_share"] or 0) >= _USED_UP else NOTHING
+    if (row["cpu_share"] or 0) >= _USED_UP:
+        return "CPU"
+    if row["limits"] is None and _is_busy(row) and not _is_full(row):
+        return LATENCY
+    return UNKNOWN if pinned else NOTHING

@@ -99,7 +99,7 @@ def save(imported: Imported, path: Path) -> str:
         plan=json.loads(imported.plan.model_dump_json()),
         plan_text=_plan_text(imported),
         repeat=imported.repeat,
-        metrics={m.name: {"title": m.title, "unit": m.unit, "better": m.better} for m in imported.metrics},
+        metrics={m.name: m.as_dict() for m in imported.metrics},
         environment=_environment(imported, limits),
     )
     with closing(Store.open(path)) as store:

@@ -14,6 +14,7 @@ from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
 from octavo.postgres.builds.cache import find_build
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.units import parse_duration
 from octavo.workloads.base import LoadsSlowly, Workload
 
 # CPU seconds of one build, and of each further one that differs only in its sizes; they keep all cores busy.
@@ -26,8 +27,9 @@ _LOAD_BYTES_PER_SECOND = 350 * 1024**2
 # Start, warm-up, checkpoint and stop of a trial, and bytes a second copied and read back.
 _TRIAL_SECONDS = 3.0
 _COPY_BYTES_PER_SECOND = 340 * 1024**2
-# To the WAL regime `steady` with 512 MB of shared buffers; its bound, three checkpoint cycles, would say less.
-_STEADY_SECONDS = 120.0
+# Checkpoint cycles to the WAL regime `steady`: the one under way, two whole ones, and a part of another.
+_STEADY_CYCLES = 3.5
+_CYCLE = "5min"  # PostgreSQL's own checkpoint_timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + copied / _COPY_BYTES_PER_SECOND
         each += device.probe_seconds(cell.levels)
         if cell.levels["wal_regime"] == "steady":
-            each += _STEADY_SECONDS
+            each += _STEADY_CYCLES * parse_duration(plan.settings.get("checkpoint_timeout", _CYCLE))
         trial_seconds += plan.rounds * each
     families = {replace(spec, data_block="8kB", wal_block="8kB", data_segment="1GB") for spec in missing}
     further = len(missing) - len(families)

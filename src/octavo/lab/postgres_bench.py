@@ -64,7 +64,7 @@ class PostgresBench:
     def metrics(self) -> dict[str, dict[str, Any]]:
         """What the observations mean, by metric."""
         everything = [*self._workload.metrics, *self._observers.metrics]
-        return {m.name: {"title": m.title, "unit": m.unit, "better": m.better} for m in everything}
+        return {m.name: m.as_dict() for m in everything}
 
     @property
     def builds(self) -> list[Build]:

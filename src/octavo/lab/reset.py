@@ -1,5 +1,6 @@
 """Reset: what puts dataset, caches and memory limit into the declared state before a trial."""
 
+import random
 import secrets
 import shutil
 from collections.abc import Generator
@@ -57,12 +58,14 @@ def warm_up(server: Server, workload: Workload, levels: Levels, seed: int) -> No
         workload.warm(server, levels, seed)
 
 
-def reach_regime(server: Server, workload: Workload, levels: Levels, seed: int) -> None:
-    """To the declared WAL regime.
+def reach_regime(server: Server, workload: Workload, levels: Levels, seed: int) -> dict[str, Any]:
+    """To the declared WAL regime; returns the trial's facts of it.
 
-    `after-checkpoint`: the first change of each page in the trial writes a full-page image. `steady`: see `lab.steady`.
+    `after-checkpoint`: the first change of each page in the trial writes a full-page image. `steady`: see `lab.steady`;
+    the seed makes all cells of a round begin at the same phase of a cycle.
     """
     if levels["wal_regime"] == "steady":
-        reach_steady(server, lambda window: workload.warm(server, levels, seed + 1 + window))
-    else:
-        server.execute("CHECKPOINT")
+        phase = random.Random(f"phase/{seed}").random()
+        return {"steady": reach_steady(server, lambda window: workload.warm(server, levels, seed + 1 + window), phase)}
+    server.execute("CHECKPOINT")
+    return {}

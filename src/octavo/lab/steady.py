@@ -2,35 +2,43 @@
 
 After a checkpoint the first change of each page writes a full-page image, so WAL per transaction falls for as long as
 pages are touched for the first time: 5,112, 1,060 and 417 bytes were seen in three successive windows of nine seconds.
-A trial in that fall measures its own length. Steady is what comes after it: two whole checkpoint cycles, or full-page
-images per WAL record that no longer fall.
+A trial in that fall measures its own length. Steady is what comes after it: images that have fallen to little and fall
+no more, or, where the next checkpoint comes before that, any moment of a checkpoint cycle.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
 
-# A window is one warm-up of the workload. This many in a row that differ by no more than this are flat.
+# A window is one warm-up of the workload. This many in a row that differ by no more than this are flat. The beginning
+# of a slow fall is flat as well: more and smaller pages fall more slowly. So most of the fall has to be over, too.
 _WINDOWS = 4
 _FLAT = 0.1
+_LEFT = 0.1
 # Below one image in a thousand records the images no longer matter, however they scatter.
 _FEW = 0.001
 _CYCLES = 2
 _LONGEST_SECONDS = 1800.0
 
 
-def reach_steady(server: Server, window: Callable[[int], None], clock: Callable[[], float] = time.monotonic) -> float:
-    """Runs windows of the workload until the regime is steady; returns the seconds that it took.
+def reach_steady(
+    server: Server, window: Callable[[int], None], phase: float, clock: Callable[[], float] = time.monotonic
+) -> dict[str, Any]:
+    """Runs windows of the workload until the regime is steady; returns facts on how that came.
 
-    `window` runs the workload for a few seconds; it gets the number of the window. Raises OctavoError when the server
-    is not steady after half an hour: the plan's max_wal_size or checkpoint_timeout is too large for this workload.
+    `window` runs the workload for a few seconds; it gets the number of the window. Where checkpoints come before images
+    are few, the trial begins at `phase` of a cycle, a fraction that should differ from round to round: what a trial of
+    less than a cycle measures depends on it. Raises OctavoError when the server is not steady after half an hour: the
+    plan's max_wal_size or checkpoint_timeout is too large for this workload.
     """
     began = clock()
-    first_checkpoints = _checkpoints(server)
+    count = _checkpoints(server)
+    begun: list[float] = []  # when checkpoints were first seen to have begun
     shares: list[float] = []
-    while clock() - began < _LONGEST_SECONDS:
+    while (now := clock()) - began < _LONGEST_SECONDS:
         (before,) = server.query("wal")
         server.disconnect()
         window(len(shares))
@@ -38,9 +46,17 @@ def reach_steady(server: Server, window: Callable[[int], None], clock: Callable[
         shares.append(
             (after["full_page_images"] - before["full_page_images"]) / max(1, after["records"] - before["records"])
         )
+        now = clock()
+        found = _checkpoints(server)
+        begun += [now] * (found - count)
+        count = found
+        if is_flat(shares):
+            return _facts("images are few", now - began, shares, None)
         # The first of them may have been begun before we came.
-        if _checkpoints(server) - first_checkpoints > _CYCLES or is_flat(shares):
-            return clock() - began
+        if len(begun) > _CYCLES and now - begun[-1] >= phase * (begun[-1] - begun[-2]):
+            return _facts("checkpoint cycles", now - began, shares, phase)
+        if len(begun) > 2 * _CYCLES:  # cycles that become shorter leave no room for the phase
+            return _facts("checkpoint cycles", now - began, shares, None)
     raise OctavoError(
         f"full-page images were still falling after {_LONGEST_SECONDS / 60:.0f} minutes (wal_regime steady); a smaller "
         "max_wal_size or checkpoint_timeout gives checkpoint cycles that can be waited for"
@@ -48,15 +64,28 @@ def reach_steady(server: Server, window: Callable[[int], None], clock: Callable[
 
 
 def is_flat(shares: Sequence[float]) -> bool:
-    """Whether the last windows had the same full-page images per record, or hardly any.
+    """Whether the last windows had hardly any full-page images, or a tenth of the most and as many in each.
 
-    >>> is_flat([0.5, 0.2, 0.1, 0.05]), is_flat([0.5, 0.21, 0.2, 0.2, 0.21]), is_flat([0.5, 0.0, 0.0, 0.0, 0.0])
+    >>> is_flat([0.5, 0.2, 0.1, 0.05]), is_flat([0.5, 0.021, 0.02, 0.02, 0.021]), is_flat([0.5, 0.0, 0.0, 0.0, 0.0])
     (False, True, True)
+    >>> is_flat([0.283, 0.275, 0.27, 0.266])
+    False
     """
     last = shares[-_WINDOWS:]
     if len(last) < _WINDOWS:
         return False
-    return max(last) <= _FEW or max(last) - min(last) <= _FLAT * max(last)
+    fallen = max(last) <= _LEFT * max(shares)
+    return max(last) <= _FEW or (fallen and max(last) - min(last) <= _FLAT * max(last))
+
+
+def _facts(why: str, seconds: float, shares: Sequence[float], phase: float | None) -> dict[str, Any]:
+    return {
+        "why": why,
+        "seconds": seconds,
+        "images_per_record_at_first": shares[0],
+        "images_per_record_at_last": shares[-1],
+        "phase_of_cycle": phase,
+    }
 
 
 def _checkpoints(server: Server) -> int:

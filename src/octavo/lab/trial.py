@@ -88,7 +88,7 @@ class Equipment:
                 laps.end("start")
                 warm_up(server, self.workload, levels, trial.seed)
                 laps.end("warm")
-                reach_regime(server, self.workload, levels, trial.seed)
+                facts |= reach_regime(server, self.workload, levels, trial.seed)
                 laps.end("checkpoint")
                 with (
                     device.limited(levels["device"], volume, journal, group) as limits,
@@ -97,6 +97,8 @@ class Equipment:
                     facts |= limits
                     laps.end("limit")
                     result, seen, evidence = self._watch(server, trial, facts, achieved)
+                    if "memory_limit_bytes" in facts and group is not None:
+                        facts["memory_limit_shared_bytes"] = cgroup.shared_bytes(group)
                     if isinstance(self.workload, MeasuresAfterwards) and server.is_alive():
                         more = self.workload.afterwards(server, levels, result)
                         result = replace(result, observations=(*result.observations, *more))

@@ -88,7 +88,12 @@ def tail(scripts: Iterable[Finished]) -> list[Observation]:
     if not latencies:
         return []
     found = [observe(metric, percentile(latencies, percent)) for percent, metric in _PERCENTILES.values()]
-    gap = longest_gap(sorted(moment for script in whole for moment in script.ended))
+    began = min(
+        moment - latency / 1e3
+        for script in whole
+        for latency, moment in zip(script.latencies, script.ended, strict=True)
+    )
+    gap = longest_gap(sorted((began, *(moment for script in whole for moment in script.ended))))
     return [*found, observe(_LONGEST, latencies[-1]), observe(_GAP, gap * 1e3), observe(_SAMPLES, len(latencies))]
 
 

@@ -89,3 +89,22 @@ def test_the_noise_floor_is_the_farthest_end_of_any_control_and_unknown_without_
     assert now.floor(question) == max(ends[2], ends[3])
     values[2:] = np.nan
     assert look(contrasts(layout(values, [1] * 6)), question, 6, 6, 0).floor(question) == np.inf
+
+
+def test_controls_of_many_conditions_do_not_alarm_for_nothing() -> None:
+    """One look, nothing differs: of nine conditions about one experiment in twenty may alarm, not one in three."""
+    source = np.random.default_rng(3)
+    roles = (Role.BASELINE, Role.CONTROL, Role.COMPARED)
+    nine = Question(roles, 0.03, 0.015, conditions=9, once=True)
+    looks = [only_look(layout(source.normal(0, 0.01, (3, 5)), [1] * 5), nine) for _ in range(9 * 200)]
+    alarms = np.array([look.is_alarm(nine, 1) for look in looks])
+    alone = np.array([abs(look.contrasts.centre[1]) > look.half_widths[1] for look in looks])
+    assert alarms.reshape(200, 9).any(axis=1).mean() < 0.1 < 0.25 < alone.reshape(200, 9).any(axis=1).mean()
+    assert not any(look.is_alarm(nine, row) for look in looks[:50] for row in (0, 2))
+
+
+def test_a_control_that_is_far_off_alarms() -> None:
+    values = np.array([0.0, 0.5, 0.0])[:, None] + SOURCE.normal(0, 0.01, (3, ROUNDS))
+    question = Question((Role.BASELINE, Role.CONTROL, Role.NEGATIVE), 0.03, 0.015, conditions=9)
+    now = follow(layout(values, [1] * ROUNDS), question, range(1, ROUNDS + 1)).looks[-1]
+    assert [now.is_alarm(question, row) for row in (0, 1, 2)] == [False, True, False]

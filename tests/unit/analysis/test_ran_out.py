@@ -12,8 +12,9 @@ from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 
 
-def cell(name: str, device: str = "native", *, baseline: bool = False) -> Cell:
-    return Cell(name, name, {"data_block": name, "device": device}, "here", baseline, control=False, dataset=name)
+def cell(name: str, device: str = "native", *, baseline: bool = False, **levels: str) -> Cell:
+    its = {"data_block": name, "device": device, **levels}
+    return Cell(name, name, its, "here", baseline, control=False, dataset=name)
 
 
 def trial(
@@ -23,11 +24,12 @@ def trial(
     read_kb: float = 0.0,
     writes: float = 0.0,
     util: float = 1.0,
+    queue: float = 8.0,
     cpu: float = 0.2,
     **facts: Any,
 ) -> TrialRecord:
     numbers = {
-        "device_util": util, "cpu_busy_share": cpu,
+        "device_util": util, "cpu_busy_share": cpu, "aqu_sz": queue,
         "device_reads_per_second": reads, "device_writes_per_second": writes,
         "device_read_kb_per_second": read_kb, "device_written_kb_per_second": writes * 8,
     }  # fmt: skip
@@ -48,7 +50,7 @@ def rows(*trials: tuple[Cell, TrialRecord]) -> list[dict[str, Any]]:
         ("iops=1000,mbps=8", 980, 7840, 0.3, "requests and bytes"),
         ("iops=1000,mbps=80", 500, 4000, 0.97, "CPU"),
         ("iops=1000", 500, 4000, 0.3, "nothing"),
-        ("loop", 500, 4000, 0.3, "requests and bytes"),  # no limits: the only cell got the most
+        ("loop", 500, 4000, 0.3, "nothing"),  # no limits, and no cell is its own
     ],
 )
 def test_a_resource_that_is_used_up_has_run_out(
@@ -66,15 +68,39 @@ def test_reads_and_writes_share_the_limit() -> None:
 
 
 def test_a_device_of_unknown_limits_is_held_against_the_most_that_was_seen() -> None:
-    small, large, idle = cell("4kB"), cell("32kB"), cell("8kB")
+    sizes = {"1kB": (5000, 5000), "2kB": (5100, 10_200), "16kB": (3900, 62_400), "32kB": (2000, 64_000)}
+    idle = cell("8kB")
     found = rows(
-        (small, trial(small, reads=5000, read_kb=20_000)),
-        (large, trial(large, reads=2000, read_kb=64_000)),
+        *((one := cell(name), trial(one, reads=reads, read_kb=read)) for name, (reads, read) in sizes.items()),
         (idle, trial(idle, reads=100, read_kb=800, util=0.2)),
     )
-    assert [row["resource"] for row in found] == ["requests", "bytes", "nothing"]
-    assert [row["limits"] for row in found] == ["most seen", "most seen", None]
-    assert words(found[1]) == "bytes (100 % of the most seen)"
+    assert [row["resource"] for row in found] == ["requests", "requests", "bytes", "bytes", "nothing"]
+    assert [row["limits"] for row in found] == ["most seen"] * 4 + [None]
+    assert words(found[3]) == "bytes (100 % of the most seen)"
+
+
+def test_one_that_is_far_ahead_of_all_others_has_met_no_limit() -> None:
+    slow, fast = cell("4kB"), cell("8kB")
+    found = rows((slow, trial(slow, reads=1000, read_kb=4000)), (fast, trial(fast, reads=3000, read_kb=24_000)))
+    assert [row["resource"] for row in found] == ["nothing", "nothing"]
+
+
+def test_with_one_request_after_the_other_it_is_the_latency_that_is_waited_for() -> None:
+    """Commits of one client: the device is busy nearly always, and could serve more at once."""
+    one, other = cell("8kB"), cell("4kB")
+    found = rows(
+        (one, trial(one, writes=1500, util=0.93, queue=1.0)), (other, trial(other, writes=1450, util=0.91, queue=0.95))
+    )
+    assert [row["resource"] for row in found] == ["latency", "latency"]
+    assert words(found[0]) == "latency (the device busy 93 %, 1 requests at a time)"
+
+
+def test_the_machines_cpu_says_nothing_of_a_server_that_is_pinned() -> None:
+    one = cell("8kB", "iops=1000", server_cpus="0-1")
+    (row,) = rows((one, trial(one, reads=100, cpu=0.65)))
+    assert (row["resource"], row["cpu_share"]) == ("not known", None)
+    (row,) = rows((one, trial(one, reads=990, cpu=0.65)))
+    assert row["resource"] == "requests"
 
 
 def test_credits_that_were_spent_on_the_way_lower_the_limit() -> None:

@@ -1,16 +1,20 @@
 """Sentences, alarms and limits: what a reader is told."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from octavo.analysis.limits import alarms, circumstances, limits
+from octavo.analysis.limits import alarms, circumstances, limits, warnings
 from octavo.analysis.sentence import sentence
 from octavo.analysis.trials import Key, Place
 from octavo.host.checks.base import Found
+from octavo.observation import Observation
+from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
+from octavo.store.records import TrialRecord, TrialStatus
 
-from .making import read_only_plan
+from .making import read_only_plan, trial
 
 PLAN, CELLS = read_only_plan()
 SMALL, BASELINE, CONTROL = CELLS
@@ -20,7 +24,7 @@ def effect(**changes: object) -> dict[str, Any]:
     return {
         "cell": SMALL.id, "condition": "", "metric": "tps", "item": None, "verdict": "faster", "ratio": 1.1,
         "low": 1.05, "high": 1.15, "loads": 2, "conditional": False, "negative_control": False, "own_scatter": False,
-        "noise_floor": 0.02,
+        "noise_floor": 0.02, "alarm": False,
     } | changes  # fmt: skip
 
 
@@ -52,8 +56,11 @@ def test_a_sentence_names_the_wal_regime_of_what_writes() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"cell": CONTROL.id}, "8kB again is the baseline itself, and seems to differ from it: TPS × 1.100"),
-        ({"negative_control": True}, "Something that cannot matter seems to matter: 4kB: TPS × 1.100"),
+        (
+            {"cell": CONTROL.id, "alarm": True},
+            "8kB again is the baseline itself, and seems to differ from it: TPS × 1.100",
+        ),
+        ({"negative_control": True, "alarm": True}, "Something that cannot matter seems to matter: 4kB: TPS × 1.100"),
     ],
 )
 def test_a_control_that_excludes_1_is_said_loudly(changes: dict[str, object], words: str) -> None:
@@ -63,10 +70,27 @@ def test_a_control_that_excludes_1_is_said_loudly(changes: dict[str, object], wo
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"cell": CONTROL.id, "low": 0.99}, {"cell": CONTROL.id, "item": "q1"}, {"cell": CONTROL.id, "low": None}],
+    [{}, {"cell": CONTROL.id}, {"cell": CONTROL.id, "alarm": True, "item": "q1"}, {"alarm": True, "metric": "wal"}],
 )
 def test_what_is_no_alarm(changes: dict[str, object]) -> None:
     assert alarms([effect(**changes)], CELLS, "tps", "TPS") == []
+
+
+def test_what_must_not_be_is_said_of_trials_that_do_not_count_too() -> None:
+    metrics: dict[str, dict[str, Any]] = {
+        "lost": {"title": "commits that were lost", "warns": "alarm"},
+        "survived": {"title": "nothing was killed", "warns": "limit"},
+        "tps": {"title": "TPS"},
+    }
+
+    def made(cell: Cell, round_number: int, lost: int, survived: int, status: TrialStatus = "ok") -> TrialRecord:
+        seen = (Observation("lost", lost, "1"), Observation("survived", survived, "1"))
+        return replace(trial(cell, round_number, status=status), observations=seen)
+
+    trials = [made(SMALL, 1, 3, 0, "invalid"), made(BASELINE, 2, 0, 1), made(BASELINE, 3, 1, 1)]
+    assert warnings(trials, CELLS, metrics, "alarm") == ["Commits that were lost: 4 in 2 trials (4kB, 8kB)."]
+    assert warnings(trials, CELLS, metrics, "limit") == ["Nothing was killed: in 2 trials (8kB)."]
+    assert warnings(trials[:1], CELLS, metrics, "limit") == []
 
 
 def told(

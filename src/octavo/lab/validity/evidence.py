@@ -15,8 +15,8 @@ class Evidence:
 
     `started_after` is None when the server could not be asked again, `surroundings` when nobody watched;
     `settings` are those of the running server, `violations` what its workload found wrong with the data.
-    Of the trial's facts the rules read `database_bytes`, `memory_limit_bytes`, `device_limit_asked` and
-    `device_limit_achieved`.
+    Of the trial's facts the rules read `database_bytes`, `memory_limit_bytes`, `memory_limit_shared_bytes`,
+    `device_limit_asked` and `device_limit_achieved`.
     """
 
     result: WorkloadResult

@@ -1,7 +1,8 @@
 """A memory limit that did not hold for the page cache.
 
-The cache is charged to the group that touches a page first (kernel Documentation/admin-guide/cgroup-v1/memory.rst).
-Files that somebody outside has read are cached beyond the limit, and a cell "larger than memory" runs from memory.
+The cache is charged to the group that touches a page first (kernel Documentation/admin-guide/cgroup-v1/memory.rst),
+and so is shared memory, which leaves less for it. Files that somebody outside has read are cached beyond the limit, and
+a cell "larger than memory" runs from memory.
 """
 
 from octavo.lab.validity.evidence import Evidence
@@ -14,7 +15,7 @@ _ASIDE = 16 * 1024**2
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when more of the server's files is cached than `most_cached` of the limit that they should be under.
+    """Invalid when more of the server's files is cached than `most_cached` of the limit less shared memory.
 
     Where the kernel cannot say what is cached, a cell larger than its limit is invalid when it read next to
     nothing: less than `fewest_device_reads` of what cannot have been cached, were its accesses uniform.
@@ -25,9 +26,12 @@ def judge(evidence: Evidence) -> str | None:
     cached = evidence.surroundings.cached_bytes
     if cached is None:
         return _read_nothing(evidence, limit)
-    if cached <= parse_percentage(evidence.thresholds.most_cached) * limit:
+    shared: int = evidence.facts.get("memory_limit_shared_bytes", 0)
+    if cached <= parse_percentage(evidence.thresholds.most_cached) * max(0, limit - shared):
         return None
-    return f"{human_size(cached)} of the server's files are cached, outside its memory limit of {human_size(limit)}"
+    beside = f", {human_size(shared)} of it taken by shared memory" if shared else ""
+    outside = f"outside its memory limit of {human_size(limit)}{beside}"
+    return f"{human_size(cached)} of the server's files are cached, {outside}"
 
 
 def _read_nothing(evidence: Evidence, limit: int) -> str | None:

@@ -12,6 +12,7 @@ from octavo.host.process_table import Table, growth, settled_table, tree
 from octavo.lab.validity.surroundings import Surroundings
 
 _PROC = Path("/proc")
+_SYS = Path("/sys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +123,27 @@ def _top(pids: set[int], amounts: Mapping[int, float], table: Table) -> str | No
     return str(table[best]) if best is not None and amounts[best] > 0 else None
 
 
-def _device_read(directory: Path) -> int | None:
+def _device_read(directory: Path, sys: Path = _SYS) -> int | None:
+    """What was read so far at the device that holds the directory's data, by everybody.
+
+    Below a loop device that is the one with its image, which others read, too. A volume of ours reads its image with
+    direct I/O, so that what we read comes by there as well (loop(4); Documentation/ABI/testing/sysfs-block-loop).
+    """
     from octavo._core import device_statistics
 
     try:
+        while image := _image_below(directory, sys):
+            directory = image.parent
         return device_statistics(str(directory)).read_bytes
     except (LookupError, OSError, ValueError):
+        return None
+
+
+def _image_below(directory: Path, sys: Path) -> Path | None:
+    device = directory.stat().st_dev
+    try:
+        return Path(
+            (sys / f"dev/block/{os.major(device)}:{os.minor(device)}/loop/backing_file").read_text().rstrip("\n")
+        )
+    except OSError:
         return None

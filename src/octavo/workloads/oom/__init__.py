@@ -48,9 +48,14 @@ _HEAVIEST = Metric("heaviest_weight_bytes", "RSS, swap and page tables, largest 
 _PSS = Metric("pss_bytes", "proportional set size, largest process, up to ten connections before the kill", "bytes")
 _RECOVERY = Metric("recovery_seconds", "from the kill to the first answer", "seconds", "lower")
 _ACKNOWLEDGED = Metric("commits_acknowledged", "commits that were acknowledged", "1")
-_LOST = Metric("commits_lost", "of them, not there after recovery", "1")
+_LOST = Metric("commits_lost", "acknowledged commits that were lost", "1", warns="alarm")
+_SURVIVED = Metric(
+    "nothing_killed", "nothing was killed, and the connections are those of most_connections, a lower bound", "1",
+    warns="limit",
+)  # fmt: skip
 _METRICS = (
     _CONNECTIONS, _SECONDS, _TABLES, _EACH, _PRIVATE, _KILLED, _HEAVIEST, _PSS, _RECOVERY, _ACKNOWLEDGED, _LOST,
+    _SURVIVED,
 )  # fmt: skip
 
 _KILL = re.compile(r"LOG:  (.+) \(PID (\d+)\) was terminated by signal 9")
@@ -111,8 +116,8 @@ class Oom:
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """Connects until something is killed, and looks at what recovery left.
 
-        That nothing was killed, or a commit lost, is the result's problem. Raises OctavoError when the server refuses
-        connections for another reason, or does not come back.
+        That nothing was killed, or a commit lost, is a result. Raises OctavoError when the server refuses connections
+        for another reason, or does not come back.
         """
         most = int(levels["most_connections"])
         logged = server.log.stat().st_size
@@ -125,16 +130,13 @@ class Oom:
         recovered = recovery.ledger_of(server) if who else None
         there = recovered.entries if recovered else crowd.acknowledged
         lost = crowd.acknowledged - there
-        observations = _observations(crowd, seconds, who, len(lost))
-        problems: list[str] = []
+        observations = _observations(crowd, who, len(lost))
         if recovered:
-            observations.append(observe(_RECOVERY, recovered.seconds))
+            observations += [observe(_SECONDS, seconds), observe(_RECOVERY, recovered.seconds)]
         else:
-            problems.append(f"nothing was killed with {most} connections; lower memory, or raise most_connections")
-        if lost:
-            problems.append(f"{len(lost)} of {len(crowd.acknowledged)} acknowledged commits are lost")
+            observations.append(observe(_SURVIVED, 1))
         return WorkloadResult(
-            tuple(observations), seconds, seconds, len(crowd.acknowledged), 0.0, tuple(problems),
+            tuple(observations), seconds, seconds, len(crowd.acknowledged), 0.0, (),
             story(crowd, seconds, who, len(lost)),
         )  # fmt: skip
 
@@ -193,11 +195,10 @@ def _killed(server: Server, logged: int, crowd: Crowd) -> Held | None:
     return None
 
 
-def _observations(crowd: Crowd, seconds: float, who: Held | None, lost: int) -> list[Observation]:
+def _observations(crowd: Crowd, who: Held | None, lost: int) -> list[Observation]:
     tables = sum(one.tables for one in crowd.processes)
     found = [
         observe(_CONNECTIONS, crowd.opened),
-        observe(_SECONDS, seconds),
         observe(_TABLES, tables),
         observe(_EACH, tables / max(1, crowd.opened)),
         observe(_PRIVATE, sum(one.private for one in crowd.processes)),

@@ -1,5 +1,6 @@
 -- The specification's consistency conditions: one row for each that is violated, with how often. Clauses 3.3.2.1 to
--- 3.3.2.10 and 3.3.2.12; the eleventh holds for fresh data only.
+-- 3.3.2.10 and 3.3.2.12; the eleventh holds for fresh data only. And clause 4.3.3.1's numbers of rows that never change:
+-- what is lost there, no sum misses.
 WITH district_orders AS (
     SELECT o_w_id AS w, o_d_id AS d, max(o_id) AS newest, sum(o_ol_cnt) AS line_count FROM orders GROUP BY 1, 2
 ),
@@ -24,12 +25,14 @@ whole_orders AS MATERIALIZED (
     FULL JOIN order_lines ON w = o_w_id AND d = o_d_id AND o = o_id
 ),
 customers AS MATERIALIZED (
+    -- Bills and payments of a customer who is not there are a violation, too.
     SELECT c_balance, c_ytd_payment, coalesce(billed, 0) AS billed, coalesce(amount, 0) AS amount
     FROM customer
-    LEFT JOIN (SELECT o_w_id, o_d_id, o_c_id, sum(billed) AS billed FROM whole_orders GROUP BY 1, 2, 3) AS bills
-        ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id
-    LEFT JOIN (SELECT cw, cd, c, sum(amount) AS amount FROM paid GROUP BY 1, 2, 3) AS payments
-        ON cw = c_w_id AND cd = c_d_id AND c = c_id
+    FULL JOIN (
+        SELECT o_w_id, o_d_id, o_c_id, sum(billed) AS billed FROM whole_orders WHERE o_c_id IS NOT NULL GROUP BY 1, 2, 3
+    ) AS bills ON o_w_id = c_w_id AND o_d_id = c_d_id AND o_c_id = c_id
+    FULL JOIN (SELECT cw, cd, c, sum(amount) AS amount FROM paid GROUP BY 1, 2, 3) AS payments
+        ON cw = coalesce(c_w_id, o_w_id) AND cd = coalesce(c_d_id, o_d_id) AND c = coalesce(c_id, o_c_id)
 ),
 counted (clause, what, violations) AS (
     SELECT '3.3.2.1', 'W_YTD is the sum of D_YTD', count(*) FROM warehouse
@@ -63,9 +66,16 @@ counted (clause, what, violations) AS (
     WHERE d_ytd IS DISTINCT FROM amount
     UNION ALL
     SELECT '3.3.2.10', 'C_BALANCE is what was delivered less what was paid', count(*) FROM customers
-    WHERE c_balance <> billed - amount
+    WHERE c_balance IS DISTINCT FROM billed - amount
     UNION ALL
     SELECT '3.3.2.12', 'C_BALANCE and C_YTD_PAYMENT are what was delivered', count(*) FROM customers
-    WHERE c_balance + c_ytd_payment <> billed
+    WHERE c_balance + c_ytd_payment IS DISTINCT FROM billed
+    UNION ALL
+    SELECT '4.3.3.1', 'a warehouse has 10 districts, 30,000 customers and 100,000 stocks', count(*) FROM warehouse
+    WHERE (SELECT count(*) FROM district WHERE d_w_id = w_id) <> 10
+        OR (SELECT count(*) FROM customer WHERE c_w_id = w_id) <> 30000
+        OR (SELECT count(*) FROM stock WHERE s_w_id = w_id) <> 100000
+    UNION ALL
+    SELECT '4.3.3.1', 'there are 100,000 items', (count(*) <> 100000)::integer FROM item
 )
 SELECT clause, what, violations FROM counted WHERE violations > 0

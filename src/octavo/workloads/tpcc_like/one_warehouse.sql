@@ -55,13 +55,15 @@ SELECT
     i, {warehouse}, 10 + floor(random() * 91)::integer, left(noise, 24), substr(noise, 25, 24), substr(noise, 49, 24),
     substr(noise, 73, 24), substr(noise, 97, 24), substr(noise, 121, 24), substr(noise, 145, 24),
     substr(noise, 169, 24), substr(noise, 193, 24), substr(noise, 217, 24), 0, 0, 0,
-    substr(noise, 241, 18 + floor(random() * 25)::integer) || CASE WHEN random() < 0.1 THEN 'ORIGINAL' ELSE '' END
+    CASE
+        WHEN random() >= 0.1 THEN left(information, length)
+        ELSE overlay(left(information, length) PLACING 'ORIGINAL' FROM 1 + floor(random() * (length - 7))::integer)
+    END
 FROM (
     SELECT
-        i,
+        i, md5(random()::text) || md5(random()::text) AS information, 26 + floor(random() * 25)::integer AS length,
         md5(random()::text) || md5(random()::text) || md5(random()::text) || md5(random()::text)
-        || md5(random()::text) || md5(random()::text) || md5(random()::text) || md5(random()::text)
-        || md5(random()::text) AS noise
+        || md5(random()::text) || md5(random()::text) || md5(random()::text) || md5(random()::text) AS noise
     FROM generate_series(1, 100000) AS i
 ) AS drawn;
 
