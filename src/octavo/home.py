@@ -11,8 +11,13 @@ SOCKET_PATH_LIMIT = 107
 
 
 def octavo_home() -> Path:
-    """The state directory: OCTAVO_HOME, else /var/lib/octavo for root, else below the XDG data home."""
+    """The state directory: OCTAVO_HOME, else /var/lib/octavo for root, else below the XDG data home.
+
+    Raises HostError when OCTAVO_HOME is something else.
+    """
     if chosen := os.environ.get("OCTAVO_HOME"):
+        if os.path.lexists(chosen) and not Path(chosen).is_dir():
+            raise HostError(f"OCTAVO_HOME={chosen} is no directory; name one that is, or that can be made")
         return Path(chosen).absolute()
     if os.geteuid() == 0:
         return Path("/var/lib/octavo")

@@ -163,3 +163,12 @@ def test_a_group_without_a_command_shows_its_help(octavo: Octavo) -> None:
     assert finished.returncode == 2
     assert len(finished.stderr.splitlines()) > 5
     assert "Usage: octavo cache" in finished.stderr
+
+
+def test_a_home_that_is_none_is_named(octavo: Octavo, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for arguments in (("runs",), ("run", "oltp-blocks-demo", "--dry-run")):
+        finished = octavo(*arguments, OCTAVO_HOME=str(tmp_path / "file"))
+        assert (finished.returncode, finished.stdout) == (3, "")
+        assert finished.stderr.startswith(f"octavo: OCTAVO_HOME={tmp_path / 'file'} is no directory; ")
+        assert len(finished.stderr.splitlines()) == 1

@@ -66,6 +66,8 @@ def test_a_stopped_run_keeps_its_trials_and_goes_on(
     octavo("run", plan_file, "--rounds", "1")  # builds and loads are there, so that the run below starts at once
     run, server = start_and_reach_the_third_trial(home, plan_file)
     run.send_signal(how)
+    while how is not signal.SIGKILL and run.poll() is None:  # an impatient user: once is enough
+        run.send_signal(how)
     assert run.stderr is not None
     said = run.stderr.read()
     run.wait()
@@ -96,6 +98,19 @@ def test_a_stopped_run_keeps_its_trials_and_goes_on(
     again = octavo("run", "--resume", identifier)
     assert again.returncode == 2
     assert "is finished" in again.stderr
+
+
+def test_a_run_that_postgresql_refuses_says_why_in_its_report(octavo: Octavo, plan_file: Path) -> None:
+    refused = octavo("run", plan_file, "--set", "settings.no_such_setting=1")
+    assert refused.returncode != 0
+    assert "no_such_setting" in refused.stderr and "Traceback" not in refused.stderr
+    (run,) = json.loads(octavo("runs", "--format", "json").stdout)[:1]
+    assert run["status"] == "failed"
+    told = octavo("report", run["id"]).stdout
+    assert "It failed with: " in told and "no_such_setting" in told
+    again = octavo("run", "--resume", run["id"])
+    assert again.returncode != 0
+    assert "no_such_setting" in again.stderr and "Traceback" not in again.stderr
 
 
 def test_a_server_that_dies_in_a_trial_costs_that_trial_only(octavo: Octavo, home: Path, plan_file: Path) -> None:

@@ -145,7 +145,7 @@ def test_a_server_in_another_container_is_not_ended_by_asking_its_directory(
 def in_a_pid_namespace(build: Build, path: Path, account: Account) -> Generator[int, None, None]:
     """A server as a container has it; its pid here."""
     arguments = [
-        "unshare", "--pid", "--fork", "--kill-child=SIGQUIT", "--mount-proc", "setpriv", f"--reuid={account.uid}",
+        "unshare", "--pid", "--fork", "--mount-proc", "setpriv", f"--reuid={account.uid}",
         f"--regid={account.gid}", "--clear-groups", build.program("postgres"), "-D", path, "-k", path,
         "-c", "listen_addresses=", "-c", "huge_pages=off", "-c", "logging_collector=off",
     ]  # fmt: skip
@@ -154,7 +154,12 @@ def in_a_pid_namespace(build: Build, path: Path, account: Account) -> Generator[
             assert process.stderr is not None
             log = iter(process.stderr.readline, "")
             assert any("ready to accept connections" in line for line in log)
-            yield int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+            pid = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+            try:
+                yield pid
+            finally:
+                os.kill(pid, signal.SIGQUIT)
+                process.wait()
         finally:
             process.kill()
 

@@ -11,7 +11,7 @@ from octavo.plan.cells import make_cells
 from octavo.plan.presets import find_plan
 from octavo.workloads import tpcc_like
 
-from .plans import small_plan
+from .plans import changed_plan, small_plan
 
 
 @pytest.fixture(autouse=True)
@@ -19,14 +19,29 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
 
 
-def with_wal(recycled: str, regime: str = "after-checkpoint") -> Estimate:
-    plan = small_plan(recycled_wal=[recycled], wal_regime=[regime])
+def with_wal(recycled: str) -> Estimate:
+    plan = small_plan(recycled_wal=[recycled])
     return estimate(plan, make_cells(plan), workloads.find(plan.workload))
 
 
-def test_the_way_to_a_steady_regime() -> None:
-    soon, late = with_wal("64MB"), with_wal("64MB", "steady")
-    assert late.trial_seconds - soon.trial_seconds > 60 * late.trials
+def a_trial(regime: str, *settings: str) -> float:
+    lines = ("", "[settings]", *settings, "", "[factors]", f'wal_regime = "{regime}"')
+    plan = changed_plan({"\n[factors]": "\n".join(lines)})
+    needs = estimate(plan, make_cells(plan), workloads.find(plan.workload))
+    return needs.trial_seconds / needs.trials
+
+
+@pytest.mark.parametrize(
+    ("settings", "cycle"),
+    [
+        ((), 300),
+        (('checkpoint_timeout = "1min"',), 60),
+        (("checkpoint_timeout = 90",), 90),
+        (('checkpoint_timeout = "bogus"',), 300),  # PostgreSQL refuses it later, and says so
+    ],
+)
+def test_the_way_to_a_steady_regime_takes_checkpoint_cycles(settings: tuple[str, ...], cycle: float) -> None:
+    assert a_trial("steady", *settings) - a_trial("after-checkpoint", *settings) == pytest.approx(3.5 * cycle)
 
 
 def test_the_wal_that_each_trial_copies() -> None:

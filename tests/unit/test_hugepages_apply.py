@@ -176,6 +176,20 @@ def test_surplus_pages_of_others_do_not_look_like_a_change_of_the_pool(kernel: K
     assert kernel.total == 10
 
 
+def test_surplus_pages_that_were_there_before_do_not_keep_ours(kernel: Kernel) -> None:
+    """14 pages in use, 4 of them surplus: 10 put back leaves what was found."""
+    for name, number in (("nr", 14), ("free", 0), ("surplus", 4)):
+        (kernel.file.parent / f"{name}_hugepages").write_text(str(number))
+    kernel.most = 20
+    with pytest.raises(HostError, match="were given back"):
+        pool.apply(PAGE, 20, 0, kernel.root)
+    assert (kernel.total, read_pool(PAGE, kernel.root / "sys").surplus) == (14, 4)
+    kernel.most = 1000
+    assert pool.apply(PAGE, 20, 0, kernel.root)["surplus_kept_pages"] == 4
+    assert [told.what for told in pool.undo()] == ["put back"]
+    assert (kernel.total, read_pool(PAGE, kernel.root / "sys").surplus) == (14, 4)
+
+
 class KilledError(BaseException):
     """kill -9: nothing of ours runs any more."""
 

@@ -18,6 +18,7 @@ from octavo.plan.presets import all_presets, find_plan, preset_names, preset_tex
 from octavo.plan.sizes import SIZES
 from octavo.plan.text import plan_text
 from octavo.plan.thresholds import RULE_NAMES, Thresholds
+from octavo.units import human_count
 
 PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
 SIZED = (
@@ -158,7 +159,8 @@ def test_presets_are_listed_with_their_sizes(capsys: pytest.CaptureFixture[str])
     for preset in all_presets():
         assert f"{preset.name}: {preset.question}" in listed
         assert set(preset.plans) == set(SIZES)
-        assert all(f"up to {plan.rounds} rounds on {plan.loads} loads" in listed for plan in preset.plans.values())
+        for plan in preset.plans.values():
+            assert f"up to {human_count(plan.rounds, 'round')} on {human_count(plan.loads, 'load')}" in listed
 
 
 @every_preset

@@ -19,6 +19,9 @@ from octavo.store.store import Store
 
 SCHEMA_VERSION = 1
 
+# In two minutes a server that only reads writes some records of running transactions, and full-page images of them.
+_OWN_WAL_BYTES = 256 * 1024
+
 
 def make_document(store: Store, run: str) -> dict[str, Any]:
     """The document of a run, finished or not, from what the store has of it now."""
@@ -28,8 +31,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
     trials = store.trials(run)
     used = used_trials(trials)
     values = values_by_key(used)
-    # A byte of WAL for each transaction at the least.
-    written = {cell for (*_, cell), value in values.get((None, "wal_bytes_per_transaction"), {}).items() if value >= 1}
+    written = _written(values)
     found = effects_of(plan, cells, trials, used, values, record.metrics)
     primary = next(iter(record.metrics))
     title = record.metrics[primary]["title"]
@@ -78,6 +80,13 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
         **further(record, plan, cells, trials, used, found.effects),
         "environment": {**record.environment, "settings": store.settings_by_cell(run)},
     }
+
+
+def _written(values: Mapping[Key, Mapping[Place, float]]) -> set[str]:
+    """The cells whose trials wrote WAL: a byte for each transaction, and more than a server does by itself."""
+    whole = values.get((None, "wal_bytes"), {})
+    of_each = values.get((None, "wal_bytes_per_transaction"), {})
+    return {place[2] for place, value in of_each.items() if value >= 1 and whole.get(place, math.inf) >= _OWN_WAL_BYTES}
 
 
 def _run(record: RunRecord, plan: Plan, cells: Sequence[Cell], rounds_finished: int, primary: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from octavo.analysis import told
 from octavo.analysis.trials import Key, Place
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
@@ -25,8 +26,8 @@ def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary:
         )
         where = f" ({cell.condition})" if cell.condition else ""
         found.append(
-            f"{what}{where}: {title} × {effect['ratio']:.3f} (95 % interval {effect['low']:.3f} to "
-            f"{effect['high']:.3f}). Effects of this size may be the host's, not the cells'."
+            f"{what}{where}: {title} × {told.ratio(effect['ratio'])} (95 % interval {told.ratio(effect['low'])} to "
+            f"{told.ratio(effect['high'])}). Effects of this size may be the host's, not the cells'."
         )
     return found
 
@@ -38,10 +39,12 @@ def warnings(
     labels = {cell.id: cell.label for cell in cells}
     found: list[str] = []
     for name, metric in metrics.items():
+        if metric.get("warns") != kind:
+            continue
         seen = [
             (trial, one.value) for trial in trials for one in trial.observations if one.metric == name and one.value > 0
         ]
-        if metric.get("warns") != kind or not seen:
+        if not seen:
             continue
         where = ", ".join(dict.fromkeys(labels[trial.cell] for trial, _ in seen))
         number = human_count(len({id(trial) for trial, _ in seen}), "trial")
@@ -61,8 +64,8 @@ def limits(
     found: list[str] = []
     loads = sorted({int(effect["loads"]) for effect in effects if effect["conditional"]})
     if loads:
-        spoken = "One load speaks for itself" if loads == [1] else f"{_numbers(loads)} loads speak for themselves"
-        found.append(f"{spoken} only: verdicts that are conditional hold for {'it' if loads == [1] else 'them'}.")
+        which = "the one load that was" if loads == [1] else f"the {_numbers(loads)} loads that were"
+        found.append(f"Verdicts that are conditional hold for {which} made: another load may answer otherwise.")
     if any(effect["own_scatter"] for effect in effects if effect["item"] is None):
         found.append("Cells that scatter more than the others are judged by their own scatter, with wider intervals.")
     found.append("The answer holds for this machine, compiler and filesystem; another one may answer otherwise.")

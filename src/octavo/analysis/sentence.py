@@ -29,15 +29,15 @@ def sentence(
     # Of many factors the label names those in which a cell differs.
     named = "" if len(compared) > MOST_NAMED else f"{'/'.join(compared)} "
     before, after, verb = ("", f" {noun}", "are") if noun else (named, "", "is")
-    where = f"{effect['condition'][0].upper()}{effect['condition'][1:]}: " if effect["condition"] else ""
-    figures = f"{title} × {effect['ratio']:.3f}"
+    where = f"{_as_beginning(effect['condition'])}: " if effect["condition"] else ""
+    figures = f"{title} × {told.ratio(effect['ratio'])}"
     if effect["low"] is None:
         figures += " (too few rounds for an interval)"
     else:
         floor = effect["noise_floor"]
         noise = "no noise floor known" if floor is None else f"noise floor {told.noise_floor(floor, _percent)}"
         noise = "a negative control" if effect["negative_control"] else noise
-        low, high = (told.end_of_interval(effect[end], "{:.3f}".format) for end in ("low", "high"))
+        low, high = (told.end_of_interval(effect[end], told.ratio) for end in ("low", "high"))
         figures += f" (95 % interval {low} to {high}; {noise})"
     word: str = effect["verdict"]
     if word.startswith("undecided"):
@@ -52,6 +52,16 @@ def sentence(
         f", conditional on {'this load' if loads == 1 else f'these {loads} loads'}" if effect["conditional"] else ""
     )
     return f"{where}{claim}: {figures}{regime}{conditional}."
+
+
+def _as_beginning(condition: str) -> str:
+    """A condition as a sentence begins: a word with a capital, and a setting's name as it is.
+
+    >>> _as_beginning("large, read-write"), _as_beginning("iops=1000, cold"), _as_beginning("data_block 8kB")
+    ('Large, read-write', 'iops=1000, cold', 'data_block 8kB')
+    """
+    first = condition.replace(",", " ").split()[0]
+    return f"{condition[0].upper()}{condition[1:]}" if first.replace("-", "").isalpha() else condition
 
 
 def _percent(fraction: float) -> str:

@@ -6,6 +6,19 @@ _FAR = 10_000.0
 _LOUD = 10.0
 
 
+def ratio(value: float) -> str:
+    """A ratio in a sentence: thousandths near 1, else three digits that say something.
+
+    >>> ratio(1.1), ratio(0.9994), ratio(20.337), ratio(151.175), ratio(2945.2), ratio(0.01393), ratio(0.000657)
+    ('1.100', '0.999', '20.3', '151', '2,945', '0.0139', '0.000657')
+    """
+    if 0.1 <= value < 10:
+        return f"{value:.3f}"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+
 def end_of_interval(value: float, plain: Callable[[float], str]) -> str:
     """An end of a ratio's interval in the words of `plain`, and no further than ten thousandfold.
 

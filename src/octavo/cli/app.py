@@ -3,8 +3,8 @@
 Heavy libraries are imported inside the verbs, where they are used, so that help answers at once.
 """
 
+import errno
 import os
-import signal
 import sys
 from typing import NoReturn
 
@@ -25,7 +25,11 @@ from octavo.cli.runs import runs
 from octavo.cli.shell import shell
 from octavo.cli.watch import watch
 from octavo.errors import HostError, Interrupted, OctavoError
+from octavo.home import octavo_home
+from octavo.host.foreground import interrupt_once
 from octavo.host.journal import recover
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="octavo",
@@ -55,9 +59,7 @@ app.command()(iotop)
 def main() -> NoReturn:
     """Runs the command line and exits with its code."""
     os.umask(0o022)  # the servers' user has to reach builds and sockets
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
-        signal.signal(signal.SIGHUP, _as_interrupt)
+    interrupt_once()
     try:
         for line in recover() if sys.argv[1:3] != ["host", "restore"] else ():  # which does it, and tells it itself
             print(f"octavo: {line}", file=sys.stderr)
@@ -74,7 +76,7 @@ def main() -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     except OSError as error:
-        print(f"octavo: {error}; make room or give the right, then run it again", file=sys.stderr)
+        print(f"octavo: {_of_the_system(error)}", file=sys.stderr)
         code = HostError.exit_code
     sys.exit(code)
 
@@ -106,5 +108,13 @@ def _in_a_line(text: str, context: typer.Context | None) -> str:
     return line if context is None else f"{line}; see {context.command_path} --help"
 
 
-def _as_interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+def _of_the_system(error: OSError) -> str:
+    """What the system refused, where, and the way out of it."""
+    where = f"{error.filename}: " if error.filename else f"below {octavo_home()}: " if error.errno in _FULL else ""
+    if error.errno in _FULL:
+        way_out = "make room there, then run it again"
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        way_out = "give this user the right, or set OCTAVO_HOME to a directory of its own"
+    else:
+        way_out = "mend that, then run it again"
+    return f"{where}{error.strerror or error}; {way_out}"

@@ -69,6 +69,7 @@ def apply(
     from octavo.cli.output import print_json
     from octavo.hugepages import apply as pool
     from octavo.hugepages.limits import find_limits
+    from octavo.hugepages.pool import read_pool
     from octavo.hugepages.render import print_apply
 
     situation = _named(pgdata, bindir, dsn, page_size)
@@ -77,7 +78,7 @@ def apply(
     assert situation.server is not None
     page = situation.page
     done = pool.apply(page, situation.server.pages[page], situation.own(page))
-    done["limits"] = [one.as_dict() for one in find_limits(situation.server, situation.pool(), situation.own(page))]
+    done["limits"] = [one.as_dict() for one in find_limits(situation.server, read_pool(page), situation.own(page))]
     (print_json if format is TableFormat.json else print_apply)(done)
 
 

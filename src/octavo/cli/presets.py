@@ -20,12 +20,14 @@ def list_presets(context: typer.Context) -> None:
         return
     from octavo.plan.cells import make_cells
     from octavo.plan.presets import all_presets
+    from octavo.units import human_count
 
     for preset in all_presets():
         print(f"{preset.name}: {preset.question}")
         for size, plan in preset.plans.items():
+            most = f"{human_count(plan.rounds, 'round')} on {human_count(plan.loads, 'load')}"
             print(
-                f"  --size {size:5}  {len(make_cells(plan))} cells, up to {plan.rounds} rounds on {plan.loads} loads"
+                f"  --size {size:5}  {len(make_cells(plan))} cells, up to {most}"
                 f"{f', at most {plan.budget}' if plan.budget else ''}"
             )
 

@@ -127,6 +127,7 @@ def _read(
 def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     from octavo import workloads
     from octavo.lab.estimate import estimate
+    from octavo.lab.runnable import left_out, refuse_nothing_left
     from octavo.plan.cells import load_of, make_cells, order_of_round
     from octavo.plan.impossible import impossible_cells, refuse_impossible
     from octavo.plan.model import factors_of
@@ -138,7 +139,9 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
         print(f"cannot exist: {impossible.cell.id}: {impossible.reason}")
     if refused:
         refuse_impossible(plan, cells)
-    needs = estimate(plan, cells, workloads.find(plan.workload))
+    skipped = left_out(cells)
+    runnable = [cell for cell in cells if cell.id not in skipped]
+    needs = estimate(plan, runnable, workloads.find(plan.workload))
     print(plan.question)
     print("\nfactors:")
     known = factors_of(plan)
@@ -148,12 +151,15 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     print(f"  and {len(known) - len(plan.factors)} more at their defaults, which docs/plan.md lists")
     print(f"\ncells ({len(cells)}):")
     for cell in cells:
-        print(f"  {cell.id}{'  (baseline)' if cell.baseline else ''}{'  (A/A control)' if cell.control else ''}")
+        role = "  (baseline)" if cell.baseline else "  (A/A control)" if cell.control else ""
+        why = f"  skipped: {skipped[cell.id]}" if cell.id in skipped else ""
+        print(f"  {cell.id}{role}{why}")
+    refuse_nothing_left(cells, skipped)
     drawn = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
     print(f"\norder with --seed {drawn}{' (drawn; another one is drawn without it)' if seed is None else ''}:")
     for number in range(1, min(plan.rounds, _ROUNDS_SHOWN) + 1):
         print(f"  round {number}, load {load_of(cells[0], number, plan.loads)}:")
-        for cell in order_of_round(cells, number, 1, drawn):
+        for cell in order_of_round(runnable, number, 1, drawn):
             print(f"    {cell.id}")
     if plan.rounds > _ROUNDS_SHOWN:
         print(f"  … and {plan.rounds - _ROUNDS_SHOWN} rounds more at the most")

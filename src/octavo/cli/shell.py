@@ -26,7 +26,6 @@ def shell(
 
     from octavo.cli.build_cache import checked_spec
     from octavo.host.children import server_account
-    from octavo.host.foreground import first_interrupt_only
     from octavo.host.journal import Journal
     from octavo.postgres.builds import usage
     from octavo.postgres.scratch import fill_with_pgbench, parse_settings, run_psql, scratch_server
@@ -34,7 +33,7 @@ def shell(
     spec = checked_spec(data_block, wal_block, pg)
     settings = parse_settings(setting or [])
     account = server_account()
-    with first_interrupt_only(), Journal() as journal:
+    with Journal() as journal:
         if found := usage.find_cached(spec, name):
             build = found
         else:

@@ -69,28 +69,26 @@ def become(arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn
         raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
 
 
-@contextmanager
-def first_interrupt_only() -> Generator[None, None, None]:
-    """Within it the first SIGINT, SIGTERM or SIGHUP is a KeyboardInterrupt, and those that follow are ignored.
+def interrupt_once() -> None:
+    """From now on the first SIGINT, SIGTERM or SIGHUP is a KeyboardInterrupt, and those that follow are ignored.
 
-    A terminal that closes sends SIGHUP twice, from the shell and from the kernel when the shell has gone: the
-    second may not stop what the first has begun to put away. What nohup ignores stays ignored.
+    A second one would break off what the first has begun to put away. An impatient user sends it, and so does a
+    terminal that closes: SIGHUP from the shell, and from the kernel when the shell has gone. What nohup or a shell's
+    `&` ignores stays ignored.
     """
-    before = {number: signal.getsignal(number) for number in _ENDING}
+
+    interrupted = False
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        for number in _ENDING:
-            signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
+        """Not SIG_IGN for those that follow, because what is started to clean up would inherit that."""
+        nonlocal interrupted
+        if not interrupted:
+            interrupted = True
+            raise KeyboardInterrupt
 
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
+    for number in _ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -42,7 +42,7 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
         target = before.target(needed, own)
         entry: Entry = {
             "id": uuid.uuid4().hex, "path": str(file), "found": str(before.persistent), "set": str(target),
-            "ours": [before.persistent, target], "boot_id": boot_id(),
+            "surplus": before.surplus, "ours": [before.persistent, target], "boot_id": boot_id(),
         }  # fmt: skip
         number = journal.record("huge_pages", **entry)
         try:
@@ -110,7 +110,7 @@ def _put_back(entry: Entry, again: str) -> Undone | None:
         return Undone(
             "left", f"left {file} at '{now}': it was '{found}', then '{entry['set']}', then changed by others"
         )
-    if pool.in_use > found:
+    if pool.in_use > found + entry.get("surplus", 0):
         return Undone(
             "failed",
             f"{pool.in_use} of the {pool.total} pages of {format_size(pool.page)} are in use, {found} would stay; "

@@ -1,12 +1,14 @@
 """What a postmaster leaves in its data directory: postmaster.pid while it runs, postmaster.opts of its last start."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from octavo.errors import UsageError
-from octavo.host.process_table import Process, read_table
+from octavo.host.process_table import Process, read_process
 
 _PROC = Path("/proc")
+_NAMES = ("postgres", "postmaster")
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
@@ -21,7 +23,7 @@ def refuse_running(data: Path, proc: Path = _PROC) -> None:
         lines = [line.strip() for line in (data / "postmaster.pid").read_text(errors="replace").splitlines()]
     except FileNotFoundError:
         lines = []
-    if postmaster := _on(data, proc):
+    if postmaster := _on(data, proc) or _of_that_name(lines[:1], proc):
         apart = not _same(proc / str(postmaster.pid) / "root", Path("/"))
         port, socket = (lines[3], lines[4]) if len(lines) > 4 else ("", "")
         if socket and apart:
@@ -60,11 +62,23 @@ def last_options(data: Path) -> list[str]:
 
 def _on(data: Path, proc: Path) -> Process | None:
     """The postmaster whose working directory this is, in whichever container it runs: a host sees them all."""
-    found = {
-        pid: process for pid, process in read_table(proc).items()
-        if process.name.startswith(("postgres", "postmaster")) and _same(proc / str(pid) / "cwd", data)
-    }  # fmt: skip
+    found: dict[int, Process] = {}
+    for entry in proc.iterdir():
+        with suppress(PermissionError):  # hidepid
+            process = read_process(int(entry.name), proc) if entry.name.isdecimal() else None
+            if process is not None and process.name.startswith(_NAMES) and _same(entry / "cwd", data):
+                found[process.pid] = process
     return next((process for process in found.values() if process.parent not in found), None)
+
+
+def _of_that_name(pids: list[str], proc: Path) -> Process | None:
+    """A PostgreSQL of that pid, where its working directory is not ours to see (another user's, in a container)."""
+    with suppress(OSError, ValueError):
+        for pid in pids:
+            process = read_process(int(pid), proc)
+            if process is not None and process.name.startswith(_NAMES):
+                return process
+    return None
 
 
 def _same(one: Path, other: Path) -> bool:

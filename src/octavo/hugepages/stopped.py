@@ -34,8 +34,8 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
     Raises UsageError when it is no cluster or a server runs on it, HostError when we may not or have no program.
     """
     directory, data = _directories(pgdata)
-    refuse_running(data)
     owner = _owner(data)
+    refuse_running(data)
     told = (data / "PG_VERSION").read_text(errors="replace").strip()
     if not is_version(told):
         raise UsageError(f"{data / 'PG_VERSION'} says {told!r}, which is no version; is this a data directory?")

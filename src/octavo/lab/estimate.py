@@ -4,14 +4,16 @@ Times are rules of thumb, measured on 2 cores; the progress display corrects its
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from octavo.errors import UsageError
 from octavo.knobs import device
 from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, loads_of
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
+from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.cache import find_build
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.units import parse_duration
@@ -29,7 +31,7 @@ _TRIAL_SECONDS = 3.0
 _COPY_BYTES_PER_SECOND = 340 * 1024**2
 # Checkpoint cycles to the WAL regime `steady`: the one under way, two whole ones, and a part of another.
 _STEADY_CYCLES = 3.5
-_CYCLE = "5min"  # PostgreSQL's own checkpoint_timeout
+_CYCLE_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + copied / _COPY_BYTES_PER_SECOND
         each += device.probe_seconds(cell.levels)
         if cell.levels["wal_regime"] == "steady":
-            each += _STEADY_CYCLES * parse_duration(plan.settings.get("checkpoint_timeout", _CYCLE))
+            each += _STEADY_CYCLES * _cycle_seconds({**plan.settings, **settings_of(cell.levels)})
         trial_seconds += plan.rounds * each
     families = {replace(spec, data_block="8kB", wal_block="8kB", data_segment="1GB") for spec in missing}
     further = len(missing) - len(families)
@@ -92,3 +94,12 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
         trials=plan.rounds * len(cells),
         trial_seconds=trial_seconds,
     )
+
+
+def _cycle_seconds(settings: Mapping[str, str]) -> float:
+    """A checkpoint cycle; a number without a unit is seconds (manual, checkpoint_timeout)."""
+    told = settings.get("checkpoint_timeout", "")
+    try:
+        return float(told) if told.isdecimal() else parse_duration(told)
+    except UsageError:  # none, or one that PostgreSQL knows how to read or to refuse
+        return _CYCLE_SECONDS

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from octavo.errors import HostError
 from octavo.lab.bench import Bench, Clock
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded, TrialStarted
+from octavo.lab.runnable import left_out, refuse_nothing_left
 from octavo.plan.cells import Cell, load_of, order_of_round
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -122,11 +122,7 @@ class _Session:
 
     def skip_what_cannot_run(self, cells: Sequence[Cell]) -> list[Cell]:
         """Notes each cell that this host cannot run once, and returns the others. Raises HostError without any."""
-        reasons = {cell.id: reason for cell in cells if (reason := self._bench.cannot_run(cell)) is not None}
-        lost = {cell.condition for cell in cells if cell.baseline and cell.id in reasons}
-        for cell in cells:
-            if cell.condition in lost:
-                reasons.setdefault(cell.id, "its baseline cannot run here, so there is nothing to compare it with")
+        reasons = left_out(cells, self._bench.cannot_run)
         known = {trial.cell for trial in self.trials}
         for cell in cells:
             if cell.id in reasons and cell.id not in known:
@@ -134,10 +130,8 @@ class _Session:
                 load = load_of(cell, 1, 1)
                 self._add(TrialRecord(cell.id, 1, 1, 0, load, "skipped", reasons[cell.id], now, now, self._seed))
                 self._notify(Notice(f"skipped {cell.id}: {reasons[cell.id]}"))
-        runnable = [cell for cell in cells if cell.id not in reasons]
-        if not runnable:
-            raise HostError(f"no cell of this plan can run on this host: {next(iter(reasons.values()))}")
-        return runnable
+        refuse_nothing_left(cells, reasons)
+        return [cell for cell in cells if cell.id not in reasons]
 
     def has_begun(self, round_number: int) -> bool:
         """Whether the round has a trial: what was begun is brought to its end, whatever the budget says."""

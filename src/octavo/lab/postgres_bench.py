@@ -1,27 +1,23 @@
 """The bench on PostgreSQL: builds and loads what the cells need, then runs one trial at a time."""
 
-import os
-import shutil
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
-from octavo import knobs
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
-from octavo.host import cgroup, children
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.instruments import instruments
 from octavo.instruments.observe import Observers
-from octavo.knobs.base import Place
 from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing
 from octavo.lab.huge_page_pools import HugePagePools
 from octavo.lab.laps import Laps
 from octavo.lab.loads import bytes_of_load, dataset_spec, find_load, keep_only, make_load
+from octavo.lab.runnable import cannot_run
 from octavo.lab.trial import Equipment, Trial
 from octavo.lab.validity import first_doubt
 from octavo.lab.validity.watch import Watcher
@@ -72,21 +68,8 @@ class PostgresBench:
         return list(self._builds.values())
 
     def cannot_run(self, cell: Cell) -> str | None:
-        """A memory limit needs root and a memory controller, a build its compiler; everything else runs without."""
-        compiler = build_of(cell.levels).compiler
-        if shutil.which(compiler, path=children.PLAIN_PATH) is None:
-            return f"the compiler {compiler} is not installed"
-        if reason := knobs.cannot(cell.levels, Place(make_directory(octavo_home()))):
-            return reason
-        if reason := self._pools.cannot(cell.id, cell.levels):
-            return reason
-        if cell.levels["memory"] == "none":
-            return None
-        if os.geteuid() != 0:
-            return "a memory limit needs root"
-        if cgroup.memory_controller() is None:
-            return "this host has no cgroup memory controller that can be used"
-        return None
+        """Why this host cannot run it, or has not the huge pages for it."""
+        return cannot_run(cell) or self._pools.cannot(cell.id, cell.levels)
 
     def prepare_host(self, cells: Sequence[Cell]) -> None:
         """Takes the huge pages of the whole run, early and once: what was given up is not easily had again."""

@@ -27,6 +27,7 @@ from octavo.lab.events import Estimated, Notice, Notify
 from octavo.lab.execute import Outcome, execute
 from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
+from octavo.lab.runnable import left_out
 from octavo.plan.cells import Cell, make_cells, with_defaults
 from octavo.plan.impossible import refuse_impossible
 from octavo.plan.model import Plan, restore_plan
@@ -120,7 +121,8 @@ def _work(
     run, began = record.id, time.time()
     try:
         workload = workloads.find(plan.workload)
-        ahead = estimate(plan, cells, workload)
+        skipped = left_out(cells, bench.cannot_run)
+        ahead = estimate(plan, [cell for cell in cells if cell.id not in skipped], workload)
         notify(Estimated(ahead.prepare_seconds, ahead.trial_seconds, ahead.trials, plan.budget_seconds))
         found = check_host(make_directory(octavo_home()))
         for one in disturbing(found):
@@ -147,9 +149,11 @@ def _work(
         interrupted = isinstance(error, KeyboardInterrupt)
         with suppress(OctavoError, SQLAlchemyError):  # a full disk, say: the error that we have is the one to tell
             # A run that may not be resumed here is as it was.
-            refused = isinstance(error, UsageError) and bool(record.environment)
+            refused = isinstance(error, UsageError) and _has_begun(record)
             status = "interrupted" if interrupted else record.status if refused else "failed"
             store.set_status(run, status, ended=time.time())
+            if status == "failed" and not refused:
+                store.set_environment(run, {**store.run(run).environment, "error": " ".join(str(error).split())})
         if interrupted:
             raise Interrupted(f"interrupted; finished trials are kept, go on with: octavo run --resume {run}") from None
         if isinstance(error, OSError):  # a full disk, wherever it was met; a right that was taken away
@@ -170,8 +174,13 @@ def _check_resumable(record: RunRecord, *, more: bool) -> None:
             f"{record.id} is finished; octavo report {record.id} shows it; --budget gives it more time, "
             "--retry-failed repeats what failed"
         )
-    if record.environment:
+    if _has_begun(record):
         _check_same_host(record)
+
+
+def _has_begun(record: RunRecord) -> bool:
+    """Whether it came as far as its host and builds; one that failed before may have noted no more than why."""
+    return "host" in record.environment
 
 
 def _check_same_host(record: RunRecord) -> None:
@@ -183,7 +192,7 @@ def _check_same_host(record: RunRecord) -> None:
 
 def _check_same_builds(record: RunRecord, builds: Sequence[Build]) -> None:
     """Raises UsageError when a run would be resumed with other builds."""
-    if record.environment:
+    if _has_begun(record):
         before = [build["name"] for build in record.environment["builds"]]
         _check_same(record, "builds", before, [build.name for build in builds])
 

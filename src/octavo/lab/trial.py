@@ -96,9 +96,7 @@ class Equipment:
                 ):
                     facts |= limits
                     laps.end("limit")
-                    result, seen, evidence = self._watch(server, trial, facts, achieved)
-                    if "memory_limit_bytes" in facts and group is not None:
-                        facts["memory_limit_shared_bytes"] = cgroup.shared_bytes(group)
+                    result, seen, evidence = self._watch(server, trial, facts, achieved, group)
                     if isinstance(self.workload, MeasuresAfterwards) and server.is_alive():
                         more = self.workload.afterwards(server, levels, result)
                         result = replace(result, observations=(*result.observations, *more))
@@ -108,13 +106,15 @@ class Equipment:
                 return Watched(result, seen, evidence)
 
     def _watch(
-        self, server: Server, trial: Trial, facts: dict[str, Any], settings: Mapping[str, str]
+        self, server: Server, trial: Trial, facts: dict[str, Any], settings: Mapping[str, str], group: Path | None
     ) -> tuple[WorkloadResult, Seen, Evidence]:
         started = server.query("started")[0]["started"]
         with self.observers.start(server) as watching:
             watch = self.watcher.start(server.directory, limited="memory_limit_bytes" in facts)
             result = self.workload.run(server, trial.levels, trial.seed)
             surroundings = watch()
+            if "memory_limit_bytes" in facts and group is not None:  # as of the moment that the cached bytes are of
+                facts["memory_limit_shared_bytes"] = cgroup.shared_bytes(group)
             server.disconnect()  # what the workload asked the server kept a connection, and is no client
             seen = watching.finish(result)
         facts |= {**result.facts, "surroundings": asdict(surroundings), **facts_of(seen)}

@@ -12,7 +12,7 @@ from octavo.report.chart_series import series_charts
 from octavo.report.chart_style import Chart
 from octavo.report.document import Document, clean, conditions
 from octavo.report.grids import sheets
-from octavo.report.text_file import write_bytes
+from octavo.report.text_file import make_directory_for_files, write_bytes
 
 _LONGEST = 60
 
@@ -21,6 +21,7 @@ def write_charts(document: Document, directory: Path, kind: Literal["svg", "png"
     """Writes them below the directory and returns their paths. Raises HostError when one cannot be written."""
     from altair.utils.schemapi import debug_mode
 
+    make_directory_for_files(directory)
     found: list[Path] = []
     taken: set[str] = set()
     with debug_mode(False):  # else each part of a chart is checked against the schema of all of Vega-Lite

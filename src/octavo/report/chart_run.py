@@ -1,11 +1,13 @@
 """Charts over the order of the run: the primary metric of each trial, and what drift is in it."""
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.report.chart_colours import Theme, ramp
 from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
-from octavo.report.document import Document, clip, compared, conditions, levels, title, words
+from octavo.report.document import Document, clip, compared, conditions, levels, title, unit, words
+from octavo.report.numbers import BYTE_UNITS, SYMBOLS
 from octavo.report.trials import drift_points, measured_points, ordered
 
 CROSS = "M-0.5,-0.5L0.5,0.5M0.5,-0.5L-0.5,0.5"
@@ -69,24 +71,21 @@ def over_time(document: Document, theme: Theme) -> Chart | None:
     colours = alt.Scale(domain=names, range=[palette.get(name, theme.ink) for name in names])
     if title_of_group is not None:
         colours = alt.Scale(domain=names, range=ramp(theme, len(names)))
-    y = alt.Y(
-        "value:Q",
-        title=clip(title(document, primary), 40),
-        scale=alt.Scale(zero=False, padding=12),
-        axis=alt.Axis(tickCount=5),
-    )
+    divisor, name = _scaled(document, primary, max(abs(p.value) for p in found))
+    axis = alt.Axis(tickCount=5)
     panels: list[dict[str, Any]] = []
     for condition in [c for c in conditions(document) if any(p.condition == c for p in found)]:
         rows = [
-            {"order": p.order, "value": p.value, "group": group.get(p.cell, "–"), "used": p.used}
+            {"order": p.order, "value": p.value / divisor, "group": group.get(p.cell, "–"), "used": p.used}
             for p in found
             if p.condition == condition
         ]
         line = [
-            {"order": p.order, "value": p.value}
+            {"order": p.order, "value": p.value / divisor}
             for p in found
             if p.condition == condition and p.cell in baselines and p.used
         ]
+        y = alt.Y("value:Q", title=clip(name, 44), scale=_around(rows), axis=axis)
         x = _run_axis(document)
         layers = _rounds(document, theme)
         joined = alt.Chart(inline_data(line)).mark_line(color=theme.ink, strokeWidth=1.2 if len(rows) <= CROWD else 0.6)
@@ -96,7 +95,7 @@ def over_time(document: Document, theme: Theme) -> Chart | None:
             "group:N",
             title=title_of_group,
             scale=colours,
-            legend=alt.Legend(orient="top", columns=6, symbolLimit=40),
+            legend=alt.Legend(orient="top", columns=_columns(names), symbolLimit=40),
         )
         layers.append(dots.mark_circle(size=_dot(len(rows)), opacity=1).encode(x=x, y=y, color=colour))
         unused = alt.Chart(inline_data([row for row in rows if not row["used"]]))
@@ -104,20 +103,45 @@ def over_time(document: Document, theme: Theme) -> Chart | None:
         heading = {"text": clip(condition, 80) or "all trials", "offset": 22}
         panels.append(layered(layers, width=WIDTH, height=190, title=heading))
     spec = stacked(panels, 24, resolve={"scale": {"color": "shared", "y": "independent"}})
-    name = clip(title(document, primary), 40)
-    return Chart(spec, "run", f"{name} of each trial over the order of the run.")
+    return Chart(spec, "run", f"{clip(name, 44)} of each trial over the order of the run.")
 
 
 def _groups(document: Document) -> tuple[dict[str, str], str | None, list[str]]:
-    """What the colours of the run chart mean: cells, or of many cells the first factor's levels."""
+    """What the colours of the run chart mean: cells, or of many cells the levels of the factor that has the most."""
     labels = {cell["id"]: str(cell["label"]) for cell in document["cells"]}
-    factor = next(iter(compared(document)), None)
+    factor = max(compared(document), key=lambda factor: len(levels(document, factor)), default=None)
     if len(set(labels.values())) <= MANY or factor is None:
         short = short_names(labels.values(), 20)
         return {cell: short[label] for cell, label in labels.items()}, None, list(short.values())
     short = short_names(levels(document, factor), 20)
     group = {cell["id"]: short.get(str(cell["levels"].get(factor)), "–") for cell in document["cells"]}
     return group, words(factor), list(short.values())
+
+
+def _columns(names: Sequence[str]) -> int:
+    """How many names of a legend fit a line."""
+    return max(1, WIDTH // (LETTER * max(map(len, names)) + SYMBOL))
+
+
+def _scaled(document: Document, metric: str, most: float) -> tuple[float, str]:
+    """What the values of an axis are divided by, and its title, with the unit where the title leaves it open."""
+    its, what = unit(document, metric) or "", title(document, metric)
+    if its == "bytes":
+        power = min(len(BYTE_UNITS) - 1, int(math.log(max(most, 1), 1024)))
+        return 1024.0**power, f"{what}, {BYTE_UNITS[power]}"
+    if its in SYMBOLS or f"({its})" in what:
+        return 1.0, what
+    return 1.0, f"{what}, {its}"
+
+
+def _around(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """A scale around the values, and not below zero where none of them is."""
+    import altair as alt
+
+    values = [row["value"] for row in rows]
+    low, high = min(values), max(values)
+    pad = 0.08 * (high - low) or 0.08 * abs(high) or 1.0
+    return alt.Scale(domain=[max(0.0, low - pad) if low >= 0 else low - pad, high + pad], nice=False, zero=False)
 
 
 def drift(document: Document, theme: Theme) -> Chart | None:
@@ -144,7 +168,7 @@ def drift(document: Document, theme: Theme) -> Chart | None:
     marks = range(len(domain))
     colours = alt.Scale(domain=domain, range=[theme.loads[i % len(theme.loads)] for i in marks])
     shapes = alt.Scale(domain=domain, range=[SHAPES[i % len(SHAPES)] for i in marks])
-    legend = alt.Legend(orient="top", columns=max(1, WIDTH // (LETTER * max(map(len, domain)) + SYMBOL)))
+    legend = alt.Legend(orient="top", columns=_columns(domain))
     colour = alt.Color("condition:N", title=None, legend=legend, scale=colours)
     dots = alt.Chart(inline_data(rows)).mark_point(size=_dot(len(rows)) * 0.8, strokeWidth=1.5)
     layers.append(dots.encode(x=x, y=y, color=colour, shape=alt.Shape("condition:N", title=None, scale=shapes)))

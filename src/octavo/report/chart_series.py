@@ -146,7 +146,7 @@ def _chart(prefix: str, heading: str, lines: Sequence[Line], unit: str) -> Chart
     ]
     top = 100.0 if unit == "%" and highest <= 100 else highest
     axis: dict[str, Any] = {"tickCount": 4, "title": None}
-    across = alt.Axis(**axis, grid=False, labelExpr="datum.label + ' s'")
+    across = alt.Axis(**axis, grid=False, labelExpr="datum.label + ' s'", labelOverlap="greedy", labelSeparation=6)
     short: dict[str, Any] = {"format": "~s"} if highest >= 1e4 else {}
     up = alt.Axis(**axis, **short, domain=False, minExtent=AXIS, maxExtent=AXIS)
     chart = alt.Chart(inline_data(points))

@@ -28,6 +28,8 @@ from octavo.report.document import (
 
 SQUARE = 56
 WIDEST_SQUARE = 140
+# About how wide a letter of an axis is, in pixels.
+LETTER = 6.5
 
 
 def is_grid(document: Document) -> bool:
@@ -43,7 +45,7 @@ def heatmap(document: Document, theme: Theme) -> Chart | None:
     if not shown:
         return None
     limit = reach(math.log(row["ratio"]) for row in shown)
-    name = clip(title(document, primary), 40)
+    name = clip(title(document, primary), 60)
     grids: list[dict[str, Any]] = []
     if is_grid(document):
         x, y = compared(document)
@@ -111,7 +113,9 @@ def _square(document: Document, cell: Row, effects: dict[Key, Row], limit: float
 
 def _bare(ratio: float, effect: Row) -> str:
     """A ratio as percent without the sign; one decimal when the interval is narrow."""
-    if ratio >= 10:
+    if not 1e-4 <= ratio <= 1e4:
+        return ">1,000,000" if ratio > 1 else "<0.01"
+    if not 0.1 <= ratio < 10:
         return numbers.significant(100 * ratio)
     return f"{100 * ratio:.{numbers.decimals(effect['low'], effect['high']) - 2}f}"
 
@@ -130,14 +134,19 @@ def _squares(
     """One chart of squares with their text; `order` has the columns and the rows (from the top)."""
     import altair as alt
 
-    short_x, short_y = short_names(order[0], 18), short_names(order[1], 44)
+    # A condition need not have every level.
+    columns = [name for name in order[0] if any(row["x"] == name for row in rows)]
+    lines = [name for name in order[1] if any(row["y"] == name for row in rows)]
+    each = max(84, min(WIDEST_SQUARE, 600 // max(1, len(columns))))
+    slanted = max(map(len, columns)) * LETTER > each
+    short_x, short_y = short_names(columns, 44 if slanted else 18), short_names(lines, 44)
     data = inline_data([row | {"x": short_x[row["x"]], "y": short_y[row["y"]]} for row in rows])
-    width = max(84, min(WIDEST_SQUARE, 600 // max(1, len(order[0])))) * len(order[0])
+    tilt: dict[str, Any] = {"labelAngle": -25, "labelAlign": "right", "labelLimit": 0} if slanted else {"labelAngle": 0}
     x = alt.X(
         "x:N",
         sort=list(short_x.values()),
         title=axes[0],
-        axis=alt.Axis(orient="bottom", labelAngle=0, domain=False, ticks=False, labelPadding=6),
+        axis=alt.Axis(orient="bottom", domain=False, ticks=False, labelPadding=6, **tilt),
         scale=alt.Scale(paddingInner=0.05, paddingOuter=0.03),
     )
     y = alt.Y(
@@ -159,4 +168,4 @@ def _squares(
     upper = base.mark_text(fontSize=14, fontWeight=600, dy=-7).encode(text="upper:N", color=colour)
     lower = base.mark_text(fontSize=10.5, dy=11).encode(text="lower:N", color=colour)
     layers = (decided, undecided.encode(**outlined), upper, lower)
-    return layered(layers, width=width, height=SQUARE * len(order[1]), title=heading)
+    return layered(layers, width=each * len(columns), height=SQUARE * len(lines), title=heading)

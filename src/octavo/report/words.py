@@ -17,7 +17,7 @@ def noise_sentence(document: Document, condition: str) -> str:
     """
     row = noise(document, condition)
     if row is None:
-        return "Noise floor: unknown, because no A/A pair was measured."
+        return "Noise floor: unknown, because no trial of an A/A pair counted."
     labels = {cell["id"]: cell["label"] for cell in document["cells"]}
     negative = row.get("cell") in negative_controls(document)
     control = f"the negative control {labels[row['cell']]}" if negative else "the A/A pair"
@@ -47,7 +47,9 @@ def status_sentence(document: Document) -> str | None:
     elif run["status"] == "failed":
         state = "failed"
     verb = "is" if run["rounds_finished"] == 1 and rounds_words(document) == "1 round" else "are"
-    return f"This run {state}: {rounds_words(document)} {verb} complete; {note}."
+    error = document["environment"].get("error") if run["status"] == "failed" else None
+    cause = f" It failed with: {error.rstrip('.')}." if error else ""
+    return f"This run {state}: {rounds_words(document)} {verb} complete; {note}.{cause}"
 
 
 def verdicts_of(document: Document, condition: str) -> list[Row]:

@@ -103,9 +103,13 @@ def told(
 
 
 def test_conditional_verdicts_name_their_loads() -> None:
-    assert "One load speaks for itself only" in told(PLAN, effect(conditional=True, loads=1))
-    assert "2 or 3 loads speak" in told(PLAN, *(effect(conditional=True, loads=loads) for loads in (2, 3)))
-    assert "1 to 3 loads speak" in told(PLAN, *(effect(conditional=True, loads=loads) for loads in (1, 2, 3)))
+    assert "hold for the one load that was made: " in told(PLAN, effect(conditional=True, loads=1))
+    assert "hold for the 2 or 3 loads that were made: " in told(
+        PLAN, *(effect(conditional=True, loads=loads) for loads in (2, 3))
+    )
+    assert "hold for the 1 to 3 loads that were made: " in told(
+        PLAN, *(effect(conditional=True, loads=loads) for loads in (1, 2, 3))
+    )
     assert "1 or 2 or 4 loads" in told(PLAN, *(effect(conditional=True, loads=loads) for loads in (1, 2, 4)))
     assert "conditional" not in told(PLAN, effect())
 

@@ -2,10 +2,13 @@
 
 import html as escaping
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
+from octavo.errors import HostError
 from octavo.report import html, numbers
+from octavo.report.text_file import write_text
 
 from . import documents
 from .surroundings import Document
@@ -174,3 +177,9 @@ def test_what_was_asked_of_the_host_is_told(small: Document) -> None:
     asked = {"thp": {"asked": "always", "achieved": "always [<b>]", "found": "never"}}
     small["trials"][0]["facts"] = {"knobs": asked}
     assert '<td>always</td><td class="text"><div class="box">always [&lt;b&gt;]</div>' in html.render(small)
+
+
+def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=r"nowhere/page\.html cannot be written: No such file"):
+        write_text("page", tmp_path / "nowhere" / "page.html")
+    assert not (tmp_path / "nowhere").exists()

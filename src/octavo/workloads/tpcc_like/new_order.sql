@@ -112,11 +112,12 @@ written AS (
 )
 SELECT count(*) AS written, coalesce(sum(ol_amount), 0) * (1 - :c_discount::numeric) * (1 + :w_tax::numeric + :d_tax::numeric) AS total
 FROM written \gset
--- Without that, a line that is missing is an item or its stock that is missing: an error, which ends the run.
+-- Without that, a line that is missing is an item or its stock that is missing: an error, which ends the run. It comes when
+-- it is executed, and not when it is prepared, as pgbench prepares all commands of a script before 16.
 \if :unused
 ROLLBACK;
 \elif :written < :lines
-SELECT 'an order has lines without an item or its stock'::boolean;
+SELECT ('an order has lines without an item or its stock: ' || :written::text)::boolean;
 \else
 COMMIT;
 \endif
