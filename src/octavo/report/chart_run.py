@@ -85,7 +85,7 @@ def over_time(document: Document, theme: Theme) -> Chart | None:
             for p in found
             if p.condition == condition and p.cell in baselines and p.used
         ]
-        y = alt.Y("value:Q", title=clip(name, 44), scale=_around(rows), axis=axis)
+        y = alt.Y("value:Q", title=name, scale=_around(rows), axis=axis)
         x = _run_axis(document)
         layers = _rounds(document, theme)
         joined = alt.Chart(inline_data(line)).mark_line(color=theme.ink, strokeWidth=1.2 if len(rows) <= CROWD else 0.6)
@@ -103,7 +103,7 @@ def over_time(document: Document, theme: Theme) -> Chart | None:
         heading = {"text": clip(condition, 80) or "all trials", "offset": 22}
         panels.append(layered(layers, width=WIDTH, height=190, title=heading))
     spec = stacked(panels, 24, resolve={"scale": {"color": "shared", "y": "independent"}})
-    return Chart(spec, "run", f"{clip(name, 44)} of each trial over the order of the run.")
+    return Chart(spec, "run", f"{name} of each trial over the order of the run.")
 
 
 def _groups(document: Document) -> tuple[dict[str, str], str | None, list[str]]:
@@ -111,7 +111,7 @@ def _groups(document: Document) -> tuple[dict[str, str], str | None, list[str]]:
     labels = {cell["id"]: str(cell["label"]) for cell in document["cells"]}
     factor = max(compared(document), key=lambda factor: len(levels(document, factor)), default=None)
     if len(set(labels.values())) <= MANY or factor is None:
-        short = short_names(labels.values(), 20)
+        short = short_names(labels.values(), 28)
         return {cell: short[label] for cell, label in labels.items()}, None, list(short.values())
     short = short_names(levels(document, factor), 20)
     group = {cell["id"]: short.get(str(cell["levels"].get(factor)), "–") for cell in document["cells"]}
@@ -128,10 +128,10 @@ def _scaled(document: Document, metric: str, most: float) -> tuple[float, str]:
     its, what = unit(document, metric) or "", title(document, metric)
     if its == "bytes":
         power = min(len(BYTE_UNITS) - 1, int(math.log(max(most, 1), 1024)))
-        return 1024.0**power, f"{what}, {BYTE_UNITS[power]}"
+        return 1024.0**power, f"{clip(what, 40)}, {BYTE_UNITS[power]}"
     if its in SYMBOLS or f"({its})" in what:
-        return 1.0, what
-    return 1.0, f"{what}, {its}"
+        return 1.0, clip(what, 44)
+    return 1.0, f"{clip(what, 40)}, {its}"
 
 
 def _around(rows: Sequence[Mapping[str, Any]]) -> Any:

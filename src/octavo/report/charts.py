@@ -30,6 +30,7 @@ SQUARE = 56
 WIDEST_SQUARE = 140
 # About how wide a letter of an axis is, in pixels.
 LETTER = 6.5
+LONGEST_INTERVAL = 15
 
 
 def is_grid(document: Document) -> bool:
@@ -97,6 +98,8 @@ def _square(document: Document, cell: Row, effects: dict[Key, Row], limit: float
         upper = _percent(effect["ratio"], effect)
         ends = (effect["low"], effect["high"])
         lower = "–".join(_bare(end, effect) for end in ends) if None not in ends else "no interval"
+        if len(lower) > LONGEST_INTERVAL:  # it says no more, and does not fit
+            lower = "far from known"
         outline = hexadecimal(fill)
         if tone(effect) == "undecided":
             upper, outline, dash = f"{upper} ?", theme.ink, "dotted"
