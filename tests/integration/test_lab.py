@@ -67,6 +67,19 @@ def test_a_run_from_plan_to_document(home: Path, plan_file: Path) -> None:
 
 
 @pytest.mark.usefixtures("nothing_left")
+def test_a_steady_server_has_its_full_page_images_behind_it(home: Path, plan_file: Path) -> None:
+    plan = find_plan(str(plan_file), changes={"data_block": ["8kB"], "wal_regime": ["steady"]}, rounds=1)[0]
+    ended, document, _ = run(plan)
+    assert ended.outcome.ok == 2
+    for trial in document["trials"]:
+        steady, values = trial["facts"]["steady"], observed(trial)
+        assert steady["why"] == "images are few"
+        assert 4 * 2 <= steady["seconds"] < 120
+        assert steady["images_per_record_at_last"] <= steady["images_per_record_at_first"] / 10
+        assert values["wal_full_page_images"] <= 0.01 * values["wal_records"]
+
+
+@pytest.mark.usefixtures("nothing_left")
 def test_another_data_block_is_not_taken_for_the_default(home: Path, plan_file: Path) -> None:
     plan = find_plan(str(plan_file), changes={"data_block": ["32kB", "8kB"]}, rounds=1)[0]
     ended, document, _ = run(plan)
@@ -87,6 +100,8 @@ def test_a_memory_limit_is_held_and_recorded(home: Path, plan_file: Path) -> Non
     ended, document, _ = run(plan)
     assert ended.outcome.ok == 2
     assert {trial["facts"]["memory_limit_bytes"] for trial in document["trials"]} == {256 * 1024**2}
+    # Some of the 16 MB of shared_buffers, and the rest of shared memory.
+    assert all(1024**2 < trial["facts"]["memory_limit_shared_bytes"] < 64 * 1024**2 for trial in document["trials"])
     assert set(controller.glob("octavo-*")) <= before
 
 

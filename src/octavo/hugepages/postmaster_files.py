@@ -24,7 +24,7 @@ def refuse_running(data: Path, proc: Path = _PROC) -> None:
     except FileNotFoundError:
         lines = []
     if postmaster := _on(data, proc) or _of_that_name(lines[:1], proc):
-        apart = not _same(proc / str(postmaster.pid) / "root", Path("/"))
+        apart = _same(proc / str(postmaster.pid) / "root", Path("/")) is False
         port, socket = (lines[3], lines[4]) if len(lines) > 4 else ("", "")
         if socket and apart:
             socket = f"{proc}/{postmaster.pid}/root{socket}"
@@ -76,13 +76,14 @@ def _of_that_name(pids: list[str], proc: Path) -> Process | None:
     with suppress(OSError, ValueError):
         for pid in pids:
             process = read_process(int(pid), proc)
-            if process is not None and process.name.startswith(_NAMES):
+            if process is not None and process.name.startswith(_NAMES) and _same(proc / pid / "cwd", Path("/")) is None:
                 return process
     return None
 
 
-def _same(one: Path, other: Path) -> bool:
+def _same(one: Path, other: Path) -> bool | None:
+    """Whether they are one directory; None where we may not look."""
     try:
         return one.samefile(other)
     except OSError:
-        return False
+        return None
