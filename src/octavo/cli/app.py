@@ -26,7 +26,7 @@ from octavo.cli.shell import shell
 from octavo.cli.watch import watch
 from octavo.errors import HostError, Interrupted, OctavoError
 from octavo.home import octavo_home
-from octavo.host.foreground import interrupt_once
+from octavo.host.foreground import interrupt_once, no_more_interrupts
 from octavo.host.journal import recover
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -78,6 +78,7 @@ def main() -> NoReturn:
     except OSError as error:
         print(f"octavo: {_of_the_system(error)}", file=sys.stderr)
         code = HostError.exit_code
+    no_more_interrupts()
     sys.exit(code)
 
 

@@ -91,6 +91,11 @@ def interrupt_once() -> None:
             signal.signal(number, interrupt)
 
 
+def no_more_interrupts() -> None:
+    """For the very end: while Python shuts down signals have their default action, and one would be our exit code."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+
+
 @contextmanager
 def _keyboard_left_to_child() -> Generator[None, None, None]:
     def leave(_number: int, _frame: FrameType | None) -> None:
