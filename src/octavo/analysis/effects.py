@@ -9,7 +9,7 @@ from octavo.analysis.components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.condition import Condition, conditions_of, layout_of
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.decide import course_of, expected_in, rule_of
-from octavo.analysis.interval import CONFIDENCE, WIDEST, Estimate
+from octavo.analysis.interval import WIDEST, Estimate
 from octavo.analysis.layout import Layout
 from octavo.analysis.looks import Course, Look, Role, look, only_look
 from octavo.analysis.trials import Key, Place, given_up
@@ -169,7 +169,7 @@ def _model(condition: Condition, key: Key, last: Look, course: Course) -> dict[s
         "looks": len(course.looks),
         "first_look": course.looks[0].first if course.looks else None,
         "comparisons": len(compared),
-        "confidence": CONFIDENCE ** (1 / question.conditions),
+        "confidence": question.confidence,
         "critical_value": max(known, default=None),
         "method": "Dunnett, one look at the end" if question.once else "Dunnett, repeated at every look (Lan-DeMets)",
     }

@@ -47,6 +47,11 @@ class Question:
         return [row for row, its in enumerate(self.roles) if its is role]
 
     @property
+    def confidence(self) -> float:
+        """Of one condition, so that all of them hold at once with the confidence of the run."""
+        return CONFIDENCE ** (1 / self.conditions)
+
+    @property
     def asked(self) -> list[int]:
         """The rows that are measured until they are settled: the negative controls, where nothing else is compared."""
         return self.rows(Role.COMPARED) or self.rows(Role.NEGATIVE)
@@ -85,8 +90,7 @@ class Look:
         if role not in (Role.CONTROL, Role.NEGATIVE) or not np.isfinite(variance):
             return False
         comparisons, freedom = len(question.rows(role)), int(self.contrasts.freedom[row])
-        confidence = CONFIDENCE ** (1 / question.conditions)
-        critical = critical_value(comparisons, freedom, confidence, self.first, self.number)
+        critical = critical_value(comparisons, freedom, question.confidence, self.first, self.number)
         return bool(abs(self.contrasts.centre[row]) > critical * np.sqrt(variance))
 
     def estimate(self, row: int) -> Estimate | None:
@@ -164,7 +168,7 @@ def look(found: Contrasts, question: Question, round_number: int, first: int, nu
     roles = np.array(question.roles)
     critical = np.full(len(roles), np.nan)
     families = (
-        (Role.COMPARED, CONFIDENCE ** (1 / question.conditions)),
+        (Role.COMPARED, question.confidence),
         (Role.NEGATIVE, CONFIDENCE),
         (Role.CONTROL, CONFIDENCE),
     )

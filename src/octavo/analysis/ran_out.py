@@ -51,8 +51,9 @@ def ran_out(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[di
         if row["limits"] is None:
             others = [other for other in rows if other is not row and devices[other["cell"]] == devices[row["cell"]]]
             _against_the_most(row, others)
-    for cell, row in ((cell, row) for cell in cells for row in rows if row["cell"] == cell.id):
-        row["resource"] = _resource(row, pinned=_pinned(cell))
+    pinned = {cell.id for cell in cells if _pinned(cell)}
+    for row in rows:
+        row["resource"] = _resource(row, pinned=row["cell"] in pinned)
     return rows
 
 

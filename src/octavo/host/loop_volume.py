@@ -152,6 +152,16 @@ def _ask(*arguments: str) -> str:
     return " ".join(finished.stderr.split())
 
 
+def image_below(directory: Path) -> Path | None:
+    """The image that the directory's filesystem is in, None where it is on no loop device."""
+    device = directory.stat().st_dev
+    try:
+        number = f"{os.major(device)}:{os.minor(device)}"
+        return Path((_SYS / "dev/block" / number / "loop/backing_file").read_text().rstrip("\n"))
+    except OSError:
+        return None
+
+
 def devices_of(image: str) -> list[str]:
     """The loop devices that are attached to this image file."""
     found: list[str] = []

@@ -32,6 +32,11 @@ class Process:
     written_bytes: int | None = None
 
     @property
+    def is_postgres(self) -> bool:
+        """Whether its program is a PostgreSQL server's: postmaster, backend or another of its processes."""
+        return self.name in ("postgres", "postmaster")
+
+    @property
     def all_cpu(self) -> float:
         """CPU seconds, those of reaped children included."""
         return self.cpu + self.reaped_cpu

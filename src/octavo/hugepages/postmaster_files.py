@@ -8,7 +8,6 @@ from octavo.errors import UsageError
 from octavo.host.process_table import Process, read_process
 
 _PROC = Path("/proc")
-_NAMES = ("postgres", "postmaster")
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
@@ -66,7 +65,7 @@ def _on(data: Path, proc: Path) -> Process | None:
     for entry in proc.iterdir():
         with suppress(PermissionError):  # hidepid
             process = read_process(int(entry.name), proc) if entry.name.isdecimal() else None
-            if process is not None and process.name.startswith(_NAMES) and _same(entry / "cwd", data):
+            if process is not None and process.is_postgres and _same(entry / "cwd", data):
                 found[process.pid] = process
     return next((process for process in found.values() if process.parent not in found), None)
 
@@ -76,7 +75,7 @@ def _of_that_name(pids: list[str], proc: Path) -> Process | None:
     with suppress(OSError, ValueError):
         for pid in pids:
             process = read_process(int(pid), proc)
-            if process is not None and process.name.startswith(_NAMES) and _same(proc / pid / "cwd", Path("/")) is None:
+            if process is not None and process.is_postgres and _same(proc / pid / "cwd", Path("/")) is None:
                 return process
     return None
 

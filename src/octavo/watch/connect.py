@@ -17,7 +17,6 @@ from octavo.instruments.target import Rows, Target
 from octavo.postgres import sql
 
 _OLDEST = 150000
-_NAMES = ("postgres", "postmaster")
 _CONNECT_SECONDS = 10
 # Nothing that we ask takes longer on a healthy server; on a sick one we must not add to it.
 _STATEMENT_TIMEOUT = "500ms"
@@ -105,7 +104,7 @@ def listener(connection: psycopg.Connection[DictRow], proc: Path = Path("/proc")
     with socket.socket(fileno=os.dup(connection.fileno())) as copy:
         pid, _, _ = struct.unpack("3i", copy.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
     process = read_process(pid, proc) if pid > 0 else None
-    return pid if process is not None and process.name.startswith(_NAMES) else None
+    return pid if process is not None and process.is_postgres else None
 
 
 def _postmaster(connection: psycopg.Connection[DictRow], proc: Path) -> tuple[int | None, str]:
@@ -118,7 +117,7 @@ def _postmaster(connection: psycopg.Connection[DictRow], proc: Path) -> tuple[in
     if not (address.startswith("127.") or address == "::1"):
         return None, "the server runs on another host"
     process = read_process(connection.info.backend_pid, proc)
-    if process is None or not process.name.startswith(_NAMES) or len(_pids(process.pid, proc)) != 1:
+    if process is None or not process.is_postgres or len(_pids(process.pid, proc)) != 1:
         return elsewhere
     return process.parent, ""
 

@@ -58,7 +58,7 @@ def servers(host: Host) -> Found:
     postmasters = [
         process
         for process in table.values()
-        if process.name in ("postgres", "postmaster") and process.pid not in ours and not _is_child(process, host)
+        if process.is_postgres and process.pid not in ours and not _is_child(process, host)
     ]
     if not postmasters:
         return Found("other PostgreSQL servers", "fine", "none")

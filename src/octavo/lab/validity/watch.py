@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.host.cpu_times import CpuTimes, cpu_times
+from octavo.host.loop_volume import image_below
 from octavo.host.page_cache import cached_bytes
 from octavo.host.process_table import Table, growth, settled_table, tree
 from octavo.lab.validity.surroundings import Surroundings
 
 _PROC = Path("/proc")
-_SYS = Path("/sys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def _top(pids: set[int], amounts: Mapping[int, float], table: Table) -> str | No
     return str(table[best]) if best is not None and amounts[best] > 0 else None
 
 
-def _device_read(directory: Path, sys: Path = _SYS) -> int | None:
+def _device_read(directory: Path) -> int | None:
     """What was read so far at the device that holds the directory's data, by everybody.
 
     Below a loop device that is the one with its image, which others read, too. A volume of ours reads its image with
@@ -132,18 +132,8 @@ def _device_read(directory: Path, sys: Path = _SYS) -> int | None:
     from octavo._core import device_statistics
 
     try:
-        while image := _image_below(directory, sys):
+        while image := image_below(directory):
             directory = image.parent
         return device_statistics(str(directory)).read_bytes
     except (LookupError, OSError, ValueError):
-        return None
-
-
-def _image_below(directory: Path, sys: Path) -> Path | None:
-    device = directory.stat().st_dev
-    try:
-        return Path(
-            (sys / f"dev/block/{os.major(device)}:{os.minor(device)}/loop/backing_file").read_text().rstrip("\n")
-        )
-    except OSError:
         return None

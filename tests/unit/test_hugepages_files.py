@@ -1,0 +1,58 @@
+"""Whether a server runs on a data directory, and how it was last started, by what a postmaster leaves in it."""
+
+from pathlib import Path
+
+import pytest
+from tests.unit.planted import plant
+
+from octavo.errors import UsageError
+from octavo.hugepages.postmaster_files import last_options, refuse_running
+
+
+def test_the_options_of_the_last_start_are_settings(tmp_path: Path) -> None:
+    assert last_options(tmp_path) == []
+    words = '"-D" "/data" "-c" "a=1" "--max-connections=7" "-p" "5433" "-B" "64" "--single" "-c" "b=x y"'
+    (tmp_path / "postmaster.opts").write_text(f"/usr/bin/postgres {words}\n")
+    found = last_options(tmp_path)
+    assert found[::2] == ["-c"] * 4
+    assert found[1::2] == ["a=1", "max_connections=7", "shared_buffers=64", "b=x y"]
+
+
+def a_process(proc: Path, pid: int, name: str, parent: int, cwd: Path | None) -> None:
+    plant(proc, {f"{pid}/stat": f"{pid} ({name}) S {parent} " + " ".join(["0"] * 48) + "\n"})
+    if cwd is not None:
+        (proc / str(pid) / "cwd").symlink_to(cwd)
+
+
+@pytest.mark.parametrize(
+    ("file", "processes", "words"),
+    [
+        (
+            "7\n",
+            {7: ("postgres", 1, "data"), 8: ("postgres", 7, "data")},
+            r"a server \(pid 7\) runs on .*dbname=postgres",
+        ),
+        ("1\n", {7: ("postgres", 5, "data")}, r"a server \(pid 7\) runs"),  # 1 is what it is called in its container
+        ("7\n", {7: ("postgres", 1, None)}, r"a server \(pid 7\) runs"),  # whose directory we may not see
+        ("7\n", {7: ("postgres", 1, "other")}, r"names process 7, which cannot be seen.*remove that file"),
+        ("7\n", {7: ("bash", 1, "data")}, r"names process 7, which cannot be seen"),
+        (None, {7: ("postgres", 1, "data")}, r"a server \(pid 7\) runs"),
+    ],
+)
+def test_a_server_that_runs_or_may_run_is_not_asked_by_its_directory(
+    tmp_path: Path, file: str | None, processes: dict[int, tuple[str, int, str | None]], words: str
+) -> None:
+    for name in ("data", "other"):
+        (tmp_path / name).mkdir()
+    if file is not None:
+        (tmp_path / "data/postmaster.pid").write_text(file)
+    for pid, (name, parent, cwd) in processes.items():
+        a_process(tmp_path / "proc", pid, name, parent, tmp_path / cwd if cwd else None)
+    with pytest.raises(UsageError, match=words):
+        refuse_running(tmp_path / "data", tmp_path / "proc")
+
+
+def test_a_directory_that_nobody_runs_on_may_be_asked(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    a_process(tmp_path / "proc", 7, "postgres", 1, tmp_path)
+    refuse_running(tmp_path / "data", tmp_path / "proc")
