@@ -85,6 +85,11 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
     ("device_limit", evidence(facts={"device_limit_asked": {"reads": 3400}}), "not known"),
     ("knobs", evidence(facts={"knobs_drifted": ["thp: always became never"]}), "always became never"),
     ("memory_limit", evidence(facts=LIMITED, around={"cached_bytes": 800 * MB}), "800 MB .* limit of 512 MB"),
+    (
+        "memory_limit",
+        evidence(facts=LIMITED | {"memory_limit_shared_bytes": 128 * MB}, around={"cached_bytes": 500 * MB}),
+        "500 MB .* limit of 512 MB, 128 MB of it taken by shared memory",
+    ),
     ("memory_limit", evidence({"block_read_bytes": 9.0 * GB}, facts=LIMITED), "only 0 B were read"),
     ("cache_state", evidence(around={"own_read_bytes": 80 * MB}), "warm, yet 80 MB"),
     (

@@ -31,7 +31,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
     trials = store.trials(run)
     used = used_trials(trials)
     values = values_by_key(used)
-    written = _written(values)
+    written = cells_that_wrote(values)
     found = effects_of(plan, cells, trials, used, values, record.metrics)
     primary = next(iter(record.metrics))
     title = record.metrics[primary]["title"]
@@ -82,7 +82,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
     }
 
 
-def _written(values: Mapping[Key, Mapping[Place, float]]) -> set[str]:
+def cells_that_wrote(values: Mapping[Key, Mapping[Place, float]]) -> set[str]:
     """The cells whose trials wrote WAL: a byte for each transaction, and more than a server does by itself."""
     whole = values.get((None, "wal_bytes"), {})
     of_each = values.get((None, "wal_bytes_per_transaction"), {})

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from octavo.analysis.document import cells_that_wrote
 from octavo.analysis.limits import alarms, circumstances, limits, warnings
 from octavo.analysis.sentence import sentence
 from octavo.analysis.trials import Key, Place
@@ -163,3 +164,23 @@ def test_what_disturbed_the_host_is_told_and_notes_are_not() -> None:
     ]
     (told_of,) = circumstances(PLAN, {"host_checks": checks}, 0, finished=True)
     assert told_of == "The host disturbed the run from its start: processes: gcc takes 20 % of the CPU."
+
+
+def test_unlike_numbers_of_checkpoints_in_a_steady_round_are_said() -> None:
+    steady = [replace(cell, levels={**cell.levels, "wal_regime": "steady"}) for cell in CELLS]
+    seen = {(number, 1, cell.id): 1.0 for number in (1, 2, 3) for cell in CELLS}
+    key: Key = (None, "checkpoints")
+    assert "as many checkpoints" not in "".join(limits(PLAN, steady, [], {key: seen}, set()))
+    seen |= {(2, 1, SMALL.id): 0.0}
+    assert "In 1 round not every cell's trial saw as many" in "".join(limits(PLAN, steady, [], {key: seen}, set()))
+    assert "as many checkpoints" not in told(values={key: seen})  # after a checkpoint there should be none
+
+
+def test_what_a_server_writes_by_itself_is_no_writing() -> None:
+    place: Place = (1, 1, SMALL.id)
+    each: Key = (None, "wal_bytes_per_transaction")
+    whole: Key = (None, "wal_bytes")
+    assert cells_that_wrote({each: {place: 7920.0}, whole: {place: 7920.0}}) == set()  # one scan
+    assert cells_that_wrote({each: {place: 300.0}, whole: {place: 3e8}}) == {SMALL.id}
+    assert cells_that_wrote({each: {place: 300.0}}) == {SMALL.id}  # imported: nobody told the whole
+    assert cells_that_wrote({each: {place: 0.01}, whole: {place: 3e8}}) == set()

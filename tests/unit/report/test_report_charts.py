@@ -1,5 +1,6 @@
 """Charts: the numbers in them are the document's, and marks carry what colour says."""
 
+import json
 import math
 import re
 from collections.abc import Callable
@@ -140,3 +141,23 @@ def test_a_chart_drawn_once_is_the_one_drawn_in_its_theme(theme: Theme, grid: Do
 
 def rgb(colour: str) -> bytes:
     return bytes.fromhex(colour.removeprefix("#"))
+
+
+def test_an_interval_that_does_not_fit_its_square_is_said_in_words() -> None:
+    document = documents.small()
+    effect = next(row for row in document["effects"] if row["metric"] == "tps" and row["item"] is None)
+    effect |= {"ratio": 132.0, "low": 0.000657, "high": 2.66e7, "verdict": "undecided (needs more loads)"}
+    seen = texts(drawn(charts.heatmap(document, LIGHT), LIGHT))
+    assert "far from known" in seen and "13,200 % ?" in seen
+    assert not any("1,000,000" in text for text in seen)
+
+
+def test_bytes_over_the_run_have_their_unit_and_are_never_below_none() -> None:
+    document = documents.small()
+    document["metrics"]["tps"] |= {"title": "memory", "unit": "bytes"}
+    for observation in document["trials"][0]["observations"]:
+        observation["value"] = 1.0
+    chart = chart_run.over_time(document, LIGHT)
+    assert chart is not None and "memory, kB" in texts(drawn(chart, LIGHT))
+    begins = [float(number) for number in re.findall(r'"domain": \[(-?[0-9.e+-]+),', json.dumps(chart.spec))]
+    assert begins and min(begins) == 0
