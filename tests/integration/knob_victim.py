@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from octavo import knobs
-from octavo.host import cgroup, children
+from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.knobs import device, huge_pages
 from octavo.knobs.base import Place
@@ -42,9 +42,10 @@ def turn(draw: random.Random, journal: Journal) -> None:
         assert volume is not None
         stack.enter_context(knobs.applied(levels, journal, Place(volume.directory)))
         group = stack.enter_context(server_group(levels, journal))
-        born_in = cgroup.entering(group, 0, 0) if group else []
-        command = [*born_in, "/bin/sleep", "600"]
-        child, number = children.start(command, journal, role="server", directory=volume.directory)
+        groups = [] if group is None else [group]
+        child, number = children.start(
+            ["/bin/sleep", "600"], journal, role="server", directory=volume.directory, groups=groups
+        )
         stack.callback(journal.done, number)
         stack.callback(child.wait)
         stack.callback(child.kill)

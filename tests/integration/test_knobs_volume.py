@@ -11,7 +11,7 @@ import pytest
 
 from octavo import knobs
 from octavo.errors import HostError
-from octavo.host import block_limit, cgroup, loop_volume, mounts
+from octavo.host import block_limit, cgroup, confine, loop_volume, mounts
 from octavo.host.journal import Journal, restore
 from octavo.host.undo import Undone
 from octavo.knobs import device, filesystem, huge_pages, probe
@@ -220,7 +220,7 @@ def test_a_server_is_born_in_its_group() -> None:
         assert group is not None
         assert cgroup.achieved_limit(group) == 64 * _MB
         script = "print(open('/proc/self/cgroup').read())"
-        command = [*cgroup.entering(group, 0, 0), sys.executable, "-I", "-S", "-c", script]
+        command = [*confine.entering([group]), sys.executable, "-I", "-S", "-c", script]
         assert group.name in subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert not group.exists()
 

@@ -147,7 +147,7 @@ def _run_scripts(
                 code = child.poll()
                 if code is not None:
                     ended[test] = code
-                    workplace.journal.done(entry)
+                    children.ended(workplace.journal, entry)
                     del running[test]
                     progress("recovery", len(ended), len(scripts))
             time.sleep(_POLL_SECONDS)
@@ -155,7 +155,7 @@ def _run_scripts(
         for child, entry in running.values():
             os.killpg(child.pid, signal.SIGTERM)
             child.wait()
-            workplace.journal.done(entry)
+            children.ended(workplace.journal, entry)
     return ended
 
 
@@ -174,7 +174,7 @@ def _start(workplace: Workplace, tests: Path, output: Path, script: Path) -> tup
     with (place / "stdout").open("w") as stdout, (place / "stderr").open("w") as stderr:
         return children.start(
             ["perl", "-I", tests / "perl", "-I", tests / "recovery", script], workplace.journal,
-            role="perl", account=workplace.account, directory=tests / "recovery", environment=environment,
+            role="perl", account=workplace.account, network=True, directory=tests / "recovery", environment=environment,
             stdout=stdout, stderr=stderr,
         )  # fmt: skip
 

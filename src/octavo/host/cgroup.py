@@ -6,7 +6,6 @@ somebody else has read, is not limited (kernel Documentation/admin-guide/cgroup-
 
 import contextlib
 import os
-import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -45,7 +44,7 @@ def group(
 ) -> Generator[Path, None, None]:
     """A group with this memory limit in bytes, and on version 2 with an io.max where `io` asks for it.
 
-    A process is to be born in it (`entering`). Raises HostError when the host has no such controller.
+    A process is to be born in it (`children.start`). Raises HostError when the host has no such controller.
     """
     with contextlib.ExitStack() as stack:
         unified = version_2("io", root) if io else None
@@ -156,23 +155,6 @@ def remove(path: Path) -> bool:
             return False
         time.sleep(0.05)
     return True
-
-
-def entering(path: Path, uid: int, gid: int) -> list[str]:
-    """The beginning of a command line that enters the group, gives up root, and becomes what follows.
-
-    A small program of its own, because only a process that is still root may enter, and nothing that
-    the server touches may be charged before it is inside.
-    """
-    return [
-        sys.executable, "-I", "-S", "-c",
-        "import os,sys\n"
-        "group,uid,gid=sys.argv[1:4]\n"
-        "open(group+'/cgroup.procs','w').write(str(os.getpid()))\n"
-        "os.setgroups([]);os.setresgid(*[int(gid)]*3);os.setresuid(*[int(uid)]*3)\n"
-        "os.execv(sys.argv[4],sys.argv[4:])",
-        str(path), str(uid), str(gid),
-    ]  # fmt: skip
 
 
 def _limit_file(path: Path) -> Path:

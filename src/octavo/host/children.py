@@ -1,8 +1,13 @@
-"""Children that never outlive their reason: journaled, marked, in a session of their own, unprivileged."""
+"""Children that never outlive their reason: journaled, marked, in a session of their own, unprivileged.
+
+One that is not root is also confined (`confine`), and born in a control group that is killed with it (`child_group`).
+"""
 
 import os
 import pwd
 import resource
+import secrets
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from octavo.errors import HostError, OctavoError
+from octavo.host import child_group, confine
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import identify
 
@@ -56,36 +62,66 @@ def start(
     *,
     role: str,
     account: Account | None = None,
+    groups: Sequence[Path] = (),
+    network: bool = False,
     stdout: int | IO[str] | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[str] | IO[bytes] = subprocess.PIPE,
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
     end_signal: signal.Signals = signal.SIGTERM,
 ) -> tuple[subprocess.Popen[str], int]:
-    """Starts a child in a session of its own. Returns it with its journal number (for `journal.done`).
+    """Starts a child in a session of its own. Returns it with its journal number, for `ended`.
 
-    Raises HostError when the program cannot be started.
+    With an `account` it has that user's rights and no more, and no `network` but Unix sockets. It is born inside the
+    control `groups`. Raises HostError when the program cannot be started.
     """
-    identity: dict[str, int] = {}
-    if account is not None and os.geteuid() == 0:
-        identity = {"user": account.uid, "group": account.gid}
+    command = [str(argument) for argument in arguments]
+    whole_environment = {**_PLAIN_ENVIRONMENT, **(environment or {}), TOKEN_VARIABLE: journal.token}
+    if shutil.which(command[0], path=whole_environment["PATH"]) is None:
+        raise HostError(f"cannot start {command[0]}: no such program, or it may not be executed")
+    own = _own_group(journal, groups) if account is not None else None
+    if account is not None:
+        command = [*confine.without_privileges(account.uid, account.gid, network=network), *command]
+    # Within version 2 a process is in one group: its own, which lies below the limited one.
+    entered = [group for group in groups if own is None or own.parent != group]
     try:
         child: subprocess.Popen[str] = subprocess.Popen(
-            [str(argument) for argument in arguments],
+            [*confine.entering([*entered, *([own] if own else [])]), *command],
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
             text=True,
             errors="replace",
             cwd=directory or "/",
-            env={**_PLAIN_ENVIRONMENT, **(environment or {}), TOKEN_VARIABLE: journal.token},
+            env=whole_environment,
             start_new_session=True,
-            extra_groups=[] if identity else None,
-            **identity,  # type: ignore[arg-type]
         )
     except OSError as error:
         raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
-    return child, record(child.pid, journal, role, end_signal)
+    number = record(child.pid, journal, role, end_signal)
+    if own is not None:
+        journal.groups[number] = own
+    return child, number
+
+
+def ended(journal: Journal, number: int) -> None:
+    """Notes that a child has ended, and kills what it has left behind."""
+    if group := journal.groups.pop(number, None):
+        child_group.remove(group)
+    journal.done(number)
+
+
+def _own_group(journal: Journal, groups: Sequence[Path]) -> Path | None:
+    """A new control group for one child; None where this host or our rights offer none."""
+    parent = next((group for group in groups if child_group.is_version_2(group)), None) or child_group.of(journal)
+    if parent is None:
+        return None
+    own = parent / secrets.token_hex(4)
+    try:
+        own.mkdir()
+    except OSError as error:
+        raise HostError(f"cannot make the control group {own}: {error.strerror}") from error
+    return own
 
 
 def record(pid: int, journal: Journal, role: str, end_signal: signal.Signals) -> int:
@@ -107,6 +143,8 @@ def run(
     *,
     role: str,
     account: Account | None = None,
+    groups: Sequence[Path] = (),
+    network: bool = False,
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
@@ -121,6 +159,8 @@ def run(
         journal,
         role=role,
         account=account,
+        groups=groups,
+        network=network,
         directory=directory,
         environment=environment,
         stderr=subprocess.STDOUT if on_line else subprocess.PIPE,
@@ -142,7 +182,7 @@ def run(
         child.wait()
         raise
     finally:
-        journal.done(number)
+        ended(journal, number)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Finished(child.returncode, stdout, stderr, cpu_seconds)

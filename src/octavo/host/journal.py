@@ -61,6 +61,10 @@ class Journal:
         hidden.rename(self.path)
         sync_directory(directory)
         self._open: dict[int, Entry] = {}
+        self.children: Path | None = None
+        """The control group of all its children, once there is one (`child_group`)."""
+        self.groups: dict[int, Path] = {}
+        """The control group of each child that runs, by its number."""
         self._next = 0
         self._lock = threading.Lock()  # a finished build is published beside the ones still compiling
 

@@ -2,8 +2,9 @@
 
 import ctypes
 import os
-from collections.abc import Generator
 from pathlib import Path
+
+from octavo.host.trees import open_files
 
 # The number is the same on all architectures but Alpha (the kernel's scripts/syscall.tbl and syscall_64.tbl).
 _CACHESTAT = 451
@@ -23,7 +24,7 @@ def cached_bytes(directory: Path) -> int:
     Raises OSError where the kernel cannot tell: it is older, or the files are not ours.
     """
     page = os.sysconf("SC_PAGE_SIZE")
-    return sum(_cached_pages(descriptor) * page for descriptor in _open_files(directory))
+    return sum(_cached_pages(descriptor) * page for descriptor in open_files(directory))
 
 
 def forget(directory: Path) -> None:
@@ -31,22 +32,8 @@ def forget(directory: Path) -> None:
 
     It needs no root, unlike drop_caches.
     """
-    for descriptor in _open_files(directory):
+    for descriptor in open_files(directory):
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-
-
-def _open_files(directory: Path) -> Generator[int, None, None]:
-    """A descriptor of each file below the directory, one after the other, closed when the next is asked for."""
-    for parent, _, names in os.walk(directory):
-        for name in names:
-            try:
-                descriptor = os.open(Path(parent, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            except OSError:  # removed meanwhile, a link or a socket
-                continue
-            try:
-                yield descriptor
-            finally:
-                os.close(descriptor)
 
 
 def _cached_pages(descriptor: int) -> int:

@@ -21,6 +21,7 @@ Entry = dict[str, Any]
 UNDO = {
     "process": "octavo.host.undo:undo_process",
     "directory": "octavo.host.undo:undo_directory",
+    "children": "octavo.host.child_group:undo",
     "cgroup": "octavo.host.cgroup:undo_group",
     "controller": "octavo.host.cgroup:undo_controller",
     "value": "octavo.host.kernel_value:undo_value",

@@ -58,7 +58,7 @@ class Profile:
                 recorder.communicate()
                 raise UnavailableError("perf record did not end") from None
             finally:
-                server.journal.done(entry)
+                children.ended(server.journal, entry)
             report = children.run(
                 ["perf", "report", "--stdio", "--input", data, "--comms", "postgres", "--percentage", "relative",
                  "--fields", "overhead,dso,sym"],

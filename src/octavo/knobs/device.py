@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.factor import Factor
-from octavo.host import block_limit, cgroup, children
+from octavo.host import block_limit, children
 from octavo.host.block_limit import Limits
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed, kept
@@ -142,9 +142,10 @@ def _rates(probes: Sequence[_Probes], file: Path, journal: Journal, group: Path 
     if not probes:
         return {}
     command: list[str | Path] = [sys.executable, "-I", "-S", Path(probe.__file__), file, json.dumps(probes)]
-    if group is not None:
-        command = [*cgroup.entering(group, os.geteuid(), os.getegid()), *command]
-    finished = children.check(children.run(command, journal, role="device probe"), "the probe of the device")
+    groups = [] if group is None else [group]
+    finished = children.check(
+        children.run(command, journal, role="device probe", groups=groups), "the probe of the device"
+    )
     rates: dict[str, float] = json.loads(finished.stdout)
     return {name: rate * (_LARGE if "bytes" in name else 1) for name, rate in rates.items()}
 

@@ -190,7 +190,7 @@ class Ground:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGTERM)
             child.communicate()
-            self.journal.done(entry)
+            children.ended(self.journal, entry)
         wait_for(
             "the backends of pgbench to end",
             lambda: first(server, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'load'") == 0,

@@ -15,7 +15,7 @@ from psycopg.rows import DictRow, dict_row
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import SOCKET_PATH_LIMIT, make_directory, runtime_directory
-from octavo.host import cgroup, children
+from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import program_pages, sql
@@ -193,7 +193,7 @@ class Server:
         with suppress(OSError):
             self.socket_directory.rmdir()
         for entry in reversed(self.entries):
-            self.journal.done(entry)
+            children.ended(self.journal, entry)
         self.entries.clear()
 
 
@@ -226,11 +226,10 @@ def start(
         arguments += ["-c", f"{name}={value}"]
     if memory_group is not None:
         program_pages.read_first(build.program("postgres"), build.prefix / "lib", journal)
-        arguments = [*cgroup.entering(memory_group, account.uid, account.gid), *arguments]
     with log.open("w") as log_file:
         process, process_entry = children.start(
             arguments, journal,
-            role="server", account=None if memory_group else account, directory=directory,
+            role="server", account=account, groups=[memory_group] if memory_group else [], directory=directory,
             stdout=log_file, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
         )  # fmt: skip
     entries = [entry, process_entry]

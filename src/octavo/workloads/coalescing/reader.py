@@ -1,7 +1,6 @@
 """The reader that is measured, `octavo io` as a process of its own, and what its answer says in numbers."""
 
 import json
-import os
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import OctavoError
-from octavo.host import cgroup, children
+from octavo.host import children
 from octavo.knobs.volume_types import parse_device
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
@@ -44,7 +43,10 @@ def read(server: Server, files: Sequence[Path], blocks: Sequence[int], block: in
     """
     with _block_list(server.directory, blocks) as block_list, unchanged(files):
         arguments = [*map(str, files), *options(levels, block, block_list, seed)]
-        finished = children.run([*_entering(server), *_PROGRAM, *arguments], server.journal, role="octavo io")
+        # Limited as the server is: its page cache, and on cgroup version 2 its requests.
+        finished = children.run(
+            [*_PROGRAM, *arguments], server.journal, role="octavo io", groups=[server.group] if server.group else []
+        )
     children.check(finished, "octavo io")
     (result,) = json.loads(finished.stdout)["results"]
     return WorkloadResult(
@@ -105,11 +107,6 @@ def options(levels: Levels, block: int, block_list: Path | None, seed: int) -> l
         *(["--direct"] if levels["access"] == "direct" else []),
         "--seconds", str(parse_duration(levels["duration"])), "--seed", str(seed), "--format", "json",
     ]  # fmt: skip
-
-
-def _entering(server: Server) -> list[str]:
-    """The reader is limited as the server is: its page cache, and on cgroup version 2 its requests."""
-    return [] if server.group is None else cgroup.entering(server.group, os.geteuid(), os.getegid())
 
 
 @contextmanager

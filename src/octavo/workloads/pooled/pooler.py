@@ -124,7 +124,7 @@ def _stop(process: subprocess.Popen[str], server: Server, entry: int) -> None:
     process.wait()
     for path in server.socket_directory.glob(f".s.PGSQL.{_PORT}*"):
         path.unlink(missing_ok=True)
-    server.journal.done(entry)
+    children.ended(server.journal, entry)
 
 
 def _last_line(log: Path) -> str:

@@ -1,0 +1,105 @@
+"""A control group for each child and all that it starts, killed as a whole at the end.
+
+A process that clears its environment, forks away or starts a session of its own stays in its group: only root can move
+it out (cgroups(7)). Version 2 wherever it is mounted, with or without controllers, else version 1's freezer.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from octavo.host.cgroup import ROOT
+from octavo.host.journal import Journal
+from octavo.host.undo import Entry, Undone
+
+_KILL_SECONDS = 10.0
+
+
+def hierarchy(root: Path = ROOT) -> Path | None:
+    """The directory below which we may make groups for children, None where this host offers none."""
+    for place, proof in (
+        (root, "cgroup.controllers"),
+        (root / "unified", "cgroup.controllers"),
+        (root / "freezer", ""),
+    ):
+        if (place / (proof or "cgroup.procs")).exists() and os.access(place, os.W_OK):
+            return place
+    return None
+
+
+def of(journal: Journal) -> Path | None:
+    """The group of all of a command's children, made at the first call; None where there can be none."""
+    if journal.children is None and (place := hierarchy()) is not None:
+        path = place / f"octavo-children-{journal.token}"
+        journal.record("children", path=str(path))
+        path.mkdir()
+        journal.children = path
+    return journal.children
+
+
+def undo(entry: Entry) -> Undone | None:
+    """Kills what is left in the group and in those below it, and removes them."""
+    path = Path(entry["path"])
+    if not path.exists():
+        return None
+    left = any(_processes(Path(directory)) for directory, _, _ in os.walk(path))
+    if not remove(path):
+        return Undone("failed", f"could not end the processes in {path}; octavo host restore tries again")
+    return Undone("put back", f"ended the processes in {path}") if left else None
+
+
+def is_version_2(group: Path) -> bool:
+    """Whether a group, which is there, is one of version 2."""
+    return (group / "cgroup.controllers").exists()
+
+
+def remove(group: Path) -> bool:
+    """Kills every process in the group and in those below it, and removes them. Returns whether all are gone."""
+    deadline = time.monotonic() + _KILL_SECONDS
+    while group.exists():
+        _kill(group)
+        for directory, _, _ in os.walk(group, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(directory).rmdir()
+        if not group.exists():
+            break
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _kill(group: Path) -> None:
+    """SIGKILL to all at once (cgroup.kill, since Linux 5.14), else to each while none of them can fork."""
+    with contextlib.suppress(OSError):
+        if (group / "cgroup.kill").exists():
+            (group / "cgroup.kill").write_text("1")
+            return
+    for directory, _, _ in os.walk(group):
+        place = Path(directory)
+        _freeze(place, frozen=True)
+        try:
+            for pid in _processes(place):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        finally:
+            _freeze(place, frozen=False)
+
+
+def _freeze(group: Path, *, frozen: bool) -> None:
+    """Stops the group's processes, or lets them go on (cgroup-v2.rst, cgroup.freeze; freezer-subsystem.rst)."""
+    with contextlib.suppress(OSError):
+        if is_version_2(group):
+            (group / "cgroup.freeze").write_text("1" if frozen else "0")
+        elif (group / "freezer.state").exists():
+            (group / "freezer.state").write_text("FROZEN" if frozen else "THAWED")
+
+
+def _processes(group: Path) -> list[int]:
+    """The pids in the group, without those that this process cannot see (0, in another PID namespace)."""
+    try:
+        return [int(line) for line in (group / "cgroup.procs").read_text().split() if line != "0"]
+    except OSError:
+        return []

@@ -1,0 +1,120 @@
+"""What a child with the account's rights cannot get or leave behind, tried with small programs instead of servers."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import HostError
+from octavo.host import child_group, children, confine
+from octavo.host.children import Account, server_account
+from octavo.host.journal import Journal, recover
+from octavo.host.process import ProcessIdentity, identify, is_alive
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+needs_groups = pytest.mark.skipif(child_group.hierarchy() is None, reason="no control groups may be made here")
+
+
+@pytest.fixture
+def journal(home: Path) -> Iterator[Journal]:
+    with Journal() as opened:
+        yield opened
+
+
+@pytest.fixture
+def account() -> Account:
+    try:
+        return server_account()
+    except HostError as error:
+        pytest.skip(str(error))
+
+
+def shell(script: str, journal: Journal, account: Account, *, network: bool = False) -> str:
+    finished = children.run(["sh", "-c", script], journal, role="test", account=account, network=network)
+    return children.check(finished, "the script").stdout
+
+
+def test_a_child_has_no_new_privileges_and_no_capability(journal: Journal, account: Account) -> None:
+    status = dict(line.split(":\t", 1) for line in shell("cat /proc/self/status", journal, account).splitlines())
+    assert status["NoNewPrivs"] == "1"
+    assert status["Uid"].split() == [str(account.uid)] * 4
+    if os.geteuid() == 0:
+        assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == int(status["CapInh"], 16) == 0
+        assert not status["Groups"].split()
+
+
+@needs_root
+def test_a_set_user_id_file_gives_nothing(journal: Journal, account: Account, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents[:2]:
+        parent.chmod(0o755)
+    program = tmp_path / "become-root"
+    program.write_bytes(Path("/usr/bin/id").read_bytes())
+    program.chmod(0o4755)
+    assert f"uid={account.uid}(" in (said := shell(str(program), journal, account))
+    assert "euid=" not in said
+
+
+@needs_root
+@pytest.mark.skipif(not confine.can_unshare_network(), reason="no network namespaces here")
+def test_a_child_has_no_network_unless_it_is_given_one(journal: Journal, account: Account) -> None:
+    look = "cut -d: -f1 /proc/net/dev | tail -n +3; cat /proc/net/route | tail -n +2; readlink /proc/self/ns/net"
+    namespace = str(Path("/proc/self/ns/net").readlink())
+    alone = shell(look, journal, account).split()
+    assert alone[0] == "lo"
+    assert len(alone) == 2
+    assert alone[1] != namespace
+    assert shell(look, journal, account, network=True).split()[-1] == namespace
+
+
+_DETACH = 'env -i setsid sh -c "echo \\$\\$; exec sleep 600 >/dev/null 2>&1"'
+
+
+@needs_root
+@needs_groups
+def test_what_a_child_leaves_behind_is_killed_with_it(journal: Journal, account: Account) -> None:
+    """A process without our environment, in a session of its own, whose parent has gone."""
+    finished = children.run(["sh", "-c", f"({_DETACH} & ) ; sleep 0.1"], journal, role="test", account=account)
+    assert identify(int(finished.stdout.split()[0])) is None
+    assert journal.groups == {}
+
+
+@needs_root
+@needs_groups
+def test_a_killed_owner_leaves_no_process(home: Path, account: Account) -> None:
+    script = (
+        "import sys\n"
+        "from octavo.host import children\n"
+        "from octavo.host.journal import Journal\n"
+        "journal = Journal()\n"
+        "account = children.server_account()\n"
+        "child, _ = children.start(['sh', '-c', sys.argv[1]], journal, role='test', account=account)\n"
+        "print(child.stdout.readline().strip(), flush=True)\n"
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+
+    victim = subprocess.run(
+        [sys.executable, "-c", script, f"({_DETACH} &) ; exec sleep 600"], capture_output=True, text=True, check=False
+    )
+    survivor = identify(int(victim.stdout))
+    assert survivor is not None
+    recover()
+    assert _gone(survivor)
+
+
+def _gone(identity: ProcessIdentity) -> bool:
+    deadline = time.monotonic() + 10
+    while is_alive(identity):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_a_program_that_is_not_there_is_named(journal: Journal, account: Account) -> None:
+    with pytest.raises(HostError, match="cannot start /no/such/program"):
+        children.run(["/no/such/program"], journal, role="test", account=account)
