@@ -90,13 +90,25 @@ def test_a_line_that_is_none_is_named_and_the_rest_restored(own_home: Path, line
     assert not gone.exists() and not path.exists()
 
 
-_DAMAGED: list[dict[str, object]] = [{"kind": "directory"}, {"kind": "directory", "path": 5}, {"kind": "directory", "path": "relative"},
-            {"kind": "directory", "path": "/nul\0"}, {"kind": "process", "pid": "x"}, {"kind": "process"},
-            {"kind": "value"}, {"kind": "value", "path": None}, {"kind": "value", "path": "/sys/x", "moves": 5},
-            {"kind": "process", "pid": [], "start_time": {}, "boot_id": 1, "role": 1, "signal": "x"},
-            {"kind": "cgroup", "path": "/sys/fs/cgroup/../../../etc"}, {"kind": "swap", "device": "../sda"},
-            {"kind": "zram", "device": "zram0/../../x"}, {"kind": "loop", "image": ["x"]}, {"kind": "mount"},
-            {"kind": "tracing_instance"}, {"kind": "huge_pages", "path": {}}]  # fmt: skip
+_DAMAGED: list[dict[str, object]] = [
+    {"kind": "directory"},
+    {"kind": "directory", "path": 5},
+    {"kind": "directory", "path": "relative"},
+    {"kind": "directory", "path": "/nul\0"},
+    {"kind": "process", "pid": "x"},
+    {"kind": "process"},
+    {"kind": "value"},
+    {"kind": "value", "path": None},
+    {"kind": "value", "path": "/sys/x", "moves": 5},
+    {"kind": "process", "pid": [], "start_time": {}, "boot_id": 1, "role": 1, "signal": "x"},
+    {"kind": "cgroup", "path": "/sys/fs/cgroup/../../../etc"},
+    {"kind": "swap", "device": "../sda"},
+    {"kind": "zram", "device": "zram0/../../x"},
+    {"kind": "loop", "image": ["x"]},
+    {"kind": "mount"},
+    {"kind": "tracing_instance"},
+    {"kind": "huge_pages", "path": {}},
+]
 
 
 @pytest.mark.parametrize("entry", _DAMAGED, ids=range(len(_DAMAGED)))
