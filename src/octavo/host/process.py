@@ -71,18 +71,22 @@ def find_by_environment(variable: str, value: str) -> list[ProcessIdentity]:
     for entry in os.scandir("/proc"):
         if not entry.name.isdecimal():
             continue
-        # The identity first: were the pid to pass to another meanwhile, the identity would be of a dead process.
-        identity = identify(int(entry.name))
         try:
-            environment = Path(entry.path, "environ").read_bytes()
-            if identity is None or marker not in environment.split(b"\0"):
+            if not _has(entry.path, marker):
                 continue
-            status = Path(entry.path, "status").read_bytes()
+            # Again with the identity known: were the pid to have passed to another meanwhile, it would not be ours.
+            identity = identify(int(entry.name))
+            users = _users(Path(entry.path, "status").read_bytes())
+            if identity is not None and users and users <= ours and _has(entry.path, marker):
+                found.append(identity)
         except OSError:
             continue
-        if (users := _users(status)) and users <= ours:
-            found.append(identity)
     return found
+
+
+def _has(process: str, marker: bytes) -> bool:
+    """Whether the process was started with this in its environment. Raises OSError when we may not look."""
+    return marker in Path(process, "environ").read_bytes().split(b"\0")
 
 
 def _our_users() -> set[int]:

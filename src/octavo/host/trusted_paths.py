@@ -6,6 +6,7 @@ below the home and the runtime directory. On the way there no link is followed t
 
 import os
 import stat
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from octavo.errors import HostError, OctavoError
 from octavo.home import octavo_home, runtime_directory
 
+_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 # The kernel's files; tests plant others.
 KERNEL_ROOTS: tuple[Path, ...] = (Path("/proc/sys"), Path("/sys"))
 
@@ -80,7 +82,7 @@ def _enter(inside: int, name: str, path: Path) -> int:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=inside)
     ours = (0, os.geteuid())
     around = os.fstat(inside)
-    if facts.st_uid not in ours or around.st_uid not in ours or around.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if facts.st_uid not in ours or around.st_uid not in ours or around.st_mode & _BY_OTHERS:
         raise NotOursError(f"{path}: {name} on the way to it is a link that others can have made")
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=inside)
 
@@ -98,6 +100,12 @@ def _roots() -> list[Path]:
     with suppress(HostError):  # what is not ours alone has nothing of ours in it
         runtime = runtime_directory()
         roots += [runtime, runtime.resolve()]
+    # Where a session has them by default: what is put back may have begun in a session and ends in another's.
+    for place in (Path(f"/run/user/{os.geteuid()}/octavo"), Path(tempfile.gettempdir()) / f"octavo-{os.geteuid()}"):
+        with suppress(OSError):
+            facts = place.lstat()
+            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & _BY_OTHERS:
+                roots.append(place)
     return roots
 
 
