@@ -1,7 +1,15 @@
-"""Where state lives: builds, datasets, runs and the journal below one directory, sockets in another."""
+"""Where state lives: builds, datasets, runs and the journal below one directory, sockets in another.
+
+State holds other people's rows: the home may be entered by the servers' user, who has to reach builds and datasets, but
+not be listed, and what only its owner needs is the owner's alone.
+"""
 
 import os
+import secrets
+import stat
 import tempfile
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from octavo.errors import HostError
@@ -9,34 +17,135 @@ from octavo.errors import HostError
 # A Unix socket's path holds 107 bytes and a terminator (unix(7), sun_path).
 SOCKET_PATH_LIMIT = 107
 
+# What others may do with the home: enter it.
+_HOME_MODE = 0o711
+# What is in it for its owner alone.
+_PRIVATE_DIRECTORIES = ("journal", "runs", "sources")
+_STORE = "octavo.sqlite"
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
 
 def octavo_home() -> Path:
     """The state directory: OCTAVO_HOME, else /var/lib/octavo for root, else below the XDG data home.
 
-    Raises HostError when OCTAVO_HOME is something else.
+    Raises HostError when OCTAVO_HOME is something else, or for root when another user can change what is there.
     """
     if chosen := os.environ.get("OCTAVO_HOME"):
         if os.path.lexists(chosen) and not Path(chosen).is_dir():
             raise HostError(f"OCTAVO_HOME={chosen} is no directory; name one that is, or that can be made")
-        return Path(chosen).absolute()
+        home = Path(chosen).absolute()
+        if os.geteuid() == 0:
+            _check_roots_alone(home)
+        return home
     if os.geteuid() == 0:
         return Path("/var/lib/octavo")
     data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(data_home) / "octavo"
 
 
+def _check_roots_alone(home: Path) -> None:
+    """Raises HostError unless the home, and every directory above it, is root's and others cannot change its entries.
+
+    Who can rename a directory above has another one there in its place.
+    """
+    real = home.resolve()
+    for directory in (real, *real.parents):
+        with suppress(FileNotFoundError):
+            facts = directory.stat()
+            if facts.st_uid != 0:
+                why = f"belongs to user {facts.st_uid}"
+            elif facts.st_mode & _WRITABLE_BY_OTHERS and not facts.st_mode & stat.S_ISVTX:
+                why = "may be written by others"
+            else:
+                continue
+            raise HostError(f"OCTAVO_HOME={home}: {directory} {why}, who could make root do as they like; name another")
+
+
+def secure_home() -> None:
+    """Tightens a home of ours that an earlier version, or a careless hand, has left open; never loosens it.
+
+    A directory that holds no journal of ours is none: OCTAVO_HOME may name one that others share, such as /var/tmp.
+    """
+    home = octavo_home()
+    if not _is_own(home / "journal", stat.S_ISDIR):
+        return
+    if _is_own(home, stat.S_ISDIR) and not home.stat().st_mode & stat.S_ISVTX:
+        _tighten(home, _HOME_MODE)
+    for name in _PRIVATE_DIRECTORIES:
+        if _is_own(home / name, stat.S_ISDIR):
+            _tighten(home / name, 0o700)
+    for name in (_STORE, f"{_STORE}-wal", f"{_STORE}-shm"):
+        if _is_own(home / name, stat.S_ISREG):
+            _tighten(home / name, 0o600)
+
+
+def _is_own(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether that is there, of this kind (a function of `stat`), no link, and this user's."""
+    try:
+        facts = path.lstat()
+    except OSError:
+        return False
+    return kind(facts.st_mode) and facts.st_uid == os.geteuid()
+
+
+def _tighten(path: Path, most: int) -> None:
+    """Takes away the rights beyond these, through a descriptor that is no link's."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        if mode & ~most:
+            os.fchmod(descriptor, mode & most)
+    finally:
+        os.close(descriptor)
+
+
 def runtime_directory() -> Path:
-    """The directory for sockets and the host's run lock: /run/octavo for root, else the XDG runtime directory."""
+    """The directory for sockets and the run lock, made where it is not: /run/octavo for root, else the XDG one.
+
+    The servers' user may enter root's. Raises HostError when it is not this user's own, or others may write there.
+    """
     if os.geteuid() == 0:
-        return Path("/run/octavo")
+        return _own_directory(Path("/run/octavo"), 0o711)
     if chosen := os.environ.get("XDG_RUNTIME_DIR"):
-        return Path(chosen) / "octavo"
-    return Path(tempfile.gettempdir()) / f"octavo-{os.geteuid()}"
+        return _own_directory(Path(chosen) / "octavo", 0o700)
+    return _own_directory(Path(tempfile.gettempdir()) / f"octavo-{os.geteuid()}", 0o700)
+
+
+def _own_directory(path: Path, mode: int) -> Path:
+    """The directory, made where it is not. Raises HostError when somebody else made it, or may write into it."""
+    try:
+        with suppress(FileExistsError):
+            path.mkdir(mode=mode, parents=True)
+        facts = path.lstat()
+    except OSError as error:
+        raise HostError(f"cannot make {path}: {error.strerror}; set XDG_RUNTIME_DIR to a directory of yours") from error
+    if not stat.S_ISDIR(facts.st_mode):
+        why = "is no directory"
+    elif facts.st_uid != os.geteuid():
+        why = f"belongs to user {facts.st_uid}"
+    elif facts.st_mode & _WRITABLE_BY_OTHERS:
+        why = f"may be written by others (mode {stat.S_IMODE(facts.st_mode):04o})"
+    else:
+        _tighten(path, mode)
+        return path
+    raise HostError(f"{path} {why}; remove it, or set XDG_RUNTIME_DIR to a directory of yours")
 
 
 def make_directory(path: Path, mode: int = 0o755) -> Path:
-    """Makes the directory and its parents, and returns it. Raises HostError when it cannot."""
+    """Makes the directory and its parents, and returns it. Raises HostError when it cannot.
+
+    The home and what is its owner's alone in it get their own modes, whatever is asked for.
+    """
     try:
+        home = octavo_home()
+        if path.is_relative_to(home):
+            home.mkdir(mode=_HOME_MODE, parents=True, exist_ok=True)
+            inside = path.relative_to(home).parts
+            if inside and inside[0] in _PRIVATE_DIRECTORIES:
+                (home / inside[0]).mkdir(mode=0o700, exist_ok=True)
         path.mkdir(mode=mode, parents=True, exist_ok=True)
     except OSError as error:
         raise HostError(
@@ -46,14 +155,35 @@ def make_directory(path: Path, mode: int = 0o755) -> Path:
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Writes a file that is there whole or not at all, also after a power cut."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    """Writes a file that is there whole or not at all, also after a power cut. Raises OSError."""
+    replace_file(path, text.encode(), durable=True)
     sync_directory(path.parent)
+
+
+def replace_file(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o644) -> None:
+    """Puts a new file in the place of what is there, whole: never through a link, nor into a file of somebody else.
+
+    It is written beside under a name that nobody can have guessed, and renamed. Raises OSError; nothing is left then.
+    """
+    beside = path.with_name(f".{secrets.token_hex(8)}.new")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
+def make_private_file(path: Path) -> None:
+    """Makes an empty file for its owner alone where there is none; what cannot be made is left to who opens it."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
 
 
 def sync_directory(path: Path) -> None:
@@ -67,4 +197,4 @@ def sync_directory(path: Path) -> None:
 
 def store_path() -> Path:
     """The file of the default store."""
-    return octavo_home() / "octavo.sqlite"
+    return octavo_home() / _STORE

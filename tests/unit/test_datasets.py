@@ -36,7 +36,7 @@ DAY = 86400.0
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
-    monkeypatch.setattr(lock, "_NAME", f"\0octavo-test-{os.getpid()}")  # a run that measures is no concern of these
+    monkeypatch.setattr(lock, "runtime_directory", lambda: tmp_path)  # a run that measures is no concern of these
     make_directory(tmp_path / "datasets")
     yield tmp_path / "datasets"
     cache.release_all()

@@ -11,6 +11,7 @@ from tests.unit.planted import plant
 from tests.unit.test_hugepages import MB, meminfo, pool_files
 
 from octavo.errors import HostError
+from octavo.host import trusted_paths
 from octavo.host.journal import recover
 from octavo.host.kernel_value import KernelValue
 from octavo.hugepages import apply as pool
@@ -221,6 +222,7 @@ def test_killed_after_it_was_kept_the_pool_stays(kernel: Kernel, monkeypatch: py
     with pytest.raises(KilledError):
         pool.apply(PAGE, 20, 0, kernel.root)
     monkeypatch.undo()
+    monkeypatch.setattr(trusted_paths, "KERNEL_ROOTS", (kernel.root,))
     monkeypatch.setenv("OCTAVO_HOME", str(kernel.root.parent / "home"))
     assert recover() == []
     assert kernel.total == 26

@@ -186,6 +186,8 @@ def test_a_pid_that_passed_to_another_process_is_left_alone(home: Path) -> None:
 def test_a_line_that_was_cut_off_does_not_hinder(home: Path) -> None:
     (home / "journal").mkdir()
     (home / "journal" / "a.jsonl").write_text('{"number": 1, "kind": "direc')
+    (told,) = recover()
+    assert "line 1" in told and "direc" in told
     assert recover() == []
 
 

@@ -11,7 +11,7 @@ from tests.unit.planted import plant
 from octavo.errors import OctavoError
 from octavo.host import journal as journals
 from octavo.host.journal import Journal, recover, restore
-from octavo.host.kernel_value import KernelValue, changed, counterpart_changed, kept
+from octavo.host.kernel_value import KernelValue, changed, counterpart_changed
 from octavo.host.process import boot_id
 from octavo.host.undo import Undone
 
@@ -162,8 +162,7 @@ def test_what_the_kernel_changes_along_with_it_is_put_back(
     monkeypatch.setattr(KernelValue, "write", move_both)
     with (
         Journal() as journal,
-        kept([readahead, KernelValue(tmp_path / "missing")], journal),
-        changed(limit, "256", journal),
+        changed(limit, "256", journal, moves=[readahead, KernelValue(tmp_path / "missing")]),
     ):
         assert (limit.read(), readahead.read()) == ("256", "2560")
         journal.path.with_name("killed.jsonl").write_text(journal.path.read_text())
@@ -233,8 +232,8 @@ def test_counterparts_that_somebody_else_has_changed_are_left(tmp_path: Path, mo
 
 
 def test_what_cannot_be_undone_is_kept_and_tried_again(home: Path, tmp_path: Path) -> None:
-    kept, gone = tmp_path / "kept", tmp_path / "gone"
-    gone.mkdir()
+    kept, gone = tmp_path / "kept", home / "gone"
+    gone.mkdir(parents=True)
     entries = [
         {"number": 1, "kind": "directory", "path": str(gone)},
         {"number": 2, "kind": "of a later version", "path": str(kept)},
@@ -274,8 +273,10 @@ def test_what_could_not_be_undone_at_the_end_is_left_to_the_next_command(
 _VICTIM = """
 import os, signal, sys
 from pathlib import Path
+from octavo.host import trusted_paths
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed
+trusted_paths.KERNEL_ROOTS = (Path(sys.argv[1]).parent,)
 with Journal() as journal, changed(KernelValue(Path(sys.argv[1])), "20", journal):
     if sys.argv[2] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,5 @@
 """Resuming: a run that cannot go on here is refused before anything of it is changed."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from octavo.store.store import Store
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
-    monkeypatch.setattr(lock, "_NAME", f"\0octavo-test-{os.getpid()}")
+    monkeypatch.setattr(lock, "runtime_directory", lambda: tmp_path)
     opened = Store.open(tmp_path / "octavo.sqlite")
     yield opened
     opened.close()

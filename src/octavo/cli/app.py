@@ -25,7 +25,7 @@ from octavo.cli.runs import runs
 from octavo.cli.shell import shell
 from octavo.cli.watch import watch
 from octavo.errors import HostError, Interrupted, OctavoError
-from octavo.home import octavo_home
+from octavo.home import octavo_home, secure_home
 from octavo.host.foreground import interrupt_once, no_more_interrupts
 from octavo.host.journal import recover
 
@@ -61,8 +61,8 @@ def main() -> NoReturn:
     os.umask(0o022)  # the servers' user has to reach builds and sockets
     interrupt_once()
     try:
-        for line in recover() if sys.argv[1:3] != ["host", "restore"] else ():  # which does it, and tells it itself
-            print(f"octavo: {line}", file=sys.stderr)
+        if sys.argv[1:3] != ["host", "restore"]:  # which does it, and tells it itself
+            _recover()
         code = _call(sys.argv[1:] or ["--help"])
         sys.stdout.flush()
     except OctavoError as error:
@@ -80,6 +80,17 @@ def main() -> NoReturn:
         code = HostError.exit_code
     no_more_interrupts()
     sys.exit(code)
+
+
+def _recover() -> None:
+    """Puts back what killed commands left. What stands in the way is a warning: most commands do not need it."""
+    try:
+        secure_home()
+        for line in recover():
+            print(f"octavo: {line}", file=sys.stderr)
+    except (OctavoError, OSError) as error:
+        said = error if isinstance(error, OctavoError) else _of_the_system(error)
+        print(f"octavo: could not put back what earlier commands left: {said}", file=sys.stderr)
 
 
 def _call(arguments: list[str]) -> int:

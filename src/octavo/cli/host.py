@@ -51,7 +51,8 @@ def restore(
 ) -> None:
     """Put back what commands that were killed have changed on this host, and end what they started.
 
-    What somebody else has changed since is left, and named. Every other command does the same at its start. Exit code
+    What somebody else has changed since is left, and named; so is a journal that others can have written, and a line of
+    one that is damaged. Every other command does the same at its start. Exit code
     1 when something could not be put back; the next time tries again.
 
     Example: octavo host restore

@@ -38,6 +38,6 @@ def _number(path: Path) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""

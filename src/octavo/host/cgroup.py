@@ -14,6 +14,7 @@ from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.host.journal import Journal
+from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
 
 ROOT = Path("/sys/fs/cgroup")
@@ -73,7 +74,7 @@ def _enabled(controller: str, journal: Journal, root: Path) -> Generator[None, N
     if controller in control.read_text().split():
         yield
         return
-    number = journal.record("controller", path=str(control), controller=controller)
+    number = journal.record("controller", path=str(control), controller=controller, boot_id=boot_id())
     try:
         control.write_text(f"+{controller}")
         yield
@@ -84,6 +85,8 @@ def _enabled(controller: str, journal: Journal, root: Path) -> Generator[None, N
 def undo_controller(entry: Entry) -> Undone | None:
     """Takes the controller from the groups again, unless one of them is limited by it meanwhile."""
     control, controller = Path(entry["path"]), entry["controller"]
+    if entry.get("boot_id", boot_id()) != boot_id():  # a boot forgets it; an entry of an earlier version has none
+        return None
     if not control.exists() or controller not in control.read_text().split():
         return None
     file, unset = _UNSET[controller]

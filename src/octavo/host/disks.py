@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.host.block_devices import devices
+from octavo.host.kernel_text import shown
 from octavo.host.kernel_value import KernelValue
 from octavo.host.mounts import mounts
 
@@ -36,7 +37,7 @@ def disks(sys: Path = Path("/sys"), table: Path = _MOUNTS) -> list[Disk]:
     """The disks that hold something. What is mounted several times is named once, where it was first."""
     at: dict[str, str] = {}
     for mount in mounts(table):
-        at.setdefault(mount.device, str(mount.target))
+        at.setdefault(mount.device, shown(str(mount.target)))
     return [_disk(device, at) for device in devices(sys)]
 
 
@@ -73,7 +74,7 @@ def _bytes(kilobytes: int | None) -> int | None:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""
 

@@ -5,6 +5,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from octavo.host.kernel_text import lines
 from octavo.host.page_stack import page_stack
 
 
@@ -23,7 +24,7 @@ def host_facts(path: Path) -> dict[str, Any]:
 
 
 def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
+    for line in lines(Path("/proc/cpuinfo")):
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model", "cpu model"):
             return value.strip()
@@ -32,5 +33,5 @@ def _cpu_model() -> str:
 
 def _virtualization() -> str:
     """`virtual machine` where the CPU says that a hypervisor is below (its flag in /proc/cpuinfo), else `none seen`."""
-    flags = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")), "")
+    flags = next((line for line in lines(Path("/proc/cpuinfo")) if line.startswith("flags")), "")
     return "virtual machine" if "hypervisor" in flags.split() else "none seen"

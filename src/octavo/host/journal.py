@@ -4,10 +4,13 @@ One file per Octavo process, one JSON line per entry, locked while its owner liv
 locks belongs to an owner that was killed: the next command replays it backwards (`recover`).
 """
 
+import errno
 import fcntl
+import io
 import json
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -17,11 +20,14 @@ from contextlib import suppress
 from dataclasses import asdict
 from operator import itemgetter
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Literal, Self, cast
 
-from octavo.home import make_directory, octavo_home, sync_directory
+from octavo.errors import OctavoError
+from octavo.home import make_directory, octavo_home, replace_file, secure_home, sync_directory
+from octavo.host.kernel_text import shown
 from octavo.host.process import ProcessIdentity, end, find_by_environment, is_alive, itself
-from octavo.host.undo import Entry, Undone, undo
+from octavo.host.trusted_paths import state_path
+from octavo.host.undo import Entry, Undone, cut, undo
 
 # Set in the environment of every child, so that a child is found whose pid was not yet written down.
 TOKEN_VARIABLE = "OCTAVO_TOKEN"
@@ -32,6 +38,10 @@ _HUNTS = 6
 _BETWEEN_HUNTS_SECONDS = 0.1
 _LOCK_PATIENCE_SECONDS = 2.0
 _BETWEEN_LOCKS_SECONDS = 0.01
+
+# More than any run writes; what is larger is no journal, and would only be read for ever.
+_LARGEST = 1 << 30
+_LONGEST_LINE = 1 << 20
 
 
 def _journal_directory() -> Path:
@@ -51,11 +61,13 @@ class Journal:
     def __init__(self, notice: Callable[[Undone], None] = _to_stderr) -> None:
         self._notice = notice
         self.token = uuid.uuid4().hex
-        directory = make_directory(_journal_directory())
+        directory = make_directory(_journal_directory(), 0o700)
+        secure_home()
         self.path = directory / f"{self.token}.jsonl"
         # Made under another name, locked and signed before it shows, so that nobody finds it unlocked or nobody's.
         hidden = directory / f".{self.token}"
-        self._file = hidden.open("a")
+        descriptor = os.open(hidden, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        self._file = os.fdopen(descriptor, "a", encoding="utf-8")
         fcntl.flock(self._file, fcntl.LOCK_EX)
         self._write({"number": 0, "kind": "owner", **asdict(itself())})
         hidden.rename(self.path)
@@ -129,38 +141,87 @@ def recover() -> list[str]:
 
 
 def restore() -> list[Undone]:
-    """Undoes what killed Octavo processes left behind, and says what became of each thing."""
-    directory = _journal_directory()
-    if not directory.is_dir():
+    """Undoes what killed Octavo processes left behind, and says what became of each thing.
+
+    Obeyed is only what this user has written, where nobody else can have: the rest is named and left.
+    """
+    path = _journal_directory()
+    try:
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
         return []
-    everything: list[Undone] = []
-    for path in sorted(directory.glob("*.jsonl")):
+    except OSError as error:
+        return [Undone("left", f"left the journals in {path}: {error.strerror}")]
+    try:
+        if why := _not_ours(os.fstat(directory)):
+            return [Undone("left", f"left the journals in {path}: the directory {why}")]
+        names = sorted(entry.name for entry in os.scandir(directory) if entry.name.endswith(".jsonl"))
+        return [told for name in names for told in _restore_one(path / name, directory)]
+    finally:
+        os.close(directory)
+
+
+def _restore_one(path: Path, directory: int) -> list[Undone]:
+    """Replays one journal whose owner is dead."""
+    try:
+        descriptor = os.open(path.name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+    except FileNotFoundError:  # gone meanwhile
+        return []
+    except OSError as error:
+        why = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        return [Undone("left", f"left {shown(str(path))}: {why}")]
+    with os.fdopen(descriptor, "rb", buffering=0) as raw:
+        if why := _not_a_journal(os.fstat(descriptor)):
+            return [Undone("left", f"left {shown(str(path))}: it {why}")]
+        file = io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", errors="replace", newline="\n")
+        state = _locks(file)
+        if state != "ours":
+            still = f"could not replay {path}: its owner is dead, but a process holds its lock; it is tried again"
+            return [Undone("failed", still)] if state == "held" else []
         try:
-            file = path.open("r+", errors="replace")
-        except (FileNotFoundError, PermissionError):  # gone meanwhile, or another user's
-            continue
-        with file:
-            if not _locks(file):
-                continue
-            told, failed = _replay(path.stem, file.read())
-            everything += told
-            if failed:
-                _keep(path, failed)
-            else:
-                path.unlink(missing_ok=True)
-    return everything
+            os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:  # another command has replayed it since it was opened
+            return []
+        told, failed = _replay(path, file)
+        if failed:
+            _keep(path, failed)
+        else:
+            path.unlink(missing_ok=True)
+        return told
 
 
-def _locks(file: IO[str]) -> bool:
-    """Whether this journal's owner is dead, and it is ours to replay now."""
+def _not_ours(facts: os.stat_result) -> str | None:
+    """Why others can have written what has these facts, or None."""
+    if facts.st_uid != os.geteuid():
+        return f"belongs to user {facts.st_uid}"
+    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"may be written by others (mode {stat.S_IMODE(facts.st_mode):04o})"
+    return None
+
+
+def _not_a_journal(facts: os.stat_result) -> str | None:
+    """Why a file is not to be obeyed, or None."""
+    if not stat.S_ISREG(facts.st_mode):
+        return "is no file"
+    if facts.st_nlink != 1:
+        return "has another name somewhere"
+    if facts.st_size > _LARGEST:
+        return f"is larger than a journal grows ({facts.st_size} bytes)"
+    return _not_ours(facts)
+
+
+def _locks(file: IO[str]) -> Literal["ours", "alive", "held"]:
+    """Whether this journal's owner is dead, and it is `ours` to replay now; `held`: somebody else has its lock."""
     deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
+            return "ours"
         except BlockingIOError:
-            if _owner_lives(file) or time.monotonic() > deadline:
-                return False
+            if _owner_lives(file):
+                return "alive"
+            if time.monotonic() > deadline:
+                return "held"
         time.sleep(_BETWEEN_LOCKS_SECONDS)
 
 
@@ -168,56 +229,74 @@ def _owner_lives(file: IO[str]) -> bool:
     """Whether the process lives that signed this journal in its first line."""
     file.seek(0)
     try:
-        first = json.loads(file.readline())
-    except ValueError:  # unsigned, of an earlier version: its lock alone says so
+        first = json.loads(file.readline(_LONGEST_LINE))
+        owner = ProcessIdentity(first["pid"], first["start_time"], first["boot_id"])
+        return first["kind"] != "owner" or is_alive(owner)
+    except (ValueError, RecursionError, TypeError, KeyError):  # unsigned, of an earlier version: its lock alone says so
         return True
     finally:
         file.seek(0)
-    return first["kind"] != "owner" or is_alive(ProcessIdentity(first["pid"], first["start_time"], first["boot_id"]))
 
 
 def _keep(path: Path, entries: list[Entry]) -> None:
     """Leaves in the journal what could not be undone, in its order, for the next command."""
-    beside = path.with_name(f".{path.stem}")
-    beside.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    beside.replace(path)
+    replace_file(path, "".join(json.dumps(entry) + "\n" for entry in entries).encode(), mode=0o600)
 
 
 def is_owned(token: str) -> bool:
     """Whether the Octavo process with this token still lives."""
+    path = _journal_directory() / f"{token}.jsonl"
     try:
-        with (_journal_directory() / f"{token}.jsonl").open() as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
     except BlockingIOError:
         return True
+    except OSError:  # there is none, or it is not for us
+        return False
     return False
 
 
-def _open_entries(text: str) -> list[Entry]:
-    """The entries of a journal that nothing has undone yet, in their order."""
+def _open_entries(path: Path, file: IO[str]) -> tuple[list[Entry], list[Undone]]:
+    """The entries of a journal that nothing has undone yet, in their order; and the lines that are none."""
     entries: dict[int, Entry] = {}
-    for line in text.splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:  # the line that was being written when the power went
-            continue
-        if entry["kind"] == "done":
+    told: list[Undone] = []
+    number = 0
+    while line := file.readline(_LONGEST_LINE):
+        number += 1
+        entry = _entry(line)
+        if entry is None:
+            told.append(Undone("left", f"left line {number} of {path}, which is no whole entry: {cut(line)}"))
+            while not line.endswith("\n") and (line := file.readline(_LONGEST_LINE)):
+                pass  # the rest of a line without an end
+        elif entry["kind"] == "done":
             entries.pop(entry["number"], None)
         elif entry["kind"] != "owner":
             entries[entry["number"]] = entry
-    return list(entries.values())
+    return list(entries.values()), told
 
 
-def _replay(token: str, text: str) -> tuple[list[Undone], list[Entry]]:
+def _entry(line: str) -> Entry | None:
+    """The entry that a line is; None for any other line, as the one that was being written when the power went."""
+    try:
+        entry = json.loads(line) if line.endswith("\n") else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict):
+        return None
+    found = cast(Entry, entry)
+    return found if type(found.get("number")) is int and isinstance(found.get("kind"), str) else None
+
+
+def _replay(path: Path, file: IO[str]) -> tuple[list[Undone], list[Entry]]:
     """Undoes a journal backwards, processes first. Returns what was told, and the entries that failed."""
-    backwards = _open_entries(text)[::-1]
+    entries, damaged = _open_entries(path, file)
+    backwards = entries[::-1]
     told, failed = _undo_all([entry for entry in backwards if entry["kind"] == "process"])
+    told = damaged + told
     others = [entry for entry in backwards if entry["kind"] != "process"]
     stuck: list[tuple[Entry, Undone]] = []
     for hunt in range(_HUNTS):
-        found = find_by_environment(TOKEN_VARIABLE, token)
+        found = find_by_environment(TOKEN_VARIABLE, path.stem)
         for identity in found:
             end(identity, signal.SIGQUIT)
             told.append(Undone("put back", f"ended process {identity.pid}, left by a command that was killed"))
@@ -226,10 +305,20 @@ def _replay(token: str, text: str) -> tuple[list[Undone], list[Entry]]:
         if hunt > 0 and not found and not stuck:
             break
         failing = [entry for entry, _ in stuck]
-        others = [entry for entry in others if entry in failing or entry["kind"] == "directory"]
+        # A directory may be made anew by a child that is found only now; one that is not ours to remove is told once.
+        again = [entry for entry in others if entry["kind"] == "directory" and _is_ours(entry)]
+        others = [entry for entry in others if entry in failing or entry in again]
         time.sleep(_BETWEEN_HUNTS_SECONDS)
     failed += stuck
     return told + [became for _, became in failed], sorted((entry for entry, _ in failed), key=itemgetter("number"))
+
+
+def _is_ours(entry: Entry) -> bool:
+    try:
+        state_path(entry.get("path"))
+    except OctavoError:
+        return False
+    return True
 
 
 def _undo_all(entries: list[Entry]) -> tuple[list[Undone], list[tuple[Entry, Undone]]]:

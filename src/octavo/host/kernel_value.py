@@ -6,10 +6,10 @@ A reboot puts every such value back by itself, so an entry of another boot has n
 
 import re
 from collections.abc import Generator, Iterable
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
@@ -31,17 +31,17 @@ class KernelValue:
 
     def read(self) -> str:
         """The value in force. Raises OSError."""
-        text = self.path.read_text().strip()
+        text = self.path.read_text(errors="replace").strip()
         if self.form == "choice":
             return text.partition("[")[2].partition("]")[0] or text
         if self.form == "device":
-            lines = (line.partition(" ") for line in text.splitlines())
+            lines = (line.partition(" ") for line in text.split("\n"))
             return next((value for device, _, value in lines if device == self.device), "")
         return text
 
     def choices(self) -> list[str]:
         """What a `choice` can be. Raises OSError."""
-        return re.sub(r"[\[\]]", "", self.path.read_text()).split()
+        return re.sub(r"[\[\]]", "", self.path.read_text(errors="replace")).split()
 
     def write(self, text: str) -> None:
         """Writes the value, unbuffered and once, as the kernel wants it. Raises OSError."""
@@ -56,21 +56,31 @@ class KernelValue:
 
 @contextmanager
 def changed(
-    value: KernelValue, text: str, journal: Journal, *, ours: tuple[int, int] | None = None, ours_later: bool = False
+    value: KernelValue,
+    text: str,
+    journal: Journal,
+    *,
+    ours: tuple[int, int] | None = None,
+    ours_later: bool = False,
+    moves: Iterable[KernelValue] = (),
 ) -> Generator[str, None, None]:
     """The value at `text` within the context; yields what the kernel made of it, which may be something else.
 
     `ours` is for a value that the kernel may not reach: every number in this range counts as set by us until it was
     read back, and with `ours_later` until the end, for a value that we go on changing within the range.
+    `moves` are values that the kernel changes by itself when this one is written: put back with it, unless somebody
+    has changed them since. One that cannot be read is none.
     Raises OctavoError when the kernel refuses it.
     """
     found = value.read()
     if found == text and not ours_later:
         yield found
         return
+    moved = [(one, _moved(one, before)) for one in moves if (before := _readable(one)) is not None]
+    facts = {"moves": [entry for _, entry in moved]} if moved else {}
     number = journal.record(
         "value", path=str(value.path), form=value.form, device=value.device, found=found, set=text, ours=ours,
-        boot_id=boot_id(),
+        boot_id=boot_id(), **facts,
     )  # fmt: skip
     try:
         try:
@@ -78,38 +88,62 @@ def changed(
         except OSError as error:
             raise OctavoError(f"the kernel refuses {text!r} for {value}: {error.strerror}") from error
         achieved = value.read()
+        news: dict[str, Any] = {}
         if not ours_later and (ours is not None or achieved != text):
-            journal.amend(number, set=achieved, ours=None)
+            news = {"set": achieved, "ours": None}
+        if moved:
+            # Until here whatever they are at counts as the kernel's doing, from here on only this.
+            news["moves"] = [entry | {"set": _readable(one)} for one, entry in moved]
+        if news:
+            journal.amend(number, **news)
         yield achieved
     finally:
         journal.undo(number)
 
 
-@contextmanager
-def kept(values: Iterable[KernelValue], journal: Journal) -> Generator[None, None, None]:
-    """Values that the kernel changes by itself when we change another: put back at the end, as they were found.
+def _moved(value: KernelValue, found: str) -> Entry:
+    return {"path": str(value.path), "form": value.form, "device": value.device, "found": found, "set": None}
 
-    Enter it before the change, so that it is undone after. One that cannot be read is none.
-    """
-    with ExitStack() as stack:
-        for value in values:
-            try:
-                found = value.read()
-            except OSError:
-                continue
-            number = journal.record(
-                "value", path=str(value.path), form=value.form, device=value.device, found=found, set=found,
-                ours="any", boot_id=boot_id(),
-            )  # fmt: skip
-            stack.callback(journal.undo, number)
-        yield
+
+def _readable(value: KernelValue) -> str | None:
+    try:
+        return value.read()
+    except OSError:
+        return None
 
 
 def undo_value(entry: Entry) -> Undone | None:
-    """Puts a value back that is still ours."""
+    """Puts a value back that is still ours, and what the kernel moved with it."""
     value = KernelValue(Path(entry["path"]), entry["form"], entry["device"])
     if entry["boot_id"] != boot_id() or not value.path.exists():
         return None
+    moved = [
+        (KernelValue(Path(one["path"]), one["form"], one["device"]), one["found"], one["set"])
+        for one in entry.get("moves", ())
+    ]
+    before = [_readable(one) for one, _, _ in moved]
+    told = _put_back(value, entry)
+    if told is not None and told.what != "put back":
+        return told
+    # Writing the value back may have moved them once more: also one that somebody has set since goes back to that.
+    others: list[str] = []
+    for (one, found, made), then in zip(moved, before, strict=True):
+        if (now := _readable(one)) is None:
+            continue
+        wanted = found if then is None or made is None or then in (found, made) else then
+        if wanted != found:
+            others.append(f"left {one} at {wanted!r}: it was {found!r}, and changed by others")
+        if now != wanted:
+            one.write(wanted)
+            if (became := one.read()) != wanted:
+                return _told(one, became, wanted)
+            told = told or Undone("put back", f"put {one} back to {wanted!r}")
+    if others:
+        return Undone("left", "; ".join([*([told.line] if told is not None else []), *others]))
+    return told
+
+
+def _put_back(value: KernelValue, entry: Entry) -> Undone | None:
     now, found = value.read(), entry["found"]
     if now == found:
         return None
@@ -122,9 +156,8 @@ def undo_value(entry: Entry) -> Undone | None:
 
 
 def _within(now: str, ours: list[int] | str | None) -> bool:
-    if isinstance(ours, str):
-        return ours == "any"
-    return ours is not None and now.isdecimal() and ours[0] <= int(now) <= ours[1]
+    """Whether the value is in the range that counts as ours; an earlier version's `any` says nothing."""
+    return isinstance(ours, list) and now.isdecimal() and ours[0] <= int(now) <= ours[1]
 
 
 def _told(value: KernelValue, now: str, found: str) -> Undone:

@@ -6,9 +6,11 @@ device. A device's limits and queue settings outlive the image that was attached
 back before.
 """
 
+import fcntl
 import os
 import secrets
 import shutil
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Generator
@@ -19,11 +21,14 @@ from typing import Any
 
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children, mounts
+from octavo.host import children, kernel_text, mounts
 from octavo.host.journal import Journal
+from octavo.host.kernel_text import shown
 from octavo.host.undo import Entry, Undone
 
 _SYS = Path("/sys")
+_LOOP_GET_STATUS64 = 0x4C05
+_STATUS_BYTES = 232  # struct loop_info64
 _PATIENCE_SECONDS = 10.0
 # mkfs.xfs refuses less (xfsprogs since 5.19).
 SMALLEST_BYTES = 300 * 1024**2
@@ -69,13 +74,14 @@ def loop_volume(size: int, kind: str, block: int, journal: Journal) -> Generator
         stack.callback(journal.undo, journal.record("directory", path=str(place)))
         make_directory(directory)
         _allocate(image, size)
-        stack.callback(journal.undo, journal.record("loop", image=str(image)))
+        stack.callback(journal.undo, journal.record("loop", image=str(image), **_identity(image)))
         device = Path(_run(journal, "losetup", "--find", "--show", "--direct-io=on", image).strip())
         facts = _SYS / "block" / device.name
         if (facts / "loop/dio").read_text().strip() != "1":
             raise HostError(f"{place} has no direct I/O, so a volume there would be cached twice; set OCTAVO_HOME")
         _run(journal, *_mkfs(kind, block), device)
-        stack.callback(journal.undo, journal.record("mount", directory=str(directory), image=str(image)))
+        entry = journal.record("mount", directory=str(directory), image=str(image), **_identity(image))
+        stack.callback(journal.undo, entry)
         _run(journal, "mount", "-t", kind, device, directory)
         yield Volume(directory, image, device.name, (facts / "dev").read_text().strip(), kind)
 
@@ -119,27 +125,29 @@ def _run(journal: Journal, *arguments: str | Path) -> str:
 def undo_loop(entry: Entry) -> Undone | None:
     """Detaches whatever loop device is on our image; that is how a device is known whose number was not yet noted."""
     image = entry["image"]
-    found = devices_of(image)
+    found = _attached(entry)
     if not found:
         return None
     again = "octavo host restore tries again"
-    if any(Path(mount.source).name in found for mount in mounts.mounts()):
+    numbers = [_number_of(device) for device in found]
+    if any(mount.device in numbers or Path(mount.source).name in found for mount in mounts.mounts()):
         return Undone("failed", f"could not detach {', '.join(found)} from {image}: it is still mounted; {again}")
     for device in found:
         _ask("losetup", "--detach", f"/dev/{device}")
-    if not _until(lambda: not devices_of(image)):
+    if not _until(lambda: not _attached(entry)):
         return Undone("failed", f"could not detach {', '.join(found)} from {image}: it is in use; {again}")
     return Undone("put back", f"detached {', '.join(found)} from {image}")
 
 
 def undo_mount(entry: Entry) -> Undone | None:
     """Unmounts what we mounted there; a mount of another device on top is somebody's, and left."""
-    directory, image = Path(entry["directory"]), entry["image"]
+    directory = Path(entry["directory"])
     mount = mounts.at(directory)
     if mount is None:
         return None
-    if Path(mount.source).name not in devices_of(image):
-        return Undone("failed", f"could not unmount our volume from {directory}: {mount.source} is mounted over it")
+    if mount.device not in [_number_of(device) for device in _attached(entry)]:
+        source = shown(mount.source)
+        return Undone("failed", f"could not unmount our volume from {directory}: {source} is mounted over it")
     said = _ask("umount", str(directory))
     if mounts.at(directory) is not None:
         return Undone("failed", f"could not unmount {directory}: {said}; octavo host restore tries again")
@@ -157,22 +165,62 @@ def image_below(directory: Path) -> Path | None:
     device = directory.stat().st_dev
     try:
         number = f"{os.major(device)}:{os.minor(device)}"
-        return Path((_SYS / "dev/block" / number / "loop/backing_file").read_text().rstrip("\n"))
+        return Path(kernel_text.read(_SYS / "dev/block" / number / "loop/backing_file").removesuffix("\n"))
     except OSError:
         return None
 
 
 def devices_of(image: str) -> list[str]:
-    """The loop devices that are attached to this image file."""
-    found: list[str] = []
-    for file in (_SYS / "block").glob("loop*/loop/backing_file"):
-        try:
-            backing = file.read_text().rstrip("\n").removesuffix(" (deleted)")
-        except OSError:  # detached meanwhile
-            continue
-        if backing == image:
-            found.append(file.parts[-3])
-    return found
+    """The loop devices that are attached to the file that has this name now."""
+    try:
+        facts = Path(image).stat()
+    except OSError:
+        return []
+    return _devices_on(facts.st_dev, facts.st_ino)
+
+
+def _attached(entry: Entry) -> list[str]:
+    """The loop devices on the image of an entry: by its inode, as another file may have, or have had, its name."""
+    if entry.get("inode") is None:  # an earlier version's
+        return devices_of(entry["image"])
+    return _devices_on(entry["inode_device"], entry["inode"])
+
+
+def _identity(image: Path) -> dict[str, int]:
+    """What the image is known by in the journal, also when it has lost its name."""
+    facts = image.stat()
+    return {"inode_device": facts.st_dev, "inode": facts.st_ino}
+
+
+def _devices_on(device: int, inode: int) -> list[str]:
+    """The loop devices that are attached to this file. Without the right to ask there is none."""
+    names = (entry.parent.name for entry in (_SYS / "block").glob("loop*/loop"))
+    return [name for name in sorted(names) if _backing(name) == (device, inode)]
+
+
+def _backing(name: str) -> tuple[int, int] | None:
+    """Device and inode of the file that a loop device is on (LOOP_GET_STATUS64 in linux/loop.h)."""
+    status = bytearray(_STATUS_BYTES)
+    try:
+        opened = os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        fcntl.ioctl(opened, _LOOP_GET_STATUS64, status)
+    except OSError:  # detached meanwhile
+        return None
+    finally:
+        os.close(opened)
+    device, inode = struct.unpack_from("QQ", status)
+    return device, inode
+
+
+def _number_of(name: str) -> str:
+    """The `major:minor` of a device, empty when it is gone."""
+    try:
+        return (_SYS / "block" / name / "dev").read_text().strip()
+    except OSError:
+        return ""
 
 
 def _until(holds: Callable[[], bool]) -> bool:

@@ -1,30 +1,33 @@
 """The mounts of this process's namespace, from /proc/self/mountinfo (proc_pid_mountinfo(5))."""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from octavo.host.kernel_text import lines, words
 
 _TABLE = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """One mount: its device as `major:minor`, where it is, the filesystem's type, and what was mounted."""
+    """One mount: its device as `major:minor`, where it is, the filesystem's type, and what was mounted.
+
+    `root` is the directory of the filesystem that is seen there, `options` those of the filesystem (super options).
+    """
 
     device: str
     target: Path
     kind: str
     source: str
+    root: str = "/"
+    options: str = ""
 
 
 def mounts(table: Path = _TABLE) -> list[Mount]:
-    """All mounts, the later ones over the earlier."""
-    found: list[Mount] = []
-    for line in table.read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        fields, (kind, source) = before.split(), after.split()[:2]
-        found.append(Mount(fields[2], Path(_plain(fields[4])), kind, _plain(source)))
-    return found
+    """All mounts, the later ones over the earlier. A line that is none is left out."""
+    return [mount for line in lines(table) if (mount := _mount(line)) is not None]
 
 
 def at(target: Path, table: Path = _TABLE) -> Mount | None:
@@ -37,6 +40,18 @@ def below(directory: Path, table: Path = _TABLE) -> list[Mount]:
     return [mount for mount in mounts(table) if mount.target.is_relative_to(directory)]
 
 
+def _mount(line: str) -> Mount | None:
+    before, _, after = line.partition(" - ")
+    fields = words(before)
+    # A source may be empty (mount(2) takes any), so that two blanks follow each other: no `words` here.
+    kind, _, rest = after.partition(" ")
+    source, _, options = rest.partition(" ")
+    if len(fields) < 6 or not kind:
+        return None
+    return Mount(fields[2], Path(_plain(fields[4])), kind, _plain(source), _plain(fields[3]), options)
+
+
 def _plain(text: str) -> str:
-    """Without the octal escapes that stand for blanks and backslashes."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+    """Without the octal escapes that stand for blanks, newlines and backslashes; each is a byte."""
+    raw = re.sub(rb"\\([0-3][0-7]{2})", lambda match: bytes([int(match[1], 8)]), os.fsencode(text))
+    return os.fsdecode(raw)

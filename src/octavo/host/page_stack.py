@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.host.block_devices import device_under
+from octavo.host.kernel_text import shown
 from octavo.host.mounts import mounts
 from octavo.units import format_size, human_size
 
@@ -125,7 +126,7 @@ def _mount(path: Path) -> tuple[str, str]:
     number = path.stat().st_dev
     wanted = f"{os.major(number)}:{os.minor(number)}"
     on = [one for one in mounts() if one.device == wanted and path.absolute().is_relative_to(one.target)]
-    return (on[-1].kind, str(on[-1].target)) if on else ("filesystem", "?")
+    return (on[-1].kind, shown(str(on[-1].target))) if on else ("filesystem", "?")
 
 
 def _huge_page_bytes(directory: Path) -> int:
@@ -134,7 +135,7 @@ def _huge_page_bytes(directory: Path) -> int:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return "?"
 

@@ -6,10 +6,14 @@ id goes with it.
 
 import contextlib
 import os
+import pwd
 import select
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+
+# Besides ourselves, who a root's children run as; a process of anybody else is not ours, whatever it carries.
+_ACCOUNTS = ("octavo",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +33,12 @@ def boot_id() -> str:
 def _start_time(pid: int) -> int | None:
     """Clock ticks from boot to the process's start; None when it is gone or a zombie."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # The command's name stands in parentheses and may hold anything, so count from the last one.
-    fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else int(fields[19])
+    # The command's name stands in parentheses and may hold any bytes, so count from the last one.
+    fields = stat.rpartition(b")")[2].split()
+    return None if len(fields) < 20 or fields[0] == b"Z" else int(fields[19])
 
 
 def identify(pid: int) -> ProcessIdentity | None:
@@ -56,24 +60,52 @@ def is_alive(identity: ProcessIdentity) -> bool:
 
 
 def find_by_environment(variable: str, value: str) -> list[ProcessIdentity]:
-    """The living processes that were started with this environment variable set to this value.
+    """Our living processes that were started with this environment variable set to this value.
 
-    It finds a child that was started just before its parent was killed, before its pid could be noted.
+    It finds a child that was started just before its parent was killed, before its pid could be noted. Ours are those
+    of this user and, for root, of the accounts that children run as: anybody can give a process any environment.
     """
     marker = f"{variable}={value}".encode()
+    ours = _our_users()
     found: list[ProcessIdentity] = []
-    for entry in Path("/proc").iterdir():
+    for entry in os.scandir("/proc"):
         if not entry.name.isdecimal():
             continue
         try:
-            environment = (entry / "environ").read_bytes()
+            if not _has(entry.path, marker):
+                continue
+            # Again with the identity known: were the pid to have passed to another meanwhile, it would not be ours.
+            identity = identify(int(entry.name))
+            users = _users(Path(entry.path, "status").read_bytes())
+            if identity is not None and users and users <= ours and _has(entry.path, marker):
+                found.append(identity)
         except OSError:
             continue
-        if marker in environment.split(b"\0"):
-            identity = identify(int(entry.name))
-            if identity is not None:
-                found.append(identity)
     return found
+
+
+def _has(process: str, marker: bytes) -> bool:
+    """Whether the process was started with this in its environment. Raises OSError when we may not look."""
+    return marker in Path(process, "environ").read_bytes().split(b"\0")
+
+
+def _our_users() -> set[int]:
+    """The user ids whose processes may be ours."""
+    users = {os.getuid(), os.geteuid()}
+    if os.geteuid() == 0:
+        for name in _ACCOUNTS:
+            with contextlib.suppress(KeyError):
+                users.add(pwd.getpwnam(name).pw_uid)
+    return users
+
+
+def _users(status: bytes) -> set[int]:
+    """Real, effective, saved and filesystem user of a process (proc_pid_status(5)): all of them, for a setuid program.
+
+    The owner of its files in /proc would not do: they are root's for every process that may not be dumped.
+    """
+    line = next((line for line in status.split(b"\n") if line.startswith(b"Uid:")), b"")
+    return {int(user) for user in line.split()[1:]}
 
 
 def end(identity: ProcessIdentity, first: signal.Signals, patience_seconds: float = 10.0) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from octavo.host.kernel_text import lines
+
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
 _TRIES = 20
 
@@ -52,13 +54,16 @@ def read_process(pid: int, proc: Path = Path("/proc"), *, storage: bool = False)
     """The process, or None when it is gone."""
     directory = proc / str(pid)
     try:
-        before, _, after = (directory / "stat").read_text(errors="replace").rpartition(")")
+        before, _, after = (directory / "stat").read_bytes().rpartition(b")")
         read, written = _storage_bytes(directory / "io") if storage else (None, None)
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = after.split()
+    if len(fields) < 20:  # it went while it was read
+        return None
     ticks = os.sysconf("SC_CLK_TCK")
-    name = "".join(letter if letter.isprintable() else "?" for letter in before.partition("(")[2])
+    comm = before.partition(b"(")[2].decode(errors="replace")
+    name = "".join(letter if letter.isprintable() else "?" for letter in comm)
     return Process(
         pid=pid,
         parent=int(fields[1]),
@@ -142,12 +147,12 @@ def _stands_still(pids: Iterable[int], table: Table, proc: Path) -> bool:
 def _storage_bytes(path: Path) -> tuple[int | None, int | None]:
     """What was fetched from storage, and what was made dirty and not thrown away before it was written."""
     try:
-        lines = path.read_text().splitlines()
+        counted = lines(path)
     except PermissionError:
         return None, None
     except FileNotFoundError:
         if path.parent.exists():  # a kernel without CONFIG_TASK_IO_ACCOUNTING
             return None, None
         raise
-    counters = {name: int(value) for name, _, value in (line.partition(":") for line in lines)}
+    counters = {name: int(value) for name, _, value in (line.partition(":") for line in counted)}
     return counters["read_bytes"], max(0, counters["write_bytes"] - counters["cancelled_write_bytes"])

@@ -1,19 +1,22 @@
 """What undoes each kind of journal entry: a table, so that a new kind is a line here and a function beside its maker.
 
-An undo function gets the entry and says what became of it, or None when there was nothing left to do.
+An undo function gets the entry and says what became of it, or None when there was nothing left to do. The places that
+an entry names are checked before, for all kinds by `_check`.
 """
 
+import os
+import re
 import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Literal
 
 from octavo.errors import OctavoError
 from octavo.host import mounts
 from octavo.host.process import ProcessIdentity, end, is_alive
+from octavo.host.trusted_paths import NotOursError, kernel_path, opened_parent, state_path
 
 Entry = dict[str, Any]
 
@@ -32,6 +35,28 @@ UNDO = {
     "swap": "octavo.knobs.zram_swap:undo_swap",
     "zram": "octavo.knobs.zram_swap:undo_zram",
     "tracing_instance": "octavo.iotop.instance:undo_instance",
+}
+
+_LONGEST_SHOWN = 200
+
+
+def _zram(name: object) -> None:
+    if name is not None and (not isinstance(name, str) or not re.fullmatch(r"zram[0-9]+", name)):
+        raise NotOursError(f"{name!r} is no zram device")
+
+
+# What names a place in an entry, and what says whether an undo may act there.
+_PLACES: dict[str, dict[str, Callable[[object], object]]] = {
+    "directory": {"path": state_path},
+    "cgroup": {"path": kernel_path},
+    "controller": {"path": kernel_path},
+    "value": {"path": kernel_path},
+    "counterparts": {"ratio": kernel_path, "amount": kernel_path},
+    "loop": {"image": state_path},
+    "mount": {"directory": state_path, "image": state_path},
+    "huge_pages": {"path": kernel_path},
+    "swap": {"device": _zram},
+    "zram": {"device": _zram},
 }
 
 
@@ -55,9 +80,29 @@ def undo(entry: Entry) -> Undone | None:
     module, _, name = UNDO[kind].partition(":")
     function: Callable[[Entry], Undone | None] = getattr(import_module(module), name)
     try:
+        _check(kind, entry)
         return function(entry)
-    except (OSError, OctavoError, KeyError, ValueError) as error:
+    except NotOursError as error:
+        return Undone("left", f"left what a journal has as {kind!r}: {error}")
+    except (KeyError, TypeError, AttributeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        return Undone("left", f"left what a journal has as {kind!r}: its entry is damaged ({why}): {cut(entry)}")
+    except (OSError, OctavoError, ValueError, ArithmeticError) as error:
         return Undone("failed", f"could not undo {kind!r}: {error}; octavo host restore tries again")
+
+
+def cut(content: object) -> str:
+    """What a journal has, in a piece of a line."""
+    text = repr(content)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def _check(kind: str, entry: Entry) -> None:
+    """Raises NotOursError when the entry names a place where no undo acts."""
+    for name, check in _PLACES.get(kind, {}).items():
+        check(entry[name])
+    for moved in entry.get("moves") or ():
+        kernel_path(moved["path"])
 
 
 def undo_process(entry: Entry) -> Undone | None:
@@ -72,12 +117,14 @@ def undo_process(entry: Entry) -> Undone | None:
 
 def undo_directory(entry: Entry) -> Undone | None:
     """Removes a directory of ours, never through a mount: what is mounted there may be somebody's."""
-    path = Path(entry["path"])
-    if not path.exists():
-        return None
-    if inside := mounts.below(path.resolve()):
-        return Undone("failed", f"could not remove {path}: {inside[0].target} is mounted in it; umount it")
-    shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
-        return Undone("failed", f"could not remove {path} whole; octavo host restore tries again")
+    path = state_path(entry["path"])
+    with opened_parent(path) as parent:
+        if parent is None or not os.path.lexists(parent[1]):
+            return None
+        descriptor, real = parent
+        if inside := mounts.below(real):
+            return Undone("failed", f"could not remove {path}: {inside[0].target} is mounted in it; umount it")
+        shutil.rmtree(real.name, ignore_errors=True, dir_fd=descriptor)
+        if os.path.lexists(real):
+            return Undone("failed", f"could not remove {path} whole; octavo host restore tries again")
     return Undone("put back", f"removed {path}")

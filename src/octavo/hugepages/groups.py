@@ -9,6 +9,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+from octavo.host.kernel_text import lines
+from octavo.host.mounts import mounts
+
 _PROC = Path("/proc")
 # Version 1 says "no limit" as the largest multiple of a page below 2^63.
 _NONE = 2**62
@@ -77,23 +80,20 @@ def _groups(pid: int | None, proc: Path) -> Generator[Path, None, None]:
     In a container the path may lead above what is mounted; the mounted root is then all that can be seen.
     """
     try:
-        lines = (proc / str(pid or "self") / "cgroup").read_text().splitlines()
-        table = (proc / "self" / "mountinfo").read_text().splitlines()
+        groups = lines(proc / str(pid or "self") / "cgroup")
+        table = mounts(proc / "self" / "mountinfo")
     except OSError:
         return
-    for line in lines:
+    for line in groups:
         _, controllers, path = line.split(":", 2)
         if controllers and "hugetlb" not in controllers.split(","):
             continue
-        for mounted in table:
-            before, _, after = mounted.partition(" - ")
-            fields, (kind, _, options) = before.split(), after.split(None, 2)
-            wanted = kind == "cgroup" and "hugetlb" in options.split(",") if controllers else kind == "cgroup2"
-            if not wanted:
+        for mount in table:
+            first = mount.kind == "cgroup" and "hugetlb" in mount.options.split(",")
+            if not (first if controllers else mount.kind == "cgroup2"):
                 continue
-            top = Path(fields[4])
-            inside = _inside(path, fields[3])
-            yield from (top / part for part in (inside, *inside.parents))
+            inside = _inside(path, mount.root)
+            yield from (mount.target / part for part in (inside, *inside.parents))
             break
 
 

@@ -100,7 +100,7 @@ def _mappings(smaps: str) -> tuple[dict[str, int], int | None, int | None]:
     """
     found: list[tuple[str, int, int]] = []
     kind, size = OTHER, 0
-    for line in smaps.splitlines():
+    for line in smaps.split("\n"):  # a path in it may hold what else ends lines
         if header := _HEADER.match(line):
             kind = _kind(header[1], header[2])
         elif line.startswith("Size:"):

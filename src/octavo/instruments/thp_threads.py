@@ -66,7 +66,7 @@ def _thread_of(path: Path) -> Iterator[str]:
 
 def _name(path: Path) -> str:
     try:
-        return (path / "comm").read_text().strip()
+        return (path / "comm").read_text(errors="replace").strip()
     except OSError:  # it has ended, or is not there
         return ""
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from octavo.factor import Factor, one_of
 from octavo.host.journal import Journal
-from octavo.host.kernel_value import KernelValue, changed, kept
+from octavo.host.kernel_value import KernelValue, changed
 
 # The level that touches nothing.
 AS_FOUND = "as-found"
@@ -62,12 +62,15 @@ class Knob(Protocol):
 
 @contextmanager
 def set_values(
-    level: str, pairs: Sequence[tuple[KernelValue, str]], journal: Journal
+    level: str, pairs: Sequence[tuple[KernelValue, str]], journal: Journal, *, moves: Sequence[KernelValue] = ()
 ) -> Generator[Achieved, None, None]:
-    """Several values at what the level asks for; `achieved` is what they read as afterwards."""
+    """Several values at what the level asks for; `achieved` is what they read as afterwards.
+
+    `moves` are those that the kernel changes with each of them.
+    """
     with ExitStack() as stack:
         found = [value.read() for value, _ in pairs]
-        achieved = [stack.enter_context(changed(value, text, journal)) for value, text in pairs]
+        achieved = [stack.enter_context(changed(value, text, journal, moves=moves)) for value, text in pairs]
         values = tuple((value, now) for (value, _), now in zip(pairs, achieved, strict=True))
         yield Achieved(level, _one(achieved), _one(found), values)
 
@@ -117,7 +120,7 @@ class ChoiceKnob:
         """Writes the word."""
         value = self._value(place)
         moved = [KernelValue(place.proc / self.moves)] if self.moves and value.read() != level else []
-        with kept(moved, journal), set_values(level, [(value, level)], journal) as achieved:
+        with set_values(level, [(value, level)], journal, moves=moved) as achieved:
             yield achieved
 
     def _value(self, place: Place) -> KernelValue:

@@ -16,7 +16,7 @@ from octavo.factor import Factor
 from octavo.host import block_limit, children
 from octavo.host.block_limit import Limits
 from octavo.host.journal import Journal
-from octavo.host.kernel_value import KernelValue, changed, kept
+from octavo.host.kernel_value import KernelValue, changed
 from octavo.host.loop_volume import SMALLEST_BYTES, Volume, cannot_make, loop_volume
 from octavo.knobs import filesystem, page_cache, probe
 from octavo.knobs.base import AS_FOUND
@@ -76,9 +76,9 @@ def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume |
     with loop_volume(volume_bytes(content), kind, block, journal) as made, ExitStack() as stack:
         if device is not None and device.largest_request is not None:
             # Any new limit of a queue makes the kernel choose its readahead anew: this comes before all knobs.
-            stack.enter_context(kept([KernelValue(made.queue / "read_ahead_kb")], journal))
+            readahead = KernelValue(made.queue / "read_ahead_kb")
             most = KernelValue(made.queue / "max_sectors_kb")
-            stack.enter_context(changed(most, str(device.largest_request // 1024), journal))
+            stack.enter_context(changed(most, str(device.largest_request // 1024), journal, moves=[readahead]))
         yield made
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from octavo.factor import Factor, one_of
 from octavo.host.block_devices import device_under
 from octavo.host.journal import Journal
-from octavo.host.kernel_value import KernelValue, kept
+from octavo.host.kernel_value import KernelValue
 from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
 
 _WORDS = ("none", "mq-deadline", "kyber", "bfq")
@@ -41,7 +41,7 @@ class IoScheduler:
         scheduler = KernelValue(queue / "scheduler", "choice")
         tuned = [queue / "nr_requests", queue / "wbt_lat_usec", *sorted((queue / "iosched").glob("*"))]
         others = [] if scheduler.read() == level else [KernelValue(file) for file in tuned]
-        with kept(others, journal), set_values(level, [(scheduler, level)], journal) as achieved:
+        with set_values(level, [(scheduler, level)], journal, moves=others) as achieved:
             yield achieved
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from octavo.factor import Factor, size
 from octavo.host import children
 from octavo.host.journal import Journal
+from octavo.host.kernel_text import lines, words
 from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
 from octavo.knobs.base import Achieved, Place, not_writable
@@ -60,8 +61,8 @@ class ZramSwap:
 
 def swaps(proc: Path = Path("/proc")) -> dict[str, int]:
     """The bytes of every swap in use, by its file (/proc/swaps)."""
-    lines = (proc / "swaps").read_text().splitlines()[1:]
-    return {line.split()[0]: int(line.split()[2]) * 1024 for line in lines}
+    areas = map(words, lines(proc / "swaps")[1:])
+    return {area[0]: int(area[2]) * 1024 for area in areas}
 
 
 def undo_swap(entry: Entry) -> Undone | None:

@@ -1,16 +1,20 @@
-"""A file written beside its place and renamed, so that a reader never sees half of it."""
+"""A file for the user, written beside its place and renamed: never seen by half, never written through a link.
+
+Whoever may write into a shared directory such as /tmp can plant a link or a file there before us.
+"""
 
 import os
-from contextlib import suppress
+import stat
 from pathlib import Path
 
 from octavo.errors import HostError
+from octavo.home import replace_file
 
 
 def make_directory_for_files(directory: Path) -> None:
     """Makes it, with its parents: who names a directory means one; who misspells a file does not.
 
-    Raises HostError when it cannot be made.
+    Raises HostError when it cannot be made, or is somebody else's in a shared directory.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -18,6 +22,7 @@ def make_directory_for_files(directory: Path) -> None:
         raise HostError(
             f"{directory} cannot be written: {error.strerror}; name a directory that you may write"
         ) from error
+    _refuse_planted(directory.absolute())
 
 
 def write_text(text: str, path: Path) -> Path:
@@ -28,12 +33,25 @@ def write_text(text: str, path: Path) -> Path:
 def write_bytes(content: bytes, path: Path) -> Path:
     """Writes the file and returns its absolute path. Raises HostError when it cannot be written."""
     target = path.absolute()
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    _refuse_planted(target.parent)
+    _refuse_planted(target)
     try:
-        beside.write_bytes(content)
-        beside.replace(target)
+        replace_file(target, content)
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
         raise HostError(f"{target} cannot be written: {error.strerror}; name a file that you may write") from error
     return target
+
+
+def _refuse_planted(path: Path) -> None:
+    """Raises HostError when this is somebody else's, or their link, in a directory that all may write, as /tmp.
+
+    The rule is that of fs.protected_symlinks and protected_regular (kernel Documentation/admin-guide/sysctl/fs.rst).
+    """
+    try:
+        facts, around = path.lstat(), path.parent.stat()
+    except OSError:  # not there, or what is wrong with it is said when it is written
+        return
+    shared = around.st_mode & stat.S_ISVTX and around.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if shared and facts.st_uid not in (os.geteuid(), around.st_uid):
+        what = "a link" if stat.S_ISLNK(facts.st_mode) else "there already"
+        raise HostError(f"{path} is {what} of user {facts.st_uid} in a shared directory; name another place")

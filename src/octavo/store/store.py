@@ -29,7 +29,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.exc import DBAPIError
 
 from octavo.errors import OctavoError
-from octavo.home import make_directory
+from octavo.home import make_directory, make_private_file
 from octavo.host.journal import is_owned
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
@@ -53,6 +53,7 @@ class Store:
     def open(cls, path: Path) -> Self:
         """Opens the store, and makes or checks its tables. Raises OctavoError when it is another version's."""
         make_directory(path.parent)
+        make_private_file(path)
         engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 60})
 
         @event.listens_for(engine, "connect")

@@ -12,6 +12,7 @@ from psycopg import conninfo
 from psycopg.rows import DictRow, dict_row
 
 from octavo.errors import HostError, UsageError
+from octavo.host.kernel_text import lines
 from octavo.host.process_table import read_process
 from octavo.instruments.target import Rows, Target
 from octavo.postgres import sql
@@ -125,10 +126,10 @@ def _postmaster(connection: psycopg.Connection[DictRow], proc: Path) -> tuple[in
 def _pids(pid: int, proc: Path) -> list[int]:
     """What a process is called in each PID namespace, from ours to its own (NSpid in proc_pid_status(5))."""
     try:
-        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
+        told = lines(proc / str(pid) / "status")
     except OSError:
         return []
-    return next(([int(one) for one in line.split()[1:]] for line in lines if line.startswith("NSpid:")), [pid])
+    return next(([int(one) for one in line.split()[1:]] for line in told if line.startswith("NSpid:")), [pid])
 
 
 def _directory(told: str | None, postmaster: int | None, proc: Path) -> tuple[Path | None, str]:

@@ -12,7 +12,7 @@ use std::{
 
 use rustix::fs::{Advice, fadvise};
 
-use super::Error;
+use super::{Error, make::has_stamps};
 use crate::block_device::DeviceNumber;
 
 /// One open file or block device.
@@ -81,12 +81,26 @@ impl OpenFile {
                 "is neither a file nor a block device; name one",
             ));
         }
+        // What is opened may be another thing than was looked at: a pipe is not waited for, and what counts is looked
+        // at again. A device that is to be written is ours alone meanwhile.
+        let mut flags = libc::O_NONBLOCK;
+        if access.direct {
+            flags |= libc::O_DIRECT;
+        }
+        if access.write && kind.is_block_device() {
+            flags |= libc::O_EXCL;
+        }
         let mut file = OpenOptions::new()
             .read(true)
             .write(access.write)
-            .custom_flags(if access.direct { libc::O_DIRECT } else { 0 })
+            .custom_flags(flags)
             .open(path)
             .map_err(refused)?;
+        let looked_at = metadata;
+        let metadata = file.metadata().map_err(refused)?;
+        if (metadata.dev(), metadata.ino()) != (looked_at.dev(), looked_at.ino()) {
+            return Err(no_file(path, "is another file than a moment ago"));
+        }
         // A device has no length of its own; its end does.
         let length = file.seek(SeekFrom::End(0)).map_err(refused)?;
         let number = if kind.is_block_device() {
@@ -101,6 +115,34 @@ impl OpenFile {
             length,
             device,
         })
+    }
+
+    /// Refuses a file that [`make`](super::make) has not made: the open one, whatever its path leads to by now.
+    fn check_writable(&self) -> Result<(), Error> {
+        let facts = |file: &File| {
+            file.metadata()
+                .map_err(|source| self.refused("look at the file", 0, source))
+        };
+        let ours = facts(&self.file)?;
+        if ours.file_type().is_block_device() {
+            return Ok(());
+        }
+        // Read through the page cache, which a file that is open with O_DIRECT cannot be by the sector.
+        let plain = Self::open(
+            &self.path,
+            Access {
+                write: false,
+                direct: false,
+            },
+        )?;
+        let read = facts(&plain.file)?;
+        if (ours.dev(), ours.ino()) == (read.dev(), read.ino()) && has_stamps(&plain)? {
+            return Ok(());
+        }
+        Err(no_file(
+            &self.path,
+            "only files that octavo io made are written into; make one with --make SIZE",
+        ))
     }
 
     /// Makes the error for a request at `offset` that the system refused.
@@ -174,6 +216,9 @@ impl FileSet {
         let mut starts = vec![0];
         for path in paths {
             let file = OpenFile::open(path, access)?;
+            if access.write {
+                file.check_writable()?;
+            }
             if file.length < block {
                 return Err(if file.length == 0 {
                     no_file(path, "is empty; name a file with data in it")
@@ -331,6 +376,26 @@ mod tests {
             [0, 2, 3, 4].map(|block| set.end_of_file(block)),
             [3, 3, 4, 6]
         );
+    }
+
+    #[test]
+    fn a_foreign_file_is_not_opened_for_writing() {
+        let scratch = Scratch::new("foreign");
+        let foreign = scratch.file("foreign", 4 * 512);
+        let own = scratch.0.join("own");
+        assert!(super::super::make(&own, 4 * 512, &mut |_| true).unwrap());
+        let link = scratch.0.join("link");
+        std::os::unix::fs::symlink(&foreign, &link).unwrap();
+        let write = Access {
+            write: true,
+            direct: false,
+        };
+        for path in [foreign, link] {
+            let error = FileSet::open(std::slice::from_ref(&path), 512, write).unwrap_err();
+            assert_eq!(error.kind(), super::super::Kind::Usage);
+            assert!(error.to_string().contains("octavo io made"), "{error}");
+        }
+        assert_eq!(FileSet::open(&[own], 512, write).unwrap().blocks(), 4);
     }
 
     #[test]

@@ -98,15 +98,19 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 ///
 /// Those of [`OpenFile::open`], and [`Error::Refused`].
 pub fn is_own(path: &Path) -> Result<bool, Error> {
-    use std::os::unix::fs::FileExt as _;
-
-    let file = OpenFile::open(
+    has_stamps(&OpenFile::open(
         path,
         Access {
             write: false,
             direct: false,
         },
-    )?;
+    )?)
+}
+
+/// The same of a file that is open for reading, past no page cache.
+pub(super) fn has_stamps(file: &OpenFile) -> Result<bool, Error> {
+    use std::os::unix::fs::FileExt as _;
+
     let sectors = file.length / SECTOR as u64;
     if sectors == 0 {
         return Ok(false);
@@ -116,7 +120,7 @@ pub fn is_own(path: &Path) -> Result<bool, Error> {
         file.file
             .read_exact_at(&mut buffer, offset)
             .map_err(|source| file.refused("read", offset, source))?;
-        if stamp::check(&buffer, &file, offset).is_err() {
+        if stamp::check(&buffer, file, offset).is_err() {
             return Ok(false);
         }
     }

@@ -1,15 +1,19 @@
 """What the kernel does with memory on its own."""
 
-from octavo.host.checks.base import Found, Host, read_text
+from octavo.host.checks.base import CannotLookError, Found, Host, read_text
+from octavo.host.kernel_text import lines, words
 from octavo.units import human_size
 
 
 def swap(host: Host) -> Found:
     """Swap in use, and whether pages are being swapped."""
-    lines = read_text(host.proc / "swaps").splitlines()[1:]
-    if not lines:
+    try:
+        areas = lines(host.proc / "swaps")[1:]
+    except OSError as error:
+        raise CannotLookError(f"{host.proc / 'swaps'}: {error.strerror}") from error
+    if not areas:
         return Found("swap", "fine", "none")
-    used = sum(int(line.split()[3]) for line in lines) * 1024
+    used = sum(int(words(line)[3]) for line in areas) * 1024
     swappiness = read_text(host.proc / "sys/vm/swappiness")
     found = f"{human_size(used)} in use, swappiness {swappiness}"
     before, after = host.before.swapped_pages, host.after.swapped_pages

@@ -1,0 +1,37 @@
+"""What the kernel says in /proc and /sys, read as bytes: names of processes, files and mounts may hold any of them.
+
+Python's own `splitlines()` and `split()` would also cut at form feeds and other blanks that stand in a name.
+"""
+
+import os
+from pathlib import Path
+
+
+def read(path: Path) -> str:
+    """The whole text; bytes that are no UTF-8 come as os.fsdecode() has them, so that a path stays the same path.
+
+    Raises OSError.
+    """
+    return os.fsdecode(path.read_bytes())
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a file, cut at newlines only. Raises OSError."""
+    return [line for line in read(path).split("\n") if line]
+
+
+def words(line: str) -> list[str]:
+    """The words of a line, cut at blanks and tabs only."""
+    return [word for word in line.replace("\t", " ").split(" ") if word]
+
+
+def shown(text: str) -> str:
+    r"""The text as it may be printed anywhere: what is no printable letter is escaped.
+
+    >>> shown(os.fsdecode(b"/mnt/\xff\x0c"))
+    '/mnt/\\xff\\x0c'
+    """
+    plain = os.fsencode(text).decode(errors="backslashreplace")
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii") for letter in plain
+    )

@@ -1,0 +1,64 @@
+"""What other users of this host can do, tried as they would: in processes that have become nobody."""
+
+import os
+import pwd
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+AsNobody = Callable[..., "subprocess.Popen[str]"]
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+
+# What it needs is imported while it may still read root's own Python.
+_BECOME = """
+import ctypes, fcntl, os, socket, sys
+import octavo.errors, octavo.home
+uid = int(sys.argv.pop(1))
+os.setgroups([]); os.setresgid(uid, uid, uid); os.setresuid(uid, uid, uid)
+exec(sys.argv.pop(1))
+"""
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A directory that everybody may enter, which pytest's own are not; gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="octavo-test-", dir="/var/tmp") as directory:
+        Path(directory).chmod(0o755)
+        yield Path(directory)
+
+
+@pytest.fixture
+def own_home(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An OCTAVO_HOME that is not there yet."""
+    monkeypatch.setenv("OCTAVO_HOME", str(shared / "home"))
+    return shared / "home"
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[AsNobody]:
+    """Starts Python code as nobody, with pipes; what still runs at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(code: str, *arguments: str | Path, **environment: str) -> "subprocess.Popen[str]":
+        uid = pwd.getpwnam("nobody").pw_uid
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-c", _BECOME, str(uid), code, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd="/",
+            env=environment,
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        if child.poll() is None:
+            child.kill()
+        child.communicate()
