@@ -57,9 +57,8 @@ def until_a_trial(*arguments: str | Path) -> tuple[float, list[tuple[int, str]]]
 def test_what_was_reported_finished_is_in_the_store(octavo: Octavo, home: Path, plan_file: Path) -> None:
     """About a minute: a killed run is recovered, and measures again, some seconds each time."""
     plan_file.write_text(plan_file.read_text().replace("rounds = 2", 'rounds = 1000\n        stopping = "fixed"'))
-    octavo("run", plan_file, "--rounds", "1")  # builds and loads are there
     moment = random.Random(6)
-    seconds, reported = until_a_trial("run", plan_file, "--seed", "5")
+    seconds, reported = until_a_trial("run", plan_file, "--seed", "5")  # with builds and loads, where they are missing
     run = json.loads(octavo("runs", "--format", "json").stdout)[0]["id"]
     stored: list[tuple[int, str, str]] = []
     for number in range(_KILLS - 1):
