@@ -1,21 +1,28 @@
-"""A state directory of the tests' own, which shares sources and compiled objects with the machine's."""
+"""What every test may use: a state directory of the tests' own, the shared builds, a journal, the command itself."""
 
 import os
-import shutil
 import signal
+import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck
+from tests.state import DATA_BLOCKS, shared_builds, shared_state
 
-from octavo.home import make_directory, octavo_home
+from octavo.home import octavo_home
+from octavo.host.children import Account, server_account
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import Build
 
-# What costs minutes to make is shared with other sessions. Builds are the tests' own: a user puts extensions in his.
-_SHARED = {"builds": "tests/builds", "sources": "sources", "ccache": "ccache"}
+ROOT = Path(__file__).parents[1]
+
+# In other places, what a test takes says what it is.
+_INTEGRATION, _END_TO_END = (Path(__file__).parent / name for name in ("integration", "e2e"))
+
+Octavo = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def pytest_configure() -> None:
@@ -25,6 +32,15 @@ def pytest_configure() -> None:
     # A suite in the background of a shell inherits that these are ignored, and so would all that it interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        fixtures: list[str] = getattr(item, "fixturenames", [])
+        if "builds" in fixtures or _INTEGRATION in item.path.parents:
+            item.add_marker(pytest.mark.integration)
+        if "octavo" in fixtures or _END_TO_END in item.path.parents:
+            item.add_marker(pytest.mark.e2e)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -43,19 +59,51 @@ def machine() -> Path:
 @pytest.fixture(scope="session")
 def home(machine: Path) -> Iterator[Path]:
     """OCTAVO_HOME for the session, gone at the end but for the builds, which the next one finds."""
-    # Not below pytest's own directory, which the servers' user may not enter.
-    directory = Path(tempfile.mkdtemp(prefix="octavo-test-", dir="/var/tmp"))
-    directory.chmod(0o755)
-    for name, place in _SHARED.items():
-        (directory / name).symlink_to(make_directory(machine / place))
-    before = os.environ.get("OCTAVO_HOME")
-    os.environ["OCTAVO_HOME"] = str(directory)
-    yield directory
-    if before is None:
-        del os.environ["OCTAVO_HOME"]
-    else:
-        os.environ["OCTAVO_HOME"] = before
-    shutil.rmtree(directory)
+    del machine  # asked for first, as long as it is the environment's
+    with shared_state() as directory:
+        yield directory
+
+
+@pytest.fixture
+def journal(home: Path) -> Iterator[Journal]:
+    with Journal() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def account() -> Account:
+    return server_account()
+
+
+@pytest.fixture(scope="session")
+def builds(home: Path) -> dict[str, Build]:
+    """Builds of 18 by data block."""
+    with Journal() as journal:
+        return shared_builds(journal)
+
+
+@pytest.fixture(scope="session", params=DATA_BLOCKS)
+def build(request: pytest.FixtureRequest, builds: dict[str, Build]) -> Build:
+    """Every test that takes it runs at each of these data blocks."""
+    return builds[request.param]
+
+
+@pytest.fixture
+def octavo(home: Path) -> Octavo:
+    """Runs `./octavo` as a user does."""
+
+    def call(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [ROOT / "octavo", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+            env={**os.environ, **environment},
+            timeout=600,
+        )
+
+    return call
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def demo(home: Path) -> subprocess.CompletedProcess[str]:
         "--set",
         "duration=2s",
         "--set",
-        "scale=2",
+        "scale=1",
         "--set",
         "recycled_wal=64MB",
         "--set",

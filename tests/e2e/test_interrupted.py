@@ -63,7 +63,6 @@ def planned_order(octavo: Octavo, plan: Path) -> list[str]:
 def test_a_stopped_run_keeps_its_trials_and_goes_on(
     octavo: Octavo, home: Path, plan_file: Path, how: signal.Signals
 ) -> None:
-    octavo("run", plan_file, "--rounds", "1")  # builds and loads are there, so that the run below starts at once
     run, server = start_and_reach_the_third_trial(home, plan_file)
     run.send_signal(how)
     while how is not signal.SIGKILL and run.poll() is None:  # an impatient user: once is enough
@@ -114,7 +113,6 @@ def test_a_run_that_postgresql_refuses_says_why_in_its_report(octavo: Octavo, pl
 
 
 def test_a_server_that_dies_in_a_trial_costs_that_trial_only(octavo: Octavo, home: Path, plan_file: Path) -> None:
-    octavo("run", plan_file, "--rounds", "1")
     run, server = start_and_reach_the_third_trial(home, plan_file)
     identity = process.identify(server)
     assert identity is not None
@@ -132,7 +130,6 @@ def test_a_server_that_dies_in_a_trial_costs_that_trial_only(octavo: Octavo, hom
 
 
 def test_two_runs_do_not_measure_at_once(octavo: Octavo, home: Path, plan_file: Path) -> None:
-    octavo("run", plan_file, "--rounds", "1")
     run, _ = start_and_reach_the_third_trial(home, plan_file)
     try:
         second = octavo("run", plan_file)

@@ -1,51 +1,59 @@
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from octavo.host.children import Account, server_account
-from octavo.host.journal import Journal
-from octavo.postgres.builds.cache import Build
-from octavo.postgres.builds.make import ensure_builds
+from octavo.host.journal import Journal, recover
+from octavo.postgres.builds.cache import Build, list_builds
+from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.integration)
+@dataclass(frozen=True, slots=True)
+class MadeApart:
+    """A build made in a state directory of its own, after one that was killed there, and what that one left."""
+
+    build: Build
+    finished_when_killed: list[Build]
+    told: list[str]
+    left_to_work_on: list[Path]
 
 
-@pytest.fixture
-def journal(home: Path) -> Iterator[Journal]:
-    with Journal() as opened:
-        yield opened
+# Asks for a build, and says when a step of the compilation is done.
+_BUILDER = """
+from octavo.host.journal import Journal
+from octavo.postgres.builds.make import ensure_build
+from octavo.postgres.builds.spec import BuildSpec
+with Journal() as journal:
+    ensure_build(BuildSpec("18", "8kB", "8kB"), journal, progress=lambda doing, done, total: print(done, flush=True))
+"""
 
 
 @pytest.fixture(scope="session")
-def account() -> Account:
-    return server_account()
-
-
-_SIZES = ("8kB", "4kB", "32kB")
-# What some tests need besides costs seconds in the same tree, and minutes alone.
-_OTHER_WAL = (("8kB", "32kB"), ("4kB", "16kB"))
-
-
-@pytest.fixture(scope="session")
-def builds(home: Path) -> dict[str, Build]:
-    """18 at a smaller, the default and a larger data block, made in one tree where they are not cached."""
-    with Journal() as journal:
-        sizes = [*((size, "8kB") for size in _SIZES), *_OTHER_WAL]
-        made = ensure_builds([BuildSpec("18", data, wal) for data, wal in sizes], journal)
-    return dict(zip(_SIZES, made, strict=False))
-
-
-@pytest.fixture(scope="session", params=_SIZES)
-def build(request: pytest.FixtureRequest, builds: dict[str, Build]) -> Build:
-    """Every test that takes it runs at each of these data blocks."""
-    return builds[request.param]
+def made_apart(builds: dict[str, Build], home: Path) -> Iterator[MadeApart]:
+    """The default build once more, with the source and the compiler's cache of the other ones."""
+    directory = home / "apart"
+    directory.mkdir()
+    for name in ("sources", "ccache"):
+        (directory / name).symlink_to((home / name).resolve())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OCTAVO_HOME", str(directory))
+        builder = subprocess.Popen([sys.executable, "-c", _BUILDER], stdout=subprocess.PIPE, text=True)
+        with builder:
+            assert builder.stdout is not None
+            assert builder.stdout.readline()
+            builder.kill()
+        finished, told = list_builds(), recover()
+        left = list((directory / "builds" / ".work").iterdir())
+        with Journal() as journal:
+            build = ensure_build(BuildSpec("18", "8kB", "8kB"), journal)
+    yield MadeApart(build, finished, told, left)
+    shutil.rmtree(directory)
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

@@ -1,17 +1,15 @@
 """Builds for real: what is in them, that they are complete or absent, that two who ask do not collide."""
 
-import os
 import shutil
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
+from tests.integration.conftest import MadeApart
 
 from octavo.errors import OctavoError
 from octavo.host import children
-from octavo.host.journal import Journal, recover
+from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build, find_build, list_builds, work_directory
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
@@ -57,17 +55,6 @@ def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:
     assert find_build(spec) == build
 
 
-# Asks for a build below a state directory of its own, and says when compiling has begun.
-_BUILDER = """
-import sys
-from octavo.host.journal import Journal
-from octavo.postgres.builds.make import ensure_build
-from octavo.postgres.builds.spec import BuildSpec
-with Journal() as journal:
-    ensure_build(BuildSpec("18", "8kB", "8kB"), journal, progress=lambda doing, done, total: print(done, flush=True))
-"""
-
-
 @pytest.fixture
 def empty_home(build: Build, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory without builds, but with the source and the compiler's cache."""
@@ -80,23 +67,18 @@ def empty_home(build: Build, home: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return directory
 
 
-@pytest.mark.parametrize("build", ["8kB"], indirect=True)
-def test_a_killed_build_leaves_nothing_that_looks_finished(empty_home: Path) -> None:
-    builder = subprocess.Popen(
-        [sys.executable, "-c", _BUILDER], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
-    )
-    assert builder.stdout is not None
-    assert builder.stdout.readline()  # the first step of the compilation is done
-    builder.kill()
-    builder.wait()
-    builder.stdout.close()
-    assert list_builds() == []
-    told = recover()
-    assert any("compilation" in line for line in told)  # ninja was still at work
-    assert not any((empty_home / "builds" / ".work").iterdir())
-    with Journal() as journal:  # and the next one succeeds
-        assert ensure_build(BuildSpec("18", "8kB", "8kB"), journal).manifest["reported"] == "postgres (PostgreSQL) 18.6"
-    shutil.rmtree(empty_home)
+def test_a_killed_build_leaves_nothing_that_looks_finished(made_apart: MadeApart) -> None:
+    """More than a minute with `made_apart`: PostgreSQL is configured twice, once for the build that is killed."""
+    assert made_apart.finished_when_killed == []
+    assert any("compilation" in line for line in made_apart.told)  # ninja was still at work
+    assert made_apart.left_to_work_on == []
+    assert made_apart.build.manifest["reported"] == "postgres (PostgreSQL) 18.6"  # and the next one succeeds
+
+
+def test_two_separate_builds_are_the_same_byte_for_byte(made_apart: MadeApart, builds: dict[str, Build]) -> None:
+    here = builds[made_apart.build.manifest["data_block"]]
+    assert made_apart.build.prefix != here.prefix
+    assert made_apart.build.manifest["files"] == here.manifest["files"]
 
 
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)

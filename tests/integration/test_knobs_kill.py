@@ -1,14 +1,16 @@
-"""kill -9 at fifty random moments of a process that turns knobs: the host is then as it was found."""
+"""kill -9 at random moments of a process that turns knobs: the host is then as it was found."""
 
 import json
 import os
 import random
 import subprocess
 import sys
-import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.thorough import times
 
 from octavo.host import cgroup, loop_volume
 from octavo.host.journal import TOKEN_VARIABLE, restore
@@ -17,8 +19,12 @@ from octavo.host.process import find_by_environment
 from octavo.host.undo import Undone
 from octavo.knobs.zram_swap import swaps
 
-_KILLS = 50
-_LONGEST_SECONDS = 1.5
+_KILLS = times(50, 15)
+# A moment is drawn as so many lines of the victim's journal, which writes some fifty while it turns and puts back one
+# set, and a time after them. So it is met whatever this machine's speed is.
+_MOST_LINES = 90
+_LONGEST_SECONDS_AFTER = 0.05
+_PATIENCE_SECONDS = 60.0
 _VALUES = (
     "/sys/kernel/mm/transparent_hugepage/enabled",
     "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
@@ -42,13 +48,14 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def host_state(home: Path) -> dict[str, object]:
-    """What knobs change: values, queues, limits, devices, mounts and files below our home."""
-    queues = [
-        file
-        for name in ("read_ahead_kb", "max_sectors_kb", "scheduler", "nr_requests")
-        for file in Path("/sys/block").glob(f"loop*/queue/{name}")
-    ]
+def queues() -> list[Path]:
+    """The files of all loop devices' queues; there are more of them once one was made while the others were taken."""
+    names = ("read_ahead_kb", "max_sectors_kb", "scheduler", "nr_requests")
+    return [file for name in names for file in Path("/sys/block").glob(f"loop*/queue/{name}")]
+
+
+def host_state(home: Path, queues: list[Path]) -> dict[str, object]:
+    """What knobs change: values, these queues, limits, devices, mounts and files below our home."""
     throttles = Path("/sys/fs/cgroup/blkio").glob("blkio.throttle.*_device")
     return {
         "values": {path: Path(path).read_text() for path in _VALUES if Path(path).exists()},
@@ -64,25 +71,31 @@ def host_state(home: Path) -> dict[str, object]:
 
 
 def backing_files() -> list[str]:
-    return [path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
+    found: list[str] = []
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):  # somebody else's, who detached it just now
+            found.append(path.read_text().strip())
+    return found
 
 
-def killed_after(seconds: float, seed: int, home: Path) -> str:
-    """Lets a victim begin, kills it then, and returns its token."""
+def killed(moment: random.Random, seed: int, home: Path) -> str:
+    """Lets a victim begin, kills it at a random moment, and returns its token."""
+    lines, seconds = moment.randint(1, _MOST_LINES), moment.uniform(0.0, _LONGEST_SECONDS_AFTER)
     victim = subprocess.Popen(
         [sys.executable, Path(__file__).with_name("knob_victim.py"), str(seed)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OCTAVO_HOME": str(home)},
     )  # fmt: skip
     assert victim.stdout is not None and victim.stderr is not None
     assert victim.stdout.readline() == "begun\n", victim.stderr.read()
-    killer = threading.Timer(seconds, victim.kill)
-    killer.start()
+    (journal,) = (home / "journal").glob("*.jsonl")
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while journal.read_bytes().count(b"\n") < lines and victim.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(seconds)
+    victim.kill()
     victim.wait()
-    killer.cancel()
-    killer.join()
     with victim.stdout, victim.stderr:
         assert victim.returncode == -9, victim.stderr.read()
-    (journal,) = (home / "journal").glob("*.jsonl")
     return journal.stem
 
 
@@ -95,17 +108,18 @@ def test_the_host_is_as_it_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OCTAVO_HOME", str(home))
     (home / "volumes").mkdir(parents=True)
     (home / "journal").mkdir()
-    before = host_state(home)
+    found = queues()
+    before = host_state(home, found)
     moment = random.Random(12)
     kinds: set[str] = set()
     put_back: list[Undone] = []
     for number in range(_KILLS):
-        token = killed_after(moment.uniform(0.0, _LONGEST_SECONDS), number, home)
-        left = host_state(home)
+        token = killed(moment, number, home)
+        left = host_state(home, found)
         kinds |= {json.loads(line)["kind"] for line in (home / "journal" / f"{token}.jsonl").read_text().splitlines()}
         told = restore()
         assert {one.what for one in told} <= {"put back"}, (number, told)
-        assert host_state(home) == before, (number, left, told)
+        assert host_state(home, found) == before, (number, left, told)
         assert groups_of(token) == []
         assert find_by_environment(TOKEN_VARIABLE, token) == []
         put_back += told
