@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import psycopg
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import SOCKET_PATH_LIMIT, make_directory, runtime_directory
@@ -20,6 +20,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import program_pages, sql
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.own_connection import connect_own
 from octavo.postgres.versions import major_of
 
 SUPERUSER = "octavo"
@@ -114,9 +115,9 @@ class Server:
         """A new autocommit connection. Raises OctavoError when the server refuses it or is gone, or has not answered
         after `patience` seconds."""
         try:
-            return psycopg.Connection[DictRow].connect(
-                host=str(self.socket_directory), port=_PORT, user=SUPERUSER, dbname=database,
-                autocommit=True, row_factory=dict_row, connect_timeout=patience, application_name="octavo",
+            return connect_own(
+                self.socket_directory, _PORT, user=SUPERUSER, database=database,
+                account=self.account, pid=self.process.pid, patience_seconds=patience,
             )  # fmt: skip
         except psycopg.OperationalError as error:
             raise OctavoError(
