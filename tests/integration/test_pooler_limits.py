@@ -24,9 +24,10 @@ _PORT = 6433
 _SECONDS = 30.0
 
 
-@pytest.fixture(scope="module")
-def pooler(build: Build, journal: Journal, account: Account) -> Generator[str]:
+@pytest.fixture
+def pooler(builds: dict[str, Build], journal: Journal, account: Account) -> Generator[str]:
     """A pgbouncer that ignores options and pools transactions on one connection; the DSN through it."""
+    build = builds["8kB"]
     with data_directory(build, journal, account) as path, running(build, path, journal, account) as server:
         server.execute("CREATE TABLE visited AS SELECT i AS id, repeat('x', 40) FROM generate_series(1, 20000) AS i")
         server.execute("CREATE INDEX ON visited (id)")
@@ -69,7 +70,7 @@ def _wait_for(dsn: str, process: subprocess.Popen[str], log: Path) -> None:
             time.sleep(0.02)
 
 
-def test_the_limits_hold(pooler: str) -> None:
+def test_the_limits_hold_and_nothing_of_ours_stays(pooler: str) -> None:
     with connect(pooler) as connection:
         assert connection.limits is not None, "the pooler took the options after all"
         with limited(connection, connection.limits):
@@ -84,17 +85,9 @@ def test_the_limits_hold(pooler: str) -> None:
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), limited(connection, connection.limits):
             connection.execute("CREATE TABLE ours ()")
         assert asker(connection)("watched_server")
-
-
-def test_nothing_of_ours_stays_for_the_poolers_other_clients(pooler: str) -> None:
-    with connect(pooler) as connection:
-        asker(connection)("watched_server")
         with psycopg.connect(pooler, autocommit=True) as other:
-            found = other.execute(
+            left = other.execute(
                 "SELECT current_setting('statement_timeout'), current_setting('transaction_read_only')"
             ).fetchone()
-    assert found == ("0", "off")
-
-
-def test_blocks_of_a_query(pooler: str) -> None:
+        assert left == ("0", "off"), "something of ours stays for the pooler's other clients"
     assert blocks_of_query("SELECT * FROM visited WHERE id < 100", pooler).blocks

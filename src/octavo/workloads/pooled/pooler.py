@@ -21,6 +21,7 @@ from psycopg.rows import DictRow
 from octavo.errors import HostError, OctavoError
 from octavo.host import children
 from octavo.host.children import Account
+from octavo.host.safe_read import read_tail
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 from octavo.postgres.own_connection import connect_own
 
@@ -133,7 +134,7 @@ def _stop(process: subprocess.Popen[str], server: Server, entry: int) -> None:
 
 
 def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
+    lines = read_tail(log).strip().splitlines()
     return lines[-1] if lines else "it ended and said nothing"
 
 
