@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -166,9 +167,10 @@ def test_what_is_no_file_is_no_plan(tmp_path: Path) -> None:
     with (tmp_path / "large.toml").open("wb") as file:
         file.truncate(1 << 40)
     for name in ("directory", "fifo", "circle", "large", "missing", "a\0b"):
-        for read in (find_plan, lambda path: read_map(Path(path))):
+        path = str(tmp_path / f"{name}.toml")
+        for read in (partial(find_plan, path), partial(read_map, Path(path))):
             with pytest.raises(UsageError) as caught:
-                _in_time(lambda read=read, name=name: read(str(tmp_path / f"{name}.toml")))
+                _in_time(read)
             assert "\n" not in str(caught.value)
 
 

@@ -103,7 +103,7 @@ def without_secrets(text: str, password: str = "") -> str:
     """The text without the password, and without what a URL or `password=` in it says.
 
     >>> without_secrets("postgresql://me:secret@host/shop and password='a b' host=x")
-    "postgresql://me:***@host/shop and password=*** host=x"
+    'postgresql://me:***@host/shop and password=*** host=x'
     """
     if password:
         text = text.replace(password, "***")
