@@ -28,6 +28,7 @@ from octavo.errors import HostError, Interrupted, OctavoError
 from octavo.home import octavo_home, secure_home
 from octavo.host.foreground import interrupt_once, no_more_interrupts
 from octavo.host.journal import recover
+from octavo.text import guarded
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -60,6 +61,7 @@ def main() -> NoReturn:
     """Runs the command line and exits with its code."""
     os.umask(0o022)  # the servers' user has to reach builds and sockets
     interrupt_once()
+    sys.stdout, sys.stderr = guarded(sys.stdout), guarded(sys.stderr)
     try:
         if sys.argv[1:3] != ["host", "restore"]:  # which does it, and tells it itself
             _recover()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octavo.cli.choices import TableFormat
+from octavo.text import unguarded
 
 if TYPE_CHECKING:
     from octavo.check.outcome import Report
@@ -58,7 +59,8 @@ class _CheckProgress:
     def __call__(self, doing: str, done: int, total: int) -> None:
         """Shows how many of how many tests are done."""
         if self._live:
-            print(f"\r\x1b[K{doing}: {done} of {total} tests", end="", file=sys.stderr, flush=True)
+            self.clear()
+            print(f"{doing}: {done} of {total} tests", end="", file=sys.stderr, flush=True)
         elif doing != self._doing:
             print(f"{doing}: {total} tests", file=sys.stderr, flush=True)
         self._doing = doing
@@ -66,4 +68,4 @@ class _CheckProgress:
     def clear(self) -> None:
         """Takes the line away."""
         if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            print("\r\x1b[K", end="", file=unguarded(sys.stderr), flush=True)

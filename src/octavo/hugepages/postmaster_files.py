@@ -2,10 +2,12 @@
 
 import re
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from octavo.errors import UsageError
 from octavo.host.process_table import Process, read_process
+from octavo.host.safe_read import read_text
 
 _PROC = Path("/proc")
 _QUOTED = re.compile(r'"([^"]*)"')
@@ -19,9 +21,13 @@ def refuse_running(data: Path, proc: Path = _PROC) -> None:
     own shuts down. It has the pid in its first line, port and socket directory in its fourth and fifth (pidfile.h).
     """
     try:
-        lines = [line.strip() for line in (data / "postmaster.pid").read_text(errors="replace").splitlines()]
+        lines = [line.strip() for line in read_text(data / "postmaster.pid").splitlines()]
     except FileNotFoundError:
         lines = []
+    except OSError as error:
+        raise UsageError(f"{data / 'postmaster.pid'}: {error.strerror}; is this a data directory?") from None
+    except ValueError as error:
+        raise UsageError(f"{error}; is this a data directory?") from None
     if postmaster := _on(data, proc) or _of_that_name(lines[:1], proc):
         apart = _same(proc / str(postmaster.pid) / "root", Path("/")) is False
         port, socket = (lines[3], lines[4]) if len(lines) > 4 else ("", "")
@@ -46,11 +52,11 @@ def last_options(data: Path) -> list[str]:
     changes shared memory but -B and -N (manual, "postgres").
     """
     try:
-        words = _QUOTED.findall((data / "postmaster.opts").read_text(errors="replace"))
-    except OSError:
+        words = _QUOTED.findall(read_text(data / "postmaster.opts"))
+    except (OSError, ValueError):
         return []
     found: list[str] = []
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         if word.startswith("--") and "=" in word:
             name, _, value = word[2:].partition("=")
             found.append(f"{name.replace('-', '_')}={value}")

@@ -17,10 +17,12 @@ from octavo.errors import HostError, UsageError
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.host.safe_read import read_text
 from octavo.hugepages.postmaster_files import last_options, refuse_running
 from octavo.postgres.versions import is_version, major_of
 
 _OLDEST = 15
+_MOST_BYTES = 1024**2
 # Where distributions keep the programs of a major version: Debian's and Ubuntu's, the PGDG's RPMs, the source's own.
 _PLACES = ("/usr/lib/postgresql/{major}/bin", "/usr/pgsql-{major}/bin", "/usr/local/pgsql/bin")
 _VERSION = re.compile(r"\(PostgreSQL\) (\S+)")
@@ -36,7 +38,7 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
     directory, data = _directories(pgdata)
     owner = _owner(data)
     refuse_running(data)
-    told = (data / "PG_VERSION").read_text(errors="replace").strip()
+    told = _text(data / "PG_VERSION").strip()
     if not is_version(told):
         raise UsageError(f"{data / 'PG_VERSION'} says {told!r}, which is no version; is this a data directory?")
     major = major_of(told)
@@ -69,7 +71,7 @@ def _directories(pgdata: Path) -> tuple[Path, Path]:
                     f"{pgdata} has no postgresql.conf; give the directory that has it, such as /etc/postgresql/15/main"
                 )
             return pgdata.absolute(), pgdata.absolute()
-        text = (pgdata / "postgresql.conf").read_text(errors="replace")
+        text = _text(pgdata / "postgresql.conf")
         if found := re.findall(r"^\s*data_directory\s*=?\s*'([^']+)'", text, re.MULTILINE):
             data = Path(found[-1])
             if (data / "PG_VERSION").is_file():
@@ -79,6 +81,13 @@ def _directories(pgdata: Path) -> tuple[Path, Path]:
     except (FileNotFoundError, NotADirectoryError):
         pass
     raise UsageError(f"{pgdata} is no data directory; before initdb there is nothing to ask, leave --pgdata away then")
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_text(path.resolve(), _MOST_BYTES)  # a configuration may be kept elsewhere, behind a link
+    except ValueError as error:
+        raise UsageError(f"{error}; is it PostgreSQL's?") from None
 
 
 def _owner(data: Path) -> Account | None:

@@ -31,15 +31,15 @@
 A factor that the baseline does not name is a condition: each of its levels is answered apart.
 """
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from octavo.errors import UsageError
-from octavo.imports.rows import Parse, moment, name, not_negative, number, read_text, whole
+from octavo.imports.rows import Parse, moment, name, not_negative, number, whole
 from octavo.plan.thresholds import Percentage
+from octavo.toml import parse_toml, read_toml
 from octavo.units import format_size, parse_size
 
 
@@ -106,11 +106,9 @@ class Map(_Strict):
 
 def read_map(path: Path) -> Map:
     """The checked map. Raises UsageError, one line that names the key."""
-    text = read_text(path)[1]
+    content = parse_toml(read_toml(path), path)
     try:
-        return Map.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: not TOML: {error}") from None
+        return Map.model_validate(content)
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(str(part) for part in problem["loc"])

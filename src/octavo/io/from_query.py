@@ -16,9 +16,8 @@ from octavo.io.target import with_segments
 if TYPE_CHECKING:
     import psycopg
 
-# How long one statement may take: a laboratory does not hold up a live server.
-_STATEMENT_TIMEOUT = "30s"
-_LOCK_TIMEOUT = "1s"
+    from octavo.postgres.user_connection import Limits
+
 _BITMAP_ONLY = ("enable_seqscan", "enable_indexscan", "enable_indexonlyscan", "enable_tidscan")
 
 
@@ -57,17 +56,28 @@ class Visited:
 
 
 def blocks_of_query(sql: str, dsn: str) -> Visited:
-    """Asks the server. The query itself is planned, never run; all is read-only, and each statement ends after 30 s.
+    """Asks a user's server. Raises what `visited_by` does, and UsageError and HostError as it connects."""
+    from octavo.postgres.user_connection import connect
+
+    with connect(dsn, "octavo io", _limits()) as connection:
+        return visited_by(connection, sql)
+
+
+def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> Visited:
+    """Asks the server of an autocommit connection. The query itself is planned, never run; all is read-only, and each
+    statement ends after 30 s.
 
     Raises UsageError for a query without a bitmap heap scan that stands by itself, HostError when the server cannot be
     asked or its files are not here.
     """
     import psycopg
+    from psycopg.rows import tuple_row
+
+    from octavo.postgres.user_connection import limited
 
     try:
-        with psycopg.connect(dsn, connect_timeout=10, application_name="octavo io") as connection:
-            connection.read_only = True
-            return _ask(connection, sql)
+        with limited(connection, _limits()), connection.cursor(row_factory=tuple_row) as cursor:
+            return _ask(cursor, sql)
     except psycopg.OperationalError as error:
         raise HostError(f"--from-query: {_first_line(error)}; check --dsn, or take a query that is quicker") from error
     except psycopg.Error as error:
@@ -76,30 +86,34 @@ def blocks_of_query(sql: str, dsn: str) -> Visited:
         ) from error
 
 
-def _ask(connection: "psycopg.Connection", sql: str) -> Visited:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL statement_timeout = '{_STATEMENT_TIMEOUT}'")
-        cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
-        node, forced = _scan(cursor, sql), False
-        if node is None:
-            for setting in _BITMAP_ONLY:
-                cursor.execute(f"SET LOCAL {setting} = off".encode())
-            node, forced = _scan(cursor, sql), True
-        if node is None:
-            raise UsageError(
-                "--from-query: the query has no plan with a bitmap heap scan; put a condition on an indexed column"
-            )
-        relation, condition = _relation(cursor, node), node["Recheck Cond"]
-        alias = _quoted(cursor, node["Alias"])
-        # Text of the server's own making: names quoted by it, the condition deparsed by it.
-        block_of_row = f"{alias}.ctid::text::point"
-        visited = f"SELECT DISTINCT ({block_of_row})[0]::bigint FROM {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
-        found = cursor.execute(visited.encode(), prepare=True)
-        blocks = tuple(row[0] for row in found)
-        if not blocks:
-            raise UsageError("--from-query: no row of the table meets the condition; take one that some rows meet")
-        file, block, relation_blocks = _where(cursor, relation)
-        return Visited(relation, condition, forced, file, block, relation_blocks, blocks)
+def _limits() -> "Limits":
+    """How long one statement may take: a laboratory does not hold up a live server."""
+    from octavo.postgres.user_connection import Limits
+
+    return Limits(statement_timeout="30s", lock_timeout="1s")
+
+
+def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> Visited:
+    node, forced = _scan(cursor, sql), False
+    if node is None:
+        for setting in _BITMAP_ONLY:
+            cursor.execute(f"SET LOCAL {setting} = off".encode())
+        node, forced = _scan(cursor, sql), True
+    if node is None:
+        raise UsageError(
+            "--from-query: the query has no plan with a bitmap heap scan; put a condition on an indexed column"
+        )
+    relation, condition = _relation(cursor, node), node["Recheck Cond"]
+    alias = _quoted(cursor, node["Alias"])
+    # Text of the server's own making: names quoted by it, the condition deparsed by it.
+    block_of_row = f"{alias}.ctid::text::point"
+    visited = f"SELECT DISTINCT ({block_of_row})[0]::bigint FROM {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
+    found = cursor.execute(visited.encode(), prepare=True)
+    blocks = tuple(row[0] for row in found)
+    if not blocks:
+        raise UsageError("--from-query: no row of the table meets the condition; take one that some rows meet")
+    file, block, relation_blocks = _where(cursor, relation)
+    return Visited(relation, condition, forced, file, block, relation_blocks, blocks)
 
 
 def _scan(cursor: "psycopg.Cursor[Any]", sql: str) -> dict[str, Any] | None:

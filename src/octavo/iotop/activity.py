@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Self
 
-import psycopg
 from psycopg.rows import DictRow
 
 from octavo.instruments.observe import backend_cpu_seconds
@@ -11,6 +10,7 @@ from octavo.instruments.target import Target
 from octavo.iotop.asked import Asked
 from octavo.iotop.clean import one_line
 from octavo.iotop.in_flight import InFlight
+from octavo.postgres.user_connection import UsersConnection
 from octavo.watch.connect import connect, target_of
 
 # What pg_stat_activity gives for the query of another user (PostgreSQL documentation, "pg_stat_activity").
@@ -29,7 +29,7 @@ class Doing:
 class Activity:
     """A connection that looks. One that is refused or lost is so for good, and `off` says why."""
 
-    def __init__(self, connection: psycopg.Connection[DictRow], target: Target) -> None:
+    def __init__(self, connection: UsersConnection, target: Target) -> None:
         self._connection = connection
         self._target = target
         self._spent = backend_cpu_seconds(target) or 0.0

@@ -20,6 +20,7 @@ from octavo.knobs.server_group import server_group
 from octavo.lab.cell_settings import CellSettings
 from octavo.lab.laps import Laps
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
+from octavo.lab.server_log import limited_log, read_log
 from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.watch import Watcher
 from octavo.plan.thresholds import Thresholds
@@ -77,9 +78,12 @@ class Equipment:
             facts |= caches | {"knobs": state.as_dict()}
             settings = self.settings.of(dataset.build, levels, directory)
             laps.end("copy")
-            with cluster.start(
-                dataset.build, directory, settings, journal, self.account, log=trial.log, memory_group=group
-            ) as server:
+            with (
+                cluster.start(
+                    dataset.build, directory, settings, journal, self.account, log=trial.log, memory_group=group
+                ) as server,
+                limited_log(trial.log, server.process),
+            ):
                 if group is not None and levels["memory"] != "none":
                     facts["memory_limit_bytes"] = cgroup.achieved_limit(group)
                 facts["database_bytes"] = server.query("size")[0]["bytes"]
@@ -131,7 +135,7 @@ class Equipment:
             server.is_alive(),
             started,
             started_after,
-            trial.log.read_text(errors="replace"),
+            read_log(trial.log),
             self.thresholds,
             trial.levels,
             facts,

@@ -1,6 +1,5 @@
 """The plan: one experiment as data, checked key by key and level by level."""
 
-import tomllib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
@@ -14,6 +13,7 @@ from octavo.plan.factors import COMMON
 from octavo.plan.server_settings import setting_factors
 from octavo.plan.sizes import Size, choose_size, flat
 from octavo.plan.thresholds import Percentage, Thresholds
+from octavo.toml import parse_toml
 from octavo.units import parse_duration, parse_percentage
 
 
@@ -118,10 +118,7 @@ def parse_plan(
 
     Raises UsageError, one line that names the key and what is allowed.
     """
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{origin}: not TOML: {error}") from None
+    content = parse_toml(text, origin)
     try:
         content = choose_size(content, size)
         content |= {key: value for key, value in (("rounds", rounds), ("budget", budget)) if value is not None}

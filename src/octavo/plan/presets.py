@@ -9,6 +9,7 @@ from pathlib import Path
 from octavo.errors import UsageError
 from octavo.plan.model import Plan, parse_plan
 from octavo.plan.sizes import sizes_of
+from octavo.toml import read_toml
 from octavo.workloads.files import relative_to
 
 
@@ -62,13 +63,6 @@ def find_plan(
 
     Levels that are relative paths start from the directory of the plan's file.
     """
-    if not wanted.endswith(".toml"):
-        text = preset_text(wanted)
-    else:
-        try:
-            text = Path(wanted).read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise UsageError(f"{wanted} cannot be read: {reason}") from None
+    text = read_toml(Path(wanted)) if wanted.endswith(".toml") else preset_text(wanted)
     with relative_to(Path(wanted).parent):
         return parse_plan(text, origin=wanted, changes=changes, rounds=rounds, size=size, budget=budget), text

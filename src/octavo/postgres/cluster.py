@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any, Self
 
 import psycopg
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import SOCKET_PATH_LIMIT, make_directory, runtime_directory
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.host.safe_read import read_tail, read_text
 from octavo.postgres import program_pages, sql
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.own_connection import connect_own
 from octavo.postgres.versions import major_of
 
 SUPERUSER = "octavo"
@@ -114,9 +116,9 @@ class Server:
         """A new autocommit connection. Raises OctavoError when the server refuses it or is gone, or has not answered
         after `patience` seconds."""
         try:
-            return psycopg.Connection[DictRow].connect(
-                host=str(self.socket_directory), port=_PORT, user=SUPERUSER, dbname=database,
-                autocommit=True, row_factory=dict_row, connect_timeout=patience, application_name="octavo",
+            return connect_own(
+                self.socket_directory, _PORT, user=SUPERUSER, database=database,
+                account=self.account, pid=self.process.pid, patience_seconds=patience,
             )  # fmt: skip
         except psycopg.OperationalError as error:
             raise OctavoError(
@@ -249,8 +251,8 @@ def _wait_until_ready(server: Server) -> None:
     while time.monotonic() < deadline:
         if not server.is_alive():
             raise OctavoError(f"the server did not start: {last_words(server.log)}; its log is {server.log}")
-        with suppress(OSError):
-            lines = status.read_text().splitlines()
+        with suppress(OSError, ValueError):
+            lines = read_text(status).splitlines()
             if len(lines) >= 8 and lines[0] == str(server.process.pid) and lines[7].strip() == "ready":
                 return
         time.sleep(0.01)
@@ -258,8 +260,11 @@ def _wait_until_ready(server: Server) -> None:
 
 
 def last_words(log: Path) -> str:
-    """The last error that the server's log names, else its last line."""
-    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    """The last error that the end of the server's log names, else its last line."""
+    try:
+        lines = read_tail(log).splitlines()
+    except OSError:
+        lines = []
     severe = [line for line in lines if any(f"{word}: " in line for word in ("FATAL", "PANIC", "ERROR"))]
     chosen = severe or lines
     return chosen[-1].strip() if chosen else "it said nothing"

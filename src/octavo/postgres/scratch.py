@@ -17,15 +17,10 @@ from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.usage import user_environment
 from octavo.postgres.cluster import Server
+from octavo.postgres.own_connection import without_libpq
 
 # The database that initdb makes: a scratch server needs none of its own.
 _DATABASE = "postgres"
-# libpq's variables that say where to connect, as whom and how (libpq's documentation, environment variables).
-_CONNECTION_VARIABLES = frozenset({
-    "PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGPASSWORD", "PGPASSFILE", "PGSERVICE",
-    "PGSERVICEFILE", "PGOPTIONS", "PGSSLMODE", "PGREQUIRESSL", "PGGSSENCMODE", "PGREQUIREAUTH", "PGCHANNELBINDING",
-    "PGTARGETSESSIONATTRS", "PGREQUIREPEER", "PGLOADBALANCEHOSTS",
-})  # fmt: skip
 
 
 @contextmanager
@@ -83,11 +78,10 @@ def fill_with_pgbench(server: Server, scale: int) -> None:
 def run_psql(server: Server, arguments: Sequence[str]) -> int:
     """Runs the build's psql on the user's terminal until the user leaves it, and returns its exit code.
 
-    It runs as the user, not as the server's account: \\i, \\copy, the history and ~/.psqlrc are the user's.
+    It runs as the user, not as the server's account: \\i, \\copy, the history and ~/.psqlrc are the user's, but none
+    of libpq's variables: they may lead it elsewhere.
     """
-    environment = {
-        name: value for name, value in user_environment(server.build).items() if name not in _CONNECTION_VARIABLES
-    }
+    environment = without_libpq(user_environment(server.build))
     return run_in_foreground(
         [server.build.program("psql"), *arguments],
         server.journal,

@@ -2,9 +2,11 @@
 
 import csv
 import io
-from typing import TextIO
+from collections.abc import Iterable
+from typing import Any, TextIO
 
 from octavo.report.document import Document, factors
+from octavo.text import csv_cell
 
 BEFORE = ("trial", "round", "part", "attempt", "position", "load", "cell")
 AFTER = ("status", "used", "item", "repetition", "metric", "value", "unit")
@@ -28,12 +30,16 @@ def write(document: Document, out: TextIO) -> None:
     """The same, written as it is made. `csv` prints a float as `repr` does: with all its digits."""
     names, headings = columns(document)
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*BEFORE, *headings, *AFTER])
+    writer.writerow(_cells([*BEFORE, *headings, *AFTER]))
     for trial in document["trials"]:
-        levels = (trial["levels"].get(name) for name in names)
+        levels = [trial["levels"].get(name) for name in names]
         used = "true" if trial["used"] else "false"
-        start = [trial["id"], *(trial.get(key) for key in BEFORE[1:]), *levels, trial["status"], used]
+        start = _cells([trial["id"], *(trial.get(key) for key in BEFORE[1:]), *levels, trial["status"], used])
         writer.writerows(
-            [*start, seen["item"], seen["repetition"], seen["metric"], seen["value"], seen["unit"]]
+            [*start, *_cells([seen["item"], seen["repetition"], seen["metric"], seen["value"], seen["unit"]])]
             for seen in trial["observations"]
         )
+
+
+def _cells(values: Iterable[Any]) -> list[Any]:
+    return [csv_cell(value) for value in values]

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from octavo.text import one_line
+
 Document = Mapping[str, Any]
 Row = Mapping[str, Any]
 Key = tuple[str, str, str | None]
@@ -20,7 +22,6 @@ PER_TRANSACTION = (
 )
 # Of more cells than these a table or a chart shows some first.
 MOST_ROWS = 16
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 SCALE = {"": 0, "b": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40}
 
 
@@ -39,7 +40,7 @@ def clean(text: object) -> str:
     >>> clean("a\\x1b[31mb\\nc")
     'a�[31mb c'
     """
-    return UNPRINTABLE.sub("�", " ".join(str(text).split()))
+    return one_line(text)
 
 
 def clip(text: object, length: int) -> str:

@@ -1,75 +1,41 @@
 """A connection that only looks, and what of the server can be seen from here besides."""
 
-import os
-import socket
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from psycopg import conninfo
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow
 
-from octavo.errors import HostError, UsageError
 from octavo.host.kernel_text import lines
 from octavo.host.process_table import read_process
 from octavo.instruments.target import Rows, Target
-from octavo.postgres import sql
+from octavo.postgres import sql, user_connection
+from octavo.postgres.own_connection import peer_of
+from octavo.postgres.user_connection import Limits, UsersConnection, limited
 
-_OLDEST = 150000
-_CONNECT_SECONDS = 10
 # Nothing that we ask takes longer on a healthy server; on a sick one we must not add to it.
-_STATEMENT_TIMEOUT = "500ms"
-_LOCK_TIMEOUT = "100ms"
-_OPTIONS = (
-    f"-c statement_timeout={_STATEMENT_TIMEOUT} -c lock_timeout={_LOCK_TIMEOUT} -c default_transaction_read_only=on"
-)
+_LIMITS = Limits(statement_timeout="500ms", lock_timeout="100ms")
 
 
-def connect(dsn: str | None, application_name: str = "octavo watch") -> psycopg.Connection[DictRow]:
-    """A read-only autocommit connection; without a DSN as libpq's environment and defaults say.
-
-    The DSN goes to libpq and is kept nowhere. Raises UsageError when it is none, HostError when the server refuses.
-    """
-    try:
-        asked = conninfo.conninfo_to_dict(dsn or "")
-    except psycopg.Error:
-        # libpq's message would repeat the text, and a password with it.
-        raise UsageError(
-            "--dsn is no connection string; write one as psql takes it, such as 'host=/run/postgresql dbname=shop' or "
-            "postgresql://user@host/shop"
-        ) from None
-    own = str(asked.get("options") or os.environ.get("PGOPTIONS", ""))
-    settings: dict[str, Any] = {
-        **asked,
-        "options": f"{own} {_OPTIONS}".strip(),
-        "application_name": application_name,
-        "connect_timeout": asked.get("connect_timeout") or _CONNECT_SECONDS,
-    }
-    try:
-        connection = psycopg.Connection[DictRow].connect(**settings, autocommit=True, row_factory=dict_row)
-    except psycopg.Error as error:
-        raise HostError(
-            f"cannot connect: {_one_line(error)}; say where with --dsn, or with libpq's variables (PGHOST, PGUSER …)"
-        ) from None
-    if connection.info.server_version < _OLDEST:
-        connection.close()
-        raise HostError(f"the server is older than PostgreSQL {_OLDEST // 10000}, the oldest that Octavo knows")
-    return connection
+def connect(dsn: str | None, application_name: str = "octavo watch") -> UsersConnection:
+    """A read-only autocommit connection with limits for looking. Raises UsageError and HostError, as
+    `user_connection.connect`."""
+    return user_connection.connect(dsn, application_name, _LIMITS)
 
 
-def asker(connection: psycopg.Connection[DictRow]) -> Callable[[str], Rows]:
+def asker(connection: UsersConnection) -> Callable[[str], Rows]:
     """What gives the rows of a query by its name in `postgres/sql`."""
     version = connection.info.server_version
 
     def query(name: str) -> Rows:
-        return connection.execute(sql.load(name, version).encode()).fetchall()
+        with limited(connection, connection.limits):
+            return connection.execute(sql.load(name, version).encode()).fetchall()
 
     return query
 
 
-def target_of(connection: psycopg.Connection[DictRow], proc: Path = Path("/proc")) -> tuple[Target, dict[str, Any]]:
+def target_of(connection: UsersConnection, proc: Path = Path("/proc")) -> tuple[Target, dict[str, Any]]:
     """The server as instruments see it, and what it says of itself (`watched_server.sql`)."""
     query = asker(connection)
     (server,) = query("watched_server")
@@ -97,13 +63,11 @@ def device_name(directory: Path | None) -> str | None:
 def listener(connection: psycopg.Connection[DictRow], proc: Path = Path("/proc")) -> int | None:
     """The pid here of the postmaster that a socket of this machine leads to, in whichever container it runs.
 
-    The kernel names who listens (SO_PEERCRED in unix(7)), in our own numbers; None when that is no PostgreSQL, as a
-    pooler, or another container's that cannot be seen from here.
+    None when who listens is no PostgreSQL, as a pooler, or another container's that cannot be seen from here.
     """
     if not connection.info.host.startswith(("/", "@")):
         return None
-    with socket.socket(fileno=os.dup(connection.fileno())) as copy:
-        pid, _, _ = struct.unpack("3i", copy.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    pid, _ = peer_of(connection.fileno())
     process = read_process(pid, proc) if pid > 0 else None
     return pid if process is not None and process.is_postgres else None
 
@@ -144,8 +108,3 @@ def _directory(told: str | None, postmaster: int | None, proc: Path) -> tuple[Pa
             return None, f"{told} cannot be seen by this user"
         return None, "this user is not told where the data directory is (GRANT pg_monitor, or run as the server's user)"
     return found, ""
-
-
-def _one_line(error: psycopg.Error) -> str:
-    text = " ".join(str(error).split())
-    return text.removeprefix("connection failed: ")

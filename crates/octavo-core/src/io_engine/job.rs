@@ -87,6 +87,8 @@ const MOST_BUFFER: u64 = 1 << 30;
 const MOST_THREADS: u64 = 1024;
 /// The largest `entries` of io_uring_setup(2).
 const MOST_DEPTH: u32 = 32_768;
+/// The most requests that are announced beforehand: more than any device or readahead window holds.
+const MOST_DISTANCE: u64 = 1 << 20;
 /// `IOV_MAX` of Linux (limits.h): the most buffers of one preadv(2).
 pub(super) const MOST_BUFFERS: u64 = 1024;
 
@@ -131,6 +133,11 @@ impl Job {
                 return refuse(format!("a depth of {depth}; choose 1 to {MOST_DEPTH}"));
             }
             Method::Ring { depth } => u64::from(depth),
+            Method::Advised { distance } if distance > MOST_DISTANCE => {
+                return refuse(format!(
+                    "a distance of {distance}; choose 1 to {MOST_DISTANCE}"
+                ));
+            }
             Method::Vectored if most > MOST_BUFFERS => {
                 return refuse(format!(
                     "preadv takes at most {MOST_BUFFERS} blocks a request, and this one may have {most}; allow fewer"

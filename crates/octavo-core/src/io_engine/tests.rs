@@ -356,6 +356,12 @@ fn a_job_that_makes_no_sense_is_refused() {
             ..good.clone()
         },
         Job {
+            method: Method::Advised {
+                distance: 99_999_999_999,
+            },
+            ..good.clone()
+        },
+        Job {
             method: Method::Ring { depth: 32_768 },
             joining: Joining::Coalesced { most: 16, hole: 0 },
             ..good.clone()

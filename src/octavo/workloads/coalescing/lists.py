@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from octavo.errors import OctavoError
-from octavo.io.from_query import blocks_of_query
+from octavo.io.from_query import visited_by
 from octavo.io.target import with_segments
-from octavo.postgres.cluster import Server
+from octavo.postgres.cluster import DATABASE, Server
 
 # Shares of the rows, in 1/_KEYS, by the name of the scan. With 8 kB blocks of about 21 rows they are in about 4 %,
 # 19 % and 66 % of the blocks: far apart, with holes of a few blocks, and in short runs.
@@ -63,7 +62,8 @@ def fill(server: Server, table_bytes: int, load: int) -> None:
     server.execute("CREATE INDEX visited_key ON visited (key)")
     server.execute("VACUUM (FREEZE, ANALYZE) visited")
     for name, most in SCANS.items():
-        found = blocks_of_query(_query(most), _dsn(server))
+        with server.connect(DATABASE) as connection:
+            found = visited_by(connection, _query(most))
         scan = _scan(server, most)
         if scan["Exact Heap Blocks"] != len(found.blocks) or scan.get("Lossy Heap Blocks"):
             raise OctavoError(
@@ -119,8 +119,3 @@ def _explained(server: Server, query: str, **settings: str) -> dict[str, Any]:
     assert explained is not None
     node: dict[str, Any] = explained["QUERY PLAN"][0]["Plan"]
     return node
-
-
-def _dsn(server: Server) -> str:
-    libpq = {"PGHOST": "host", "PGPORT": "port", "PGUSER": "user", "PGDATABASE": "dbname"}
-    return make_conninfo(**{libpq[name]: value for name, value in server.client_environment().items()})

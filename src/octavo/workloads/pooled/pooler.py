@@ -16,10 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from psycopg.rows import DictRow
 
 from octavo.errors import HostError, OctavoError
 from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.safe_read import read_tail
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
+from octavo.postgres.own_connection import connect_own
 
 _PORT = 6432
 _READY_SECONDS = 10.0
@@ -47,15 +51,17 @@ query_wait_timeout = 0
 
 @dataclass(frozen=True, slots=True)
 class Pooler:
-    """A running pgbouncer: libpq's environment variables that lead to it."""
+    """A running pgbouncer: libpq's environment variables that lead to it, its process and who it runs as."""
 
     environment: Mapping[str, str]
+    account: Account
+    pid: int
 
-    def connect(self) -> psycopg.Connection[tuple[object, ...]]:
-        """A connection through it. Raises psycopg.Error."""
-        return psycopg.connect(
-            host=self.environment["PGHOST"], port=int(self.environment["PGPORT"]), user=SUPERUSER, dbname=DATABASE,
-            autocommit=True, connect_timeout=10,
+    def connect(self) -> psycopg.Connection[DictRow]:
+        """A connection through it. Raises psycopg.Error, OctavoError when it leads to another process."""
+        return connect_own(
+            Path(self.environment["PGHOST"]), int(self.environment["PGPORT"]), user=SUPERUSER, database=DATABASE,
+            account=self.account, pid=self.pid, patience_seconds=10,
         )  # fmt: skip
 
 
@@ -95,7 +101,7 @@ def pooled(server: Server, connections: int) -> Generator[Pooler, None, None]:
                 role="pgbouncer", account=server.account, stdout=output, stderr=subprocess.STDOUT,
             )  # fmt: skip
         stack.callback(_stop, process, server, entry)
-        pooler = Pooler({**environment, "PGPORT": str(_PORT)})
+        pooler = Pooler({**environment, "PGPORT": str(_PORT)}, server.account, process.pid)
         _make_connections(pooler, connections, process, log)
         yield pooler
 
@@ -128,7 +134,7 @@ def _stop(process: subprocess.Popen[str], server: Server, entry: int) -> None:
 
 
 def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
+    lines = read_tail(log).strip().splitlines()
     return lines[-1] if lines else "it ended and said nothing"
 
 

@@ -66,10 +66,15 @@ impl Sequence {
             ahead
                 .as_mut()
                 .and_then(Requests::next_request)
-                .map_or(Ok(()), |request| self::advise(task, request, self.block))
+                .map_or(Ok(false), |request| {
+                    self::advise(task, request, self.block).map(|()| true)
+                })
         };
         for _ in 0..distance.unwrap_or(0) {
-            advise()?;
+            // A long way ahead takes long, too.
+            if !advise()? || !task.goes_on(tally, now(), deadline) {
+                break;
+            }
         }
         let mut began = begun;
         while let Some(request) = requests.next_request() {

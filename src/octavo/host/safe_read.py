@@ -1,0 +1,56 @@
+"""Reading small files that another account may have put there: never waits, never follows a link, never without end."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+_TAIL = 1024**2
+
+
+def read_text(path: Path, limit: int = 64 * 1024) -> str:
+    """The text of a regular file of at most `limit` bytes, with U+FFFD for what is not UTF-8.
+
+    Raises OSError when it cannot be opened, is a link or no regular file, ValueError when it is larger.
+    """
+    descriptor = _open(path)
+    try:
+        content = _read(descriptor, limit + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > limit:
+        raise ValueError(f"{path} has more than {limit} bytes")
+    return content.decode(errors="replace")
+
+
+def read_tail(path: Path, limit: int = _TAIL) -> str:
+    """The last `limit` bytes of a regular file as text, from the first whole line on; all of a smaller one.
+
+    Raises OSError when it cannot be opened, is a link or no regular file.
+    """
+    descriptor = _open(path)
+    try:
+        start = max(0, os.fstat(descriptor).st_size - limit)
+        os.lseek(descriptor, start, os.SEEK_SET)
+        text = _read(descriptor, limit).decode(errors="replace")
+    finally:
+        os.close(descriptor)
+    # A single line that is longer than all that is read is better told in part than not at all.
+    return text if start == 0 else text.partition("\n")[2] or text
+
+
+def _open(path: Path) -> int:
+    # O_NONBLOCK, because opening a FIFO waits for its writer (open(2)).
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "is no regular file", str(path))
+    return descriptor
+
+
+def _read(descriptor: int, limit: int) -> bytes:
+    """Up to `limit` bytes; a single read(2) may give fewer than there are."""
+    found = bytearray()
+    while len(found) < limit and (more := os.read(descriptor, limit - len(found))):
+        found += more
+    return bytes(found)

@@ -1,0 +1,149 @@
+"""Connections to a user's server: read-only and with short time limits, whatever stands between, and no password told.
+
+A pooler may swallow our start-up options (pgbouncer's `ignore_startup_parameters = options`), and then a session has
+neither limits nor read-only. So they are asked for; where they do not hold, each query has a transaction of its own
+that sets them (SET LOCAL). A plain SET would stay on the pooler's connection, for other clients.
+"""
+
+import os
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+from psycopg.rows import DictRow, dict_row, tuple_row
+
+from octavo.errors import HostError, UsageError
+
+_OLDEST = 150000
+_CONNECT_SECONDS = 10
+_NO_DSN = (
+    "--dsn is no connection string; write one as psql takes it, such as 'host=/run/postgresql dbname=shop' or "
+    "postgresql://user@host/shop (a password belongs in ~/.pgpass or PGPASSFILE)"
+)
+_IN_A_URL = re.compile(r"(://[^/\s:@]*:)\S*@")
+_AS_A_WORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a statement of ours may take, and wait for a lock, as the server writes it (`500ms`, `30s`)."""
+
+    statement_timeout: str
+    lock_timeout: str
+
+
+class UsersConnection(psycopg.Connection[DictRow]):
+    """A read-only autocommit connection. `limits` are for each transaction to set, None where the session has them."""
+
+    limits: Limits | None = None
+
+
+def connect(dsn: str | None, application_name: str, limits: Limits) -> UsersConnection:
+    """A connection as the DSN says, else as libpq's environment and defaults do.
+
+    The DSN goes to libpq and is kept nowhere. Raises UsageError when it is none, HostError when the server refuses,
+    is too old, or cannot be held to the limits; no error has a password in it.
+    """
+    asked = _asked(dsn or "")
+    own = str(asked.get("options") or os.environ.get("PGOPTIONS", ""))
+    ours = (
+        f"-c statement_timeout={limits.statement_timeout} -c lock_timeout={limits.lock_timeout} "
+        "-c default_transaction_read_only=on"
+    )
+    settings: dict[str, Any] = {
+        **asked,
+        "options": f"{own} {ours}".strip(),
+        "application_name": application_name,
+        "connect_timeout": asked.get("connect_timeout") or _CONNECT_SECONDS,
+    }
+    password = str(asked.get("password") or os.environ.get("PGPASSWORD", ""))
+    try:
+        connection = UsersConnection.connect(**settings, autocommit=True, row_factory=dict_row)
+    except psycopg.Error as error:
+        problem = without_secrets(" ".join(str(error).split()), password).removeprefix("connection failed: ")
+        raise HostError(
+            f"cannot connect: {problem}; say where with --dsn, or with libpq's variables (PGHOST, PGUSER …)"
+        ) from None
+    try:
+        _hold_to(connection, limits)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def limited(connection: psycopg.Connection[Any], limits: Limits | None) -> Generator[None, None, None]:
+    """A read-only transaction that has the limits; with None nothing but the block.
+
+    Raises HostError when the server does not take them.
+    """
+    if limits is None:
+        yield
+        return
+    connection.read_only = True
+    with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(
+            "SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true),"
+            " current_setting('transaction_read_only')",
+            (limits.statement_timeout, limits.lock_timeout),
+        ).fetchone()
+        if row != (limits.statement_timeout, limits.lock_timeout, "on"):
+            raise HostError(
+                "the server does not take our time limits and read-only; connect to PostgreSQL itself, not to a pooler"
+            )
+        yield
+
+
+def without_secrets(text: str, password: str = "") -> str:
+    """The text without the password, and without what a URL or `password=` in it says.
+
+    >>> without_secrets("postgresql://me:secret@host/shop and password='a b' host=x")
+    'postgresql://me:***@host/shop and password=*** host=x'
+    """
+    if password:
+        text = text.replace(password, "***")
+    return _AS_A_WORD.sub(r"\1***", _IN_A_URL.sub(r"\1***@", text))
+
+
+def _asked(dsn: str) -> dict[str, Any]:
+    """What the DSN says. libpq's own messages would repeat the text, and a password with it."""
+    try:
+        asked = conninfo.conninfo_to_dict(dsn)
+    except (psycopg.Error, UnicodeError):
+        raise UsageError(_NO_DSN) from None
+    # A password with @ or / in it makes a URL whose host, port or database is a part of the password.
+    host, port = str(asked.get("host") or ""), str(asked.get("port") or "")
+    database = str(asked.get("dbname") or "")
+    is_url = dsn.startswith(("postgresql:", "postgres:"))
+    if re.search(r"[^\d,\s]", port) or (is_url and ("@" in host.lstrip("@") or ("@" in database and port))):
+        raise UsageError(_NO_DSN)
+    return asked
+
+
+def _hold_to(connection: UsersConnection, limits: Limits) -> None:
+    """Sees that what we ask has the limits: by the session where it took them, else by each transaction."""
+    if connection.info.server_version < _OLDEST:
+        raise HostError(f"the server is older than PostgreSQL {_OLDEST // 10000}, the oldest that Octavo knows")
+    try:
+        row = connection.execute(
+            "SELECT current_setting('statement_timeout') AS statement_timeout,"
+            " current_setting('lock_timeout') AS lock_timeout, current_setting('transaction_read_only') AS read_only"
+        ).fetchone()
+        if row == {
+            "statement_timeout": limits.statement_timeout,
+            "lock_timeout": limits.lock_timeout,
+            "read_only": "on",
+        }:
+            return
+        # Behind such a pooler the next statement may meet another session: nothing is prepared in this one.
+        connection.prepare_threshold = None
+        connection.limits = limits
+        with limited(connection, limits):
+            pass
+    except psycopg.Error as error:
+        raise HostError(f"the server refuses to say what limits it has: {' '.join(str(error).split())}") from None

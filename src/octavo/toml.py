@@ -1,0 +1,41 @@
+"""TOML that somebody else wrote: whatever is in it, the error is a line."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import UsageError
+from octavo.host.safe_read import read_text
+
+# A plan has kilobytes.
+_MOST_BYTES = 1024**2
+
+
+def read_toml(path: Path) -> str:
+    """The text of a TOML file. Raises UsageError when it is no regular file, no text, too large, or cannot be read."""
+    try:
+        # A link is the user's own here, and may be followed.
+        text = read_text(path.resolve(strict=True), _MOST_BYTES)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except RuntimeError:  # pathlib's word for links in a circle
+        raise UsageError(f"{path} cannot be read: it is a link to itself") from None
+    except ValueError:
+        raise UsageError(
+            f"{path} cannot be read: it is larger than {_MOST_BYTES} bytes, or no name of a file"
+        ) from None
+    if "\ufffd" in text or "\0" in text:
+        raise UsageError(f"{path} cannot be read: it is no text")
+    return text.removeprefix("\ufeff")
+
+
+def parse_toml(text: str, origin: object) -> dict[str, Any]:
+    """The content of a TOML text. Raises UsageError, one line that names the origin."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{origin}: not TOML: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{origin}: not TOML: it is nested too deep") from None
+    except ValueError:  # a number that is longer than Python reads (sys.set_int_max_str_digits), a date that is none
+        raise UsageError(f"{origin}: not TOML: a number or a date in it is none that can be read") from None

@@ -1,0 +1,93 @@
+"""A user's server behind a pooler that swallows start-up options: our limits and read-only hold all the same."""
+
+import os
+import subprocess
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.integration.servers import data_directory, running
+
+from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.io.from_query import blocks_of_query
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import DATABASE, SUPERUSER
+from octavo.postgres.user_connection import limited
+from octavo.watch.connect import asker, connect
+from octavo.workloads.pooled.pooler import program
+
+_PORT = 6433
+_SECONDS = 30.0
+
+
+@pytest.fixture
+def pooler(builds: dict[str, Build], journal: Journal, account: Account) -> Generator[str]:
+    """A pgbouncer that ignores options and pools transactions on one connection; the DSN through it."""
+    build = builds["8kB"]
+    with data_directory(build, journal, account) as path, running(build, path, journal, account) as server:
+        server.execute("CREATE TABLE visited AS SELECT i AS id, repeat('x', 40) FROM generate_series(1, 20000) AS i")
+        server.execute("CREATE INDEX ON visited (id)")
+        server.execute("VACUUM (FREEZE, ANALYZE) visited")
+        directory = server.socket_directory
+        settings, log = directory / "pgbouncer.ini", directory / "pgbouncer.log"
+        settings.write_text(
+            f"[databases]\n{DATABASE} = host={directory} port={server.client_environment()['PGPORT']} "
+            f"dbname={DATABASE} user={SUPERUSER}\n[pgbouncer]\nlisten_addr =\nlisten_port = {_PORT}\n"
+            f"unix_socket_dir = {directory}\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 1\n"
+            "ignore_startup_parameters = options\n"
+        )
+        os.chown(settings, account.uid, account.gid)
+        with log.open("w") as output:
+            process, entry = children.start(
+                [program("pgbouncer"), "-q", settings], journal,
+                role="pgbouncer", account=account, stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        try:
+            dsn = f"host={directory} port={_PORT} user={SUPERUSER} dbname={DATABASE}"
+            _wait_for(dsn, process, log)
+            yield dsn
+        finally:
+            process.terminate()
+            process.wait()
+            journal.done(entry)
+            for leftover in (settings, log, *directory.glob(f".s.PGSQL.{_PORT}*")):
+                leftover.unlink(missing_ok=True)
+
+
+def _wait_for(dsn: str, process: subprocess.Popen[str], log: Path) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while True:
+        try:
+            psycopg.connect(dsn).close()
+            return
+        except psycopg.OperationalError:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_the_limits_hold_and_nothing_of_ours_stays(pooler: str) -> None:
+    with connect(pooler) as connection:
+        assert connection.limits is not None, "the pooler took the options after all"
+        with limited(connection, connection.limits):
+            for setting, value in (
+                ("statement_timeout", "500ms"),
+                ("lock_timeout", "100ms"),
+                ("transaction_read_only", "on"),
+            ):
+                assert connection.execute("SELECT current_setting(%s) AS value", (setting,)).fetchone() == {
+                    "value": value
+                }
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), limited(connection, connection.limits):
+            connection.execute("CREATE TABLE ours ()")
+        assert asker(connection)("watched_server")
+        with psycopg.connect(pooler, autocommit=True) as other:
+            left = other.execute(
+                "SELECT current_setting('statement_timeout'), current_setting('transaction_read_only')"
+            ).fetchone()
+        assert left == ("0", "off"), "something of ours stays for the pooler's other clients"
+    assert blocks_of_query("SELECT * FROM visited WHERE id < 100", pooler).blocks

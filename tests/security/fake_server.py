@@ -1,0 +1,68 @@
+"""What speaks just enough of PostgreSQL's protocol to be connected to: it accepts everybody, and answers no query."""
+
+import socket
+import struct
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+# AuthenticationOk and ReadyForQuery (PostgreSQL's manual, "Message Formats").
+_WELCOME = b"R" + struct.pack("!II", 8, 0) + b"Z" + struct.pack("!I", 5) + b"I"
+_PROTOCOL = 3
+
+
+@dataclass
+class Heard:
+    """The parameters of each start-up packet that came."""
+
+    startups: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+
+
+@contextmanager
+def answering(listener: socket.socket) -> Generator[Heard, None, None]:
+    """Answers, in a thread, each client of a listening socket, one after the other."""
+    heard = Heard()
+    thread = threading.Thread(target=_serve, args=(listener, heard))
+    thread.start()
+    try:
+        yield heard
+    finally:
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
+
+
+def _serve(listener: socket.socket, heard: Heard) -> None:
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        with client, suppress(OSError, struct.error):
+            _greet(client, heard)
+
+
+def _greet(client: socket.socket, heard: Heard) -> None:
+    while True:
+        (length,) = struct.unpack("!I", _exactly(client, 4))
+        content = _exactly(client, length - 4)
+        if struct.unpack("!H", content[:2])[0] == _PROTOCOL:
+            break
+        client.sendall(b"N")  # no TLS, no GSS
+    words = content[4:].decode().split("\0")
+    heard.startups.append(dict(zip(words[::2], words[1::2], strict=False)))
+    client.sendall(_WELCOME)
+    while client.recv(4096):  # until the client leaves
+        pass
+
+
+def _exactly(client: socket.socket, length: int) -> bytes:
+    content = b""
+    while len(content) < length:
+        more = client.recv(length - len(content))
+        if not more:
+            raise OSError
+        content += more
+    return content
