@@ -129,7 +129,9 @@ def _read(
 
 def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     from octavo import workloads
+    from octavo.home import store_path
     from octavo.lab.estimate import estimate
+    from octavo.lab.forecast import forecast_lines
     from octavo.lab.runnable import left_out, refuse_nothing_left
     from octavo.plan.cells import load_of, make_cells, order_of_round
     from octavo.plan.impossible import impossible_cells, refuse_impossible
@@ -180,6 +182,8 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     if plan.budget is not None:
         limit = "the rounds have no other limit" if plan.last_round is None else f"at most {plan.last_round} rounds"
         print(f"budget: {plan.budget} of measuring, decided or not; {limit}")
+    for line in forecast_lines(plan, runnable, needs.trial_seconds / plan.rounds, store_path()):
+        print(line)
 
 
 def _print_result(run: str) -> None:
