@@ -38,6 +38,7 @@ from octavo.plan.cells import Cell, order_of_round
 THRESHOLD = 0.03
 # Equal, within the threshold, just beyond it, and large: as fractions.
 MIXTURE = (0.0, 0.0, 0.0, 0.025, -0.025, 0.035, -0.035, 0.08, -0.08, 0.15)
+QUICK = (0.0, 0.04, -0.04, 0.1, -0.1)
 GRID = Path(__file__).parents[2] / "shared" / "data" / "vondra-tpch-i5"
 CHUNK = 100
 
@@ -49,7 +50,7 @@ class Scenario:
     Deviations are fractions: of a trial, of a load. `trend` and `walk` are how far drift goes over ten full rounds, on
     a straight line and as the deviation of a random walk; `memory` is the autocorrelation of successive trials,
     `outliers` the share of trials that are slower by 10 % on average, `missing` that of trials that are not believed,
-    `noisy` how many times more the second cell scatters.
+    `noisy` how many times more the second cell scatters, `conditions` how many share the confidence of the run.
     """
 
     name: str
@@ -65,10 +66,12 @@ class Scenario:
     noisy: float = 1.0
     loads: int = 8
     rounds: int = 24
+    conditions: int = 1
 
 
 def scenarios() -> list[Scenario]:
-    """Two to 42 cells, equal and not, on a quiet host and on one with everything at once; then one trouble each."""
+    """Two to 42 cells, equal and not, on a quiet host and on one with everything at once; quick runs, whose trials are
+    precise and few; then one trouble each."""
     quiet = functools.partial(Scenario)
     everything = functools.partial(Scenario, walk=0.1, trend=0.5, memory=0.5, outliers=0.01)
     found = [
@@ -78,8 +81,16 @@ def scenarios() -> list[Scenario]:
         for word, host in (("quiet", quiet), ("everything", everything))
     ]
     one = functools.partial(Scenario, cells=6, effects=MIXTURE)
+    quick = functools.partial(Scenario, residual=0.007, load=0.005, loads=6, rounds=10, conditions=3)
+    short = functools.partial(Scenario, "quick, 4 loads", residual=0.007, load=0.005, loads=4, rounds=6)
     return [
         *found,
+        quick("quick, A/A", cells=2, effects=(0.0,)),
+        quick("quick, 4 %", cells=2, effects=(0.04, -0.04)),
+        quick("quick, 10 %", cells=2, effects=(0.1, -0.1)),
+        quick("quick, mixture", cells=3, effects=QUICK),
+        short(cells=2, effects=QUICK),
+        short(cells=3, effects=QUICK),
         one("strong drift", walk=0.2, trend=1.0),
         one("autocorrelation 0.9", memory=0.9),
         one("3 % outliers", outliers=0.03),
@@ -122,6 +133,7 @@ def run_experiment(scenario: Scenario, seed: int, *, full_grid: bool) -> Experim
         (Role.BASELINE, *[Role.COMPARED] * (count - 2), Role.CONTROL),
         THRESHOLD,
         THRESHOLD / 2,
+        scenario.conditions,
         loads=scenario.loads,
         waits_for_loads=(count - 1) * (scenario.loads - 1) >= FEWEST_BETWEEN_LOADS,
     )

@@ -8,7 +8,7 @@ from tests.unit.plans import small_plan
 
 from octavo.errors import HostError
 from octavo.lab.bench import Measurement
-from octavo.lab.events import Event
+from octavo.lab.events import Event, Notice
 from octavo.lab.execute import BROKEN_AFTER_SECONDS, Outcome, execute
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, make_cells, order_of_round
@@ -85,10 +85,11 @@ class Laboratory:
             self.undecided, retry=retry,
         )  # fmt: skip
 
-    def undecided(self, trials: Sequence[TrialRecord]) -> frozenset[str]:
+    def undecided(self, trials: Sequence[TrialRecord]) -> dict[str, float]:
         rounds = max((trial.round for trial in trials), default=0)
         compared = [cell.id for cell in self.cells if not cell.baseline and not cell.control]
-        return frozenset(cell for cell in compared if rounds < self.decided_after.get(cell, 1000))
+        needed = {cell: float(self.decided_after.get(cell, 1000) - rounds) for cell in compared}
+        return {cell: more for cell, more in needed.items() if more > 0}
 
     def trials(self) -> list[TrialRecord]:
         return self.store.trials("run")
@@ -245,6 +246,34 @@ def test_a_budget_may_run_longer_than_the_most_rounds(tmp_path: Path) -> None:
     laboratory = Laboratory(tmp_path / "store.sqlite", small_plan().model_copy(update={"budget": "10m"}))
     laboratory.execute()
     assert max(trial.round for trial in laboratory.trials()) == 10
+    laboratory.store.close()
+
+
+def test_rounds_that_were_asked_for_end_a_run_that_has_budget_left(tmp_path: Path) -> None:
+    plan = small_plan().model_copy(update={"budget": "10m", "most_rounds": 2})
+    laboratory = Laboratory(tmp_path / "store.sqlite", plan)
+    assert laboratory.execute().ending == "rounds"
+    assert max(trial.round for trial in laboratory.trials()) == 2
+    laboratory.store.close()
+
+
+@pytest.mark.parametrize("moment", [None, 15, 20])
+def test_the_budget_goes_to_the_condition_that_is_nearest_to_an_answer(tmp_path: Path, moment: int | None) -> None:
+    """300 s are ten rounds of one condition: five of both decide nothing, eight of one of them do."""
+    plan = small_plan().model_copy(update={"budget": "300s"})
+    laboratory = Laboratory(tmp_path / "store.sqlite", plan)
+    near, far = (cell.id for cell in laboratory.cells if not cell.baseline and not cell.control)
+    laboratory.decided_after = {near: 6, far: 50}
+    if moment is not None:
+        laboratory.bench.die_at = moment
+        with pytest.raises(KeyboardInterrupt):
+            laboratory.execute()
+    assert laboratory.execute().ending == "budget"
+    rounds = {cell: {trial.round for trial in laboratory.trials() if trial.cell == cell} for cell in (near, far)}
+    # The first round is of everything, and so is the last: nothing is in reach any more.
+    assert rounds == {near: set(range(1, 7)), far: {1, *range(7, 10)}}
+    waits = [event.text for event in laboratory.events if isinstance(event, Notice) and "wait" in event.text]
+    assert "read-write" in waits[0]
     laboratory.store.close()
 
 

@@ -1,3 +1,4 @@
+import math
 import os
 from pathlib import Path
 
@@ -65,6 +66,21 @@ def test_a_preset_keeps_what_its_size_promises_on_two_cores(
     needs = estimate(plan, make_cells(plan), workloads.find(plan.workload))
     assert needs.seconds <= hours * 3600
     assert needs.disk_bytes <= gigabytes * 1024**3
+
+
+@every_preset
+@pytest.mark.parametrize(("size", "most"), [("quick", 600), ("here", 7200), ("full", math.inf)])
+def test_what_ends_a_preset_is_its_budget(name: str, size: str, most: float) -> None:
+    plan = find_plan(name, size=size)[0]
+    assert plan.budget_seconds is not None and 0 < plan.budget_seconds <= most
+    assert plan.last_round is None
+
+
+def test_rounds_that_are_asked_for_are_a_limit_beside_a_budget() -> None:
+    plan = find_plan("oltp-blocks-demo", rounds=3)[0]
+    assert (plan.rounds, plan.last_round, plan.budget) == (3, 3, "10m")
+    fixed = changed_plan({"loads = 2": 'loads = 2\nbudget = "1h"\nstopping = "fixed"'})
+    assert fixed.last_round == fixed.rounds == 4
 
 
 @every_preset
@@ -160,7 +176,8 @@ def test_presets_are_listed_with_their_sizes(capsys: pytest.CaptureFixture[str])
         assert f"{preset.name}: {preset.question}" in listed
         assert set(preset.plans) == set(SIZES)
         for plan in preset.plans.values():
-            assert f"up to {human_count(plan.rounds, 'round')} on {human_count(plan.loads, 'load')}" in listed
+            of_measuring = f"on {human_count(plan.loads, 'load')}, {plan.budget} of measuring at the most"
+            assert of_measuring in listed
 
 
 @every_preset

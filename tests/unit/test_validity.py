@@ -54,6 +54,15 @@ CRASH = (
     "2025-01-02 03:04:05.678 UTC [9] postmaster LOG:  client backend (PID 77) was terminated by signal 9: Killed\n"
     "2025-01-02 03:04:05.678 UTC [9] postmaster LOG:  terminating any other active server processes\n"
 )
+# A volume of 40 MB/s that served 39 of them, and one that served 30: it can have done no more than 2.6 %, and 33 %.
+VOLUME = {"cache": "warm", "shared_buffers": "128MB", "device": "mbps=40"}
+SERVED = {
+    "device_reads_per_second": 5000.0, "device_writes_per_second": 0.0,
+    "device_read_kb_per_second": 39.0 * 1024, "device_written_kb_per_second": 0.0,
+}  # fmt: skip
+IDLE = {**SERVED, "device_read_kb_per_second": 30.0 * 1024}
+STOLEN = {"cpu_steal_share": 0.2}
+
 DOUBTFUL: list[tuple[str, Evidence, str]] = [
     ("no_space", evidence(server_log=BACKEND + 'PANIC:  could not write "x": No space left on device'), "server says"),
     ("no_space", evidence(result=told("could not extend file: Disk quota exceeded", "aborted")), "client says"),
@@ -69,6 +78,19 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
     ("clock", evidence(around={"clock_step_seconds": -1.5}), "-1.500 s"),
     ("clock", evidence(around={"clock_step_seconds": 0.12}), r"\+0.120 s"),
     ("steal", evidence({"cpu_steal_share": 0.086}), "8.60 %"),
+    ("steal", evidence({"cpu_steal_share": 0.03}, threshold=0.03), "changed the numbers by 3.1 %"),
+    ("steal", evidence({"cpu_steal_share": 1.0}, threshold=0.03), "100.00 %"),
+    ("steal", evidence({**STOLEN, **IDLE}, levels=VOLUME, threshold=0.03), "20.00 %.* by 25.0 %"),
+    ("steal", evidence({**STOLEN, **SERVED}, threshold=0.03), "by 25.0 %"),  # a device whose limits nobody knows
+    (
+        "steal",
+        evidence(
+            {**STOLEN, **IDLE, "device_reads_per_second": 590.0}, levels={**VOLUME, "device": "gp2:200"}, threshold=0.03
+        ),
+        "by 25.0 %",
+    ),  # its credits may have given five times as much
+    ("foreign_cpu", evidence(around={"foreign_cpu_share": 0.1}, threshold=0.1), "10.0 %"),
+    ("foreign_cpu", evidence(IDLE, levels=VOLUME, around={"foreign_cpu_share": 0.4}, threshold=0.03), "40.0 %"),
     ("foreign_cpu", evidence(around={"foreign_cpu_share": 0.3, "seconds": 0.05}), r"30.0 %"),
     ("foreign_cpu", evidence(around={"foreign_cpu_share": 0.25, "busiest": "cp (pid 7)"}), r"25.0 % .* cp \(pid 7\)"),
     ("foreign_io", evidence(around={"foreign_read_bytes": 200 * MB}), "read 200 MB and wrote 0 B"),
@@ -109,6 +131,22 @@ BELIEVED: list[tuple[str, Evidence]] = [
     ("nobody watched", evidence(surroundings=None)),
     ("the clock is slewed as fast as the kernel may", evidence(around={"seconds": 3600.0, "clock_step_seconds": 1.8})),
     ("others take 4.9 %", evidence(around={"foreign_cpu_share": 0.049})),
+    ("2.9 % of steal cannot make a difference of 3 %", evidence({"cpu_steal_share": 0.029}, threshold=0.03)),
+    ("nor 9 % one of 10 %", evidence({"cpu_steal_share": 0.09}, threshold=0.1)),
+    ("9 % of others", evidence(around={"foreign_cpu_share": 0.09}, threshold=0.1)),
+    ("steal beside a device at its limit", evidence({**STOLEN, **SERVED}, levels=VOLUME, threshold=0.03)),
+    ("others beside it", evidence(SERVED, levels=VOLUME, threshold=0.03, around={"foreign_cpu_share": 0.4})),
+    (
+        "a limit that was a little less",
+        evidence({**STOLEN, **IDLE}, levels=VOLUME, threshold=0.03,
+                 facts={**FACTS, "device_limit_asked": {"read_bytes_per_second": 31 * MB},
+                        "device_limit_achieved": {"read_bytes_per_second": 30.5 * MB}}),
+    ),
+    (
+        "a gp2 volume without credits has its baseline",
+        evidence({**STOLEN, **SERVED, "device_reads_per_second": 590.0}, threshold=0.03,
+                 levels={**VOLUME, "device": "gp2:200,credits=0"}),
+    ),
     ("a tick of 10 ms in a scan of 50 ms", evidence(around={"foreign_cpu_share": 0.129, "seconds": 0.05})),
     ("the machine's ticks say a little less than ours", evidence(around={"foreign_cpu_share": -0.004})),
     ("3.9 MB/s of others", evidence(around={"foreign_read_bytes": 60 * MB, "foreign_written_bytes": 57 * MB})),
@@ -130,7 +168,7 @@ def test_a_plan_knows_the_rules_by_their_names() -> None:
     assert tuple(RULES) == RULE_NAMES
     directory = ROOT / "src/octavo/lab/validity"
     assert {path.stem for path in directory.glob("*.py")} == {
-        *RULE_NAMES, "__init__", "evidence", "surroundings", "watch",
+        *RULE_NAMES, "__init__", "evidence", "possible_change", "surroundings", "watch",
     }  # fmt: skip
 
 

@@ -41,7 +41,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """On the log scale; the variance is NaN where it is not known. `floor` is the run's noise floor, 0 without one."""
+    """On the log scale; the variance is NaN where it is not known. `floor` is the run's noise floor: 0 where the plan
+    has no controls, infinite where those that it has gave none."""
 
     centre: float
     variance: float
@@ -160,7 +161,7 @@ def _of_condition(
                 float(stands.centre[row]),
                 float(stands.variance[row]),
                 float(stands.freedom[row]),
-                floor if math.isfinite(floor) else 0.0,
+                floor,
                 bool(stands.conditional[row]),
             )
         if question.roles[row] is not Role.BASELINE and np.isfinite(ratios.centre[row]):
@@ -168,7 +169,7 @@ def _of_condition(
                 float(ratios.centre[row]),
                 float(ratios.variance[row]),
                 float(ratios.freedom[row]),
-                floor if math.isfinite(floor) else 0.0,
+                floor,
                 bool(ratios.conditional[row]),
             )
     return found
@@ -196,7 +197,7 @@ def _difference(
         "low": None if half is None else math.exp(centre - half),
         "high": None if half is None else math.exp(centre + half),
         "degrees_of_freedom": freedom,
-        "noise_floor": math.expm1(min(floor, WIDEST)),
+        "noise_floor": math.expm1(min(floor, WIDEST)) if math.isfinite(floor) else None,
         "conditional": first.conditional or second.conditional,
         "verdict": _word(centre, half, floor, threshold, words, kind),
     }
@@ -205,6 +206,8 @@ def _difference(
 def _word(centre: float, half: float | None, floor: float, threshold: float, words: tuple[str, str], kind: Kind) -> str:
     if half is None:
         return "undecided (no interval)"
+    if math.isinf(floor):
+        return "undecided (no noise floor: a run's controls gave none)"
     judged = judge(np.asarray(centre), np.asarray(half), floor, threshold, 0.0)
     if judged.same:
         return f"same within {threshold * 100:g} %"

@@ -64,7 +64,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
 
 def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str:
     """`yes`: the interval excludes 1, and the value is worse by more than the margin and than the noise floor of either
-    run. `no`: the whole interval is better than the margin. Else `undecided`."""
+    run, which are known. `no`: the whole interval is better than the margin. Else `undecided`."""
     if row["low"] is None or better is None:
         return "undecided"
     worse, worst, best = (
@@ -74,7 +74,8 @@ def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str
     )
     if worst < 1 + margin:
         return "no"
-    return "yes" if best > 1 and worse > 1 + max(margin, row["noise_floor"]) else "undecided"
+    floor = row["noise_floor"]
+    return "yes" if floor is not None and best > 1 and worse > 1 + max(margin, floor) else "undecided"
 
 
 def _load(store: Store, identifier: str) -> Run:

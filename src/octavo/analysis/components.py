@@ -14,8 +14,9 @@ import numpy as np
 from octavo.analysis.layout import Floats, Integers, Layout
 
 # Fewer degrees of freedom between loads than these do not tell what loads in general do: at the levels of repeated
-# looks Student's t would make intervals that never decide.
-FEWEST_BETWEEN_LOADS = 5
+# looks Student's t would make intervals that never decide. A cell, its baseline and the control have four after three
+# loads.
+FEWEST_BETWEEN_LOADS = 4
 _RANK_TOLERANCE = 1e-9
 
 

@@ -91,8 +91,7 @@ def layout_of(condition: Condition, used: Mapping[Place, TrialRecord], values: M
 def _question(plan: Plan, cells: Sequence[Cell], conditions: int) -> Question:
     baseline = next(cell for cell in cells if cell.baseline)
     roles = tuple(_role(cell, baseline, negative_in(plan.negative, cell.levels)) for cell in cells)
-    # A round uses one load; a budget has no most rounds.
-    loads = plan.loads if plan.budget else min(plan.loads, plan.rounds)
+    loads = plan.loads if plan.last_round is None else min(plan.loads, plan.last_round)  # a round uses one load
     between = (len({cell.dataset for cell in cells}) - 1) * (loads - 1)
     foreign = any(
         role is Role.COMPARED and cell.dataset != baseline.dataset for cell, role in zip(cells, roles, strict=True)

@@ -1,5 +1,6 @@
 """Which cells need more trials: what a run asks after each round."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -24,18 +25,30 @@ class Outlook:
 
 
 def undecided(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> frozenset[str]:
-    """The ids of the cells that need more rounds, as of these trials of the metric that verdicts speak of.
+    """The ids of the cells that need more rounds, as `open_cells`."""
+    return frozenset(open_cells(plan, cells, trials, metric))
+
+
+def open_cells(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> dict[str, float]:
+    """The cells that need more rounds, by id, as of these trials of the metric that verdicts speak of; and how many
+    are likely to settle it: 1 before the first look, infinity where no number would, 0 for negative controls.
 
     Baselines and controls are not among them; they go on as long as any cell of their condition does. So do the
     negative controls, which are. It depends on the trials alone, so that a resumed run goes on alike; a last round
     in which a cell has no trial yet is left out. A cell that failed in each of its first two rounds is given up, and
     so is a condition whose baseline did. Where nothing else is compared, the negative controls are asked about.
     """
-    result: set[str] = set()
-    for condition, going_on, _ in _standing(plan, cells, trials, metric):
-        if going_on:
-            result |= {cell.id for cell in (*going_on, *condition.cells_of(Role.NEGATIVE))}
-    return frozenset(result - given_up(trials))
+    result: dict[str, float] = {}
+    for condition, going_on, course in _standing(plan, cells, trials, metric):
+        if not going_on:
+            continue
+        result |= dict.fromkeys((cell.id for cell in condition.cells_of(Role.NEGATIVE)), 0.0)
+        rows = {cell.id: row for row, cell in enumerate(condition.cells)}
+        for cell in going_on:
+            needed = _more(condition, course.looks[-1], rows[cell.id]) if course.looks else 1
+            result[cell.id] = math.inf if needed is None else float(needed)
+    lost = given_up(trials)
+    return {cell: needed for cell, needed in result.items() if cell not in lost}
 
 
 def outlook(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> Outlook:

@@ -53,7 +53,10 @@ def effects_of(
     awaited: set[str] = set()
     for condition in conditions_of(plan, cells, trials):
         course = course_of(condition, layout_of(condition, used, values.get(primary, {})), trials)
-        awaited |= expected_in(condition, course, last_round)
+        expected = expected_in(condition, course, last_round)
+        # A condition without any trial in it sat the round out: the budget went to others.
+        if any((last_round, cell.id) in seen for cell in condition.cells):
+            awaited |= expected
         for key in keys:
             layout = layout_of(condition, used, values[key])
             if layout is None:

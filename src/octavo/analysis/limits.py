@@ -103,9 +103,10 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
     if plan.stopping == "fixed" and not finished:
         found.append("The plan looks once, at its end: until then the intervals are not final, and decide nothing.")
     if undecided and finished:
+        rounds = plan.last_round or plan.rounds
         spent = {
             "budget": f"the budget of {plan.budget} was spent; octavo run --resume with --budget gives it more",
-            "rounds": f"the plan's {human_count(plan.rounds, 'round')} {'was' if plan.rounds == 1 else 'were'} done",
+            "rounds": f"the plan's {human_count(rounds, 'round')} {'was' if rounds == 1 else 'were'} done",
         }.get(environment.get("ending", ""))
         if spent is not None:
             were = "was" if undecided == 1 else "were"

@@ -164,9 +164,14 @@ def follow(layout: Layout, question: Question, rounds: Sequence[int]) -> Course:
 
 
 def look(found: Contrasts, question: Question, round_number: int, first: int, number: int) -> Look:
-    """The intervals of a look: those of the compared cells hold at once, and so do those of the negative controls."""
+    """The intervals of a look: those of the compared cells hold at once, and so do those of the negative controls.
+
+    What is asked about holds after every look. The controls' are of this look alone: they make the noise floor, which
+    stops nothing by itself, and what looking costs is in the other interval already.
+    """
     roles = np.array(question.roles)
     critical = np.full(len(roles), np.nan)
+    asked = set(question.asked)
     families = (
         (Role.COMPARED, question.confidence),
         (Role.NEGATIVE, CONFIDENCE),
@@ -175,7 +180,8 @@ def look(found: Contrasts, question: Question, round_number: int, first: int, nu
     for role, confidence in families:
         comparisons = int((roles == role).sum())
         for row in np.flatnonzero((roles == role) & np.isfinite(found.variance)):
-            critical[row] = critical_value(comparisons, int(found.freedom[row]), confidence, first, number)
+            looks = number if row in asked else 0
+            critical[row] = critical_value(comparisons, int(found.freedom[row]), confidence, first, looks)
     return Look(round_number, first, number, found, critical, critical * np.sqrt(found.variance))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # The look up to which half of the error is spent: a compromise between early and late verdicts, by simulation.
-HALF_SPENT = 3.0
+HALF_SPENT = 2.0
 # Levels at which the recursion is run; between them the share is interpolated.
 _STEP = math.log(2)
 

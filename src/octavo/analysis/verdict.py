@@ -2,7 +2,7 @@
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -63,8 +63,11 @@ def judge(log_ratio: Floats, half_width: Floats, floor: Floats | float, threshol
 def verdict(estimate: Estimate, rule: Rule, words: tuple[str, str]) -> str:
     """The word for an estimate; `words` are those for more and for less of the metric."""
     floor = rule.floor
-    if estimate.half_width is None or floor is None:
-        return "undecided (needs 1 more)"  # another round gives an interval
+    if estimate.half_width is None:
+        return "undecided (needs more rounds for an interval)"
+    if floor is None:
+        missing = "more rounds of the control" if rule.controls else "a valid trial of the control"
+        return f"undecided (needs {missing})"
     judged = judge(
         np.asarray(estimate.log_ratio), np.asarray(estimate.half_width), floor, rule.threshold, rule.precision
     )
@@ -76,7 +79,10 @@ def verdict(estimate: Estimate, rule: Rule, words: tuple[str, str]) -> str:
         low, high = (_signed(math.expm1(estimate.log_ratio + side * estimate.half_width)) for side in (-1, 1))
         return f"undecided (within {low} and {high})"
     more = rounds_needed(estimate, rule)
-    return "undecided (needs more loads)" if more is None else f"undecided (needs {more} more)"
+    if more is not None:
+        return f"undecided (needs {more} more)"
+    with_loads = rounds_needed(estimate, replace(rule, most_loads=_MOST))
+    return f"undecided (needs {'more loads' if with_loads is not None else f'more than {_MOST} more'})"
 
 
 def noise_floor(controls: tuple[Estimate, ...]) -> float | None:
@@ -86,13 +92,14 @@ def noise_floor(controls: tuple[Estimate, ...]) -> float | None:
 
 
 def rounds_needed(estimate: Estimate, rule: Rule) -> int | None:
-    """How many more rounds would settle it, if centres and spreads stay as they are; None when no number would.
+    """How many more rounds would settle it, if centres and spreads stay as they are; None when no number would, and
+    while it or its noise floor has no interval.
 
     What trials scatter shrinks with rounds, what loads scatter with new loads, as long as the plan has some; what a
     control's own centre is off by does not shrink. A forecast, not a promise.
     """
     if estimate.half_width is None:
-        return 1
+        return None
     more = np.arange(1, _MOST + 1)
     floor: Floats | float = 0.0
     if rule.has_floor:

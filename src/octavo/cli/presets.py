@@ -25,11 +25,10 @@ def list_presets(context: typer.Context) -> None:
     for preset in all_presets():
         print(f"{preset.name}: {preset.question}")
         for size, plan in preset.plans.items():
-            most = f"{human_count(plan.rounds, 'round')} on {human_count(plan.loads, 'load')}"
-            print(
-                f"  --size {size:5}  {len(make_cells(plan))} cells, up to {most}"
-                f"{f', at most {plan.budget}' if plan.budget else ''}"
-            )
+            loads = human_count(plan.loads, "load")
+            most = "" if plan.last_round is None else f", up to {human_count(plan.last_round, 'round')}"
+            budget = f", {plan.budget} of measuring at the most" if plan.budget else ""
+            print(f"  --size {size:5}  {len(make_cells(plan))} cells on {loads}{most}{budget}")
 
 
 @presets.command("show")

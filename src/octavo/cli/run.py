@@ -22,7 +22,9 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="FACTOR=LEVEL[,LEVEL…]", help="Replace a factor's levels."),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(help="How many rounds.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="The most rounds, also where the budget has room for more.")
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, max=2**31 - 1, help="Seed of the order; drawn and stored if left out."),
@@ -34,7 +36,8 @@ def run(
         ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop when this is spent (30m, 2h), decided or not.")
+        str | None,
+        typer.Option(metavar="TIME", help="Stop when this much was measured (30m, 2h), decided or not."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print cells, order, builds, disk and time; run nothing.")
@@ -126,7 +129,9 @@ def _read(
 
 def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     from octavo import workloads
+    from octavo.home import store_path
     from octavo.lab.estimate import estimate
+    from octavo.lab.forecast import forecast_lines
     from octavo.lab.runnable import left_out, refuse_nothing_left
     from octavo.plan.cells import load_of, make_cells, order_of_round
     from octavo.plan.impossible import impossible_cells, refuse_impossible
@@ -162,7 +167,7 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
         for cell in order_of_round(runnable, number, 1, drawn):
             print(f"    {cell.id}")
     if plan.rounds > _ROUNDS_SHOWN:
-        print(f"  … and {plan.rounds - _ROUNDS_SHOWN} rounds more at the most")
+        print(f"  … and {plan.rounds - _ROUNDS_SHOWN} rounds more{' at the most' if plan.last_round else ''}")
     if plan.stopping == "decided":
         print(f"  from round {plan.first_look} on, cells that are decided are measured no more")
     print(f"\nbuilds needed: {', '.join(map(str, needs.builds)) or 'none, all cached'}")
@@ -175,7 +180,10 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
         f"{human_duration(needs.trial_seconds)} for {needs.trials} trials)"
     )
     if plan.budget is not None:
-        print(f"budget: {plan.budget}, decided or not; with a budget the rounds have no other limit")
+        limit = "the rounds have no other limit" if plan.last_round is None else f"at most {plan.last_round} rounds"
+        print(f"budget: {plan.budget} of measuring, decided or not; {limit}")
+    for line in forecast_lines(plan, runnable, needs.trial_seconds / plan.rounds, store_path()):
+        print(line)
 
 
 def _print_result(run: str) -> None:

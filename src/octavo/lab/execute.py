@@ -1,8 +1,9 @@
 """Rounds in order until every cell is decided, or the rounds or the budget are spent.
 
-A round is every cell that is still open once, in random order, with the baselines and controls that these need. Where
-not all datasets fit the disk it runs in parts, each a comparison of its own. What a round has to measure follows from
-the trials of earlier rounds alone, so a run that was stopped goes on as if it had not been.
+A round is every cell that is still open once, in random order, with the baselines and controls that these need; where
+the budget does not suffice for all, those of the conditions that are nearest to an answer (`focus`). Where not all
+datasets fit the disk it runs in parts, each a comparison of its own. What a round has to measure follows from the
+trials of earlier rounds alone, so a run that was stopped goes on as if it had not been.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import Literal
 
 from octavo.lab.bench import Bench, Clock
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded, TrialStarted
+from octavo.lab.focus import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.runnable import left_out, refuse_nothing_left
 from octavo.plan.cells import Cell, load_of, order_of_round
 from octavo.plan.model import Plan
@@ -24,8 +26,8 @@ BROKEN_AFTER_SECONDS = 600.0
 _TRIES = 2
 _TRIES_OF_BASELINE = 3
 
-# Of the trials so far: the cells, neither baselines nor controls, that need more.
-Undecided = Callable[[Sequence[TrialRecord]], frozenset[str]]
+# Of the trials so far: the cells, neither baselines nor controls, that need more, with how many rounds.
+Undecided = Callable[[Sequence[TrialRecord]], Forecast]
 Ending = Literal["decided", "rounds", "budget"]
 
 
@@ -51,15 +53,14 @@ def execute(
     notify: Notify,
     undecided: Undecided,
     *,
-    began: float | None = None,
     retry: bool = False,
 ) -> Outcome:
     """Runs what the store does not yet have of the plan, each trial stored as it ends.
 
-    `began` is when this sitting began, in seconds since the epoch; the budget counts from there. `retry`: first
-    repeats what failed or stayed invalid, in parts of its rounds, with its baselines.
+    The budget is one of measuring: it counts from here, and what earlier sittings measured. `retry`: first repeats what
+    failed or stayed invalid, in parts of its rounds, with its baselines.
     """
-    session = _Session(run, plan, seed, bench, store, clock, notify, store.trials(run), began)
+    session = _Session(run, plan, seed, bench, store, clock, notify, store.trials(run))
     runnable = session.skip_what_cannot_run(cells)
     notify(RoundsStarted(tuple(cells), tuple(session.trials)))
     if retry:
@@ -69,15 +70,18 @@ def execute(
     while ending is None:
         round_number += 1
         before = [trial for trial in session.trials if trial.round < round_number]
-        going_on = _going_on(runnable, undecided(before))
+        forecast = undecided(before)
+        going_on = _going_on(runnable, frozenset(forecast))
         if not going_on:
             ending = "decided"
-        elif round_number > plan.rounds and (plan.budget is None or plan.stopping == "fixed"):
+        elif plan.last_round is not None and round_number > plan.last_round:
             ending = "rounds"
-        elif not session.has_begun(round_number) and session.seconds_left(round_number, len(going_on)) < 0:
-            ending = "budget"
         else:
-            session.run_round(round_number, going_on, runnable)
+            going_on = session.nearest(going_on, forecast, before)
+            if not session.has_begun(round_number) and session.seconds_left(round_number, going_on) < 0:
+                ending = "budget"
+            else:
+                session.run_round(round_number, going_on, runnable)
     trials = session.trials
     return Outcome(
         ending, *(sum(t.status == status for t in trials) for status in ("ok", "invalid", "failed", "skipped"))
@@ -107,7 +111,6 @@ class _Session:
         clock: Clock,
         notify: Notify,
         trials: list[TrialRecord],
-        began: float | None,
     ) -> None:
         self._run = run
         self._plan = plan
@@ -117,8 +120,9 @@ class _Session:
         self._clock = clock
         self._notify = notify
         self.trials = trials
-        self._began = clock.now() if began is None else began
-        self._used_before = sum(trial.ended - trial.started for trial in trials)
+        self._began = clock.now()
+        self._used_before = seconds_measured(trials)
+        self._waiting: tuple[str, ...] = ()
 
     def skip_what_cannot_run(self, cells: Sequence[Cell]) -> list[Cell]:
         """Notes each cell that this host cannot run once, and returns the others. Raises HostError without any."""
@@ -137,20 +141,35 @@ class _Session:
         """Whether the round has a trial: what was begun is brought to its end, whatever the budget says."""
         return any(trial.round == round_number and trial.status != "skipped" for trial in self.trials)
 
-    def seconds_left(self, round_number: int, trials: int) -> float:
-        """What the budget has left after another round of that many trials; infinite without a budget.
+    def nearest(self, cells: Sequence[Cell], forecast: Forecast, before: Sequence[TrialRecord]) -> list[Cell]:
+        """Those of the cells that the rest of the budget is spent on in the next round; all without a budget.
 
-        A round is expected to take what rounds took so far, loads included. The first is never refused.
+        It depends on the trials of earlier rounds alone, so that a resumed run goes on with a round as it began.
+        """
+        budget = self._plan.budget_seconds
+        if budget is None or self._plan.stopping == "fixed" or not before:
+            return list(cells)
+        left = budget - seconds_measured(before)
+        chosen = within_budget(cells, forecast, seconds_of(cells, before), left)
+        kept = {cell.condition for cell in chosen}
+        waiting = tuple(dict.fromkeys(cell.condition for cell in cells if cell.condition not in kept))
+        if waiting and waiting != self._waiting:
+            self._notify(Notice(f"the budget goes to what it can answer; these wait: {'; '.join(waiting)}"))
+        self._waiting = waiting
+        return chosen
+
+    def seconds_left(self, round_number: int, cells: Sequence[Cell]) -> float:
+        """What the budget has left after another round of these cells; infinite without a budget.
+
+        A trial is expected to take what those of its cell took so far. The first round is never refused.
         """
         budget = self._plan.budget_seconds
         if budget is None:
             return float("inf")
         used = self._used_before + self._clock.now() - self._began
-        measured = [trial for trial in self.trials if trial.status != "skipped"]
-        if round_number == 1 or not measured:
+        if round_number == 1:
             return budget
-        spans = (trial.ended - trial.started for trial in measured)
-        return budget - used - trials * sum(spans) / len(measured)
+        return budget - used - sum(seconds_of(cells, self.trials).values())
 
     def run_round(self, round_number: int, cells: Sequence[Cell], runnable: Sequence[Cell]) -> None:
         """Runs what a round still lacks, part by part."""
@@ -183,7 +202,7 @@ class _Session:
         used = self._used_before + self._clock.now() - self._began
         compared = sum(not cell.baseline and not cell.control for cell in runnable)
         still = sum(not cell.baseline and not cell.control for cell in cells)
-        rounds = None if budget is not None else self._plan.rounds
+        rounds = self._plan.last_round
         left = None if budget is None else max(0.0, budget - used)
         self._notify(RoundStarted(round_number, rounds, still, compared - still, left))
 

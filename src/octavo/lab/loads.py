@@ -29,8 +29,9 @@ def dataset_spec(workload: Workload, levels: Levels, load: int) -> DatasetSpec:
 
 
 def loads_of(cell: Cell, plan: Plan) -> list[int]:
-    """The loads that a cell will use in this plan."""
-    return sorted({load_of(cell, round_number, plan.loads) for round_number in range(1, plan.rounds + 1)})
+    """The loads that a cell will use in this plan; all of them where a budget alone ends its rounds."""
+    rounds = plan.last_round or max(plan.rounds, plan.loads)
+    return sorted({load_of(cell, round_number, plan.loads) for round_number in range(1, rounds + 1)})
 
 
 def bytes_of_load(workload: Workload, levels: Levels) -> int:

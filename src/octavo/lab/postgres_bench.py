@@ -47,7 +47,7 @@ class PostgresBench:
         self._pools = HugePagePools(journal)
         self._equipment = Equipment(
             workload, plan.validity, self._settings, self._observers,
-            Watcher(lambda text: notify(Notice(text))), journal, self._account,
+            Watcher(lambda text: notify(Notice(text))), journal, self._account, plan.threshold_fraction,
         )  # fmt: skip
         self._builds: dict[BuildSpec, Build] = {}
         self._broken: dict[object, str] = {}  # what cannot be made (a build, a load), and why

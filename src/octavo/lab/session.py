@@ -1,6 +1,7 @@
 """A run from its plan to its last trial: the host's lock, the journal, preparation, rounds, and how it ended."""
 
 import json
+import math
 import random
 import secrets
 import time
@@ -13,7 +14,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from octavo import __version__, workloads
-from octavo.analysis.decide import undecided
+from octavo.analysis.decide import open_cells
 from octavo.errors import HostError, Interrupted, OctavoError, UsageError
 from octavo.home import make_directory, octavo_home, store_path
 from octavo.host.checks import check_host, disturbing
@@ -25,6 +26,7 @@ from octavo.lab.bench import WallClock
 from octavo.lab.estimate import estimate
 from octavo.lab.events import Estimated, Notice, Notify
 from octavo.lab.execute import Outcome, execute
+from octavo.lab.focus import Forecast
 from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
 from octavo.lab.runnable import left_out
@@ -78,8 +80,9 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
 def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bool = False) -> Ended:
     """Goes on with a run that was stopped or can go on, with its own plan and seed.
 
-    `budget` replaces the plan's; `retry` first repeats what failed or was invalid. Raises UsageError when the run was
-    imported, when its rounds would not compare here, and when it is finished and neither asks for more.
+    `budget` replaces the plan's, and lifts a limit of its rounds; `retry` first repeats what failed or was invalid.
+    Raises UsageError when the run was imported, when its rounds would not compare here, and when it is finished and
+    neither asks for more.
     """
     with _working(notify) as (journal, store):
         record = store.run(run)
@@ -88,7 +91,7 @@ def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bo
         _check_resumable(record, more=budget is not None or retry)
         workload = workloads.find(plan.workload)
         if budget is not None:
-            plan = plan.model_copy(update={"budget": budget})
+            plan = plan.model_copy(update={"budget": budget, "most_rounds": None})
             store.set_plan(run, json.loads(plan.model_dump_json()))
         bench = PostgresBench(run, plan, workload, journal, notify)
         store.set_status(run, "running", token=journal.token)
@@ -118,7 +121,7 @@ def _work(
     *,
     retry: bool,
 ) -> Ended:
-    run, began = record.id, time.time()
+    run = record.id
     try:
         workload = workloads.find(plan.workload)
         skipped = left_out(cells, bench.cannot_run)
@@ -136,14 +139,14 @@ def _work(
         metric = next(iter(record.metrics))
         compared = frozenset(cell.id for cell in cells if not cell.baseline and not cell.control)
 
-        def still_open(trials: Sequence[TrialRecord]) -> frozenset[str]:
+        def still_open(trials: Sequence[TrialRecord]) -> Forecast:
             if not compared:  # the baseline is looked at for its own sake
-                return frozenset(cell.id for cell in cells)
-            return compared if plan.stopping == "fixed" else undecided(plan, cells, trials, metric)
+                return dict.fromkeys((cell.id for cell in cells), math.inf)
+            if plan.stopping == "fixed":
+                return dict.fromkeys(compared, math.inf)
+            return open_cells(plan, cells, trials, metric)
 
-        outcome = execute(
-            run, plan, cells, record.seed, bench, store, WallClock(), notify, still_open, began=began, retry=retry
-        )
+        outcome = execute(run, plan, cells, record.seed, bench, store, WallClock(), notify, still_open, retry=retry)
         store.set_environment(run, {**store.run(run).environment, "ending": outcome.ending})
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)

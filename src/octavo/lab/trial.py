@@ -61,6 +61,7 @@ class Equipment:
     watcher: Watcher
     journal: Journal
     account: Account
+    threshold: float = 0.0
 
     def run(self, trial: Trial, facts: dict[str, Any], laps: Laps) -> Watched:
         """The trial from its pristine copy to its last reading. Fills `facts`, also when it breaks off.
@@ -142,6 +143,7 @@ class Equipment:
             surroundings,
             settings,
             violations,
+            self.threshold,
         )
         return result, seen, evidence
 

@@ -51,7 +51,7 @@ _Match = Annotated[dict[str, _Levels], BeforeValidator(_flat), Field(min_length=
 
 class Plan(BaseModel):
     """An experiment. A factor that `baseline` does not name, but that has several levels, is a condition:
-    each of its levels is answered apart. `rounds` and `loads` are the most that a run takes."""
+    each of its levels is answered apart. `loads` are the most that a run takes; without a budget so are `rounds`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,6 +60,7 @@ class Plan(BaseModel):
     workload: str
     size: Size | None = None
     rounds: Annotated[int, Field(ge=1, le=10_000)] = 5
+    most_rounds: Annotated[int, Field(ge=1, le=10_000)] | None = None
     loads: Annotated[int, Field(ge=1, le=100)] = 2
     control: bool = True
     threshold: Percentage = "3%"
@@ -90,8 +91,15 @@ class Plan(BaseModel):
         return self.threshold_fraction / 2 if self.precision is None else parse_percentage(self.precision)
 
     @property
+    def last_round(self) -> int | None:
+        """The last round that there can be; None where the budget alone ends the run."""
+        if self.budget is None or self.stopping == "fixed":
+            return self.rounds
+        return self.most_rounds
+
+    @property
     def budget_seconds(self) -> float | None:
-        """How long the run may take, in seconds; None is no limit."""
+        """How long the run may measure, in seconds; None is no limit."""
         return None if self.budget is None else parse_duration(self.budget)
 
 
@@ -116,12 +124,18 @@ def parse_plan(
 ) -> Plan:
     """The checked plan of a TOML text in a size, with levels replaced by `changes`, and `rounds` and `budget` if given.
 
+    Rounds that are asked for here are an upper limit also where the plan has a budget.
+
     Raises UsageError, one line that names the key and what is allowed.
     """
     content = parse_toml(text, origin)
     try:
         content = choose_size(content, size)
-        content |= {key: value for key, value in (("rounds", rounds), ("budget", budget)) if value is not None}
+        content |= {
+            key: value
+            for key, value in (("rounds", rounds), ("most_rounds", rounds), ("budget", budget))
+            if value is not None
+        }
         plan = Plan.model_validate(content)
         return checked(plan, known_factors(plan.workload), changes or {})
     except ValidationError as error:

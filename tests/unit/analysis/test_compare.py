@@ -117,14 +117,32 @@ def test_equal_runs_show_no_regression() -> None:
         (0.90, 0.95, 0.99, 0.1, "higher", "undecided"),  # inside the noise floor
         (1.01, 1.05, 1.10, 0.0, "lower", "yes"),
         (1.01, 1.05, 1.10, 0.0, "higher", "no"),
+        (0.90, 0.95, 0.99, None, "higher", "undecided"),  # a noise floor that is not known is not one of zero
+        (0.98, 0.99, 1.00, None, "higher", "no"),
         (None, 0.5, None, 0.0, "higher", "undecided"),
         (0.90, 0.95, 0.99, 0.0, None, "undecided"),
     ],
 )
 def test_what_a_regression_is(
-    low: float | None, ratio: float, high: float | None, floor: float, better: str | None, expected: str
+    low: float | None, ratio: float, high: float | None, floor: float | None, better: str | None, expected: str
 ) -> None:
     assert regression({"low": low, "ratio": ratio, "high": high, "noise_floor": floor}, 0.03, better) == expected
+
+
+def test_a_run_whose_control_failed_decides_nothing() -> None:
+    reference = run_of("a", 1, factor={})
+    slower = run_of("b", 2, factor={"4kB": 0.5, "8kB": 0.5})
+    assert {regression(row, 0.03, "higher") for row in rows_of(reference, slower).values()} == {"yes"}
+    controls = {cell.id for cell in slower.cells if cell.control}
+    failed = [
+        replace(trial, status="failed", observations=()) if trial.cell in controls else trial for trial in slower.trials
+    ]
+    rows = [
+        row for kind in ("value", "effect") for row in rows_of(reference, replace(slower, trials=failed), kind).values()
+    ]
+    assert {row["verdict"].split(" (")[0] for row in rows} == {"undecided"}
+    assert {row["noise_floor"] for row in rows} == {None}
+    assert "yes" not in {regression(row, 0.03, "higher") for row in rows}
 
 
 def test_two_trials_a_cell_decide_nothing() -> None:

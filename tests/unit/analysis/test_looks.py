@@ -73,6 +73,28 @@ def test_the_families_of_a_look_hold_apart() -> None:
     assert now.critical[3] == now.critical[4] == dunnett(1, 20, 0.95)
 
 
+def test_the_noise_floor_does_not_pay_for_looking() -> None:
+    """What is asked about holds after every look; a control's interval is of the look alone, at every look."""
+    roles = (Role.BASELINE, Role.COMPARED, Role.CONTROL)
+    question = Question(roles, 0.03, 0.0001)
+    values = np.random.default_rng(4).normal(0, 0.05, (3, 6))
+    third = follow(layout(values, [1] * 6), question, range(1, 5)).looks[2]
+    assert third.number == 3
+    assert third.critical[2] == dunnett(1, 6, 0.95) < third.critical[1]
+    # Where nothing else is compared, the negative controls are what is asked about.
+    negative = Question((Role.BASELINE, Role.NEGATIVE, Role.CONTROL), 0.03, 0.0001)
+    third = follow(layout(values, [1] * 6), negative, range(1, 5)).looks[2]
+    assert third.critical[2] == dunnett(1, 6, 0.95) < third.critical[1]
+
+
+def test_three_loads_of_three_cells_decide_a_large_effect() -> None:
+    values = np.array([0.0, 0.1, 0.0])[:, None] + np.random.default_rng(6).normal(0, 0.005, (3, 4))
+    question = Question((Role.BASELINE, Role.COMPARED, Role.CONTROL), 0.03, 0.015, loads=4, waits_for_loads=True)
+    course = follow(layout(values, [1, 2, 3, 4]), question, range(1, 5))
+    assert course.stopped.tolist() == [0, 3, 0]
+    assert not course.looks[0].contrasts.conditional[1]
+
+
 def test_conditions_share_the_confidence() -> None:
     alone = only_look(MADE, compared(3, once=True))
     shared = only_look(MADE, compared(3, conditions=4, once=True))

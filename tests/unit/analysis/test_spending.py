@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from octavo.analysis.spending import START, Survivors, advance, next_look, nominal_share
+from octavo.analysis.spending import HALF_SPENT, START, Survivors, advance, next_look, nominal_share
 
 LOOKS = 5
 
@@ -58,4 +58,4 @@ def test_all_looks_together_spend_no_more_than_they_may(first: int) -> None:
     steps = np.random.default_rng(1).normal(size=(20_000, rounds[-1]))
     sums = np.cumsum(steps, axis=1)[:, np.array(rounds) - 1] / np.sqrt(rounds)
     crossed = float((np.abs(sums) > critical).any(axis=1).mean())
-    assert level * last / (last + 3) == pytest.approx(crossed, abs=0.005)
+    assert level * last / (last + HALF_SPENT) == pytest.approx(crossed, abs=0.005)

@@ -1,6 +1,7 @@
 """From an estimate to a word."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -54,9 +55,21 @@ def test_within_the_noise_floor_nothing_is_decided(estimated: Estimate) -> None:
 
 
 def test_a_control_without_numbers_is_no_floor_of_zero() -> None:
-    certain = interval(0.10, 0.001)
-    assert verdict(certain, Rule(THRESHOLD, PRECISION), FASTER) == "undecided (needs 1 more)"
+    certain, unknown = interval(0.10, 0.001), replace(interval(0.0, 0.0), half_width=None, critical=None)
     assert verdict(certain, WITHOUT_CONTROL, FASTER) == "faster"
+    for rule_, missing in (
+        (Rule(THRESHOLD, PRECISION), "a valid trial of the control"),
+        (Rule(THRESHOLD, PRECISION, (unknown,)), "more rounds of the control"),
+    ):
+        assert verdict(certain, rule_, FASTER) == f"undecided (needs {missing})"
+        assert rounds_needed(certain, rule_) is None
+    assert verdict(unknown, WITHOUT_CONTROL, FASTER) == "undecided (needs more rounds for an interval)"
+    assert rounds_needed(unknown, WITHOUT_CONTROL) is None
+
+
+def test_what_a_thousand_rounds_do_not_settle_is_not_for_want_of_loads() -> None:
+    hopeless = interval(0.0, 30.0)
+    assert verdict(hopeless, WITHOUT_CONTROL, FASTER) == "undecided (needs more than 1000 more)"
 
 
 def test_undecided_says_how_many_more_rounds_and_that_number_decides() -> None:

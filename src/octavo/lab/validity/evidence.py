@@ -14,7 +14,8 @@ class Evidence:
     """A measured run, its observed numbers by metric, how its server fared, and what went on beside it.
 
     `started_after` is None when the server could not be asked again, `surroundings` when nobody watched;
-    `settings` are those of the running server, `violations` what its workload found wrong with the data.
+    `settings` are those of the running server, `violations` what its workload found wrong with the data, `threshold`
+    the plan's smallest difference of interest, a fraction.
     Of the trial's facts the rules read `database_bytes`, `memory_limit_bytes`, `memory_limit_shared_bytes`,
     `device_limit_asked` and `device_limit_achieved`.
     """
@@ -31,6 +32,7 @@ class Evidence:
     surroundings: Surroundings | None = None
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     violations: tuple[str, ...] = ()
+    threshold: float = 0.0
 
     @property
     def read_bytes(self) -> float | None:

@@ -3,13 +3,15 @@
 import os
 
 from octavo.lab.validity.evidence import Evidence
+from octavo.lab.validity.possible_change import possible_change
 from octavo.units import parse_percentage
 
 NAME = "foreign_cpu"
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when foreign processes took more than `most_foreign_cpu` of the machine's CPU time.
+    """Invalid when foreign processes took more than `most_foreign_cpu` of the machine's CPU time, and that can have
+    made a difference of interest to this trial.
 
     The machine's time is counted in ticks of 10 ms (proc(5), USER_HZ), that of processes exactly: a tick of each CPU
     may be nobody's, which is a percent of a second, and a tenth of a scan of 100 ms.
@@ -19,7 +21,8 @@ def judge(evidence: Evidence) -> str | None:
         return None
     most = evidence.thresholds.most_foreign_cpu
     tick = 1 / (os.sysconf("SC_CLK_TCK") * seen.seconds) if seen.seconds > 0 else 0.0
-    if seen.foreign_cpu_share <= parse_percentage(most) + tick:
+    taken = seen.foreign_cpu_share - tick
+    if taken <= parse_percentage(most) or possible_change(evidence, taken) <= evidence.threshold:
         return None
     whom = f", most of all {seen.busiest}" if seen.busiest else ""
     return f"foreign processes took {seen.foreign_cpu_share * 100:.1f} % of the CPU (more than {most}){whom}"

@@ -1,0 +1,77 @@
+"""What a budget buys: how long trials take, and which conditions the rest of the budget is spent on.
+
+A budget that does not settle every cell is spent on the conditions that it can answer, most cells an hour first. The
+unit is the condition, because its cells share a baseline and a control. What is left out waits: its looks are its own
+rounds, so that its intervals hold when it goes on, and where nothing can be answered any more all go on.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from octavo.plan.cells import Cell
+from octavo.store.records import TrialRecord
+
+# Of the open cells by id: how many more rounds are likely to settle it. 0 goes on as long as the others do, infinity is
+# what no number of rounds would settle.
+Forecast = Mapping[str, float]
+
+
+def seconds_measured(trials: Sequence[TrialRecord]) -> float:
+    """How long the trials took together; what ran side by side counts once."""
+    total, end = 0.0, -math.inf
+    for started, ended in sorted((trial.started, trial.ended) for trial in trials):
+        total += max(0.0, ended - max(started, end))
+        end = max(end, ended)
+    return total
+
+
+def seconds_of(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> dict[str, float]:
+    """What a trial of each cell takes of a round, by those that were measured; the mean of all for a cell without any.
+
+    Trials that ran side by side share their time.
+    """
+    measured = [trial for trial in trials if trial.status != "skipped"]
+    by_round: dict[int, list[TrialRecord]] = {}
+    for trial in measured:
+        by_round.setdefault(trial.round, []).append(trial)
+    found: dict[str, list[float]] = {}
+    for mine in by_round.values():
+        spans = sum(trial.ended - trial.started for trial in mine)
+        share = seconds_measured(mine) / spans if spans > 0 else 1.0
+        for trial in mine:
+            found.setdefault(trial.cell, []).append((trial.ended - trial.started) * share)
+    every = [seconds for of_cell in found.values() for seconds in of_cell]
+    mean = fmean(every) if every else 0.0
+    return {cell.id: fmean(found[cell.id]) if cell.id in found else mean for cell in cells}
+
+
+def within_budget(
+    going_on: Sequence[Cell], forecast: Forecast, seconds: Mapping[str, float], seconds_left: float
+) -> list[Cell]:
+    """The cells to measure in the next round: all of them where the rest of the budget is likely to settle all, or
+    none; else those of the conditions that it is likely to settle some cells of, most cells an hour first."""
+    rounds: dict[str, list[float]] = {}
+    costs: dict[str, float] = {}
+    for cell in going_on:
+        costs[cell.condition] = costs.get(cell.condition, 0.0) + seconds[cell.id]
+        if needed := forecast.get(cell.id, 0.0):
+            rounds.setdefault(cell.condition, []).append(needed)
+    if sum(max(needed) * costs[name] for name, needed in rounds.items()) <= seconds_left:
+        return list(going_on)
+    best = {name: _most_an_hour(needed, costs[name], seconds_left) for name, needed in rounds.items()}
+    chosen: set[str] = set()
+    left = seconds_left
+    for name in sorted(best, key=lambda name: best[name][0]):
+        pace, total = best[name]
+        if math.isfinite(pace) and total <= left:
+            chosen.add(name)
+            left -= total
+    return [cell for cell in going_on if cell.condition in chosen] if chosen else list(going_on)
+
+
+def _most_an_hour(rounds: Sequence[float], cost: float, seconds_left: float) -> tuple[float, float]:
+    """The fewest seconds a settled cell, and how long it takes to settle so many; infinite where nothing fits."""
+    ordered = sorted(rounds)
+    plans = [(needed * cost / count, needed * cost) for count, needed in enumerate(ordered, 1)]
+    return min((plan for plan in plans if plan[1] <= seconds_left), default=(math.inf, math.inf))

@@ -1,0 +1,177 @@
+"""How small an effect a plan's budget can tell on this host, by how earlier runs of its workload scattered here."""
+
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from octavo.analysis.components import FEWEST_BETWEEN_LOADS, Components, variance_components
+from octavo.analysis.condition import Condition, conditions_of, layout_of
+from octavo.analysis.interval import CONFIDENCE, critical_value
+from octavo.analysis.looks import Role
+from octavo.analysis.spending import next_look
+from octavo.analysis.trials import used_trials, values_by_key
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan, restore_plan
+from octavo.store.listing import list_runs
+from octavo.store.records import TrialRecord
+from octavo.store.store import Store
+from octavo.units import human_count
+
+# Of the runs of this host so many are looked into, the newest first, those of the same plan before all others.
+_MOST_RUNS = 20
+# A line for each condition, up to so many.
+_MOST_LINES = 12
+# Standard errors beyond what decides, so that four of five runs get there; and how far off a control is in the median.
+_FOUR_OF_FIVE = 0.84
+_CONTROL_OFF = 0.67
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Variances on the log scale: of a trial, and between loads."""
+
+    of_trials: float
+    of_loads: float
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How a run scattered, by its conditions."""
+
+    run: str
+    by_condition: Mapping[str, Scatter]
+
+    def of(self, condition: str) -> Scatter:
+        """That of the condition; where the run had none of this name, the median of those that it had."""
+        if condition in self.by_condition:
+            return self.by_condition[condition]
+        every = self.by_condition.values()
+        return Scatter(median(one.of_trials for one in every), median(one.of_loads for one in every))
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Differences from `smallest` on, a fraction, are told in four of five runs; `same`: so is that there is none of
+    interest."""
+
+    smallest: float
+    same: bool
+
+
+def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, store: Path) -> list[str]:
+    """What the plan's budget, or its rounds, can tell here: a heading and a line for each condition. Raises
+    OctavoError when the store cannot be read."""
+    conditions = [one for one in conditions_of(plan, cells, ()) if one.question.asked]
+    if not conditions:
+        return []
+    history = find_history(plan, store)
+    if history is None:
+        return ["forecast: none, no run of this workload on this host has scatter to learn from; the first rounds tell"]
+    rounds = plan.rounds
+    if plan.budget_seconds is not None and plan.last_round != plan.rounds and seconds_a_round > 0:
+        rounds = max(1, int(plan.budget_seconds / seconds_a_round))
+        rounds = min(rounds, plan.last_round or rounds)
+    heading = f"forecast for {human_count(rounds, 'round')}, if trials scatter as in {history.run}:"
+    found = [(one.name or "all", reach(one, history.of(one.name), plan, rounds)) for one in conditions]
+    if len(found) > _MOST_LINES:
+        known = sorted((seen for _, seen in found if seen), key=lambda seen: seen.smallest)
+        if not known:
+            return [heading, f"  nothing in any of {len(found)} conditions: too few rounds"]
+        return [
+            heading,
+            f"  differences of {_percent(known[0].smallest)} to {_percent(known[-1].smallest)} and more are told, "
+            f"by condition; in {sum(seen.same for seen in known)} of {len(found)} conditions that there is none",
+        ]
+    return [heading, *(f"  {name}: {_words(seen, plan)}" for name, seen in found)]
+
+
+def find_history(plan: Plan, store: Path) -> History | None:
+    """How the newest run of the plan's workload on this host scattered, runs of the same name first; None without."""
+    listed = [row for row in list_runs(store) if row["ok"]]
+    listed.sort(key=lambda row: row["name"] != plan.name)  # stable: newest first among equals
+    if not listed:
+        return None
+    with closing(Store.open_to_read(store)) as opened:
+        for row in listed[:_MOST_RUNS]:
+            record = opened.run(row["id"])
+            here = record.environment.get("host", {}).get("hostname") == platform.node()
+            if not here or "imported" in record.environment or record.plan.get("workload") != plan.workload:
+                continue
+            found = scatter_of(
+                restore_plan(record.plan), opened.cells(record.id), opened.trials(record.id), next(iter(record.metrics))
+            )
+            if found:
+                return History(record.id, found)
+    return None
+
+
+def scatter_of(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> dict[str, Scatter]:
+    """The scatter of a number in each condition of a run where it is known."""
+    used = used_trials(trials)
+    values = values_by_key(used).get((None, metric), {})
+    found: dict[str, Scatter] = {}
+    for condition in conditions_of(plan, cells, trials):
+        layout = layout_of(condition, used, values)
+        if layout is None:
+            continue
+        parts = variance_components(layout)
+        if parts.residual_square is not None:
+            found[condition.name] = Scatter(parts.residual_square, parts.load_variance or 0.0)
+        elif parts.load_square is not None:  # a trial a load: the two cannot be told apart, and need not be
+            found[condition.name] = Scatter(parts.load_square, 0.0)
+    return found
+
+
+def reach(condition: Condition, scatter: Scatter, plan: Plan, rounds: int) -> Reach | None:
+    """How small a difference that many rounds tell in a condition; None where they are too few for any interval."""
+    question = condition.question
+    loads = min(plan.loads, rounds)
+    own = [condition.cells[row] for row in question.asked]
+    baseline = condition.cells[question.rows(Role.BASELINE)[0]]
+    foreign = any(cell.dataset != baseline.dataset for cell in own)
+    count, datasets = len(condition.cells), len({cell.dataset for cell in condition.cells})
+    between = (datasets - 1) * (loads - 1)
+    residual = (count - 1) * (rounds - 1) - between
+    each = rounds / loads
+    parts = Components(
+        scatter.of_trials if residual > 0 else None,
+        max(0, residual),
+        scatter.of_trials + each * scatter.of_loads if between else None,
+        between,
+        each,
+    )
+    general = parts.general or not foreign
+    variances, freedoms = parts.variance(
+        np.array([2 / loads if foreign and general and loads > 1 else 0.0]), np.array([2 / rounds])
+    )
+    variance, freedom = float(variances[0]), int(freedoms[0])
+    first = question.first_look
+    if question.waits_for_loads:
+        first = max(first, 1 + math.ceil(FEWEST_BETWEEN_LOADS / (datasets - 1)))
+    if freedom < 1 or not math.isfinite(variance) or rounds < first:
+        return None
+    number, at = 1, first
+    while (at := next_look(at)) <= rounds:
+        number += 1
+    error = math.sqrt(variance)
+    half = critical_value(len(own), freedom, question.confidence, first, 0 if question.once else number) * error
+    floor = (critical_value(1, freedom, CONFIDENCE) + _CONTROL_OFF) * error if question.has_floor else 0.0
+    decides = max(half, floor) + _FOUR_OF_FIVE * error
+    return Reach(math.expm1(min(decides, 700.0)), decides <= math.log1p(question.threshold))
+
+
+def _words(seen: Reach | None, plan: Plan) -> str:
+    if seen is None:
+        return "nothing, the rounds are too few for an interval"
+    same = f", and that there is none of {plan.threshold.replace('%', ' %')}" if seen.same else ""
+    return f"a difference of {_percent(seen.smallest)} and more is told{same}"
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction * 100:.2g} %" if fraction < 1 else f"{fraction * 100:.0f} %"
