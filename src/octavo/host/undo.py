@@ -3,7 +3,6 @@
 An undo function gets the entry and says what became of it, or None when there was nothing left to do.
 """
 
-import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,7 +76,6 @@ def undo_directory(entry: Entry) -> Undone | None:
         return None
     if inside := mounts.below(path.resolve()):
         return Undone("failed", f"could not remove {path}: {inside[0].target} is mounted in it; umount it")
-    shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
+    if not import_module("octavo.host.trees").remove(path):  # it needs this module
         return Undone("failed", f"could not remove {path} whole; octavo host restore tries again")
     return Undone("put back", f"removed {path}")

@@ -7,7 +7,6 @@ from pathlib import Path
 from psycopg import sql
 
 from octavo.errors import OctavoError, UsageError
-from octavo.home import octavo_home
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.versions import major_of
 from octavo.workloads import files
@@ -34,7 +33,7 @@ _LINES_OF_HEADER = 50
 def restore(server: Server, archive: Path) -> None:
     """Restores the archive into the laboratory's database. Raises UsageError for an archive that cannot be restored
     by this build, OctavoError with the first statement that failed."""
-    with files.lent([archive], octavo_home() / "scratch", server.journal, server.account) as (copy,):
+    with files.lent([archive], server.journal, server.account) as (copy,):
         if is_sql(copy):
             _check_version(_version_in(_head(copy)), archive, server)
             with copy.open(errors="replace") as lines:
@@ -64,7 +63,7 @@ def is_sql(archive: Path) -> bool:
         if not (archive / _TABLE_OF_CONTENTS).is_file():
             raise UsageError(f"{archive} is no directory of pg_dump's: it has no {_TABLE_OF_CONTENTS}")
         return False
-    with archive.open("rb") as file:
+    with files.opened(archive) as file:
         start = file.read(512)
     if start.startswith(_CUSTOM):
         return False
