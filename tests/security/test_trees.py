@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from octavo.host import children, set_user_id, trees
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.workloads import files
+from octavo.workloads.restore import is_sql
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-DEPTH = 2100  # deeper than recursion, descriptors and the length of a path allow
+DEPTH = 1100  # deeper than recursion, descriptors and the length of a path allow
 
 
 @pytest.fixture
@@ -58,8 +60,8 @@ def dig(tree: Path, depth: int) -> None:
     """So many directories, each in the one before."""
     here = os.open(tree, os.O_RDONLY)
     for _ in range(depth):
-        os.mkdir("d", dir_fd=here)
-        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.mkdir("directory", dir_fd=here)
+        below = os.open("directory", os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = below
     os.close(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here))
@@ -241,10 +243,29 @@ def test_an_archive_with_links_is_refused_by_name(
     else:
         (archive / "odd").symlink_to(secret if kind == "link" else "/")
     before = sorted((place.parent / "scratch").glob("*"))
-    for ask in (files.digest, files.size_of, lambda path: files.lent([path], journal, account).__enter__()):
-        with pytest.raises(UsageError, match="odd in it is no regular file"):
+    told = "odd in it is no regular file"
+    for ask in (files.digest, files.size_of):
+        with pytest.raises(UsageError, match=told):
             ask(archive)
+    with pytest.raises(UsageError, match=told), files.lent([archive], journal, account):
+        pass
     assert sorted((place.parent / "scratch").glob("*")) == before
+
+
+def test_a_tar_with_links_is_refused_by_name(place: Path) -> None:
+    archive = place / "dump.tar"
+    with tarfile.open(archive, "w", format=tarfile.USTAR_FORMAT) as tar:
+        tar.addfile(tarfile.TarInfo("toc.dat"))
+    assert not is_sql(archive)
+    with tarfile.open(archive, "a") as tar:
+        planted = tarfile.TarInfo("1.dat")
+        planted.type, planted.linkname = tarfile.SYMTYPE, "/etc/shadow"
+        tar.addfile(planted)
+    with pytest.raises(UsageError, match=r"1\.dat in it is no regular file"):
+        is_sql(archive)
+    archive.write_bytes(b"toc.dat".ljust(257, b"\0") + b"ustar".ljust(300, b"\xff"))
+    with pytest.raises(UsageError, match="damaged"):
+        is_sql(archive)
 
 
 def test_a_fifo_is_no_archive(place: Path, journal: Journal, account: Account) -> None:

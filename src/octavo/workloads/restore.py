@@ -1,12 +1,14 @@
 """Restoring a user's pg_dump archive: custom or directory format with pg_restore, plain SQL with psql."""
 
 import re
+import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from psycopg import sql
 
 from octavo.errors import OctavoError, UsageError
+from octavo.host.trees import shown
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.versions import major_of
 from octavo.workloads import files
@@ -68,10 +70,24 @@ def is_sql(archive: Path) -> bool:
     if start.startswith(_CUSTOM):
         return False
     if start.startswith(_TAR[0]) and _TAR[1] in start:
+        _check_members(archive)
         return False
     if b"\0" in start:
         raise UsageError(f"{archive} is neither an archive of pg_dump's nor SQL; a compressed one must be unpacked")
     return True
+
+
+def _check_members(archive: Path) -> None:
+    """Raises UsageError for a tar that holds anything but files: pg_dump writes no links."""
+    try:
+        with files.opened(archive) as file, tarfile.open(fileobj=file, mode="r:", errors="surrogateescape") as members:
+            for member in members:
+                if not member.isreg():
+                    raise UsageError(
+                        f"{archive}: {shown(member.name)} in it is no regular file; an archive may hold no links"
+                    )
+    except (tarfile.TarError, ValueError, ArithmeticError, EOFError) as error:
+        raise UsageError(f"{archive} is a damaged tar archive: {error}") from None
 
 
 def first_error(stderr: str) -> str:
