@@ -18,12 +18,12 @@ MB = 1024**2
 @contextmanager
 def data_directory(build: Build, journal: Journal, account: Account) -> Generator[Path, None, None]:
     """An initialised cluster with the laboratory's database."""
-    path = make_directory(octavo_home() / "scratch") / "test"
+    path = make_directory(octavo_home() / "scratch" / "test") / "data"
     try:
         cluster.initialise(build, path, journal, account, wal_segment=16 * MB, checksums=True)
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path.parent, ignore_errors=True)
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def running(
     build: Build, path: Path, journal: Journal, account: Account, **settings: str
 ) -> Generator[Server, None, None]:
     """A server on the data directory, with the database that clients connect to."""
-    with cluster.start(build, path, settings, journal, account, log=path / "server.log") as server:
+    with cluster.start(build, path, settings, journal, account, log=path.with_name("server.log")) as server:
         with server.connect("postgres") as connection:
             if not connection.execute("SELECT 1 FROM pg_database WHERE datname = 'octavo'").fetchone():
                 connection.execute("CREATE DATABASE octavo")

@@ -45,7 +45,7 @@ def test_a_server_has_the_block_size_it_was_built_with(build: Build, journal: Jo
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
 def test_a_server_that_does_not_start_says_why(build: Build, journal: Journal, account: Account) -> None:
     with data_directory(build, journal, account) as path, pytest.raises(OctavoError, match="shared_buffer"):
-        cluster.start(build, path, {"shared_buffers": "1"}, journal, account, log=path / "server.log")
+        cluster.start(build, path, {"shared_buffers": "1"}, journal, account, log=path.with_name("server.log"))
 
 
 def test_a_data_directory_of_another_block_size_is_refused(build: Build, journal: Journal, account: Account) -> None:
@@ -55,7 +55,7 @@ def test_a_data_directory_of_another_block_size_is_refused(build: Build, journal
     other = "8kB" if build.manifest["data_block"] == "4kB" else "4kB"
     wrong = ensure_build(BuildSpec("18", other, "8kB"), journal)
     with data_directory(build, journal, account) as path, pytest.raises(OctavoError, match="FATAL"):
-        cluster.start(wrong, path, {}, journal, account, log=path / "server.log")
+        cluster.start(wrong, path, {}, journal, account, log=path.with_name("server.log"))
 
 
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
@@ -85,7 +85,7 @@ def test_a_server_is_born_inside_its_memory_limit(build: Build, journal: Journal
     modules = build.prefix / "lib"
     try:
         with data_directory(build, journal, account) as path:
-            log = path / "server.log"
+            log = path.with_name("server.log")
             page_cache.forget(modules)
             with cluster.start(build, path, {}, journal, account, log=log, memory_group=group) as server:
                 members = {int(pid) for pid in (group / "cgroup.procs").read_text().split()}

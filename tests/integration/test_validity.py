@@ -147,7 +147,13 @@ def test_files_cached_outside_the_memory_limit_are_found(
         forgotten(path),
         server_group({"memory": f"{limit // MB}MB"}, journal) as group,
         cluster.start(
-            builds["8kB"], path, {"shared_buffers": "16MB"}, journal, account, log=path / "log", memory_group=group
+            builds["8kB"],
+            path,
+            {"shared_buffers": "16MB"},
+            journal,
+            account,
+            log=path.with_name("log"),
+            memory_group=group,
         ) as server,
         server.connect("postgres") as connection,
     ):

@@ -1,14 +1,15 @@
 """Crashes: what a server's log and its core files tell of them."""
 
+import os
 import re
 import resource
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from octavo.check.outcome import Failure
 from octavo.errors import HostError
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -36,9 +37,10 @@ def crashes_in_log(log: Path, *, killing_is_tested: bool) -> list[Failure]:
 
     `killing_is_tested`: the suite itself ends backends with SIGKILL, which is then no crash.
     """
-    if not log.is_file():
+    try:
+        lines = trees.read_text(log).splitlines()
+    except OSError:
         return []
-    lines = log.read_text(errors="replace").splitlines()
     found: list[Failure] = []
     for place, line in enumerate(lines):
         match = _CRASH.search(line)
@@ -55,7 +57,7 @@ def crashes_in_log(log: Path, *, killing_is_tested: bool) -> list[Failure]:
 def backtraces(build: Build, directory: Path, journal: Journal, account: Account) -> list[Failure]:
     """A failure for each core file below the directory, with gdb's backtrace, or why there is none."""
     found: list[Failure] = []
-    for core in sorted(path for path in directory.rglob("core*") if _is_core(path)):
+    for core in filter(_is_core, trees.files(directory)):
         arguments = ["gdb", "-q", "-batch", "-ex", "bt", build.program("postgres"), core]
         try:
             finished = children.run(arguments, journal, role="gdb", account=account)
@@ -67,12 +69,13 @@ def backtraces(build: Build, directory: Path, journal: Journal, account: Account
 
 
 def _is_core(path: Path) -> bool:
-    if not re.fullmatch(r"core(\.\d+)?", path.name) or not path.is_file():
+    if not re.fullmatch(r"core(\.\d+)?", path.name):
         return False
-    with path.open("rb") as file:
+    with suppress(OSError), os.fdopen(trees.open_file(path), "rb") as file:
         return file.read(4) == b"\x7fELF"
+    return False
 
 
 def logs_below(directories: Sequence[Path]) -> list[Path]:
     """The server logs below these directories."""
-    return sorted(path for directory in directories if directory.is_dir() for path in directory.rglob("*.log"))
+    return sorted(path for directory in directories for path in trees.files(directory) if path.suffix == ".log")

@@ -7,7 +7,6 @@ the table of docs/experiments/regression.md.
 import argparse
 import re
 import secrets
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from psycopg.rows import DictRow
 
 from octavo.check import formulas
 from octavo.home import make_directory, octavo_home
+from octavo.host import trees
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
@@ -62,15 +62,16 @@ def measure(build: Build, journal: Journal, account: Account) -> Limits:
     directory = make_directory(octavo_home() / "scratch") / f"limits-{secrets.token_hex(4)}"
     entry = journal.record("directory", path=str(directory))
     try:
-        cluster.initialise(build, directory, journal, account, wal_segment=WAL_SEGMENT, checksums=True)
+        data = make_directory(directory) / "data"
+        cluster.initialise(build, data, journal, account, wal_segment=WAL_SEGMENT, checksums=True)
         with (
-            cluster.start(build, directory, {}, journal, account, log=directory / "server.log") as server,
+            cluster.start(build, data, {}, journal, account, log=directory / "server.log") as server,
             server.connect("postgres") as connection,
         ):
             return _measure(connection)
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        journal.done(entry)
+        if trees.remove(directory):
+            journal.done(entry)
 
 
 def _measure(connection: _Connection) -> Limits:

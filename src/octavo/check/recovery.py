@@ -25,6 +25,7 @@ from octavo.check.workplace import Workplace
 from octavo.errors import HostError
 from octavo.home import make_directory
 from octavo.host import children
+from octavo.host.trees import files, new_log
 from octavo.units import parse_size
 
 _POLL_SECONDS = 0.1
@@ -76,7 +77,7 @@ def run_recovery(workplace: Workplace, progress: Progress) -> Suite:
     if reason := _perl_lacks(workplace):
         kept = keep(workplace, "recovery", [])
         return Suite("recovery", 0, 0, (), (), (("recovery", reason),), 0.0, kept)
-    output = workplace.own("recovery")
+    output = make_directory(workplace.directory / "recovery")
     tests = _tests_in_blocks(workplace)
     scripts = sorted((tests / "recovery" / "t").glob("*.pl"))
     started = time.monotonic()
@@ -138,6 +139,7 @@ def _run_scripts(
     waiting = list(scripts)
     running: dict[str, tuple[subprocess.Popen[str], int]] = {}
     ended: dict[str, int] = {}
+    workplace.own(f"{output.name}/ports")
     try:
         while waiting or running:
             while waiting and len(running) < (os.cpu_count() or 1):
@@ -160,18 +162,18 @@ def _run_scripts(
 
 
 def _start(workplace: Workplace, tests: Path, output: Path, script: Path) -> tuple[subprocess.Popen[str], int]:
-    place = workplace.own(f"{output.name}/{script.stem}")
+    place = make_directory(output / script.stem)
     environment = {
         **workplace.environment(),
         "PG_REGRESS": str(workplace.driver / "regress" / "pg_regress"),
         "REGRESS_SHLIB": str(workplace.libraries / "regress.so"),
-        "TESTDATADIR": str(place / "data"),
-        "TESTLOGDIR": str(place / "log"),
+        "TESTDATADIR": str(workplace.own(f"{output.name}/{script.stem}/data")),
+        "TESTLOGDIR": str(workplace.own(f"{output.name}/{script.stem}/log")),
         # One place for all, where scripts that run side by side agree on ports.
-        "PG_TEST_PORT_DIR": str(workplace.own(f"{output.name}/ports")),
+        "PG_TEST_PORT_DIR": str(output / "ports"),
         "enable_injection_points": "no",
     }
-    with (place / "stdout").open("w") as stdout, (place / "stderr").open("w") as stderr:
+    with os.fdopen(new_log(place / "stdout"), "w") as stdout, os.fdopen(new_log(place / "stderr"), "w") as stderr:
         return children.start(
             ["perl", "-I", tests / "perl", "-I", tests / "recovery", script], workplace.journal,
             role="perl", account=workplace.account, network=True, directory=tests / "recovery", environment=environment,
@@ -184,7 +186,8 @@ def _difference(test: str, tap: Tap, code: int, place: Path) -> Difference | Non
     if tap.bail_out is not None:
         reasons = [
             match[0]
-            for log in sorted((place / "log").glob(f"{test}_*.log"))
+            for log in files(place / "log")
+            if log.parent == place / "log" and log.name.startswith(f"{test}_") and log.suffix == ".log"
             for line in read_lines(log)
             if (match := _REFUSED.search(line))
         ]

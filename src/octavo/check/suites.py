@@ -1,5 +1,6 @@
 """Running PostgreSQL's suites against an installed build, and judging what they say."""
 
+import os
 import re
 import shutil
 import time
@@ -13,7 +14,7 @@ from octavo.check.outcome import Failure, Judged, Suite
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
 from octavo.check.workplace import Workplace
 from octavo.home import make_directory
-from octavo.host import children
+from octavo.host import children, trees
 
 # What is being done, and how many of how many tests are done.
 Progress = Callable[[str, int, int], None]
@@ -88,22 +89,29 @@ def judge_diffs(
     """The differences of these tests with what allows them; a test whose differences cannot be read has failed."""
     block = workplace.build.manifest["data_block"]
     try:
-        found = {diff.test: diff for diff in parse_diffs(_text(diffs))} if diffs.exists() else {}
+        found = {diff.test: diff for diff in parse_diffs(_text(diffs))}
     except ValueError as error:
         return [], [Failure(test, f"its differences cannot be read: {error}") for test in differing]
     judged: list[Judged] = []
     failures: list[Failure] = []
     for test in dict.fromkeys([*differing, *found]):
-        differences = _compare(suite, tests, found[test]) if test in found else []
+        differences = _compare(workplace, suite, tests, found[test]) if test in found else []
         if not differences:
             failures.append(Failure(test, "it failed without a difference from the expected output"))
         judged += [Judged(difference, classify(suite, difference, block)) for difference in differences]
     return judged, failures
 
 
-def _compare(suite: str, tests: Path, diff: FileDiff) -> list[Difference]:
+def _read_of_test(workplace: Workplace, path: Path) -> list[str]:
+    """An expected or an actual output, whose path the differences name: nothing but what lies where tests work."""
+    path = Path(os.path.normpath(path))
+    ours = any(path.is_relative_to(place) for place in (workplace.tests, workplace.directory))
+    return read_lines(path) if ours else [""]
+
+
+def _compare(workplace: Workplace, suite: str, tests: Path, diff: FileDiff) -> list[Difference]:
     # The tests' own relative paths are seen from their directory.
-    expected, actual = (read_lines(tests / path) for path in (diff.expected, diff.actual))
+    expected, actual = (_read_of_test(workplace, tests / path) for path in (diff.expected, diff.actual))
     if suite == "isolation":
         return compare_isolation(diff.test, expected, actual)
     return compare_regression(diff.test, read_lines(tests / "sql" / f"{diff.test}.sql"), expected, actual)
@@ -115,12 +123,15 @@ def _scheduled(schedule: Path) -> int:
 
 
 def read_lines(path: Path) -> list[str]:
-    """A file's lines, none when it is not there."""
-    return (_text(path) if path.exists() else "").removesuffix("\n").split("\n")
+    """A file's lines, none when it is not there, or no regular file reached without links of the account's."""
+    return _text(path).removesuffix("\n").split("\n")
 
 
 def _text(path: Path) -> str:
-    return path.read_text(errors="replace")
+    try:
+        return trees.read_text(path)
+    except OSError:
+        return ""
 
 
 def crashed(workplace: Workplace, output: Path, logs: Sequence[Path], *, killing_is_tested: bool) -> list[Failure]:
@@ -132,21 +143,28 @@ def crashed(workplace: Workplace, output: Path, logs: Sequence[Path], *, killing
 def keep(workplace: Workplace, name: str, paths: Sequence[Path], below: Path | None = None) -> Path:
     """Copies differences and logs to where they outlive the check, in place of the last check's.
 
-    With `below` they are kept in the directories that they have there.
+    With `below` they are kept in the directories that they have there. Nothing but regular files is kept.
     """
     kept = workplace.kept / name
-    shutil.rmtree(kept, ignore_errors=True)
+    trees.remove(kept)
     make_directory(kept)
     for path in paths:
         target = kept / (path.relative_to(below) if below else path.name)
-        if path.is_dir():
-            shutil.copytree(path, target)
-        elif path.exists():
-            shutil.copyfile(path, make_directory(target.parent) / target.name)
+        _keep_file(path, target)
+        for file in trees.files(path):
+            _keep_file(file, target / file.relative_to(path))
     return kept
+
+
+def _keep_file(path: Path, target: Path) -> None:
+    try:
+        descriptor = trees.open_file(path)
+    except OSError:
+        return
+    with os.fdopen(descriptor, "rb") as source, (make_directory(target.parent) / target.name).open("wb") as copied:
+        shutil.copyfileobj(source, copied)
 
 
 def _keep_results(results: Path, differing: Sequence[str], kept: Path) -> None:
     for test in differing:
-        if (result := results / f"{test}.out").exists():
-            shutil.copyfile(result, make_directory(kept / "results") / result.name)
+        _keep_file(results / f"{test}.out", kept / "results" / f"{test}.out")

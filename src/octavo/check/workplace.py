@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.home import make_directory, octavo_home, runtime_directory
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -31,7 +30,7 @@ class Tests:
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """A build and all that its tests need. `directory` and `short` are the account's own; `kept` outlives the check."""
+    """A build and all that its tests need. `short` is the account's own, `directory` is ours; `kept` stays."""
 
     build: Build
     tests: Path
@@ -44,7 +43,7 @@ class Workplace:
 
     def own(self, name: str) -> Path:
         """A new directory in the workplace that the account may write."""
-        return _owned(self.directory / name, self.account)
+        return trees.make_for(self.directory / name, self.account, 0o755)
 
     @property
     def driver(self) -> Path:
@@ -74,8 +73,8 @@ def open_tests(version: str, journal: Journal, local: Path | None = None) -> Gen
     try:
         yield Tests(unpack(source, make_directory(directory)), source.sha256, directory)
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        journal.done(entry)
+        if trees.remove(directory):
+            journal.done(entry)
 
 
 @contextmanager
@@ -94,28 +93,20 @@ def open_workplace(build: Build, tests: Tests, journal: Journal, account: Accoun
     entries = [journal.record("directory", path=str(path)) for path in (directory, short)]
     try:
         make_directory(directory)
-        _owned(short, account, 0o700)
+        trees.make_for(short, account)
         check_reachable(directory / "data", account)
-        libraries = _compile_libraries(build, tests.tree, directory / "lib", journal)
+        libraries = _compile_libraries(build, tests.tree, directory / "lib", journal, account)
         kept = check_directory() / build.name
         yield Workplace(build, tests.tree / "src" / "test", libraries, directory, short, kept, journal, account)
     finally:
-        for path in (directory, short):
-            shutil.rmtree(path, ignore_errors=True)
-        for entry in entries:
-            journal.done(entry)
+        for path, entry in zip((directory, short), entries, strict=True):
+            if trees.remove(path):
+                journal.done(entry)
 
 
-def _owned(path: Path, account: Account, mode: int = 0o755) -> Path:
-    make_directory(path, mode)
-    if os.geteuid() == 0:
-        os.chown(path, account.uid, account.gid)
-    return path
-
-
-def _compile_libraries(build: Build, tree: Path, target: Path, journal: Journal) -> Path:
-    """The C functions that the tests call, compiled against the headers that the build installed."""
-    make_directory(target)
+def _compile_libraries(build: Build, tree: Path, target: Path, journal: Journal, account: Account) -> Path:
+    """The C functions that the tests call, compiled against the headers that the build installed, as the account."""
+    trees.make_for(target, account, 0o755)
     sources = [tree / "src" / "test" / "regress" / "regress.c"]
     sources += [tree / "contrib" / "spi" / f"{name}.c" for name in _LIBRARIES]
     compiler = str(build.manifest.get("compiler_command", "gcc"))
@@ -123,5 +114,5 @@ def _compile_libraries(build: Build, tree: Path, target: Path, journal: Journal)
         library = target / f"{source.stem}.so"
         headers = build.prefix / "include" / "server"
         arguments = [compiler, "-O2", "-fPIC", "-shared", "-D_GNU_SOURCE", f"-I{headers}", source, "-o", library]
-        children.check(children.run(arguments, journal, role="compiler"), f"compiling {source.name}")
+        children.check(children.run(arguments, journal, role="compiler", account=account), f"compiling {source.name}")
     return target

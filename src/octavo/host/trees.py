@@ -5,11 +5,13 @@ changed inside is done by a child that has the account's rights alone; root open
 directory that it has open, and never through a link (openat(2), O_NOFOLLOW).
 """
 
+import errno
 import os
 import stat
 import subprocess
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
@@ -18,8 +20,24 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 
 # Without waiting for the other end of a FIFO, and without becoming anybody's terminal.
-_CAREFULLY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CAREFULLY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# PostgreSQL's own directories nest four deep. What is published must not be too deep for cp(1), which goes by names.
+_DEEPEST = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory on a walk: its path in the tree (empty for the tree's own), its entries, and a descriptor of it.
+
+    The walk goes on into those `directories` that are still in the list, and closes the descriptor.
+    """
+
+    path: str
+    directories: list[str]
+    names: list[str]
+    descriptor: int
 
 
 def make_for(path: Path, account: Account, mode: int = 0o700) -> Path:
@@ -27,21 +45,28 @@ def make_for(path: Path, account: Account, mode: int = 0o700) -> Path:
 
     Raises HostError when it is there already, or the parent is not ours alone.
     """
+    return _make(path, account.uid, account.gid, mode)
+
+
+def make_readable(path: Path, account: Account) -> Path:
+    """Makes a new directory that only we may write, and only the account besides may look into.
+
+    Raises HostError when it is there already, or the parent is not ours alone.
+    """
+    return _make(path, -1, account.gid, 0o750)
+
+
+def new_readable(path: Path, account: Account) -> int:
+    """A descriptor of a new, empty file that only we may write, and only the account besides may read.
+
+    Its directory is one of `make_readable`. Raises HostError when it cannot be made.
+    """
     try:
-        _check_ours(path.parent)
-        path.mkdir(mode=0o700)
-        descriptor = os.open(path, _DIRECTORY)
-        try:
-            if os.geteuid() == 0:
-                os.fchown(descriptor, account.uid, account.gid)
-            os.fchmod(descriptor, mode)
-        finally:
-            os.close(descriptor)
+        descriptor = os.open(path, _NEW, 0o600)
+        _give(descriptor, -1, account.gid, 0o640)
     except OSError as error:
-        raise HostError(
-            f"cannot make {path}: {error.strerror}; set OCTAVO_HOME to a directory you may write"
-        ) from error
-    return path
+        raise HostError(f"cannot write {path}: {error.strerror}") from error
+    return descriptor
 
 
 def copy(source: Path, target: Path, journal: Journal, account: Account) -> None:
@@ -50,6 +75,11 @@ def copy(source: Path, target: Path, journal: Journal, account: Account) -> None
     Raises OctavoError when that fails.
     """
     make_for(target, account)
+    copy_over(source, target, journal, account)
+
+
+def copy_over(source: Path, target: Path, journal: Journal, account: Account) -> None:
+    """Copies a tree of the account's over one that is there, as the account; no reflinks. Raises OctavoError."""
     arguments = ["cp", "-a", "-T", "--reflink=never", source, target]
     children.check(children.run(arguments, journal, role="copy", account=account), f"copying {source}")
 
@@ -60,18 +90,24 @@ def remove(path: Path) -> bool:
     rm(1) goes by open directories, however deep; it stops at what is mounted in the tree, which may be somebody's.
     In a session of its own, so that Ctrl-C does not end it halfway.
     """
-    subprocess.run(
-        ["rm", "-rf", "--one-file-system", "--", str(path)], check=False, capture_output=True, start_new_session=True
-    )
+    if os.path.lexists(path):
+        subprocess.run(
+            ["rm", "-rf", "--one-file-system", "--", str(path)],
+            check=False, capture_output=True, start_new_session=True,
+        )  # fmt: skip
     return not os.path.lexists(path)
+
+
+def act_inside(tree: Path, arguments: Sequence[str | Path], journal: Journal, account: Account) -> None:
+    """Runs one of the system's programs in a tree of the account's, as the account. Raises OctavoError."""
+    role = str(arguments[0])
+    finished = children.run(arguments, journal, role=role, account=account, directory=tree)
+    children.check(finished, f"{role} in {tree}")
 
 
 def remove_inside(tree: Path, names: list[str], journal: Journal, account: Account) -> None:
     """Removes files and directories inside a tree of the account's, as the account. Raises OctavoError."""
-    arguments = ["rm", "-rf", "--one-file-system", "--", *names]
-    children.check(
-        children.run(arguments, journal, role="rm", account=account, directory=tree), f"removing files in {tree}"
-    )
+    act_inside(tree, ["rm", "-rf", "--one-file-system", "--", *names], journal, account)
 
 
 def new_log(path: Path) -> int:
@@ -82,20 +118,43 @@ def new_log(path: Path) -> int:
     try:
         _check_ours(path.parent)
         path.unlink(missing_ok=True)
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return os.open(path, _NEW | os.O_APPEND, 0o600)
     except OSError as error:
         raise HostError(f"cannot write {path}: {error.strerror}") from error
+
+
+def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of a regular file. Links on the way are followed only in directories that nobody else may write.
+
+    Raises OSError for any other link, for what is no regular file, and for what cannot be opened.
+    """
+    path = path.absolute()
+    directory = _open_directory(path.parent, os.O_PATH)
+    try:
+        descriptor = os.open(path.name, flags | _CAREFULLY | _no_links_of_others(directory), dir_fd=directory)
+    finally:
+        os.close(directory)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+    return descriptor
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file, opened as `open_file` does. Raises OSError."""
+    with os.fdopen(open_file(path), errors="replace") as file:
+        return file.read()
 
 
 def open_files(tree: Path) -> Generator[int, None, None]:
     """A descriptor of each regular file below the directory, for reading, closed when the next one is asked for.
 
-    Never through a link; what cannot be opened is left out. Raises OctavoError when directories nest too deeply.
+    Never through a link; what cannot be opened is left out.
     """
-    for _, _, names, directory in _walk(tree):
-        for name in names:
+    for place in walk(tree):
+        for name in place.names:
             with suppress(OSError):
-                descriptor = os.open(name, os.O_RDONLY | _CAREFULLY, dir_fd=directory)
+                descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _CAREFULLY, dir_fd=place.descriptor)
                 try:
                     if stat.S_ISREG(os.fstat(descriptor).st_mode):
                         yield descriptor
@@ -103,20 +162,130 @@ def open_files(tree: Path) -> Generator[int, None, None]:
                     os.close(descriptor)
 
 
+def files(tree: Path) -> list[Path]:
+    """The paths of the regular files below the directory, sorted; nothing is opened by them but with `open_file`."""
+    found: list[Path] = []
+    for place in walk(tree):
+        for name in place.names:
+            with suppress(OSError):
+                if stat.S_ISREG(os.stat(name, dir_fd=place.descriptor, follow_symlinks=False).st_mode):
+                    found.append(tree / place.path / name)
+    return sorted(found)
+
+
 def sync(tree: Path) -> None:
     """Writes back every file and directory of the tree, so that no trial pays for it."""
     for descriptor in open_files(tree):
         os.fsync(descriptor)
-    for *_, directory in _walk(tree):
-        os.fsync(directory)
+    for place in walk(tree):
+        os.fsync(place.descriptor)
 
 
-def _walk(tree: Path) -> Generator[tuple[str, list[str], list[str], int], None, None]:
-    """Every directory of the tree: path, directories, files, and its descriptor (os.fwalk)."""
+def file_bytes(tree: Path) -> int:
+    """What the regular files below the directory hold, in bytes."""
+    return sum(facts.st_size for facts in _facts(tree) if stat.S_ISREG(facts.st_mode))
+
+
+def allocated_bytes(tree: Path) -> int:
+    """What the tree takes on disk: st_blocks counts 512-byte units whatever the filesystem's block (stat(2))."""
+    return sum(facts.st_blocks * 512 for facts in _facts(tree))
+
+
+def _facts(tree: Path) -> Generator[os.stat_result, None, None]:
+    """Facts of the tree's own directory and of everything below it; of links and not of what they lead to."""
+    for place in walk(tree):
+        if not place.path:
+            yield os.fstat(place.descriptor)
+        for name in (*place.directories, *place.names):
+            with suppress(OSError):
+                yield os.stat(name, dir_fd=place.descriptor, follow_symlinks=False)
+
+
+def walk(tree: Path, *, strict: bool = False) -> Generator[Place, None, None]:
+    """Every directory of the tree, each before those below it, however deep; never through a link.
+
+    With few descriptors and without recursion: from a directory back up by "..", or, where it was moved meanwhile,
+    once more from the top. What cannot be opened is left out, or with `strict` raises OSError.
+    """
     try:
-        yield from os.fwalk(tree, follow_symlinks=False)
-    except RecursionError:
-        raise OctavoError(f"the directories in {tree} nest too deeply") from None
+        top = _open_directory(tree, os.O_RDONLY)
+    except OSError:
+        if strict:
+            raise
+        return
+    here = os.dup(top)
+    # Each directory from the top to the one that is open, with what is still to be visited in it.
+    levels: list[_Level] = []
+    name: str | None = ""
+    try:
+        while name is not None:
+            path = f"{levels[-1].path}/{name}".lstrip("/") if levels else ""
+            place = _look(here, path)
+            yield place
+            levels.append(_Level(name, path, _identity(here), place.directories[::-1]))
+            name = None
+            while levels and name is None:
+                level = levels[-1]
+                while level.waiting and name is None:
+                    wanted = level.waiting.pop()
+                    try:
+                        below = os.open(wanted, _DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+                    except OSError:
+                        if strict:
+                            raise
+                        continue
+                    os.close(here)
+                    here, name = below, wanted
+                if name is None:
+                    levels.pop()
+                    if levels:
+                        above = _above(here, levels, top)
+                        os.close(here)
+                        here = above
+    finally:
+        os.close(here)
+        os.close(top)
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    name: str
+    path: str
+    identity: tuple[int, int]
+    waiting: list[str]
+
+
+def _look(descriptor: int, path: str) -> Place:
+    directories: list[str] = []
+    names: list[str] = []
+    with os.scandir(descriptor) as entries:
+        for entry in entries:
+            (directories if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
+    return Place(path, sorted(directories), sorted(names), descriptor)
+
+
+def _above(here: int, levels: list[_Level], top: int) -> int:
+    """A descriptor of the last of the levels, which `here` was opened in; those that are gone by now are left out."""
+    with suppress(OSError):
+        above = os.open("..", _DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+        if _identity(above) == levels[-1].identity:
+            return above
+        os.close(above)
+    found = os.dup(top)
+    for number, level in enumerate(levels[1:], 1):
+        try:
+            below = os.open(level.name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=found)
+        except OSError:
+            del levels[number:]
+            break
+        os.close(found)
+        found = below
+    return found
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    facts = os.fstat(descriptor)
+    return facts.st_dev, facts.st_ino
 
 
 def check_plain(tree: Path, account: Account) -> None:
@@ -124,18 +293,33 @@ def check_plain(tree: Path, account: Account) -> None:
 
     What is published to be copied again and again must not lead anywhere else.
     """
-    for place, directories, names, descriptor in _walk(tree):
-        for name in (*directories, *names):
-            facts = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if problem := _not_plain(facts, account):
-                raise OctavoError(f"{Path(place) / name} is {problem}; a dataset may hold only its own files")
+    try:
+        for place in walk(tree, strict=True):
+            if place.path.count("/") >= _DEEPEST:
+                raise OctavoError(f"{shown(tree.name)}: its directories nest more than {_DEEPEST} deep")
+            for name in (*place.directories, *place.names):
+                facts = os.stat(name, dir_fd=place.descriptor, follow_symlinks=False)
+                if problem := _not_plain(facts, account):
+                    path = Path(tree.name, place.path, name)
+                    raise OctavoError(f"{shown(path)} is {problem}; a dataset may hold only its own files")
+    except OSError as error:
+        raise OctavoError(f"{shown(tree.name)} cannot be checked: {error.strerror}") from error
+
+
+def shown(path: Path | str) -> str:
+    """A path that others named, in one line that can be printed, whatever its bytes.
+
+    >>> shown("a b"), shown("a\\nb"), shown("\\udcff")
+    ('a b', 'a\\\\nb', '\\\\udcff')
+    """
+    return repr(str(path))[1:-1]
 
 
 def _not_plain(facts: os.stat_result, account: Account) -> str | None:
-    if facts.st_uid != account.uid:
-        return f"not owned by {account.name}"
     if stat.S_ISLNK(facts.st_mode):
         return "a symbolic link"
+    if facts.st_uid != account.uid:
+        return f"not owned by {account.name}"
     if stat.S_ISDIR(facts.st_mode):
         return None
     if not stat.S_ISREG(facts.st_mode):
@@ -143,6 +327,50 @@ def _not_plain(facts: os.stat_result, account: Account) -> str | None:
     if facts.st_mode & (stat.S_ISUID | stat.S_ISGID):
         return "a set-user-ID or set-group-ID file"
     return "a file with several names" if facts.st_nlink != 1 else None
+
+
+def _make(path: Path, uid: int, gid: int, mode: int) -> Path:
+    try:
+        _check_ours(path.parent)
+        path.mkdir(mode=0o700)
+        descriptor = os.open(path, _DIRECTORY | os.O_NOFOLLOW)
+        try:
+            _give(descriptor, uid, gid, mode)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise HostError(
+            f"cannot make {path}: {error.strerror}; set OCTAVO_HOME to a directory you may write"
+        ) from error
+    return path
+
+
+def _give(descriptor: int, uid: int, gid: int, mode: int) -> None:
+    if os.geteuid() == 0:
+        os.fchown(descriptor, uid, gid)
+    os.fchmod(descriptor, mode)
+
+
+def _open_directory(path: Path, flags: int) -> int:
+    """A descriptor of a directory; links as in `open_file`. Raises OSError."""
+    descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    parts = path.absolute().parts[1:]
+    for number, part in enumerate(parts, 1):
+        how = (flags if number == len(parts) else os.O_PATH) | os.O_DIRECTORY | os.O_CLOEXEC
+        try:
+            below = os.open(part, how | _no_links_of_others(descriptor), dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = below
+    return descriptor
+
+
+def _no_links_of_others(directory: int) -> int:
+    """O_NOFOLLOW where somebody else may have put a link, else nothing."""
+    facts = os.fstat(directory)
+    # As root: what others can write. Else a user's own group is the user's affair.
+    writable = 0o022 if os.geteuid() == 0 else 0o002
+    return 0 if facts.st_uid in {0, os.geteuid()} and not facts.st_mode & writable else os.O_NOFOLLOW
 
 
 def _check_ours(directory: Path) -> None:

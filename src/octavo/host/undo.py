@@ -6,7 +6,6 @@ an entry names are checked before, for all kinds by `_check`.
 
 import os
 import re
-import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -124,7 +123,7 @@ def undo_directory(entry: Entry) -> Undone | None:
         descriptor, real = parent
         if inside := mounts.below(real):
             return Undone("failed", f"could not remove {path}: {inside[0].target} is mounted in it; umount it")
-        shutil.rmtree(real.name, ignore_errors=True, dir_fd=descriptor)
-        if os.path.lexists(real):
+        remove = import_module("octavo.host.trees").remove  # it needs this module
+        if not remove(Path(f"/proc/{os.getpid()}/fd/{descriptor}") / real.name):
             return Undone("failed", f"could not remove {path} whole; octavo host restore tries again")
     return Undone("put back", f"removed {path}")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.instruments.base import Stop, UnavailableError
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
@@ -120,8 +120,9 @@ def _multiples(window: Window, size: int) -> int:
 
 def _is_there(directory: Path, window: Window, timeline: str, segment: int) -> bool:
     """Whether all files of the window are: pg_waldump waits for seconds for one that is not."""
+    there = _segments(directory)
     return all(
-        (directory / "pg_wal" / segment_name(position, timeline, segment)).exists()
+        segment_name(position, timeline, segment) in there
         for position in range(window.start // segment * segment, window.end, segment)
     )
 
@@ -147,8 +148,9 @@ def _lsn(position: int) -> str:
     return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
 
 
-def _segments(directory: Path) -> list[str]:
-    return [path.name for path in (directory / "pg_wal").iterdir() if len(path.name) == 24]
+def _segments(directory: Path) -> set[str]:
+    """The names of the WAL's files, in a directory that the server's account can write."""
+    return {path.name for path in trees.files(directory / "pg_wal") if len(path.name) == 24}
 
 
 INSTRUMENT = WalSplit()

@@ -10,6 +10,7 @@ from typing import Any
 
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
+from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.knobs.drop_caches import drop_caches
 from octavo.lab.steady import reach_steady
@@ -44,8 +45,8 @@ def pristine_copy(
             raise HostError(f"{target.parent} has {human_size(free)} free ({what}); make room there") from error
         raise
     finally:
-        shutil.rmtree(target, ignore_errors=True)
-        journal.done(entry)
+        if trees.remove(target):
+            journal.done(entry)
 
 
 def warm_up(server: Server, workload: Workload, levels: Levels, seed: int) -> None:

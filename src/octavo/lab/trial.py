@@ -10,7 +10,7 @@ import psycopg
 
 from octavo import knobs
 from octavo.errors import OctavoError
-from octavo.host import cgroup
+from octavo.host import cgroup, set_user_id
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.instruments.observe import Observers, Seen, facts_of
@@ -73,13 +73,14 @@ class Equipment:
             # Room for as much WAL again as is ready for reuse.
             device.volume(levels, dataset.copy_bytes + dataset.spec.wal_bytes, journal) as volume,
             pristine_copy(dataset, journal, volume.directory if volume else None) as (directory, caches),
-            knobs.applied(levels, journal, Place(directory)) as state,
+            knobs.applied(levels, journal, Place(directory.parent)) as state,
             server_group(levels, journal, huge_page_bytes=trial.huge_page_bytes) as group,
         ):
             facts |= caches | {"knobs": state.as_dict()}
             settings = self.settings.of(dataset.build, levels, directory)
             laps.end("copy")
             with (
+                set_user_id.none_left(self.account),
                 cluster.start(
                     dataset.build, directory, settings, journal, self.account, log=trial.log, memory_group=group
                 ) as server,

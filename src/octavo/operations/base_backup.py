@@ -1,6 +1,6 @@
 """pg_basebackup: taken, verified, started, compared; and one on top of another, combined."""
 
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.operations import contents
 from octavo.operations.base import Evidence, Operation
 from octavo.operations.companions import Skip
@@ -38,7 +38,7 @@ def _check_incremental(ground: Ground) -> Evidence:
             "pg_basebackup --incremental",
         )
         size: int = first(server, "SELECT pg_database_size(current_database())")
-    changed = sum(path.stat().st_size for path in increment.glob("base/**/*") if path.is_file())
+    changed = trees.file_bytes(increment / "base")
     children.check(
         ground.run(ground.build, "pg_combinebackup", full, increment, "--no-sync", "--output", combined), "combining"
     )

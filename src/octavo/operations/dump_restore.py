@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.operations import contents
 from octavo.operations.base import Evidence, Operation
 from octavo.operations.ground import DURABLE, Ground, create_database
@@ -63,7 +62,7 @@ def _move(ground: Ground, source_build: Build, target_build: Build) -> Evidence:
         f"analyzed in {analyse_seconds:.1f} s: {rate:.0f} MB/s in all; {same}",
         {
             "database_bytes": filled.database_bytes,
-            "dump_bytes": _bytes_below(dump),
+            "dump_bytes": trees.file_bytes(dump),
             "target_database_bytes": target_bytes,
             "dump_seconds": dump_seconds,
             "restore_seconds": restore_seconds,
@@ -76,10 +75,6 @@ def _timed(action: Callable[[], None]) -> float:
     started = time.monotonic()
     action()
     return time.monotonic() - started
-
-
-def _bytes_below(directory: Path) -> int:
-    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
 TO = Operation("dump and restore, to this data block", _check_to)

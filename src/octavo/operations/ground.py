@@ -13,7 +13,7 @@ from typing import Any
 
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home, runtime_directory
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account, Finished
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import end, find_by_environment
@@ -82,24 +82,33 @@ class Ground:
     @contextmanager
     def operation(self, number: int) -> Generator[None, None, None]:
         """A place of an operation's own, removed after it."""
-        self._place = self._make(self.root / f"{number}")
+        self._place = trees.make_for(self.root / f"{number}", self.account)
         try:
             yield
         finally:
-            shutil.rmtree(self._place, ignore_errors=True)
+            trees.remove(self._place)
             self._place = None
 
     def directory(self, name: str) -> Path:
         """A new directory that belongs to the servers' account."""
-        return self._make(self.place / name)
+        self.act("mkdir", "-m", "700", name)
+        return self.place / name
+
+    def log_of(self, directory: Path) -> Path:
+        """Where the server on a data directory of this operation logs: where its account cannot write."""
+        return self.root / f"{self.place.name}-{directory.name}.log"
+
+    def act(self, *arguments: str | Path) -> None:
+        """Runs one of the system's programs in this operation's place, as the account. Raises OctavoError."""
+        trees.act_inside(self.place, arguments, self.journal, self.account)
 
     def filled(self, build: Build | None = None) -> Filled:
         """A cluster with known contents, made by this build at the first call."""
         build = build or self.build
         if build.name not in self._filled:
             directory = self.root / f"filled-{build.name}"
-            shutil.rmtree(directory, ignore_errors=True)  # of an operation that failed in the middle
-            self._copy(self._initialised(build), directory)
+            trees.remove(directory)  # of an operation that failed in the middle
+            trees.copy(self._initialised(build), directory, self.journal, self.account)
             log = self.root / f"{directory.name}.log"
             settings = {**SETTINGS, **_FILLING}
             with cluster.start(build, directory, settings, self.journal, self.account, log=log) as server:
@@ -114,21 +123,22 @@ class Ground:
     def copy(self, name: str, build: Build | None = None) -> Path:
         """A copy of the filled cluster, for this operation alone."""
         target = self.place / name
-        self._copy(self.filled(build).directory, target)
+        self.act("cp", "-a", "-T", self.filled(build).directory, target)
         return target
 
     def empty(self, name: str, build: Build | None = None) -> Path:
         """A new cluster without the laboratory's database."""
         target = self.place / name
-        self._copy(self._initialised(build or self.build), target)
+        self.act("cp", "-a", "-T", self._initialised(build or self.build), target)
         return target
 
     def serve(
         self, directory: Path, build: Build | None = None, settings: Mapping[str, str] = MappingProxyType({})
     ) -> Server:
         """A server on the data directory. Raises OctavoError with its last words when it does not start."""
+        log = self.log_of(directory)
         return cluster.start(
-            build or self.build, directory, {**SETTINGS, **settings}, self.journal, self.account, log=log_of(directory)
+            build or self.build, directory, {**SETTINGS, **settings}, self.journal, self.account, log=log
         )
 
     def refusal(self, directory: Path) -> str:
@@ -136,7 +146,7 @@ class Ground:
         try:
             server = self.serve(directory)
         except OctavoError:
-            return said(log_of(directory).read_text(errors="replace"))
+            return said(self.log_of(directory).read_text(errors="replace"))
         server.stop()
         raise OctavoError("the server started on a data directory that it must refuse")
 
@@ -151,8 +161,8 @@ class Ground:
         """Runs this build's pg_upgrade, whose own servers are ended also when it is interrupted."""
         sockets = make_directory(runtime_directory()) / f"{self.journal.token[:8]}-{os.urandom(3).hex()}"
         entry = self.journal.record("directory", path=str(sockets))
-        self._make(sockets)
         try:
+            trees.make_for(sockets, self.account)
             return self.run(
                 self.build, "pg_upgrade", *options,
                 "--old-bindir", old.prefix / "bin", "--new-bindir", self.build.prefix / "bin",
@@ -164,8 +174,8 @@ class Ground:
             for identity in find_by_environment(TOKEN_VARIABLE, self.journal.token):
                 if identity.pid in {_server_pid(old_data), _server_pid(new_data)}:
                     end(identity, signal.SIGQUIT)
-            shutil.rmtree(sockets, ignore_errors=True)
-            self.journal.done(entry)
+            if trees.remove(sockets):
+                self.journal.done(entry)
 
     @contextmanager
     def load(self, server: Server, rate: int) -> Generator[None, None, None]:
@@ -200,23 +210,10 @@ class Ground:
         """A cluster as initdb leaves it, made at the first call: it is copied, because initdb takes seconds."""
         directory = self.root / f"initialised-{build.name}"
         if build.name not in self._initialised_builds:
-            shutil.rmtree(directory, ignore_errors=True)
+            trees.remove(directory)
             cluster.initialise(build, directory, self.journal, self.account, wal_segment=_WAL_SEGMENT, checksums=True)
             self._initialised_builds.add(build.name)
         return directory
-
-    def _copy(self, source: Path, target: Path) -> None:
-        self._make(target)
-        children.check(
-            children.run(["cp", "-a", "-T", source, target], self.journal, role="copy", account=self.account),
-            "copying a cluster",
-        )
-
-    def _make(self, path: Path) -> Path:
-        make_directory(path, 0o700)
-        if os.geteuid() == 0:
-            os.chown(path, self.account.uid, self.account.gid)
-        return path
 
 
 @contextmanager
@@ -236,8 +233,8 @@ def prepared(
         make_directory(root, 0o755)
         yield ground
     finally:
-        shutil.rmtree(root, ignore_errors=True)
-        journal.done(entry)
+        if trees.remove(root):
+            journal.done(entry)
 
 
 def create_database(server: Server) -> None:
@@ -262,13 +259,8 @@ def wait_for(what: str, happened: Callable[[], bool], patience_seconds: float = 
     return time.monotonic() - started
 
 
-def log_of(directory: Path) -> Path:
-    """Where the server on a data directory logs."""
-    return directory.with_name(f"{directory.name}.log")
-
-
 def _server_pid(data: Path) -> int | None:
     """The pid in the data directory's postmaster.pid."""
     with suppress(OSError, ValueError, IndexError):
-        return int((data / "postmaster.pid").read_text().splitlines()[0])
+        return int(trees.read_text(data / "postmaster.pid").splitlines()[0])
     return None

@@ -1,10 +1,11 @@
 """pg_checksums: every block checked, a damaged one found, checksums switched off and on again."""
 
+import os
 import re
 from pathlib import Path
 
 from octavo.errors import OctavoError
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.operations.base import Evidence, Operation
 from octavo.operations.ground import Ground, first
 from octavo.operations.words import complaint
@@ -44,8 +45,8 @@ def blocks_checked(ground: Ground, data: Path) -> int:
 
 
 def damage(path: Path, offset: int) -> None:
-    """Flips the bits of one byte, some way into the block at the offset."""
-    with path.open("r+b") as file:
+    """Flips the bits of one byte of a file, some way into the block at the offset."""
+    with os.fdopen(trees.open_file(path, os.O_RDWR), "r+b") as file:
         file.seek(offset + 500)
         byte = file.read(1)[0]
         file.seek(offset + 500)

@@ -25,7 +25,7 @@ def _check(ground: Ground) -> Evidence:
             "the WAL to be archived",
             lambda: first(server, "SELECT last_archived_wal >= %s FROM pg_stat_archiver", last),
         )
-    (backup / "recovery.signal").touch()
+    ground.act("touch", backup / "recovery.signal")
     recovery = {
         "restore_command": f'cp {in_command(archive)}/"%f" "%p"',
         "recovery_target_time": moment,

@@ -5,7 +5,7 @@ from pathlib import Path
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.operations.base import Evidence, Operation
-from octavo.operations.ground import Ground, log_of, wait_for
+from octavo.operations.ground import Ground, wait_for
 from octavo.postgres.cluster import SUPERUSER, Server
 
 _REFUSAL = "database files are incompatible with server"
@@ -39,12 +39,12 @@ def _check_replica(ground: Ground) -> Evidence:
         copied = _take_backup(ground, primary, "copied", "--write-recovery-conf")
         refusal = _incompatible(ground.refusal(copied))
         own = ground.empty("own")
-        (own / "standby.signal").touch()
+        ground.act("touch", own / "standby.signal")
         source = f"host={primary.socket_directory} user={SUPERUSER}"
         with ground.serve(own, settings={"primary_conninfo": source}):
             wait_for(
                 "the replica's complaint",
-                lambda: _ANOTHER_CLUSTER in log_of(own).read_text(errors="replace"),
+                lambda: _ANOTHER_CLUSTER in ground.log_of(own).read_text(errors="replace"),
                 _PATIENCE_SECONDS,
             )
     return Evidence(

@@ -15,7 +15,7 @@ from psycopg.rows import DictRow
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import SOCKET_PATH_LIMIT, make_directory, runtime_directory
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.safe_read import read_tail, read_text
@@ -35,14 +35,13 @@ _PATIENCE_SECONDS = 10
 def initialise(
     build: Build, directory: Path, journal: Journal, account: Account, *, wal_segment: int, checksums: bool
 ) -> None:
-    """Runs initdb into the directory, which the account owns afterwards. Sizes in bytes.
+    """Runs initdb into a new directory, which the account owns. Sizes in bytes.
 
-    Raises HostError when the account cannot reach the directory, OctavoError when initdb fails.
+    Raises HostError when it is there already or the account cannot reach it, OctavoError when initdb fails.
     """
-    make_directory(directory, 0o700)
-    if os.geteuid() == 0:
-        os.chown(directory, account.uid, account.gid)
+    make_directory(directory.parent)
     check_reachable(directory, account)
+    trees.make_for(directory, account)
     checksum_option = "--data-checksums" if checksums else "--no-data-checksums"
     if not checksums and major_of(build.manifest["version"]) < 18:
         checksum_option = ""  # off was the default, and the option to say so came with 18
@@ -190,13 +189,14 @@ class Server:
         self._clear()
 
     def _clear(self) -> None:
-        for path in self.socket_directory.glob(".s.PGSQL.*"):
-            path.unlink(missing_ok=True)
-        with suppress(OSError):
-            self.socket_directory.rmdir()
-        for entry in reversed(self.entries):
-            children.ended(self.journal, entry)
+        """Ends what the server started, then removes its sockets: nobody writes into their directory any more."""
+        if not self.entries:
+            return
+        directory_entry, process_entry = self.entries
         self.entries.clear()
+        children.ended(self.journal, process_entry)
+        if trees.remove(self.socket_directory):
+            self.journal.done(directory_entry)
 
 
 def start(
@@ -211,7 +211,8 @@ def start(
 ) -> Server:
     """Starts a server on the data directory, inside the memory group when one is given, and waits until it is ready.
 
-    Settings come on top of what initdb wrote. Raises OctavoError with the server's last words when it does not start.
+    Settings come on top of what initdb wrote; the log's directory must be ours alone, and an old log of this name goes.
+    Raises OctavoError with the server's last words when it does not start.
     """
     socket_directory = _socket_directory(journal, account)
     entry = journal.record("directory", path=str(socket_directory))
@@ -228,12 +229,15 @@ def start(
         arguments += ["-c", f"{name}={value}"]
     if memory_group is not None:
         program_pages.read_first(build.program("postgres"), build.prefix / "lib", journal)
-    with log.open("w") as log_file:
+    log_file = trees.new_log(log)
+    try:
         process, process_entry = children.start(
             arguments, journal,
             role="server", account=account, groups=[memory_group] if memory_group else [], directory=directory,
             stdout=log_file, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
         )  # fmt: skip
+    finally:
+        os.close(log_file)
     entries = [entry, process_entry]
     server = Server(build, directory, log, socket_directory, account, journal, process, entries, memory_group)
     try:
@@ -276,7 +280,4 @@ def _socket_directory(journal: Journal, account: Account) -> Path:
     path = parent / f"{journal.token[:8]}-{os.urandom(3).hex()}"
     if len(str(path / f".s.PGSQL.{_PORT}")) > SOCKET_PATH_LIMIT:
         raise HostError(f"the socket path below {parent} is too long; set XDG_RUNTIME_DIR to a shorter one")
-    path.mkdir(mode=0o700)
-    if os.geteuid() == 0:
-        os.chown(path, account.uid, account.gid)
-    return path
+    return trees.make_for(path, account)

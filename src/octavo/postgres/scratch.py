@@ -1,15 +1,13 @@
 """Scratch servers: a fresh cluster of a build with PostgreSQL's own defaults, gone when it is left."""
 
-import os
 import secrets
-import shutil
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.foreground import run_in_foreground
 from octavo.host.journal import Journal
@@ -36,10 +34,8 @@ def scratch_server(
     entry = journal.record("directory", path=str(work))
     try:
         make_directory(work)
-        data = make_directory(work / "data", 0o700)
-        if os.geteuid() == 0:
-            os.chown(data, account.uid, account.gid)
-        cluster.check_reachable(data, account)
+        cluster.check_reachable(work / "data", account)
+        data = trees.make_for(work / "data", account)
         # What is thrown away need not survive a power cut: initdb does not sync it.
         arguments = [
             build.program("initdb"), "--pgdata", data, "--username", cluster.SUPERUSER, "--auth=trust",
@@ -49,8 +45,8 @@ def scratch_server(
         with _started(build, data, settings, journal, account) as server:
             yield server
     finally:
-        shutil.rmtree(work, ignore_errors=True)
-        journal.done(entry)
+        if trees.remove(work):
+            journal.done(entry)
 
 
 def _started(build: Build, data: Path, settings: Mapping[str, str], journal: Journal, account: Account) -> Server:

@@ -1,11 +1,10 @@
 """The least that a build has to do: initdb, start, tell its sizes, run pgbench, shut down, pass pg_checksums."""
 
 import secrets
-import shutil
 
 from octavo.errors import OctavoError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
@@ -39,8 +38,8 @@ def smoke_test(build: Build, journal: Journal, account: Account) -> None:
     except OctavoError as error:
         raise OctavoError(f"{build.name} fails its smoke test: {error}") from error
     finally:
-        shutil.rmtree(work, ignore_errors=True)
-        journal.done(entry)
+        if trees.remove(work):
+            journal.done(entry)
 
 
 def _check_sizes(build: Build, settings: dict[str, str]) -> None:

@@ -116,7 +116,7 @@ def _lent_scripts(server: Server, levels: Levels) -> Generator[list[str], None, 
     """pgbench's options for copies of the scripts that the servers' user may read."""
     _, scripts = _chosen(levels)
     paths = [path for path, _ in scripts]
-    with files.lent(paths, server.socket_directory, server.journal, server.account) as copies:
+    with files.lent(paths, server.journal, server.account) as copies:
         weights = (f"@{weight}" if weight else "" for _, weight in scripts)
         yield [f"--file={copy}{weight}" for copy, weight in zip(copies, weights, strict=True)]
 

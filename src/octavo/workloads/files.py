@@ -5,13 +5,16 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Generator
+import stat
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from typing import IO
 
 from octavo.errors import UsageError
-from octavo.home import make_directory
+from octavo.home import make_directory, octavo_home
+from octavo.host import trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 
@@ -42,42 +45,88 @@ def absolute(text: str) -> Path:
     return path
 
 
+def opened(path: Path) -> IO[bytes]:
+    """The user's own file for reading. Raises UsageError for what is no regular file or cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.fdopen(descriptor, "rb")
+        os.close(descriptor)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    raise UsageError(f"{path} is neither a file nor a directory of files")
+
+
+def files_of(path: Path) -> list[Path]:
+    """A file, or a directory's files, sorted. Raises UsageError for a directory that holds anything else.
+
+    Links in it would lead to what whoever made the archive chose.
+    """
+    if not path.is_dir():
+        return [path]
+    found: list[Path] = []
+    try:
+        for place in trees.walk(path.resolve(), strict=True):
+            for name in place.names:
+                if not stat.S_ISREG(os.stat(name, dir_fd=place.descriptor, follow_symlinks=False).st_mode):
+                    inside = trees.shown(Path(place.path, name))
+                    raise UsageError(f"{path}: {inside} in it is no regular file; an archive may hold no links")
+                found.append(path / place.path / name)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    return sorted(found)
+
+
 def digest(path: Path) -> str:
     """The sha256 of a file, or of a directory's files with their names. Raises UsageError when it cannot be read."""
     try:
-        files = sorted(entry for entry in path.rglob("*") if entry.is_file()) if path.is_dir() else [path]
-        facts = tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns, file.stat().st_ino) for file in files)
+        facts = tuple(
+            (str(file), file.stat().st_size, file.stat().st_mtime_ns, file.stat().st_ino) for file in files_of(path)
+        )
         return _digest(path, facts)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of a directory's files."""
-    return sum(entry.stat().st_size for entry in (path.rglob("*") if path.is_dir() else [path]) if entry.is_file())
+    """Bytes of a file, or of a directory's files. Raises UsageError as `files_of` does."""
+    return sum(file.stat().st_size for file in files_of(path))
 
 
 @contextmanager
-def lent(paths: list[Path], place: Path, journal: Journal, account: Account) -> Generator[list[Path], None, None]:
-    """Copies that the account may read, whoever owns the originals, in a directory that is gone at the end."""
-    directory = make_directory(place) / f"lent-{secrets.token_hex(4)}"
+def readable_place(name: str, journal: Journal, account: Account) -> Generator[Path, None, None]:
+    """A directory that only we may write and the account may look into, gone at the end."""
+    directory = make_directory(octavo_home() / "scratch") / f"{name}-{secrets.token_hex(4)}"
     entry = journal.record("directory", path=str(directory))
     try:
-        directory.mkdir(mode=0o700)
+        yield trees.make_readable(directory, account)
+    finally:
+        if trees.remove(directory):
+            journal.done(entry)
+
+
+@contextmanager
+def lent(paths: Sequence[Path], journal: Journal, account: Account) -> Generator[list[Path], None, None]:
+    """Copies that the account may read, whoever owns the originals, and only we may write. They are gone at the end.
+
+    Raises UsageError for a directory that holds links or anything else but files and directories.
+    """
+    with readable_place("lent", journal, account) as directory:
         copies = [directory / str(number) / path.name for number, path in enumerate(paths)]
         for path, copy in zip(paths, copies, strict=True):
-            copy.parent.mkdir(mode=0o700)
-            if path.is_dir():
-                shutil.copytree(path, copy)
-            else:
-                shutil.copyfile(path, copy)
-        if os.geteuid() == 0:
-            for path in (directory, *directory.rglob("*")):
-                os.chown(path, account.uid, account.gid)
+            trees.make_readable(copy.parent, account)
+            for file in files_of(path):
+                _lend(file, copy / file.relative_to(path), copy.parent, account)
         yield copies
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        journal.done(entry)
+
+
+def _lend(original: Path, copy: Path, top: Path, account: Account) -> None:
+    """Copies one file, with the directories above it up to `top`."""
+    for parent in reversed(copy.relative_to(top).parents):
+        if not (top / parent).exists():
+            trees.make_readable(top / parent, account)
+    with opened(original) as source, os.fdopen(trees.new_readable(copy, account), "wb") as target:
+        shutil.copyfileobj(source, target, _PIECE)
 
 
 @functools.lru_cache(maxsize=64)
@@ -87,7 +136,7 @@ def _digest(path: Path, facts: tuple[tuple[str, int, int, int], ...]) -> str:
     for name, size, *_ in facts:
         if path.is_dir():
             whole.update(f"{Path(name).relative_to(path)}\0{size}\0".encode())
-        with Path(name).open("rb") as file:
+        with opened(Path(name)) as file:
             while piece := file.read(_PIECE):
                 whole.update(piece)
     return whole.hexdigest()

@@ -9,6 +9,7 @@ from pathlib import Path
 from octavo.errors import OctavoError, UsageError
 from octavo.factor import Check, Factor, duration, one_of, whole_number
 from octavo.host import children
+from octavo.host.trees import open_file
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.units import parse_duration
@@ -165,7 +166,7 @@ def _logs(server: Server) -> list[Path]:
 def _sampled_latencies(paths: Iterable[Path]) -> list[float]:
     latencies: list[float] = []
     for path in paths:
-        with path.open(errors="replace") as file:
+        with os.fdopen(open_file(path), errors="replace") as file:
             latencies += parse_log(file)
     return latencies
 

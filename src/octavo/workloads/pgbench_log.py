@@ -7,12 +7,14 @@ client a line of about 40 bytes each, and 16 bytes of memory when they are read 
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
+from octavo.host.trees import open_file
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.workloads import pgbench_client
@@ -70,7 +72,7 @@ def read(paths: Iterable[Path]) -> dict[int, Finished]:
     """The transactions of these logs, by number of script."""
     found: dict[int, Finished] = {}
     for path in paths:
-        with path.open(errors="replace") as lines:
+        with os.fdopen(open_file(path), errors="replace") as lines:
             for line in lines:
                 columns = line.split()
                 if len(columns) < 6 or not columns[2].isdecimal():  # a failed one has a word in place of a latency

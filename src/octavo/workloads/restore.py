@@ -1,13 +1,14 @@
 """Restoring a user's pg_dump archive: custom or directory format with pg_restore, plain SQL with psql."""
 
 import re
+import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from psycopg import sql
 
 from octavo.errors import OctavoError, UsageError
-from octavo.home import octavo_home
+from octavo.host.trees import shown
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.versions import major_of
 from octavo.workloads import files
@@ -34,7 +35,7 @@ _LINES_OF_HEADER = 50
 def restore(server: Server, archive: Path) -> None:
     """Restores the archive into the laboratory's database. Raises UsageError for an archive that cannot be restored
     by this build, OctavoError with the first statement that failed."""
-    with files.lent([archive], octavo_home() / "scratch", server.journal, server.account) as (copy,):
+    with files.lent([archive], server.journal, server.account) as (copy,):
         if is_sql(copy):
             _check_version(_version_in(_head(copy)), archive, server)
             with copy.open(errors="replace") as lines:
@@ -64,15 +65,29 @@ def is_sql(archive: Path) -> bool:
         if not (archive / _TABLE_OF_CONTENTS).is_file():
             raise UsageError(f"{archive} is no directory of pg_dump's: it has no {_TABLE_OF_CONTENTS}")
         return False
-    with archive.open("rb") as file:
+    with files.opened(archive) as file:
         start = file.read(512)
     if start.startswith(_CUSTOM):
         return False
     if start.startswith(_TAR[0]) and _TAR[1] in start:
+        _check_members(archive)
         return False
     if b"\0" in start:
         raise UsageError(f"{archive} is neither an archive of pg_dump's nor SQL; a compressed one must be unpacked")
     return True
+
+
+def _check_members(archive: Path) -> None:
+    """Raises UsageError for a tar that holds anything but files: pg_dump writes no links."""
+    try:
+        with files.opened(archive) as file, tarfile.open(fileobj=file, mode="r:", errors="surrogateescape") as members:
+            for member in members:
+                if not member.isreg():
+                    raise UsageError(
+                        f"{archive}: {shown(member.name)} in it is no regular file; an archive may hold no links"
+                    )
+    except (tarfile.TarError, ValueError, ArithmeticError, EOFError) as error:
+        raise UsageError(f"{archive} is a damaged tar archive: {error}") from None
 
 
 def first_error(stderr: str) -> str:

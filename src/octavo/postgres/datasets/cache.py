@@ -7,7 +7,6 @@ goes with its process, however that ends.
 import fcntl
 import json
 import os
-import shutil
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import IO, Any
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory, octavo_home, sync_directory, write_durably
+from octavo.host import trees
 from octavo.host.journal import Journal
 
 MANIFEST = "manifest.json"
@@ -151,14 +151,14 @@ def workplace(name: str, journal: Journal) -> Generator[Path, None, None]:
     try:
         yield make_directory(work)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
-        journal.done(entry)
+        if trees.remove(work):
+            journal.done(entry)
 
 
 def publish(work: Path, path: Path, manifest: Mapping[str, Any]) -> None:
     """Moves what is complete and synced into its place: whoever looks sees all of it or nothing."""
     write_durably(work / MANIFEST, json.dumps(manifest, indent=1))
-    shutil.rmtree(path, ignore_errors=True)  # one whose manifest cannot be read
+    trees.remove(path)  # one whose manifest cannot be read
     work.rename(path)
     sync_directory(path.parent)
 
@@ -176,7 +176,8 @@ def remove(load: Load, journal: Journal) -> int:
         entry = journal.record("directory", path=str(hidden))
         load.path.rename(hidden)
         log_path(load.name).unlink(missing_ok=True)
-        shutil.rmtree(hidden)
+        if not trees.remove(hidden):
+            raise OctavoError(f"could not remove {hidden} whole; octavo host restore tries again")
         journal.done(entry)
     return load.size
 

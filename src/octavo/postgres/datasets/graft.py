@@ -7,25 +7,24 @@ beyond every page. Every copy takes this way, also one into the geometry that th
 do not differ by their history.
 """
 
-import os
 import shutil
 from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.home import make_directory
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.host.page_cache import forget
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.datasets import cache, control, files
+from octavo.postgres.datasets import cache, control
 from octavo.postgres.datasets.control import Counters
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec
 from octavo.units import human_size
 
 _CONFIGURATION = ("postgresql.conf", "pg_hba.conf", "pg_ident.conf")
-_ZEROS = bytes(1024**2)
+_MB = 1024**2
 # A copy leaves this share of its size free, for what filesystems need beside the files.
 _SPARE = 0.1
 
@@ -43,15 +42,12 @@ def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
     if free < needed:
         raise HostError(f"{target.parent} has {human_size(free)} free, a trial needs {human_size(needed)}")
     segment = dataset.spec.wal_segment
-    for source in (dataset.directory, stock(dataset.build, dataset.spec, journal)):
-        children.check(
-            children.run(["cp", "-a", "-T", "--reflink=never", source, target], journal, role="copy"),
-            "copying the dataset",
-        )
+    trees.copy(dataset.directory, target, journal, account)
+    trees.copy_over(stock(dataset.build, dataset.spec, journal), target, journal, account)
     before = Counters(**dataset.manifest["counters"])
     _reset(dataset.build, target, before, segment, journal, account)
-    _supply(target, before, segment, dataset.spec.recycled_segments, account)
-    files.sync(target)
+    _supply(target, before, segment, dataset.spec.recycled_segments, journal, account)
+    trees.sync(target)
     for tree in (target, dataset.directory):
         forget(tree)
     cache.note_use(dataset.directory.parent)
@@ -66,7 +62,16 @@ def _reset(build: Build, target: Path, before: Counters, segment: int, journal: 
     control.check_continues(control.read(build, target, journal, account), before, segment)
 
 
-def _supply(target: Path, before: Counters, segment: int, segments: int, account: Account) -> None:
+# What writes them, as the account: how many MB each, their names.
+_WRITE_ZEROS = """\
+umask 077
+count=$1
+shift
+for name; do dd if=/dev/zero "of=$name" bs=1M "count=$count" conv=excl status=none || exit; done
+"""
+
+
+def _supply(target: Path, before: Counters, segment: int, segments: int, journal: Journal, account: Account) -> None:
     """Writes the WAL segments that are ready for reuse, after the one in use.
 
     They are files of zeros under the names of segments to come, as the server makes them itself in advance
@@ -74,14 +79,11 @@ def _supply(target: Path, before: Counters, segment: int, segments: int, account
     server in production has long behind it; unequal supplies would charge that to one cell alone.
     """
     position = control.position_after(before)
-    for number in range(1, segments + 1):
-        path = target / "pg_wal" / control.wal_file(before.timeline, position + number * segment, segment)
-        with path.open("xb") as file:
-            path.chmod(0o600)
-            for _ in range(segment // len(_ZEROS)):
-                file.write(_ZEROS)
-        if os.geteuid() == 0:
-            os.chown(path, account.uid, account.gid)
+    names = [
+        f"pg_wal/{control.wal_file(before.timeline, position + number * segment, segment)}"
+        for number in range(1, segments + 1)
+    ]
+    trees.act_inside(target, ["sh", "-c", _WRITE_ZEROS, "sh", str(segment // _MB), *names], journal, account)
 
 
 def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
@@ -100,16 +102,13 @@ def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
         with cache.workplace(name, journal) as work:
             whole, kept = work / "initdb", work / "data"
             cluster.initialise(build, whole, journal, account, wal_segment=segment, checksums=checksums)
-            for directory in (kept, kept / "global"):
-                make_directory(directory, 0o700)
-                if os.geteuid() == 0:
-                    os.chown(directory, account.uid, account.gid)
-            for file in (whole / "pg_wal").iterdir():
-                if file.is_file():
-                    file.unlink()
-            for part in ("PG_VERSION", "pg_wal", "global/pg_control", *_CONFIGURATION):
-                (whole / part).rename(kept / part)
-            shutil.rmtree(whole)
-            files.sync(kept)
+            trees.make_for(kept, account)
+            # The WAL's directories, and none of its segments.
+            trees.act_inside(whole, ["find", "pg_wal", "-maxdepth", "1", "-type", "f", "-delete"], journal, account)
+            parts = ("PG_VERSION", "pg_wal", "global/pg_control", *_CONFIGURATION)
+            trees.act_inside(whole, ["cp", "-a", "--parents", "-t", kept, *parts], journal, account)
+            trees.remove(whole)
+            trees.check_plain(kept, account)
+            trees.sync(kept)
             cache.publish(work, path, {"build": build.name})
     return path / "data"

@@ -1,6 +1,5 @@
 """Making a load: an independent build-up of the data, left packed away without the WAL that it was made with."""
 
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -9,13 +8,13 @@ from typing import Any
 
 from octavo.errors import OctavoError
 from octavo.home import make_directory
-from octavo.host import children
+from octavo.host import children, set_user_id, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
-from octavo.postgres.datasets import cache, control, files, room
+from octavo.postgres.datasets import cache, control, room
 from octavo.postgres.datasets.cache import Load
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
 from octavo.units import parse_size
@@ -99,18 +98,24 @@ def _make(
         data = work / "data"
         cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=spec.checksums)
         log = cache.log_path(name)
-        with cluster.start(build, data, {**settings, **_SETTINGS}, journal, account, log=log) as server:
+        with (
+            set_user_id.none_left(account),
+            cluster.start(build, data, {**settings, **_SETTINGS}, journal, account, log=log) as server,
+        ):
             with server.connect("postgres") as connection:
                 connection.execute(f"CREATE DATABASE {DATABASE}".encode())
             fill(server)
             server.execute("VACUUM (FREEZE, ANALYZE)")
             size = server.query("size")[0]["bytes"]
+            _check_tablespaces(server)
             server.shut_down()
+        trees.check_plain(data, account)  # what the load's SQL started is gone by now
         checked = _check(build, data, spec, journal, account)
         counters = control.read(build, data, journal, account)
-        _strip(data)
-        files.sync(data)
-        allocated = files.allocated_bytes(data)
+        # What belongs to the geometry that the load was made with: its copies get their own.
+        trees.remove_inside(data, ["pg_wal", "global/pg_control", "postmaster.opts"], journal, account)
+        trees.sync(data)
+        allocated = trees.allocated_bytes(data)
         removed += room.make_room(name, allocated, 0, journal)  # now that its size is known
         manifest: dict[str, Any] = {
             **{fact: build.manifest[fact] for fact in ("version", "data_block")},
@@ -128,10 +133,15 @@ def _make(
         cache.publish(work, make_directory(cache.datasets_directory()) / name, manifest)
 
 
+def _check_tablespaces(server: Server) -> None:
+    """Raises OctavoError when the data has one of its own: it lies elsewhere, and copies would share it."""
+    own = "SELECT FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global')"
+    if server.connection.execute(own).fetchone() is not None:
+        raise OctavoError("the data has a tablespace of its own, which a dataset cannot have; dump it without")
+
+
 def _check(build: Build, data: Path, spec: DatasetSpec, journal: Journal, account: Account) -> str:
     """Raises OctavoError when the load cannot serve; returns what was checked."""
-    if any((data / "pg_tblspc").iterdir()):
-        raise OctavoError("the data has a tablespace of its own, which a dataset cannot have; dump it without")
     if not spec.checksums:
         return "no checksums"
     children.check(
@@ -141,10 +151,3 @@ def _check(build: Build, data: Path, spec: DatasetSpec, journal: Journal, accoun
         "pg_checksums on the load",
     )
     return "pg_checksums"
-
-
-def _strip(data: Path) -> None:
-    """Takes away what belongs to the geometry that the load was made with: its copies get their own."""
-    shutil.rmtree(data / "pg_wal")
-    (data / "global" / "pg_control").unlink()
-    (data / "postmaster.opts").unlink(missing_ok=True)

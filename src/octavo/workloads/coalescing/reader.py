@@ -1,6 +1,7 @@
 """The reader that is measured, `octavo io` as a process of its own, and what its answer says in numbers."""
 
 import json
+import secrets
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -8,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import OctavoError
-from octavo.host import children
+from octavo.home import make_directory, octavo_home
+from octavo.host import children, trees
+from octavo.host.journal import Journal
 from octavo.knobs.volume_types import parse_device
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
@@ -17,7 +20,6 @@ from octavo.workloads.base import Levels, WorkloadResult
 
 # What the thread reads at once.
 _RUN_BYTES = 128 * 1024
-_LIST = "blocks-to-read"
 _PROGRAM = (sys.executable, "-m", "octavo", "io")
 
 _BLOCKS = Metric("blocks_per_second", "wanted blocks", "1/s", "higher")
@@ -41,7 +43,7 @@ def read(server: Server, files: Sequence[Path], blocks: Sequence[int], block: in
 
     Raises OctavoError when the reader cannot, or when somebody wrote into the files meanwhile.
     """
-    with _block_list(server.directory, blocks) as block_list, unchanged(files):
+    with _block_list(server.journal, blocks) as block_list, unchanged(files):
         arguments = [*map(str, files), *options(levels, block, block_list, seed)]
         # Limited as the server is: its page cache, and on cgroup version 2 its requests.
         finished = children.run(
@@ -110,23 +112,26 @@ def options(levels: Levels, block: int, block_list: Path | None, seed: int) -> l
 
 
 @contextmanager
-def _block_list(directory: Path, blocks: Sequence[int]) -> Generator[Path | None, None, None]:
-    """A file with the blocks in the trial's own copy of the data; None without blocks."""
+def _block_list(journal: Journal, blocks: Sequence[int]) -> Generator[Path | None, None, None]:
+    """A file with the blocks, in a directory that is ours alone; None without blocks."""
     if not blocks:
         yield None
         return
-    path = directory / _LIST
-    path.write_text("\n".join(map(str, blocks)))
+    directory = make_directory(octavo_home() / "scratch") / f"blocks-{secrets.token_hex(4)}"
+    entry = journal.record("directory", path=str(directory))
     try:
+        path = make_directory(directory, 0o700) / "list"
+        path.write_text("\n".join(map(str, blocks)))
         yield path
     finally:
-        path.unlink(missing_ok=True)
+        if trees.remove(directory):
+            journal.done(entry)
 
 
 @contextmanager
 def unchanged(files: Sequence[Path]) -> Generator[None, None, None]:
     """Raises OctavoError when the files were written to within the context: hint bits, or a checkpoint."""
-    before = [path.stat().st_mtime_ns for path in files]
+    before = [path.lstat().st_mtime_ns for path in files]
     yield
-    if [path.stat().st_mtime_ns for path in files] != before:
+    if [path.lstat().st_mtime_ns for path in files] != before:
         raise OctavoError("the server wrote into the table while it was read: hint bits, or a checkpoint")

@@ -2,11 +2,10 @@
 
 As in the published test: session pooling, as many server connections as clients, none of them ever closed for its age
 (pgbouncer's manual: min_pool_size, server_lifetime, server_idle_timeout). It listens on a Unix socket beside the
-server's own, and logs into that directory too.
+server's own. Its settings and its log are in a directory that only we may write.
 """
 
 import os
-import secrets
 import shutil
 import subprocess
 import time
@@ -19,11 +18,12 @@ import psycopg
 from psycopg.rows import DictRow
 
 from octavo.errors import HostError, OctavoError
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.safe_read import read_tail
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 from octavo.postgres.own_connection import connect_own
+from octavo.workloads.files import readable_place
 
 _PORT = 6432
 _READY_SECONDS = 10.0
@@ -82,20 +82,15 @@ def pooled(server: Server, connections: int) -> Generator[Pooler, None, None]:
     executable = program("pgbouncer")
     environment = server.client_environment()
     directory = server.socket_directory
-    mark = secrets.token_hex(4)
-    settings, log = directory / f"pgbouncer-{mark}.ini", directory / f"pgbouncer-{mark}.log"
-    settings.write_text(
-        _CONFIGURATION.format(
-            database=DATABASE, user=SUPERUSER, directory=directory, port=environment["PGPORT"], pooler_port=_PORT,
-            connections=connections, most_clients=connections + 10, forever=_FOREVER,
-        )
+    configuration = _CONFIGURATION.format(
+        database=DATABASE, user=SUPERUSER, directory=directory, port=environment["PGPORT"], pooler_port=_PORT,
+        connections=connections, most_clients=connections + 10, forever=_FOREVER,
     )  # fmt: skip
-    if os.geteuid() == 0:
-        os.chown(settings, server.account.uid, server.account.gid)
-    with ExitStack() as stack:
-        stack.callback(settings.unlink, missing_ok=True)
-        stack.callback(log.unlink, missing_ok=True)
-        with log.open("w") as output:
+    with readable_place("pgbouncer", server.journal, server.account) as place, ExitStack() as stack:
+        settings, log = place / "pgbouncer.ini", place / "pgbouncer.log"
+        with os.fdopen(trees.new_readable(settings, server.account), "w") as file:
+            file.write(configuration)
+        with os.fdopen(trees.new_log(log), "w") as output:
             process, entry = children.start(
                 [executable, "-q", settings], server.journal,
                 role="pgbouncer", account=server.account, stdout=output, stderr=subprocess.STDOUT,
@@ -128,9 +123,10 @@ def _stop(process: subprocess.Popen[str], server: Server, entry: int) -> None:
         process.wait(_STOP_SECONDS)
     process.kill()
     process.wait()
-    for path in server.socket_directory.glob(f".s.PGSQL.{_PORT}*"):
-        path.unlink(missing_ok=True)
     children.ended(server.journal, entry)
+    for path in server.socket_directory.glob(f".s.PGSQL.{_PORT}*"):
+        with suppress(OSError):
+            path.unlink()
 
 
 def _last_line(log: Path) -> str:

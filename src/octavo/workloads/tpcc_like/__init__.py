@@ -112,7 +112,7 @@ def lent_scripts(server: Server, levels: Levels) -> Generator[list[str], None, N
     options = [f"--define={name}={value}" for name, value in constants.items()]
     with resources.as_file(resources.files(__name__)) as directory:
         paths = [directory / script for script, _ in MIX.values()]
-        with files.lent(paths, server.socket_directory, server.journal, server.account) as copies:
+        with files.lent(paths, server.journal, server.account) as copies:
             _make_it_ask_for_nothing(copies[list(MIX).index(_ROLLED_BACK)])
             scripts = zip(copies, MIX.values(), strict=True)
             yield [f"--max-tries={_TRIES}", *options, *(f"--file={copy}@{weight}" for copy, (_, weight) in scripts)]

@@ -1,0 +1,86 @@
+"""Set-user-ID files that a program of the account's has left where everybody may write: they would outlive its group.
+
+Whoever runs one later has the account's rights. So the bits go, and whoever brought the program is told.
+"""
+
+import os
+import stat
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from octavo.errors import OctavoError
+from octavo.host.children import Account
+from octavo.host.trees import shown, walk
+
+# The host's world-writable sticky directories (Filesystem Hierarchy Standard; shm_overview(7)).
+PLACES = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108
+_BITS = stat.S_ISUID | stat.S_ISGID
+# More is no longer looked at: somebody else's millions of files must not hold a run up.
+_MOST_ENTRIES = 100_000
+
+
+@contextmanager
+def none_left(account: Account, places: Sequence[Path] = PLACES) -> Generator[None, None, None]:
+    """Takes the bits from the account's set-user-ID and set-group-ID files when the context ends, however that is.
+
+    Raises OctavoError when there was one and nothing else went wrong. As a user of our own there is nothing to do: the
+    files are ours.
+    """
+    try:
+        yield
+    except BaseException:
+        _strip_all(account, places)
+        raise
+    if found := _strip_all(account, places):
+        raise OctavoError(
+            f"{shown(found[0])} was made a set-user-ID file of {account.name}'s, which was undone; "
+            "look at what the archive and the scripts run"
+        )
+
+
+def _strip_all(account: Account, places: Sequence[Path]) -> list[Path]:
+    if os.geteuid() == account.uid:
+        return []
+    return [path for place in places for path in _stripped(place, account)]
+
+
+def _stripped(top: Path, account: Account) -> list[Path]:
+    """The files below the directory, on its filesystem, whose bits were taken."""
+    found: list[Path] = []
+    seen = 0
+    with suppress(OSError):
+        device = top.stat().st_dev
+        for place in walk(top):
+            found += [top / place.path / name for name in place.names if _strip(place.descriptor, name, account)]
+            seen += len(place.names) + len(place.directories)
+            if seen > _MOST_ENTRIES:
+                break
+            place.directories[:] = [name for name in place.directories if _is_on(device, place.descriptor, name)]
+    return found
+
+
+def _is_on(device: int, directory: int, name: str) -> bool:
+    with suppress(OSError):
+        return os.stat(name, dir_fd=directory, follow_symlinks=False).st_dev == device
+    return False
+
+
+def _strip(directory: int, name: str, account: Account) -> bool:
+    """Whether it was such a file; then it is none any more."""
+    with suppress(OSError):
+        if not _is_one(os.stat(name, dir_fd=directory, follow_symlinks=False), account):
+            return False
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            facts = os.fstat(descriptor)
+            if _is_one(facts, account):
+                os.fchmod(descriptor, stat.S_IMODE(facts.st_mode) & ~_BITS)
+                return True
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def _is_one(facts: os.stat_result, account: Account) -> bool:
+    return facts.st_uid == account.uid and stat.S_ISREG(facts.st_mode) and bool(facts.st_mode & _BITS)
