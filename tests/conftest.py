@@ -6,16 +6,20 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis import HealthCheck
 
+from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
+from octavo.host.children import server_account
+from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_cache
 
 # What costs minutes to make is shared with other sessions. Builds are the tests' own: a user puts extensions in his.
-_SHARED = {"builds": "tests/builds", "sources": "sources", "ccache": "ccache"}
+_SHARED = {"builds": "tests/builds", "sources": "sources"}
 
 
 def pytest_configure() -> None:
@@ -48,6 +52,8 @@ def home(machine: Path) -> Iterator[Path]:
     directory.chmod(0o755)
     for name, place in _SHARED.items():
         (directory / name).symlink_to(make_directory(machine / place))
+    with suppress(HostError):  # without the account nothing is built
+        (directory / COMPILER_CACHE).symlink_to(compiler_cache(machine / "tests", server_account()))
     before = os.environ.get("OCTAVO_HOME")
     os.environ["OCTAVO_HOME"] = str(directory)
     yield directory

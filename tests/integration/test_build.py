@@ -1,6 +1,7 @@
 """Builds for real: what is in them, that they are complete or absent, that two who ask do not collide."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,8 @@ import pytest
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.host.journal import Journal, recover
-from octavo.postgres.builds.cache import Build, find_build, list_builds, work_directory
+from octavo.postgres.builds.as_account import COMPILER_CACHE, work_directory
+from octavo.postgres.builds.cache import Build, find_build, list_builds
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
 
@@ -42,11 +44,9 @@ def test_the_manifest_names_every_file_and_where_it_all_came_from(build: Build) 
 
 
 def test_nothing_in_it_tells_where_it_was_compiled(build: Build) -> None:
-    # The state directory of the tests leads to its builds through a link, as a user's may that was moved.
-    place = str(work_directory().resolve()).encode()
-    assert place != str(work_directory()).encode()
+    place = re.compile(rb"/[^\0\n]*/work/18\.6-")
     files = [path for path in build.prefix.rglob("*") if path.is_file()]
-    assert [path for path in files if place in path.read_bytes()] == []
+    assert [path for path in files if place.search(path.read_bytes())] == []
 
 
 def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:
@@ -74,7 +74,7 @@ def empty_home(build: Build, home: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     directory = home / "empty"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
-    for name in ("sources", "ccache"):
+    for name in ("sources", COMPILER_CACHE):
         (directory / name).symlink_to((home / name).resolve())
     monkeypatch.setenv("OCTAVO_HOME", str(directory))
     return directory
@@ -92,8 +92,9 @@ def test_a_killed_build_leaves_nothing_that_looks_finished(empty_home: Path) -> 
     builder.stdout.close()
     assert list_builds() == []
     told = recover()
-    assert any("compilation" in line for line in told)  # ninja was still at work
-    assert not any((empty_home / "builds" / ".work").iterdir())
+    assert any("build of PostgreSQL" in line for line in told)  # it was still at work
+    assert not any(work_directory().iterdir())
+    assert not [path for path in (empty_home / "builds").iterdir() if path.is_dir()]
     with Journal() as journal:  # and the next one succeeds
         assert ensure_build(BuildSpec("18", "8kB", "8kB"), journal).manifest["reported"] == "postgres (PostgreSQL) 18.6"
     shutil.rmtree(empty_home)
