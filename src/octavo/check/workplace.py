@@ -10,7 +10,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.home import make_directory, octavo_home, runtime_directory
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -96,7 +96,7 @@ def open_workplace(build: Build, tests: Tests, journal: Journal, account: Accoun
         make_directory(directory)
         _owned(short, account, 0o700)
         check_reachable(directory / "data", account)
-        libraries = _compile_libraries(build, tests.tree, directory / "lib", journal)
+        libraries = _compile_libraries(build, tests.tree, directory / "lib", journal, account)
         kept = check_directory() / build.name
         yield Workplace(build, tests.tree / "src" / "test", libraries, directory, short, kept, journal, account)
     finally:
@@ -113,9 +113,9 @@ def _owned(path: Path, account: Account, mode: int = 0o755) -> Path:
     return path
 
 
-def _compile_libraries(build: Build, tree: Path, target: Path, journal: Journal) -> Path:
-    """The C functions that the tests call, compiled against the headers that the build installed."""
-    make_directory(target)
+def _compile_libraries(build: Build, tree: Path, target: Path, journal: Journal, account: Account) -> Path:
+    """The C functions that the tests call, compiled as the account against the headers that the build installed."""
+    trees.make_for(target, account, 0o755)
     sources = [tree / "src" / "test" / "regress" / "regress.c"]
     sources += [tree / "contrib" / "spi" / f"{name}.c" for name in _LIBRARIES]
     compiler = str(build.manifest.get("compiler_command", "gcc"))
@@ -123,5 +123,5 @@ def _compile_libraries(build: Build, tree: Path, target: Path, journal: Journal)
         library = target / f"{source.stem}.so"
         headers = build.prefix / "include" / "server"
         arguments = [compiler, "-O2", "-fPIC", "-shared", "-D_GNU_SOURCE", f"-I{headers}", source, "-o", library]
-        children.check(children.run(arguments, journal, role="compiler"), f"compiling {source.name}")
+        children.check(children.run(arguments, journal, role="compiler", account=account), f"compiling {source.name}")
     return target
