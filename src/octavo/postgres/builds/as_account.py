@@ -38,7 +38,7 @@ _OLD_COMPILER_CACHE = "ccache"  # root's own, from when root compiled
 
 # The worker's longest line has a tool's output in it, in JSON.
 _LONGEST_LINE = 16 * 1024**2
-_LONGEST_WORDS = 300
+_LONGEST_WORDS = 1000
 
 
 class NotShareableHere(Exception):
@@ -90,7 +90,7 @@ class Place:
         told = ""
         try:
             while line := worker.stdout.readline(_LONGEST_LINE):
-                told = self._obey(line, progress, ready) or told
+                told = self.obey(line, progress, ready) or told
             worker.wait()
         finally:
             # Also when we are interrupted, or refuse what it has made.
@@ -111,7 +111,7 @@ class Place:
             raise OctavoError(f"{self.subject} installs {own}, where Octavo notes what is in a build")
         return digests
 
-    def _obey(self, line: str, progress: Progress, ready: Callable[[int], None]) -> str:
+    def obey(self, line: str, progress: Progress, ready: Callable[[int], None]) -> str:
         """Does what a line of the worker says; returns it when it is none of ours, such as an interpreter's error."""
         try:
             match json.loads(line):
