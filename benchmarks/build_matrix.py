@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 
 from octavo.home import make_directory, octavo_home
 from octavo.host.journal import Journal
-from octavo.postgres.builds.from_scratch import install_from_scratch
-from octavo.postgres.builds.make import Planned, ensure_builds, plan_builds, quiet
+from octavo.postgres.builds.as_account import COMPILER_CACHE
+from octavo.postgres.builds.make import Planned, ensure_builds, made_from_scratch, plan_builds
 from octavo.postgres.builds.spec import BuildSpec
-from octavo.postgres.builds.workplace import open_workplace
 from octavo.postgres.limits import DATA_BLOCKS, WAL_BLOCKS
 
 
@@ -46,7 +45,7 @@ def main() -> None:
     home: Path = arguments.home or Path(tempfile.mkdtemp(prefix="octavo-matrix-", dir="/var/tmp"))
     home.chmod(0o755)
     sources = octavo_home() / "sources"
-    for name in ("builds", "ccache"):
+    for name in ("builds", COMPILER_CACHE):
         if (home / name).exists():
             sys.exit(f"{home / name} exists already: nothing would be measured; choose another --home")
     if not (home / "sources").exists():
@@ -68,7 +67,7 @@ def measure(version: str, sample: int) -> None:
         first, *rest = plan_builds([combinations[0], *others], journal)
         base = timed("one from scratch", lambda: from_scratch(first, journal, cached=False))
         ours = timed("Octavo", lambda: ensure_builds(combinations, journal, notice=print))
-        shutil.rmtree(octavo_home() / "ccache")
+        shutil.rmtree(octavo_home() / COMPILER_CACHE)
         naive = [
             timed("another from scratch", lambda each=each: from_scratch(each, journal, cached=False)) for each in rest
         ]
@@ -92,8 +91,8 @@ def measure(version: str, sample: int) -> None:
 
 def from_scratch(planned: Planned, journal: Journal, *, cached: bool) -> None:
     """One build from scratch, thrown away."""
-    with open_workplace(f"{planned.name}-benchmark", planned.spec, journal, cached=cached) as workplace:
-        install_from_scratch(workplace, planned.spec, planned.source, quiet)
+    with made_from_scratch(planned, journal, cached=cached):
+        pass
 
 
 def timed(what: str, work: Callable[[], object]) -> NDArray[np.float64]:

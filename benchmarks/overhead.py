@@ -70,7 +70,7 @@ def main() -> None:
 
     home: Path = arguments.keep or Path(tempfile.mkdtemp(prefix="octavo-overhead-", dir="/var/tmp"))
     make_directory(home).chmod(0o755)  # the servers' user has to reach it
-    for name in ("builds", "sources", "ccache"):
+    for name in ("builds", "sources"):
         if not (home / name).exists():
             (home / name).symlink_to(make_directory(octavo_home() / name))
     plan = home / "overhead.toml"

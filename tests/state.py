@@ -4,17 +4,20 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
+from octavo.host.children import server_account
 from octavo.host.journal import Journal
+from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_cache
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 
 # Builds are the tests' own: a user puts extensions in his.
-_SHARED = {"builds": "tests/builds", "sources": "sources", "ccache": "ccache"}
+_SHARED = {"builds": "tests/builds", "sources": "sources"}
 
 DATA_BLOCKS = ("8kB", "4kB", "32kB")
 # What some tests need besides costs seconds in the same tree, and minutes alone.
@@ -30,6 +33,8 @@ def shared_state() -> Generator[Path, None, None]:
     directory.chmod(0o755)
     for name, place in _SHARED.items():
         (directory / name).symlink_to(make_directory(machine / place))
+    with suppress(HostError):  # without the account nothing is built
+        (directory / COMPILER_CACHE).symlink_to(compiler_cache(machine / "tests", server_account()))
     before = os.environ.get("OCTAVO_HOME")
     os.environ["OCTAVO_HOME"] = str(directory)
     try:

@@ -13,9 +13,10 @@ import pytest
 from tests.e2e.conftest import ROOT, Octavo
 
 from octavo.host import cgroup
+from octavo.postgres.builds.as_account import COMPILER_CACHE
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-_SHARED = ("builds", "sources", "ccache")
+_SHARED = ("builds", "sources", COMPILER_CACHE)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from octavo.host.journal import Journal, recover
+from octavo.postgres.builds.as_account import COMPILER_CACHE, work_directory
 from octavo.postgres.builds.cache import Build, list_builds
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
@@ -39,7 +40,7 @@ def made_apart(builds: dict[str, Build], home: Path) -> Iterator[MadeApart]:
     """The default build once more, with the source and the compiler's cache of the other ones."""
     directory = home / "apart"
     directory.mkdir()
-    for name in ("sources", "ccache"):
+    for name in ("sources", COMPILER_CACHE):
         (directory / name).symlink_to((home / name).resolve())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCTAVO_HOME", str(directory))
@@ -49,7 +50,7 @@ def made_apart(builds: dict[str, Build], home: Path) -> Iterator[MadeApart]:
             assert builder.stdout.readline()
             builder.kill()
         finished, told = list_builds(), recover()
-        left = list((directory / "builds" / ".work").iterdir())
+        left = list(work_directory().iterdir())
         with Journal() as journal:
             build = ensure_build(BuildSpec("18", "8kB", "8kB"), journal)
     yield MadeApart(build, finished, told, left)

@@ -15,6 +15,7 @@ from octavo.home import make_directory
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.postgres.builds.as_account import COMPILER_CACHE, work_directory
 from octavo.postgres.builds.cache import Build, builds_directory, list_builds, read_build
 from octavo.postgres.extension import build_extension, installed_extensions, source_digest, try_extension
 from octavo.postgres.scratch import scratch_server
@@ -43,7 +44,7 @@ def link_or_copy(source: str, target: str) -> None:
 def apart(build: Build, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Build]:
     """The build in a cache of the test's own, so that no other test meets the extension."""
     directory = make_directory(home / "extensions")
-    (directory / "ccache").symlink_to((home / "ccache").resolve())
+    (directory / COMPILER_CACHE).symlink_to((home / COMPILER_CACHE).resolve())
     (directory / "sources").symlink_to((home / "sources").resolve())
     monkeypatch.setenv("OCTAVO_HOME", str(directory))
     yield links_of(build, make_directory(builds_directory()) / build.name)
@@ -169,7 +170,7 @@ def test_what_does_not_compile_is_one_line_with_a_log(apart: Build, renamed_bloo
         build_extension(apart, renamed_bloom, journal)
     assert "no such luck" in Path(str(caught.value).rpartition("; see ")[2]).read_text()
     assert everything_in(apart.prefix) == before
-    assert not [path for path in (builds_directory() / ".work").iterdir() if path.is_dir()]
+    assert not [path for path in work_directory().iterdir() if path.is_dir()]
 
 
 @BUILDS

@@ -17,6 +17,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.packaging import package
 from octavo.packaging.binaries import linkage
+from octavo.postgres.builds.as_account import COMPILER_CACHE
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
@@ -63,7 +64,7 @@ def elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state directory without builds, but with the sources and the compiler's cache."""
     directory = home / "separate"
     directory.mkdir()
-    for name in ("sources", "ccache"):
+    for name in ("sources", COMPILER_CACHE):
         (directory / name).symlink_to((home / name).resolve())
     monkeypatch.setenv("OCTAVO_HOME", str(directory))
     yield directory

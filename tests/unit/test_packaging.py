@@ -75,6 +75,8 @@ def make_build(home: Path) -> Build:
 @pytest.fixture
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+    for parent in (tmp_path, *tmp_path.parents[:2]):  # binutils run as the servers' account
+        parent.chmod(0o755)
     return make_build(tmp_path)
 
 

@@ -20,6 +20,7 @@ from octavo.host.children import Finished
 from octavo.host.journal import Journal
 from octavo.postgres.source import Source, find_source, sha256_of, unpack
 from octavo.postgres.sources import debian, fetched, tree, upstream
+from octavo.postgres.sources.snapshot import take_snapshot
 from octavo.postgres.versions import answers, is_release, is_version, major_of, order_of
 
 
@@ -245,17 +246,31 @@ def test_a_repository_without_files_or_commits_is_named(checkout: Path, journal:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
-def test_a_checkout_of_another_user_is_refused_with_what_to_do(
-    checkout: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("SUDO_UID", raising=False)
-    for path in (checkout, checkout / ".git"):
-        os.chown(path, 65534, 65534)
-    with pytest.raises(HostError, match="belongs to another user") as problem:
-        find_source("19", journal, checkout)
-    assert f"safe.directory {checkout}" in one_line(problem)
+def test_programs_that_a_repository_names_run_as_its_owner(checkout: Path, journal: Journal) -> None:
+    seen, hook = checkout / "seen", checkout / ".git" / "hook"
+    hook.write_text(f"#!/bin/sh\nid -u >>{seen}\n")
+    hook.chmod(0o755)
+    git(checkout, "config", "core.fsmonitor", str(hook))
     git(checkout.parent, "config", "--global", "--add", "safe.directory", str(checkout))
+    for path in (checkout, *checkout.rglob("*")):
+        os.chown(path, 65534, 65534, follow_symlinks=False)
+    for parent in checkout.parents[:3]:
+        parent.chmod(0o755)
     assert find_source("19", journal, checkout).version == "19devel"
+    assert set(seen.read_text().split()) == {"65534"}
+
+
+def test_a_file_that_is_swapped_for_a_link_is_not_followed(home: Path, journal: Journal) -> None:
+    root = make_tree(home / "postgresql", "18.6")
+    secret = home / "secret"
+    secret.write_text("nobody's business")
+    with pytest.raises(OctavoError, match=r"src/include/c\.h cannot be taken"):
+        (root / "src" / "include").rename(home / "elsewhere")
+        (root / "src" / "include").symlink_to(home / "elsewhere")
+        take_snapshot(root, ["configure.ac", "src/include/c.h"], "test", journal)
+    os.mkfifo(root / "pipe")
+    with pytest.raises(OctavoError, match="pipe cannot be taken"):
+        take_snapshot(root, ["pipe"], "test", journal)
 
 
 # ── What was fetched before ───────────────────────────────────────────────────────────────────

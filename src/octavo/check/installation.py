@@ -59,7 +59,8 @@ def _foreign_libraries(workplace: Workplace, prefix: Path) -> list[str]:
     own = {path.name.split(".so")[0] for path in (prefix / "lib").glob("lib*.so*")}
     foreign: list[str] = []
     for program in sorted((prefix / "bin").iterdir()):
-        loaded = children.run(["ldd", program], workplace.journal, role="ldd").stdout
+        # ldd runs the program's own loader, whichever that is (ldd(1)).
+        loaded = children.run(["ldd", program], workplace.journal, role="ldd", account=workplace.account).stdout
         for match in (_LOADED.match(line) for line in loaded.splitlines()):
             if match and match[3]:
                 foreign.append(f"{program.name} does not find {match[1]}")

@@ -64,6 +64,7 @@ def start(
     account: Account | None = None,
     groups: Sequence[Path] = (),
     network: bool = False,
+    becomes: bool = False,
     stdout: int | IO[str] | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[str] | IO[bytes] = subprocess.PIPE,
     directory: Path | None = None,
@@ -72,8 +73,9 @@ def start(
 ) -> tuple[subprocess.Popen[str], int]:
     """Starts a child in a session of its own. Returns it with its journal number, for `ended`.
 
-    With an `account` it has that user's rights and no more, and no `network` but Unix sockets. It is born inside the
-    control `groups`. Raises HostError when the program cannot be started.
+    With an `account` it has that user's rights and no more, and no `network` but Unix sockets; one that `becomes` the
+    account does so itself (`confine.become`). It is born inside the control `groups`. Raises HostError when the
+    program cannot be started.
     """
     command = [str(argument) for argument in arguments]
     whole_environment = {**_PLAIN_ENVIRONMENT, **(environment or {}), TOKEN_VARIABLE: journal.token}
@@ -81,7 +83,8 @@ def start(
         raise HostError(f"cannot start {command[0]}: no such program, or it may not be executed")
     own = _own_group(journal, groups) if account is not None else None
     if account is not None:
-        command = [*confine.without_privileges(account.uid, account.gid, network=network), *command]
+        rights = confine.without_privileges(account.uid, account.gid, network=network, itself=becomes)
+        command = [*rights, *command]
     # Within version 2 a process is in one group: its own, which lies below the limited one.
     entered = [group for group in groups if own is None or own.parent != group]
     try:

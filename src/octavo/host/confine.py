@@ -4,6 +4,7 @@ The steps are the system's own tools (unshare(1), setpriv(1)), each of which bec
 A process without new privileges gains nothing from a set-user-ID file (prctl(2), PR_SET_NO_NEW_PRIVS).
 """
 
+import ctypes
 import functools
 import os
 import shutil
@@ -26,11 +27,12 @@ def entering(groups: Sequence[Path]) -> list[str]:
     return ["/bin/sh", "-c", _ENTER, "sh", *map(str, groups), "--"] if groups else []
 
 
-def without_privileges(uid: int, gid: int, *, network: bool) -> list[str]:
+def without_privileges(uid: int, gid: int, *, network: bool, itself: bool = False) -> list[str]:
     """The beginning of a command line that becomes what follows without privileges, and cannot get any.
 
     As root it becomes this user, and without `network` it has no network but Unix sockets, where the kernel allows
-    that (network_namespaces(7)). Raises HostError without setpriv.
+    that (network_namespaces(7)). With `itself` what follows becomes the user by itself (`become`), once it has opened
+    what only root may. Raises HostError without setpriv.
     """
     setpriv = shutil.which("setpriv", path=_PATH)
     if setpriv is None:
@@ -38,8 +40,29 @@ def without_privileges(uid: int, gid: int, *, network: bool) -> list[str]:
     if os.geteuid() != 0:
         return [setpriv, "--no-new-privs", "--"]
     identity = [f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+    if itself:
+        identity = ["--clear-groups", "--inh-caps=-all"]
     alone = [] if network or not can_unshare_network() else ["unshare", "--net", "--"]
     return [*alone, setpriv, "--no-new-privs", *identity, "--"]
+
+
+_PR_CAPBSET_DROP = 24
+_CAPABILITIES = 64  # more than there are; the kernel refuses those that it does not know
+
+
+def become(uid: int, gid: int) -> None:
+    """Makes this process, when it is root's, the user's for good, without capabilities (capabilities(7)).
+
+    Nobody but root can trace it afterwards (proc(5), dumpable).
+    """
+    if os.geteuid() != 0:
+        return
+    libc = ctypes.CDLL(None)
+    for capability in range(_CAPABILITIES):
+        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    os.setgroups([])
+    os.setresgid(gid, gid, gid)
+    os.setresuid(uid, uid, uid)
 
 
 @functools.cache

@@ -45,7 +45,7 @@ class Profile:
             raise UnavailableError("perf does not work here; it must fit the kernel")
         data = server.log.with_suffix(".perf.data")
         recorder, entry = children.start(
-            ["perf", "record", "-a", "-e", _event(), "-F", str(_HERTZ), "--output", data],
+            ["perf", "record", "-a", "-e", _event(), "-F", str(_HERTZ), "-B", "-N", "--output", data],
             server.journal, role="perf record", stdout=subprocess.DEVNULL, end_signal=signal.SIGINT,
         )  # fmt: skip
 
@@ -61,7 +61,7 @@ class Profile:
                 children.ended(server.journal, entry)
             report = children.run(
                 ["perf", "report", "--stdio", "--input", data, "--comms", "postgres", "--percentage", "relative",
-                 "--fields", "overhead,dso,sym"],
+                 "--fields", "overhead,dso,sym", "--no-demangle", "--no-inline"],
                 server.journal, role="perf report",
             )  # fmt: skip
             shares = parse_report(report.stdout)

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
-from octavo.host import children
+from octavo.host import children, trees
+from octavo.host.children import server_account
+from octavo.host.copy_out import copy_out
 from octavo.host.journal import Journal
 
 _ENTRY = re.compile(r"\((NEEDED|SONAME)\).*\[(.*)\]")
@@ -26,7 +28,23 @@ def linked_files(tree: Path) -> list[Path]:
     return list(_files_that_begin(tree, b"\x7fELF"))
 
 
-def strip(tree: Path, journal: Journal) -> None:
+def strip(tree: Path, work: Path, journal: Journal) -> None:
+    """Replaces the tree, which is ours, by one without what only a debugger reads.
+
+    What is in a build was compiled of somebody's source, so that binutils read and write it as the account, in a copy
+    below `work`, which must not exist yet.
+    """
+    account = server_account()
+    trees.make_for(work, account)
+    arguments = ["cp", "-R", "--preserve=mode,links", "-T", tree, work / "tree"]
+    children.check(children.run(arguments, journal, role="copy", account=account), f"copying {tree}")
+    _strip(work / "tree", journal)
+    trees.remove(tree)
+    copy_out(work, "tree", tree, account)
+    trees.remove(work)
+
+
+def _strip(tree: Path, journal: Journal) -> None:
     """Takes symbol tables and debug information out of every program and library of the tree, as dh_strip(1) does."""
     archives = list(_files_that_begin(tree, b"!<arch>\n"))
     for options, files in (
@@ -68,4 +86,4 @@ def _files_that_begin(tree: Path, magic: bytes) -> Iterator[Path]:
 def _binutils(tool: str, *arguments: str | Path, journal: Journal) -> str:
     if shutil.which(tool, path=children.PLAIN_PATH) is None:
         raise HostError(f"{tool} is missing; script/bootstrap installs it with the compiler (binutils)")
-    return children.check(children.run([tool, *arguments], journal, role=tool), tool).stdout
+    return children.check(children.run([tool, *arguments], journal, role=tool, account=server_account()), tool).stdout

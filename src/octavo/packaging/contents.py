@@ -31,16 +31,19 @@ class Contents:
     linkage: Linkage
 
 
-def lay_out(build: Build, prefix: Path, journal: Journal, local: Path | None) -> Contents:
-    """Puts everything that a package holds below the prefix, which must not exist yet.
+def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: Path | None) -> Contents:
+    """Puts everything that a package holds below the prefix, which must not exist yet; works in `scratch`.
 
     Raises HostError without binutils or the release's source, OctavoError when the build is not whole.
     """
     names = names_of(build)
     release = release_of(build, journal, local)
     shutil.copytree(build.prefix, prefix, symlinks=True, ignore=shutil.ignore_patterns(MANIFEST))
+    for path in (prefix, *prefix.rglob("*")):
+        if not path.is_symlink():  # the account reads it, whatever the umask was when it was built
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     if not _keeps_debug_symbols(build.manifest["options"]):
-        strip(prefix, journal)
+        strip(prefix, scratch / "strip", journal)
     linked = linkage(prefix, journal)
     documents = prefix / "share" / "doc"
     documents.mkdir(parents=True, exist_ok=True)

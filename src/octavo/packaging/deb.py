@@ -7,6 +7,7 @@ from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.host import children
+from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.packaging.archive import write_ar, write_tar
 from octavo.packaging.contents import Contents, lay_out
@@ -23,7 +24,7 @@ def write(build: Build, scratch: Path, journal: Journal, local: Path | None) -> 
         raise HostError("dpkg-shlibdeps is missing; install dpkg-dev, or take --package tar, which needs no dpkg")
     names = names_of(build)
     root = scratch / "root"
-    contents = lay_out(build, root / _PLACE / names.place, journal, local)
+    contents = lay_out(build, root / _PLACE / names.place, scratch, journal, local)
     documents = root / "usr" / "share" / "doc" / names.package
     documents.mkdir(parents=True)
     # Where Debian's policy (12.5) wants it, and where images that leave documentation out keep it.
@@ -31,7 +32,8 @@ def write(build: Build, scratch: Path, journal: Journal, local: Path | None) -> 
     control = scratch / "control"
     control.mkdir()
     architecture = children.check(
-        children.run(["dpkg", "--print-architecture"], journal, role="dpkg"), "asking dpkg for the architecture"
+        children.run(["dpkg", "--print-architecture"], journal, role="dpkg", account=server_account()),
+        "asking dpkg for the architecture",
     ).stdout.strip()
     depends = _depends(contents, root, scratch, journal)
     (control / "control").write_text(control_file(contents, architecture, depends, _installed_kilobytes(root)))
@@ -86,6 +88,7 @@ def _depends(contents: Contents, root: Path, scratch: Path, journal: Journal) ->
             ["dpkg-shlibdeps", "-O", f"-S{root}", *(f"-e{path}" for path in contents.linkage.files)],
             journal,
             role="dpkg-shlibdeps",
+            account=server_account(),
             directory=place,
         )
     finally:

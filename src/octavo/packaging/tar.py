@@ -14,7 +14,7 @@ def write(build: Build, scratch: Path, journal: Journal, local: Path | None) -> 
     """Writes the tar.xz below the scratch directory. It raises what every format does."""
     names = names_of(build)
     root = scratch / "root"
-    contents = lay_out(build, root / f"octavo-postgresql-{names.version}", journal, local)
+    contents = lay_out(build, root / f"octavo-postgresql-{names.version}", scratch, journal, local)
     path = scratch / f"octavo-postgresql-{names.version}-linux-{platform.machine()}.tar.xz"
     write_tar(root, path, contents.release.epoch)
     return path

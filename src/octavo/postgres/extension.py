@@ -8,31 +8,31 @@ import json
 import os
 import re
 import shutil
+import stat
+import tarfile
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psycopg
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory, sync_directory, write_durably
+from octavo.host import children
 from octavo.host.children import Account
+from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
-from octavo.postgres.builds.cache import Build, locked, read_build
-from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.as_account import open_place
+from octavo.postgres.builds.cache import RECORDS, Build, locked, read_build
 from octavo.postgres.builds.toolchain import check_tools
-from octavo.postgres.builds.workplace import Workplace, open_workplace
 from octavo.postgres.scratch import scratch_server
 from octavo.postgres.source import sha256_of
 
 # What a compilation against another PostgreSQL may have left in the source, and what is no part of it.
 _LEFT_BEHIND = shutil.ignore_patterns(".git", ".deps", "*.o", "*.so", "*.bc", "*.a", "results", "tmp_check", "log")
-# Meson writes the run path into Makefile.global as $ORIGIN, which make reads as the variable O and RIGIN. With this
-# value it is what was meant; where the makefile has it right nothing refers to O.
-_ORIGIN = r"O=\$$O"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def build_extension(build: Build, directory: Path, journal: Journal) -> Installe
         for record in installed_extensions(build):
             if record["source_sha256"] == digest and record["source_name"] == directory.resolve().name:
                 return Installed(build, record, True, time.monotonic() - started)
-        with _staged(build, directory, journal) as stage:
+        with _staged(build, directory, digest, journal) as stage:
             record = _describe(directory, digest, stage)
             _install(build, stage, record)
     return Installed(build, record, False, time.monotonic() - started)
@@ -96,13 +96,8 @@ def check_source(directory: Path) -> None:
 
 
 def source_digest(directory: Path) -> str:
-    """The sha256 over names, contents and executable bits of the source's files."""
-    digest = hashlib.sha256()
-    for path in _source_files(directory):
-        mode = "x" if os.access(path, os.X_OK) else "-"
-        content = f"-> {path.readlink()}" if path.is_symlink() else sha256_of(path)
-        digest.update(f"{path.relative_to(directory)}\0{mode}\0{content}\n".encode())
-    return digest.hexdigest()
+    """The sha256 over names, contents and executable bits of the source's files. Raises UsageError as `_read` does."""
+    return _read(directory, None)
 
 
 def try_extension(installed: Installed, journal: Journal, account: Account) -> str | None:
@@ -140,65 +135,99 @@ def _try(
 
 
 def _records(build: Build) -> Path:
-    return build.prefix / "extensions"
+    return build.prefix / RECORDS
 
 
-def _source_files(directory: Path) -> list[Path]:
-    found: list[Path] = []
-    for place, directories, names in os.walk(directory):
-        ignored = _LEFT_BEHIND(place, [*directories, *names])
-        directories[:] = sorted(name for name in directories if name not in ignored)
-        found += [Path(place) / name for name in sorted(names) if name not in ignored]
-    return found
+def _read(directory: Path, archive: tarfile.TarFile | None) -> str:
+    """The source's digest; what it is of goes into the archive. Links are taken as they are, and not followed.
+
+    Raises UsageError for what is neither a file nor a directory nor a link, or cannot be read.
+    """
+    digest = hashlib.sha256()
+
+    def add(
+        path: str, mode: int, content: str, *, link: str = "", file: IO[bytes] | None = None, size: int = 0
+    ) -> None:
+        executable = mode & 0o111
+        digest.update(f"{path}\0{'x' if executable else '-'}\0{content}\n".encode(errors="surrogateescape"))
+        if archive is not None:
+            member = tarfile.TarInfo(path)
+            member.mode = 0o755 if executable else 0o644
+            member.type = tarfile.SYMTYPE if link else tarfile.REGTYPE
+            member.linkname, member.size = link, size
+            archive.addfile(member, file)
+
+    def read(place: int, below: str) -> None:
+        names = sorted(os.listdir(place))
+        ignored = _LEFT_BEHIND(below, names)
+        directories: list[str] = []
+        for name in (name for name in names if name not in ignored):
+            mode = os.stat(name, dir_fd=place, follow_symlinks=False).st_mode
+            path = f"{below}{name}"
+            if stat.S_ISDIR(mode):
+                directories.append(name)
+            elif stat.S_ISLNK(mode):
+                text = os.readlink(name, dir_fd=place)
+                add(path, mode, f"-> {text}", link=text)
+            else:
+                with os.fdopen(open_below(place, name), "rb") as file:
+                    facts = os.fstat(file.fileno())
+                    if not stat.S_ISREG(facts.st_mode):
+                        raise UsageError(f"--with-extension {directory}: {path} is no file")
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+                    file.seek(0)
+                    add(path, facts.st_mode, content, file=file, size=facts.st_size)
+        for name in directories:
+            descriptor = open_below(place, name, os.O_DIRECTORY)
+            try:
+                read(descriptor, f"{below}{name}/")
+            finally:
+                os.close(descriptor)
+
+    try:
+        top = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            read(top, "")
+        finally:
+            os.close(top)
+    except OSError as error:
+        problem = error.strerror or error
+        raise UsageError(f"--with-extension {directory}: {error.filename or directory}: {problem}") from error
+    except RecursionError:
+        raise UsageError(f"--with-extension {directory}: its directories nest too deeply") from None
+    return digest.hexdigest()
 
 
 @contextmanager
-def _staged(build: Build, directory: Path, journal: Journal) -> Generator[dict[str, Path], None, None]:
-    """The files that the extension installs, compiled in a workplace of its own: path below the prefix, the file."""
+def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Generator[dict[str, Path], None, None]:
+    """The files that the extension installs, a copy of ours: path below the prefix, the file.
+
+    It is made by the account. Raises OctavoError when that fails, or the source is not that of the digest any more.
+    """
     name = directory.resolve().name
+    prefix = build.prefix.resolve()
     subject = f"{name} for {build.name}"
-    manifest = build.manifest
-    spec = BuildSpec(
-        manifest["version"],
-        manifest["data_block"],
-        manifest["wal_block"],
-        compiler=manifest.get("compiler_command", "gcc"),
-    )
-    with open_workplace(f"{build.name}-{name}", spec, journal, builds=0) as opened:
-        workplace = replace(opened, subject=subject)
-        tree, stage = workplace.directory / "source", workplace.directory / "stage"
-        shutil.copytree(directory, tree, symlinks=True, ignore=_LEFT_BEHIND)
-        _make(workplace, tree, build, "clean", doing="cleaning")
-        _make(workplace, tree, build, f"-j{os.cpu_count() or 1}", doing="compilation")
-        _make(workplace, tree, build, "install", f"DESTDIR={stage}", doing="installation")
-        root = stage / str(build.prefix.resolve()).lstrip("/")
-        files = sorted(path for path in stage.rglob("*") if path.is_symlink() or path.is_file())
-        if outside := next((path for path in files if not path.is_relative_to(root)), None):
-            raise OctavoError(
-                f"{subject} installs /{outside.relative_to(stage)}, which is not below the build's prefix"
-            )
-        if not files:
-            raise OctavoError(f"{subject} installs nothing; its Makefile names no EXTENSION, DATA or MODULES")
-        yield {str(path.relative_to(root)): path for path in files}
+    with open_place(f"{build.name}-{name}", subject, journal, builds=0) as place:
+        source, staged = place.directory / "source.tar", place.directory / "staged"
+        with tarfile.open(source, "w", format=tarfile.PAX_FORMAT) as archive:
+            if _read(directory, archive) != digest:
+                raise OctavoError(f"{directory} changed while it was read; run again")
+        asked = {
+            "compiler": build.manifest.get("compiler_command", "gcc"),
+            "extension": {"pg_config": str(prefix / "bin" / "pg_config"), "prefix": str(prefix), "subject": subject},
+        }
+        place.make(asked, source, cached=True, progress=_quiet, ready=_quiet)
+        place.copy(0, staged)
+        files = sorted(path for path in staged.rglob("*") if path.is_symlink() or path.is_file())
+        yield {str(path.relative_to(staged)): path for path in files}
 
 
-def _make(workplace: Workplace, tree: Path, build: Build, *arguments: str, doing: str) -> None:
-    workplace.run(
-        "make",
-        "--no-print-directory",
-        f"--directory={tree}",
-        f"PG_CONFIG={build.prefix.resolve() / 'bin' / 'pg_config'}",
-        "USE_PGXS=1",  # how contrib's makefiles ask for it
-        f"CC={workplace.environment['CC']}",
-        _ORIGIN,
-        *arguments,
-        doing=doing,
-        on_line=lambda line: None,  # so that the compiler's errors come in between
-    )
+def _quiet(*_: object) -> None:
+    """Tells nobody."""
 
 
 def _describe(directory: Path, digest: str, stage: Mapping[str, Path]) -> dict[str, Any]:
-    controls = {Path(name).stem: path for name, path in stage.items() if name.endswith(".control")}
+    controls = {Path(name).stem: path for name, path in stage.items() if name.endswith(".control") and path.is_file()}
     libraries = sorted(Path(name).stem for name in stage if re.fullmatch(r"lib/[^/]+\.so", name))
     name = directory.resolve().name
     main = name if name in controls else next(iter(sorted(controls)), next(iter(libraries), name))
@@ -237,7 +266,7 @@ def _install(build: Build, stage: Mapping[str, Path], record: Mapping[str, Any])
     final.unlink(missing_ok=True)
     sync_directory(records)
     for name, path in stage.items():
-        _put(path, build.prefix / name)
+        _put(path, build.prefix / name, build.prefix)
     for name in sorted(ours - set(stage)):
         (build.prefix / name).unlink(missing_ok=True)
     os.sync()
@@ -246,16 +275,23 @@ def _install(build: Build, stage: Mapping[str, Path], record: Mapping[str, Any])
 
 
 def _check_free(build: Build, record: Mapping[str, Any], ours: set[str]) -> None:
-    """Raises OctavoError when a file would replace one of PostgreSQL's own or of another extension."""
+    """Raises OctavoError when a file would replace one of PostgreSQL's own or of another extension, or stands before a
+    program of the system's where the build's programs come first (`octavo env`, `octavo shell`).
+    """
     owners = dict.fromkeys(build.manifest["files"], "PostgreSQL itself")
     for other in installed_extensions(build):
         owners |= {name: f"the extension {other['name']}" for name in other["files"] if name not in ours}
     for name in record["files"]:
+        if name.startswith("bin/") and (hidden := shutil.which(Path(name).name, path=children.PLAIN_PATH)):
+            raise OctavoError(f"{record['name']} would install {name}, a program of the name that {hidden} has")
         if owner := owners.get(name):
             raise OctavoError(f"{record['name']} would replace {name} in {build.name}, which belongs to {owner}")
 
 
-def _put(source: Path, target: Path) -> None:
+def _put(source: Path, target: Path, prefix: Path) -> None:
+    # A link that was installed before may be one of the parents.
+    if not Path(os.path.realpath(target.parent)).is_relative_to(os.path.realpath(prefix)):
+        raise OctavoError(f"{target.parent} leads out of {prefix}; nothing is installed there")
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)

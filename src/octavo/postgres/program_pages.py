@@ -1,6 +1,8 @@
 """The pages of the server's program and of its libraries in the page cache: whose memory they are."""
 
+import os
 import re
+import stat
 from pathlib import Path
 
 from octavo.host import children
@@ -28,8 +30,22 @@ def read_first(program: Path, modules: Path, journal: Journal) -> None:
     The kernel does not take a program's pages for used up: a group that is full of memory which cannot be given back
     drops them and reads them again, for minutes, instead of running out of memory.
     """
-    named = libraries(children.run(["ldd", program], journal, role="ldd").stdout)
-    for path in (program, *named, *modules.glob("*.so")):
-        with path.open("rb", buffering=0) as file:
-            while file.read(_CHUNK_BYTES):
-                pass
+    # ldd runs the program's own loader, whichever that is (ldd(1)), and believes what it prints.
+    said = children.run(["ldd", program], journal, role="ldd", account=children.server_account()).stdout
+    for path in (program, *libraries(said), *modules.glob("*.so")):
+        _read(path)
+
+
+def _read(path: Path) -> None:
+    """Reads a regular file to the end that it had at the beginning; what cannot be opened, or is none, is left out."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        facts = os.fstat(descriptor)
+        if stat.S_ISREG(facts.st_mode):
+            for offset in range(0, facts.st_size, _CHUNK_BYTES):
+                os.pread(descriptor, _CHUNK_BYTES, offset)
+    finally:
+        os.close(descriptor)

@@ -7,6 +7,7 @@ tarball) all become a tarball with its version, its digest and its origin in wor
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import IO
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
@@ -15,7 +16,7 @@ from octavo.postgres.sources import FETCHED_KINDS, LOCAL_KINDS, fetched
 from octavo.postgres.sources.base import Source, sha256_of
 from octavo.postgres.versions import answers, is_version, major_of
 
-__all__ = ["Source", "find_source", "sha256_of", "unpack"]
+__all__ = ["Source", "find_source", "sha256_of", "unpack", "unpack_file"]
 
 
 def find_source(version: str, journal: Journal, local: Path | None = None) -> Source:
@@ -50,14 +51,20 @@ def find_source(version: str, journal: Journal, local: Path | None = None) -> So
 
 def unpack(source: Source, target: Path) -> Path:
     """Unpacks the tarball into the target directory and returns the source tree's root."""
+    with source.tarball.open("rb") as tarball:
+        return unpack_file(tarball, target)
+
+
+def unpack_file(tarball: IO[bytes], target: Path) -> Path:
+    """The same, of an open tarball. Raises OctavoError when it is none, or not one of a source."""
     try:
-        with tarfile.open(source.tarball) as archive:
+        with tarfile.open(fileobj=tarball) as archive:
             archive.extractall(target, filter="data")
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise OctavoError(f"{source.tarball} cannot be unpacked: {error}; remove it and run again") from error
+        raise OctavoError(f"{tarball.name} cannot be unpacked: {error}; remove it and run again") from error
     roots = [entry for entry in target.iterdir() if entry.is_dir()]
     if len(roots) != 1:
-        raise OctavoError(f"{source.tarball} has {len(roots)} directories at its top and not one; give another tarball")
+        raise OctavoError(f"{tarball.name} has {len(roots)} directories at its top and not one; give another tarball")
     return roots[0]
 
 

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from octavo.home import make_directory, octavo_home, sync_directory
+from octavo.host import trees
+from octavo.host.journal import Journal
 from octavo.postgres.builds.recipe import options
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.sources.fetched import digests
 from octavo.postgres.versions import order_of
 
 MANIFEST = "manifest.json"
+# The directory for the records of extensions that were added.
+RECORDS = "extensions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,6 @@ class Build:
 def builds_directory() -> Path:
     """Where finished builds live, one directory each."""
     return octavo_home() / "builds"
-
-
-def work_directory() -> Path:
-    """Where builds are made: on the same filesystem, so that the last step is a rename."""
-    return builds_directory() / ".work"
 
 
 def key_of(ingredients: Mapping[str, Any]) -> str:
@@ -90,6 +89,21 @@ def publish(root: Path, name: str, manifest: Mapping[str, Any]) -> Build:
     root.rename(prefix)
     sync_directory(prefix.parent)
     return Build(name, prefix, dict(manifest))
+
+
+@contextmanager
+def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
+    """A hidden place for a build, beside those that are finished, so that the last step is a rename.
+
+    It is not there yet, and what is left there at the end is removed.
+    """
+    path = make_directory(builds_directory()) / f".new-{name}-{journal.token[:8]}"
+    entry = journal.record("directory", path=str(path))
+    try:
+        yield path
+    finally:
+        trees.remove(path)
+        journal.done(entry)
 
 
 @contextmanager

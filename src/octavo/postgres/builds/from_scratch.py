@@ -1,21 +1,24 @@
 """One build by itself: unpack, configure, compile, install."""
 
 from pathlib import Path
+from typing import IO
 
 from octavo.postgres.builds import meson, recipe
 from octavo.postgres.builds.autoconf import install_with_make
 from octavo.postgres.builds.installation import lay_out
 from octavo.postgres.builds.spec import BuildSpec, Progress
 from octavo.postgres.builds.workplace import Workplace
-from octavo.postgres.source import Source, unpack
+from octavo.postgres.source import unpack_file
 
 
-def install_from_scratch(workplace: Workplace, spec: BuildSpec, source: Source, progress: Progress) -> Path:
+def install_from_scratch(
+    workplace: Workplace, spec: BuildSpec, version: str, tarball: IO[bytes], progress: Progress
+) -> Path:
     """Builds in the workplace. Returns the installation's root, still inside it."""
-    tree = unpack(source, workplace.directory / "source")
+    tree = unpack_file(tarball, workplace.directory / "source")
     destination = workplace.directory / "install"
-    options = [*recipe.options(spec, source.version), *recipe.size_options(spec.sizes, source.version)]
-    if not recipe.has_meson(source.version):
+    options = [*recipe.options(spec, version), *recipe.size_options(spec.sizes, version)]
+    if not recipe.has_meson(version):
         return install_with_make(workplace, tree, destination, options, progress)
     build = workplace.directory / "build"
     meson.configure(workplace, tree, build, options)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.host import children
+from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.recipe import PREFIX, RUN_PATH, RUN_PATH_FOR_MAKE, SOURCE_PLACE
 from octavo.postgres.source import Source, sha256_of
@@ -94,17 +95,18 @@ def derive(base: Path, files: Mapping[str, Path], root: Path) -> Path:
 
 
 def make_manifest(
-    root: Path, source: Source, ingredients: Mapping[str, Any], how: str, journal: Journal, known: Mapping[str, str]
+    root: Path, source: Source, ingredients: Mapping[str, Any], how: str, journal: Journal, digests: Mapping[str, str]
 ) -> dict[str, Any]:
     """What is known of a build: where it came from, how it was made, and the sha256 of every file.
 
-    `known` has digests that need no computing. Raises OctavoError when the new server does not even tell its version.
+    `digests` has those of the regular files. Raises OctavoError when the new server does not even tell its version.
     """
     reported = children.check(
-        children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test"), "the new postgres"
+        children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test", account=server_account()),
+        "the new postgres",
     ).stdout.strip()
-    files = sorted(path for path in root.rglob("*") if path.is_file())
-    digests = {name: known.get(name) or sha256_of(path) for path in files if (name := str(path.relative_to(root)))}
+    linked = sorted(path for path in root.rglob("*") if path.is_symlink() and path.is_file())
+    files = {**digests, **{str(path.relative_to(root)): sha256_of(path) for path in linked}}
     return {
         "version": source.version,
         "reported": reported,
@@ -112,5 +114,5 @@ def make_manifest(
         **ingredients,
         "made": how,
         "source": {**asdict(source), "tarball": source.tarball.name},
-        "files": digests,
+        "files": dict(sorted(files.items(), key=lambda file: Path(file[0]))),
     }

@@ -1,21 +1,20 @@
 """Builds on demand: what the cache has is taken from it, the rest is made now, together where that is quicker."""
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.postgres.builds import recipe
-from octavo.postgres.builds.cache import Build, key_of, locked, publish, read_build
-from octavo.postgres.builds.from_scratch import install_from_scratch
+from octavo.postgres.builds.as_account import NotShareableHere, Place, open_place
+from octavo.postgres.builds.cache import Build, key_of, locked, publish, read_build, unpublished
 from octavo.postgres.builds.installation import make_manifest
-from octavo.postgres.builds.shared_tree import NotShareable, build_together
 from octavo.postgres.builds.spec import BuildSpec, Progress
 from octavo.postgres.builds.toolchain import check_tools, describe_compiler
 from octavo.postgres.builds.usage import note_use
-from octavo.postgres.builds.workplace import open_workplace
 from octavo.postgres.source import Source, find_source
 
 
@@ -135,7 +134,7 @@ def _ensure_family(
         if len(missing) > 1 and recipe.has_meson(missing[0].source.version):
             try:
                 _make_together(missing, journal, progress, ready)
-            except NotShareable as reason:
+            except NotShareableHere as reason:
                 notice(f"{reason}: every build is made from scratch")
         for build in missing:
             if read_build(build.name) is None:
@@ -144,27 +143,70 @@ def _ensure_family(
 
 def make_from_scratch(planned: Planned, journal: Journal, progress: Progress = quiet) -> Build:
     """Makes one build by itself and puts it into the cache."""
-    check_tools(meson=recipe.has_meson(planned.source.version))
-    with open_workplace(planned.name, planned.spec, journal) as workplace:
-        root = install_from_scratch(workplace, planned.spec, planned.source, progress)
-        manifest = make_manifest(root, planned.source, planned.ingredients, FROM_SCRATCH, journal, {})
+    with made_from_scratch(planned, journal, progress) as (root, digests):
+        manifest = make_manifest(root, planned.source, planned.ingredients, FROM_SCRATCH, journal, digests)
         return publish(root, planned.name, manifest)
+
+
+@contextmanager
+def made_from_scratch(
+    planned: Planned, journal: Journal, progress: Progress = quiet, *, cached: bool = True
+) -> Generator[tuple[Path, dict[str, str]], None, None]:
+    """One build made by itself: a copy of ours that is gone at the end, and its files' sha256.
+
+    `cached`: whether the compiler's results come from and go to ccache.
+    """
+    check_tools(meson=recipe.has_meson(planned.source.version))
+    digests: dict[str, str] = {}
+    with (
+        unpublished(planned.name, journal) as root,
+        open_place(planned.name, f"PostgreSQL {planned.spec.version}", journal, builds=1) as place,
+    ):
+        _make(place, [planned], progress, lambda number: digests.update(place.copy(number, root)), cached=cached)
+        yield root, digests
 
 
 def _make_together(
     missing: Sequence[Planned], journal: Journal, progress: Progress, ready: Callable[[Build], None]
 ) -> None:
     check_tools(meson=True)
-    by_sizes = {build.spec.sizes: build for build in missing}
     first = missing[0]
+    how = f"in a tree shared with {len(missing) - 1} other sizes"
+    earlier: list[tuple[Path, dict[str, str]]] = []
 
-    def finished(sizes: object, root: Path, known: dict[str, str]) -> dict[str, str]:
-        build = by_sizes[sizes]  # type: ignore[index]
-        how = f"in a tree shared with {len(missing) - 1} other sizes"
-        manifest = make_manifest(root, build.source, build.ingredients, how, journal, known)
-        ready(publish(root, build.name, manifest))
-        return manifest["files"]
+    def finished(number: int) -> None:
+        build = missing[number]
+        with unpublished(build.name, journal) as root:
+            digests = place.copy(number, root, earlier[0] if earlier else None)
+            manifest = make_manifest(root, build.source, build.ingredients, how, journal, digests)
+            made = publish(root, build.name, manifest)
+        earlier.append((made.prefix, digests))
+        ready(made)
 
     name = f"{first.source.version}-together-{first.family}"
-    with open_workplace(name, first.spec, journal, builds=len(missing)) as workplace:
-        build_together(workplace, first.spec, first.source, list(by_sizes), finished, progress)
+    with open_place(name, f"PostgreSQL {first.spec.version}", journal, builds=len(missing)) as place:
+        _make(place, missing, progress, finished, cached=True)
+
+
+def _make(
+    place: Place, planned: Sequence[Planned], progress: Progress, finished: Callable[[int], None], *, cached: bool
+) -> None:
+    """Has builds that differ only in their sizes made; `finished` is called once with the number of each."""
+    first = planned[0]
+    asked = {
+        "compiler": first.spec.compiler,
+        "spec": asdict(first.spec),
+        "version": first.source.version,
+        "sha256": first.source.sha256,
+        "sizes": [astuple(each.spec.sizes) for each in planned],
+    }
+    pending = set(range(len(planned)))
+
+    def ready(number: int) -> None:
+        if number in pending:
+            pending.remove(number)
+            finished(number)
+
+    place.make(asked, first.source.tarball, cached=cached, progress=progress, ready=ready)
+    if pending:
+        raise OctavoError(f"the build of {place.subject} ended before everything was made")

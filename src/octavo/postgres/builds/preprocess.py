@@ -1,15 +1,10 @@
-"""Runs the preprocessor over many sources at once, asks which marked sizes reach their objects, and keeps these texts.
-
-A program of its own (`python -m octavo.postgres.builds.preprocess REQUEST ANSWER`), so that the journal has one
-child to end and not thousands. It prints how many sources are done.
-"""
+"""Runs the preprocessor over many sources at once: which marked sizes reach their objects, and the texts of those."""
 
 import hashlib
-import json
 import os
 import shlex
 import subprocess
-import sys
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,16 +14,26 @@ from octavo._core import markers_that_reach
 _TELL_EVERY = 50
 
 
-def main(request: Path, answer: Path) -> int:
-    """Answers the request's jobs in their order: for each marker whether it reaches, and the text's digest.
+def preprocess(
+    jobs: Sequence[Mapping[str, Any]], directory: Path, environment: Mapping[str, str], tell: Callable[[int], None]
+) -> list[tuple[list[bool], str | None]]:
+    """Answers the jobs in their order: for each marker whether it reaches, and the text's digest.
 
     A job has the preprocessor's command, the markers, what stands for each in the text, and the file for the text.
-    Only a text that a size reaches, or that is of a source with conditionals, is kept.
+    Only a text that a size reaches, or that is of a source with conditionals, is kept. `tell` gets how many are done.
+    Raises RuntimeError with the preprocessor's words when it fails.
     """
-    asked: dict[str, Any] = json.loads(request.read_text())
 
-    def work(job: dict[str, Any]) -> tuple[list[bool], str | None]:
-        finished = subprocess.run(shlex.split(job["command"]), cwd=asked["directory"], capture_output=True, check=False)
+    def work(job: Mapping[str, Any]) -> tuple[list[bool], str | None]:
+        finished = subprocess.run(
+            shlex.split(job["command"]),
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            close_fds=False,
+        )
         if finished.returncode != 0:
             raise RuntimeError(finished.stderr.decode(errors="replace"))
         text = finished.stdout
@@ -46,17 +51,11 @@ def main(request: Path, answer: Path) -> int:
     answers: list[tuple[list[bool], str | None]] = []
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         try:
-            for answered in pool.map(work, asked["jobs"]):
+            for answered in pool.map(work, jobs):
                 answers.append(answered)
                 if len(answers) % _TELL_EVERY == 0:
-                    print(len(answers), flush=True)
-        except RuntimeError as error:
-            print(error, file=sys.stderr)
+                    tell(len(answers))
+        except RuntimeError:
             pool.shutdown(cancel_futures=True)
-            return 1
-    answer.write_text(json.dumps(answers))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+            raise
+    return answers

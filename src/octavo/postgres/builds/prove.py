@@ -7,11 +7,17 @@ from pathlib import Path
 
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import read_build
-from octavo.postgres.builds.from_scratch import install_from_scratch
-from octavo.postgres.builds.make import FROM_SCRATCH, Planned, ensure_builds, make_from_scratch, plan_builds, quiet
+from octavo.postgres.builds.make import (
+    FROM_SCRATCH,
+    Planned,
+    ensure_builds,
+    made_from_scratch,
+    make_from_scratch,
+    plan_builds,
+    quiet,
+)
 from octavo.postgres.builds.spec import BuildSpec, Progress
 from octavo.postgres.builds.usage import remove
-from octavo.postgres.builds.workplace import open_workplace
 from octavo.postgres.source import sha256_of
 
 
@@ -42,8 +48,7 @@ def prove(spec: BuildSpec, journal: Journal, *, local: Path | None = None, progr
     """
     (cached,) = ensure_builds([spec], journal, local=local, progress=progress)
     (planned,) = plan_builds([spec], journal, local)
-    with open_workplace(f"{planned.name}-proof", planned.spec, journal, cached=False) as workplace:
-        root = install_from_scratch(workplace, planned.spec, planned.source, progress)
+    with made_from_scratch(planned, journal, progress, cached=False) as (root, _):
         again = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_symlink() or path.is_file()}
         names = sorted(again | set(cached.manifest["files"]))
         differing = [name for name in names if _content(root / name) != _content(cached.prefix / name)]

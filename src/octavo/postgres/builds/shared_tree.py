@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 from octavo.errors import OctavoError
 from octavo.postgres.builds import meson, recipe
@@ -27,16 +28,17 @@ from octavo.postgres.builds.size_dependence import (
 )
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
 from octavo.postgres.builds.workplace import Workplace
-from octavo.postgres.source import Source, unpack
+from octavo.postgres.source import unpack_file
 
-# Takes an installation's sizes, its root and the digests known before; gives the digests of all its files.
-Finished = Callable[[Sizes, Path, dict[str, str]], dict[str, str]]
+# Takes an installation's sizes and its root.
+Finished = Callable[[Sizes, Path], None]
 
 
 def build_together(
     workplace: Workplace,
     spec: BuildSpec,
-    source: Source,
+    version: str,
+    tarball: IO[bytes],
     sizes: Sequence[Sizes],
     finished: Finished,
     progress: Progress,
@@ -45,16 +47,16 @@ def build_together(
 
     Raises NotShareable, before anything was handed over, when this version cannot be built this way.
     """
-    tree = unpack(source, workplace.directory / "source")
+    tree = unpack_file(tarball, workplace.directory / "source")
     build = workplace.directory / "build"
-    options = [*recipe.options(spec, source.version), *recipe.size_options(sizes[0], source.version)]
+    options = [*recipe.options(spec, version), *recipe.size_options(sizes[0], version)]
     meson.configure(workplace, tree, build, options)
-    check_configuration(workplace, spec, source.version, tree, build, sizes)
+    check_configuration(workplace, spec, version, tree, build, sizes)
     targets = meson.compile_installed(workplace, build, progress)
     installed = meson.installed(workplace, build)
     graph = Graph(workplace, spec, build, targets, sizes, progress)
     root = lay_out(installed, workplace.directory / "install", workplace.directory)
-    digests = finished(sizes[0], derive(root, {}, workplace.directory / sizes[0].label), {})
+    finished(sizes[0], derive(root, {}, workplace.directory / sizes[0].label))
 
     def finish(each: Sizes) -> None:
         made = {**graph.products(each), HEADER: graph.header(each.macros)}
@@ -63,8 +65,7 @@ def build_together(
             for path, target in installed.files
             if (output := os.path.relpath(path, build)) in made
         }
-        same = {name: digest for name, digest in digests.items() if name not in replaced}
-        finished(each, derive(root, replaced, workplace.directory / each.label), same)
+        finished(each, derive(root, replaced, workplace.directory / each.label))
 
     graph.run({each.label: each for each in sizes[1:]}, finish)
 

@@ -11,18 +11,17 @@ Three ways lead from a size into an object, and each is looked for:
 `prove` is what keeps this honest: it builds from scratch and compares every byte.
 """
 
-import json
 import re
 import shutil
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.postgres.builds import meson, recipe
 from octavo.postgres.builds.commands import Command, read_dependencies
+from octavo.postgres.builds.preprocess import preprocess
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
-from octavo.postgres.builds.workplace import Workplace
+from octavo.postgres.builds.workplace import ToolFailed, Workplace
 
 HEADER = "src/include/pg_config.h"
 
@@ -181,29 +180,20 @@ def _preprocess(
     markers: Sequence[Mapping[str, str]],
     progress: Progress,
 ) -> list[tuple[list[bool], str | None]]:
-    """Preprocesses every job and asks which markers reach; in a process of its own, which the journal knows."""
+    """Preprocesses every job and asks which markers reach."""
     directory = workplace.directory / "marked"
-    asked = {
-        "directory": str(build),
-        "jobs": [
-            {
-                "command": command.to_standard_output(f"-I{directory / str(number)}"),
-                "markers": {marker: f"@{name}@" for name, marker in markers[number].items()},
-                "conditional": output in conditional,
-                "source": command.source,
-                "text": str(_text(workplace, number, output)),
-            }
-            for output, number, command in jobs
-        ],
-    }
-    request, answer = directory / "jobs.json", directory / "answers.json"
-    request.write_text(json.dumps(asked))
-
-    def watch(line: str) -> None:
-        progress("finding what depends on the sizes", int(line), len(jobs))
-
-    workplace.run(
-        sys.executable, "-m", "octavo.postgres.builds.preprocess", request, answer,
-        doing="finding what depends on the sizes", on_line=watch,
-    )  # fmt: skip
-    return [(reaches, digest) for reaches, digest in json.loads(answer.read_text())]
+    asked = [
+        {
+            "command": command.to_standard_output(f"-I{directory / str(number)}"),
+            "markers": {marker: f"@{name}@" for name, marker in markers[number].items()},
+            "conditional": output in conditional,
+            "source": command.source,
+            "text": str(_text(workplace, number, output)),
+        }
+        for output, number, command in jobs
+    ]
+    doing = "finding what depends on the sizes"
+    try:
+        return preprocess(asked, build, workplace.environment, lambda done: progress(doing, done, len(jobs)))
+    except RuntimeError as error:
+        raise ToolFailed(doing, str(error)) from error

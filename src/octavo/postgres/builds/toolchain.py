@@ -24,6 +24,11 @@ def describe_compiler(compiler: str, journal: Journal) -> str:
         raise HostError(
             f"the compiler {compiler} is missing; script/bootstrap installs gcc, another one is yours to install"
         )
-    version = children.check(children.run([path, "--version"], journal, role="compiler"), "asking the compiler")
-    machine = children.check(children.run([path, "-dumpmachine"], journal, role="compiler"), "asking the compiler")
-    return f"{version.stdout.splitlines()[0]}, {machine.stdout.strip()}"
+    account = children.server_account()
+    version, machine = (
+        children.check(
+            children.run([path, question], journal, role="compiler", account=account), "asking the compiler"
+        ).stdout.strip()
+        for question in ("--version", "-dumpmachine")
+    )
+    return f"{version.splitlines()[0]}, {machine}"

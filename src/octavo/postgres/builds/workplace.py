@@ -1,25 +1,41 @@
-"""The place where one build, or several that share a tree, are made: a journaled directory and how tools run in it."""
+"""The place where one build, or several that share a tree, are made: a directory and how tools run in it.
+
+All of this happens in the process that makes the build (`worker`), with the account's rights.
+"""
 
 import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+import subprocess
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from octavo.errors import HostError, OctavoError
-from octavo.home import make_directory, octavo_home
 from octavo.host import children
-from octavo.host.journal import Journal
-from octavo.postgres.builds.cache import work_directory
+from octavo.host.journal import TOKEN_VARIABLE
 from octavo.postgres.builds.recipe import SOURCE_PLACE
-from octavo.postgres.builds.spec import BuildSpec, Progress
+from octavo.postgres.builds.spec import Progress
 
-# A tree with its objects and an installation, seen at 18 with gcc 12; another installation shares most files.
-_TREE_BYTES = 700 * 1024**2
-_BUILD_BYTES = 40 * 1024**2
+# Below the worker's directory: what is finished, each under its number.
+FINISHED = "finished"
+
+
+def finished_place(number: int) -> str:
+    """Where the installation of this number is, below the worker's directory, once it is told to be ready."""
+    return f"{FINISHED}/{number}"
+
+
+class ToolFailed(OctavoError):
+    """A tool of the build failed. `output` is all that it wrote."""
+
+    def __init__(self, doing: str, output: str) -> None:
+        super().__init__(f"{doing} failed: {_cause(output)}")
+        self.doing = doing
+        self.cause = _cause(output)
+        self.output = output
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +43,43 @@ class Workplace:
     """A directory of one builder's own. Nobody else's, so that clearing up after a kill cannot reach another's."""
 
     directory: Path
-    subject: str
-    log: Path
-    environment: dict[str, str]
-    journal: Journal
+    environment: Mapping[str, str]
 
-    def run(self, *arguments: str | Path, doing: str, on_line: Callable[[str], None] | None = None) -> str:
-        """Runs a tool and returns its output. Raises OctavoError with the log's place when the tool fails."""
-        finished = children.run(
-            arguments,
-            self.journal,
-            role=doing,
-            directory=self.directory,
-            environment=self.environment,
-            on_line=on_line,
-        )
-        if finished.returncode != 0:
-            self.log.write_text(finished.stdout + finished.stderr)
-            raise OctavoError(
-                f"{doing} of {self.subject} failed: {_cause(finished.stdout + finished.stderr)}; see {self.log}"
+    def run(
+        self,
+        *arguments: str | Path,
+        doing: str,
+        on_line: Callable[[str], None] | None = None,
+        stdin: int | IO[bytes] = subprocess.DEVNULL,
+    ) -> str:
+        """Runs a tool and returns its output, with its errors where `on_line` sees it. Raises ToolFailed."""
+        try:
+            tool = subprocess.Popen(
+                arguments,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if on_line else subprocess.PIPE,
+                text=True,
+                errors="replace",
+                cwd=self.directory,
+                env=self.environment,
+                close_fds=False,  # Python's own are not inherited, and looking for others takes time
             )
-        return finished.stdout
+        except OSError as error:
+            raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
+        with tool:
+            if on_line is None:
+                output, errors = tool.communicate()
+            else:
+                assert tool.stdout is not None
+                lines: list[str] = []
+                for line in tool.stdout:
+                    lines.append(line)
+                    on_line(line.rstrip("\n"))
+                output, errors = "".join(lines), ""
+        if tool.returncode != 0:
+            raise ToolFailed(doing, output + errors)
+        return output
 
     def ninja(self, *arguments: str | Path, doing: str, progress: Progress) -> None:
         """Runs ninja and tells its steps."""
@@ -59,56 +91,42 @@ class Workplace:
         self.run("ninja", *arguments, doing=doing, on_line=watch)
 
 
-@contextmanager
-def open_workplace(
-    name: str, spec: BuildSpec, journal: Journal, *, builds: int = 1, cached: bool = True
-) -> Generator[Workplace, None, None]:
-    """A workplace, removed at the end. `cached`: whether the compiler's results come from and go to ccache.
+def set_up(directory: Path, compiler: str, cache: Path | None) -> Workplace:
+    """The workplace in an empty directory; `cache` is where ccache keeps the compiler's results, None without it.
 
-    Raises HostError when the disk is too full for that many builds.
+    Raises HostError when the compiler is missing.
     """
-    # Compilers and meson name the directory as it really is, and it is by its name that it is kept out of the objects.
-    work = make_directory(work_directory()).resolve()
-    needed = _TREE_BYTES + builds * _BUILD_BYTES
-    free = shutil.disk_usage(work).free
-    if free < needed:
-        raise HostError(
-            f"{work} has {free // 1024**2} MB free and this needs about {needed // 1024**2} MB; make room, "
-            "octavo build rm removes builds"
-        )
-    directory = work / f"{name}-{journal.token[:8]}-{os.urandom(2).hex()}"
-    entry = journal.record("directory", path=str(directory))
-    make_directory(directory)
-    try:
-        place = _compiler_place(spec, directory, cached=cached)
-        environment = {
-            "CC": spec.compiler,
-            "PATH": f"{place}:{children.PLAIN_PATH}",
-            "NINJA_STATUS": "%f/%t ",
-            **(_ccache_settings(directory) if cached else {}),
-        }
-        log = work / f"{name}.log"
-        yield Workplace(directory, f"PostgreSQL {spec.version}", log, environment, journal)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-        journal.done(entry)
+    place = _compiler_place(compiler, directory, cached=cache is not None)
+    temporary = directory / "tmp"
+    temporary.mkdir()
+    environment = {
+        "LC_ALL": "C.UTF-8",
+        "CC": compiler,
+        "PATH": f"{place}:{children.PLAIN_PATH}",
+        "NINJA_STATUS": "%f/%t ",
+        "TMPDIR": str(temporary),
+        TOKEN_VARIABLE: os.environ.get(TOKEN_VARIABLE, ""),
+        **(_ccache_settings(directory, cache) if cache is not None else {}),
+    }
+    return Workplace(directory, environment)
 
 
-def _compiler_place(spec: BuildSpec, directory: Path, *, cached: bool) -> Path:
+def _compiler_place(compiler: str, directory: Path, *, cached: bool) -> Path:
     """A directory with the compiler under its own name, because PostgreSQL remembers and tells extensions the name.
 
     What stands there has the objects name one neutral place instead of the workplace: generated scanners carry their
     source's full path, and so does debug information. Compilations go through ccache (its manual, "run modes"), but
     not those of a preprocessed text: it is one size's own, and comes once.
     """
-    place = make_directory(directory / "compiler")
-    compiler = shutil.which(spec.compiler, path=children.PLAIN_PATH)
+    place = directory / "compiler"
+    place.mkdir()
+    found = shutil.which(compiler, path=children.PLAIN_PATH)
     ccache = shutil.which("ccache", path=children.PLAIN_PATH)
-    if compiler is None or ccache is None:
-        raise HostError(f"{spec.compiler} or ccache is missing; script/bootstrap installs what a build needs")
-    command = shlex.join([compiler, f"-ffile-prefix-map={directory}={SOURCE_PLACE}"])
+    if found is None or ccache is None:
+        raise HostError(f"{compiler} or ccache is missing; script/bootstrap installs what a build needs")
+    command = shlex.join([found, f"-ffile-prefix-map={directory}={SOURCE_PLACE}"])
     through = f"{shlex.quote(ccache)} {command}" if cached else command
-    program = place / spec.compiler
+    program = place / compiler
     program.write_text(
         "#!/bin/sh\n"
         'case " $* " in\n'
@@ -121,13 +139,13 @@ def _compiler_place(spec: BuildSpec, directory: Path, *, cached: bool) -> Path:
     return place
 
 
-def _ccache_settings(directory: Path) -> dict[str, str]:
+def _ccache_settings(directory: Path, cache: Path) -> dict[str, str]:
     """Depend mode takes the headers from the compiler's own list, which saves a run of the preprocessor.
 
     Paths are relative to the workplace, so that every workplace finds the same results.
     """
     return {
-        "CCACHE_DIR": str(make_directory(octavo_home() / "ccache")),
+        "CCACHE_DIR": str(cache),
         "CCACHE_BASEDIR": str(directory),
         "CCACHE_DEPEND": "1",
         "CCACHE_NOHASHDIR": "1",

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from octavo.errors import HostError, UsageError
 from octavo.host import children
+from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.sources.base import Source
 from octavo.postgres.sources.snapshot import take_snapshot, version_of_tree
 
-# Where git looks for the user's own settings, and whose repositories sudo lets root read (git-config, safe.directory).
-_ENVIRONMENT = ("HOME", "XDG_CONFIG_HOME", "SUDO_UID")
+# Where git looks for the user's own settings.
+_ENVIRONMENT = ("HOME", "XDG_CONFIG_HOME")
 
 
 def recognises(path: Path, /) -> bool:
@@ -24,6 +25,9 @@ def take(path: Path, journal: Journal, /) -> Source:
 
     A file that git does not track is no part of it. Raises UsageError when there is no checkout or no commit,
     HostError when git is missing or does not trust the directory.
+
+    A repository's own settings name programs that git runs. So git runs as the user whom the checkout belongs to,
+    without privileges, also where root asks.
     """
     if _is_bare(path):
         raise UsageError(f"--source {path}: a bare repository has no files; give a checkout of it (git worktree add)")
@@ -40,13 +44,27 @@ def _is_bare(path: Path) -> bool:
     return all((path / name).exists() for name in ("HEAD", "objects", "refs"))
 
 
+def _owner(path: Path) -> Account:
+    """Whom the checkout belongs to, when we are root, else ourselves."""
+    if os.geteuid() != 0:
+        return children.server_account()
+    facts = path.stat()
+    return Account(f"user {facts.st_uid}", facts.st_uid, facts.st_gid)
+
+
 def _git(path: Path, journal: Journal, *arguments: str) -> str:
     if shutil.which("git", path=children.PLAIN_PATH) is None:
         raise HostError(f"--source {path}: git is missing, and this is a git checkout; install git")
-    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    owner = _owner(path)
+    own = owner.uid == os.geteuid()
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if own and name in os.environ}
     # The index is not written: status refreshes it otherwise, and the checkout is the user's.
     finished = children.run(
-        ["git", "--no-optional-locks", "-C", path, *arguments], journal, role="git", environment=environment
+        ["git", "--no-optional-locks", "-C", path, *arguments],
+        journal,
+        role="git",
+        account=owner,
+        environment=environment,
     )
     if finished.returncode == 0:
         return finished.stdout

@@ -1,12 +1,15 @@
 """A directory's files as a tarball that is the same for the same contents, so that its digest stands for them."""
 
+import os
 import secrets
+import stat
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory
+from octavo.host.copy_out import open_below, read_text
 from octavo.host.journal import Journal
 from octavo.postgres.sources import fetched
 from octavo.postgres.sources.base import TELLING_FILES, Source, sha256_of, version_in_text
@@ -20,7 +23,7 @@ def version_of_tree(root: Path) -> str:
     """The version that the tree itself tells. Raises UsageError when it tells none."""
     for name in TELLING_FILES:
         try:
-            version = version_in_text(name, (root / name).read_text(errors="replace"))
+            version = version_in_text(name, read_text(root / name))
         except OSError:
             continue
         if version and is_version(version):
@@ -41,9 +44,13 @@ def take_snapshot(root: Path, names: Iterable[str], origin: str, journal: Journa
     tarball = directory / f"postgresql-{version}.tar"
     name = ""
     try:
-        with tarfile.open(tarball, "w", format=tarfile.PAX_FORMAT) as archive:
-            for name in sorted(names):
-                _add(archive, root / name, f"postgresql-{version}/{name}")
+        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with tarfile.open(tarball, "w", format=tarfile.PAX_FORMAT) as archive:
+                for name in sorted(names):
+                    _add(archive, top, name, f"postgresql-{version}/{name}")
+        finally:
+            os.close(top)
     except (OSError, ValueError) as error:
         raise OctavoError(
             f"--source {root}: {name} cannot be taken: {getattr(error, 'strerror', '') or error}"
@@ -51,16 +58,26 @@ def take_snapshot(root: Path, names: Iterable[str], origin: str, journal: Journa
     return Source(version, tarball, sha256_of(tarball), origin)
 
 
-def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
-    facts = path.lstat()
+def _add(archive: tarfile.TarFile, top: int, path: str, name: str) -> None:
+    """Adds a file or link below the open directory, which may be another user's: no link is followed."""
     member = tarfile.TarInfo(name)
     member.mtime = _TIME
-    member.mode = 0o755 if facts.st_mode & 0o111 else 0o644
-    if path.is_symlink():
-        member.type = tarfile.SYMTYPE
-        member.linkname = str(path.readlink())
-        archive.addfile(member)
-        return
-    member.size = facts.st_size
-    with path.open("rb") as file:
-        archive.addfile(member, file)
+    directory, _, last = path.rpartition("/")
+    place = open_below(top, directory, os.O_DIRECTORY) if directory else os.dup(top)
+    try:
+        facts = os.stat(last, dir_fd=place, follow_symlinks=False)
+        if stat.S_ISLNK(facts.st_mode):
+            member.type = tarfile.SYMTYPE
+            member.mode = 0o755
+            member.linkname = os.readlink(last, dir_fd=place)
+            archive.addfile(member)
+            return
+        with os.fdopen(open_below(place, last), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise ValueError("it is no regular file")
+            member.mode = 0o755 if facts.st_mode & 0o111 else 0o644
+            member.size = facts.st_size
+            archive.addfile(member, file)
+    finally:
+        os.close(place)

@@ -1,0 +1,189 @@
+"""Builds are made as the account, in a tree of its own below a directory of ours, and published by us.
+
+`worker` is the process that makes them; here it is started, watched, and what it has made is copied out.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import HostError, OctavoError
+from octavo.home import make_directory, octavo_home
+from octavo.host import children, trees
+from octavo.host.children import Account, server_account
+from octavo.host.copy_out import copy_out
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import MANIFEST, RECORDS
+from octavo.postgres.builds.spec import Progress
+from octavo.postgres.builds.workplace import finished_place
+from octavo.postgres.cluster import check_reachable
+
+# A tree with its objects and an installation, seen at 18 with gcc 12; another installation shares most files.
+_TREE_BYTES = 700 * 1024**2
+_BUILD_BYTES = 40 * 1024**2
+
+COMPILER_CACHE = "compiler-cache"
+_OLD_COMPILER_CACHE = "ccache"  # root's own, from when root compiled
+
+# The worker's longest line has a tool's output in it, in JSON.
+_LONGEST_LINE = 16 * 1024**2
+_LONGEST_WORDS = 1000
+
+
+class NotShareableHere(Exception):
+    """The builds cannot share a tree; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory of ours, in it the account's `tree`, in which one worker makes what is asked for."""
+
+    directory: Path
+    tree: Path
+    subject: str
+    log: Path
+    account: Account
+    journal: Journal
+
+    def make(
+        self, asked: Mapping[str, Any], source: Path, *, cached: bool, progress: Progress, ready: Callable[[int], None]
+    ) -> None:
+        """Has the worker make it; `ready` is called with the number of each installation that is finished.
+
+        `cached`: whether the compiler's results come from and go to ccache. Raises OctavoError with the log's place
+        when a tool fails, NotShareableHere when the sizes cannot share a tree.
+        """
+        request = self.directory / "request.json"
+        request.touch(0o600)
+        request.write_text(
+            json.dumps(
+                {
+                    **asked,
+                    "uid": self.account.uid,
+                    "gid": self.account.gid,
+                    "directory": str(self.tree),
+                    "source": str(source),
+                    "cache": str(compiler_cache(octavo_home(), self.account)) if cached else None,
+                }
+            )
+        )
+        worker, number = children.start(
+            [sys.executable, "-I", "-m", "octavo.postgres.builds.worker", request],
+            self.journal,
+            role=f"build of {self.subject}",
+            account=self.account,
+            becomes=True,
+            stderr=subprocess.STDOUT,
+        )
+        assert worker.stdout is not None
+        told = ""
+        try:
+            while line := worker.stdout.readline(_LONGEST_LINE):
+                told = self.obey(line, progress, ready) or told
+            worker.wait()
+        finally:
+            # Also when we are interrupted, or refuse what it has made.
+            if worker.returncode is None:
+                os.killpg(worker.pid, signal.SIGTERM)
+                worker.wait()
+            children.ended(self.journal, number)
+        if worker.returncode != 0:
+            raise OctavoError(f"the build of {self.subject} failed: {told or f'exit {worker.returncode}'}")
+
+    def copy(self, number: int, target: Path, earlier: tuple[Path, Mapping[str, str]] | None = None) -> dict[str, str]:
+        """Copies an installation that is ready into a new directory of ours. Returns the sha256 of every file.
+
+        Raises OctavoError when it holds what `copy_out` refuses, or what we ourselves write there.
+        """
+        digests = copy_out(self.tree, finished_place(number), target, self.account, earlier=earlier)
+        if own := next((name for name in (MANIFEST, RECORDS) if os.path.lexists(target / name)), None):
+            raise OctavoError(f"{self.subject} installs {own}, where Octavo notes what is in a build")
+        return digests
+
+    def obey(self, line: str, progress: Progress, ready: Callable[[int], None]) -> str:
+        """Does what a line of the worker says; returns it when it is none of ours, such as an interpreter's error."""
+        try:
+            match json.loads(line):
+                case {"ready": int(number)}:
+                    act = partial(ready, number)
+                case {"doing": str(doing), "done": int(done), "total": int(total)}:
+                    act = partial(progress, _words(doing), done, total)
+                case {"not_shareable": str(reason)}:
+                    raise NotShareableHere(_words(reason))
+                case {"tool": str(tool), "cause": str(cause), "log": str(log)}:
+                    self.log.unlink(missing_ok=True)
+                    self.log.write_text(log, errors="replace")
+                    raise OctavoError(f"{_words(tool)} of {self.subject} failed: {_words(cause)}; see {self.log}")
+                case {"failed": str(problem), "host": bool(host)}:
+                    raise HostError(_words(problem)) if host else OctavoError(_words(problem))
+                case _:
+                    return _words(line)
+        except (ValueError, RecursionError):
+            return _words(line)
+        act()
+        return ""
+
+
+@contextmanager
+def open_place(name: str, subject: str, journal: Journal, *, builds: int) -> Generator[Place, None, None]:
+    """A place, removed at the end. Raises HostError when the disk is too full for that many builds."""
+    # Compilers and meson name the directory as it really is, and it is by its name that it is kept out of the objects.
+    work = make_directory(work_directory()).resolve()
+    needed = _TREE_BYTES + builds * _BUILD_BYTES
+    free = shutil.disk_usage(work).free
+    if free < needed:
+        raise HostError(
+            f"{work} has {free // 1024**2} MB free and this needs about {needed // 1024**2} MB; make room, "
+            "octavo build rm removes builds"
+        )
+    account = server_account()
+    directory = work / f"{name}-{journal.token[:8]}-{secrets.token_hex(2)}"
+    entry = journal.record("directory", path=str(directory))
+    try:
+        make_directory(directory)
+        directory.chmod(0o711)
+        check_reachable(directory / "tree", account)
+        tree = trees.make_for(directory / "tree", account)
+        yield Place(directory, tree, subject, work / f"{name}.log", account, journal)
+    finally:
+        trees.remove(directory)
+        journal.done(entry)
+
+
+def work_directory() -> Path:
+    """Where builds are made."""
+    return octavo_home() / "work"
+
+
+def compiler_cache(home: Path, account: Account) -> Path:
+    """The directory below the home where ccache keeps what was compiled; the account's, made where there is none."""
+    old = home / _OLD_COMPILER_CACHE
+    if old.is_dir() and not old.is_symlink() and old.stat().st_uid == os.geteuid():
+        trees.remove(old)
+    path = home / COMPILER_CACHE
+    if not path.exists():
+        made = trees.make_for(home / f".{COMPILER_CACHE}-{secrets.token_hex(4)}", account)
+        try:
+            made.rename(path)
+        except OSError:  # another command was first
+            trees.remove(made)
+    facts = path.stat()
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != account.uid:
+        raise HostError(f"{path} does not belong to {account.name}; remove it")
+    return path
+
+
+def _words(text: object) -> str:
+    """What the worker says, short and in one line, without anything that is not to be printed."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(text)[:_LONGEST_WORDS]).strip()

@@ -1,0 +1,56 @@
+"""An extension's own build (PGXS): make against a build's pg_config, in a copy of the source.
+
+PostgreSQL's documentation, "Extension Building Infrastructure", describes what such a source is.
+"""
+
+import os
+from pathlib import Path
+from typing import IO
+
+from octavo.errors import OctavoError
+from octavo.postgres.builds.workplace import Workplace
+
+# Meson writes the run path into Makefile.global as $ORIGIN, which make reads as the variable O and RIGIN. With this
+# value it is what was meant; where the makefile has it right nothing refers to O.
+_ORIGIN = r"O=\$$O"
+
+
+def install_extension(workplace: Workplace, source: IO[bytes], pg_config: str, prefix: str, subject: str) -> Path:
+    """Compiles the extension and installs it below a directory of the workplace. Returns what stands for the prefix.
+
+    `source` is a tar of its directory. Raises OctavoError when it does not compile, installs nothing, or something
+    that is not below the build's prefix.
+    """
+    tree, stage = workplace.directory / "source", workplace.directory / "stage"
+    tree.mkdir()
+    workplace.run(
+        "tar", "--extract", "--no-same-owner", f"--directory={tree}", "--file=-", doing="unpacking", stdin=source
+    )
+    for doing, arguments in (
+        ("cleaning", ["clean"]),
+        ("compilation", [f"-j{os.cpu_count() or 1}"]),
+        ("installation", ["install", f"DESTDIR={stage}"]),
+    ):
+        _make(workplace, tree, pg_config, *arguments, doing=doing)
+    root = stage / prefix.lstrip("/")
+    files = sorted(path for path in stage.rglob("*") if path.is_symlink() or path.is_file())
+    if outside := next((path for path in files if not path.is_relative_to(root)), None):
+        raise OctavoError(f"{subject} installs /{outside.relative_to(stage)}, which is not below the build's prefix")
+    if not files:
+        raise OctavoError(f"{subject} installs nothing; its Makefile names no EXTENSION, DATA or MODULES")
+    return root
+
+
+def _make(workplace: Workplace, tree: Path, pg_config: str, *arguments: str, doing: str) -> None:
+    workplace.run(
+        "make",
+        "--no-print-directory",
+        f"--directory={tree}",
+        f"PG_CONFIG={pg_config}",
+        "USE_PGXS=1",  # how contrib's makefiles ask for it
+        f"CC={workplace.environment['CC']}",
+        _ORIGIN,
+        *arguments,
+        doing=doing,
+        on_line=lambda line: None,  # so that the compiler's errors come in between
+    )

@@ -1,0 +1,99 @@
+"""The process that makes builds: `python -I -m octavo.postgres.builds.worker REQUEST`.
+
+What it runs is written by others: configure, meson.build, Makefiles, the compiler's input. So it becomes the account
+as soon as it has opened what only root may read, and all that is made is the account's. It prints what it does, each
+line a JSON object; whoever started it believes none of it, and publishes only what `copy_out` lets through.
+
+Everything is imported at the beginning: afterwards, Octavo and Python themselves may be where the account cannot read.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any
+
+from octavo.errors import HostError, OctavoError
+from octavo.host import confine
+from octavo.postgres.builds.from_scratch import install_from_scratch
+from octavo.postgres.builds.pgxs import install_extension
+from octavo.postgres.builds.shared_tree import NotShareable, build_together
+from octavo.postgres.builds.spec import BuildSpec, Sizes
+from octavo.postgres.builds.workplace import FINISHED, ToolFailed, finished_place, set_up
+
+# What tarfile and others import at their first use.
+for _name in ("bz2", "gzip", "lzma", "zlib", "concurrent.futures.thread", "encodings.ascii", "encodings.idna"):
+    import_module(_name)
+
+_LONGEST_LOG = 2 * 1024**2
+
+
+def main(request: Path) -> int:
+    """Makes what the request asks for. Returns the exit code."""
+    asked: dict[str, Any] = json.loads(request.read_text())
+    os.umask(0o022)
+    with Path(asked["source"]).open("rb") as source:
+        sha256 = asked.get("sha256")
+        same = sha256 is None or hashlib.file_digest(source, "sha256").hexdigest() == sha256
+        source.seek(0)
+        confine.become(asked["uid"], asked["gid"])
+        try:
+            if not same:
+                raise OctavoError(f"{source.name} changed while it was used; run again")
+            _make(asked, source)
+        except NotShareable as reason:
+            _tell(not_shareable=str(reason))
+        except ToolFailed as error:
+            _tell(tool=error.doing, cause=error.cause, log=error.output[:_LONGEST_LOG])
+        except OctavoError as error:
+            _tell(failed=str(error), host=isinstance(error, HostError))
+        except OSError as error:
+            _tell(failed=f"{error.filename or 'the workplace'}: {error.strerror}", host=True)
+        else:
+            return 0
+    return 1
+
+
+def _make(asked: Mapping[str, Any], source: IO[bytes]) -> None:
+    directory = Path(asked["directory"])
+    os.chdir(directory)
+    (directory / FINISHED).mkdir()
+    cache = asked["cache"]
+    workplace = set_up(directory, asked["compiler"], Path(cache) if cache else None)
+    if extension := asked.get("extension"):
+        _ready(directory, 0, install_extension(workplace, source, **extension))
+        return
+    told: dict[str, Any] = {**asked["spec"], **{name: tuple(asked["spec"][name]) for name in ("flags", "options")}}
+    spec = BuildSpec(**told)
+    sizes = [Sizes(*each) for each in asked["sizes"]]
+    if len(sizes) == 1:
+        root = install_from_scratch(workplace, spec, asked["version"], source, _progress)
+        _ready(directory, 0, root)
+        return
+
+    def finished(each: Sizes, root: Path) -> None:
+        _ready(directory, sizes.index(each), root)
+
+    build_together(workplace, spec, asked["version"], source, sizes, finished, _progress)
+
+
+def _ready(directory: Path, number: int, root: Path) -> None:
+    root.rename(directory / finished_place(number))
+    _tell(ready=number)
+
+
+def _progress(doing: str, done: int, total: int) -> None:
+    _tell(doing=doing, done=done, total=total)
+
+
+def _tell(**facts: str | int) -> None:
+    # In one write: the shared tree's finisher tells from a thread of its own.
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
