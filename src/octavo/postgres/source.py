@@ -8,6 +8,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from octavo.archives import extract
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
 from octavo.host.journal import Journal
@@ -49,10 +50,13 @@ def find_source(version: str, journal: Journal, local: Path | None = None) -> So
 
 
 def unpack(source: Source, target: Path) -> Path:
-    """Unpacks the tarball into the target directory and returns the source tree's root."""
+    """Unpacks the tarball into the target directory and returns the source tree's root.
+
+    Raises OctavoError when it cannot be unpacked, or has an entry that leads outside.
+    """
     try:
         with tarfile.open(source.tarball) as archive:
-            archive.extractall(target, filter="data")
+            extract(archive, target)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise OctavoError(f"{source.tarball} cannot be unpacked: {error}; remove it and run again") from error
     roots = [entry for entry in target.iterdir() if entry.is_dir()]
