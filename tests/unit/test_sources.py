@@ -412,7 +412,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
         monkeypatch.setattr(upstream, "ADDRESS", f"http://127.0.0.1:{server.server_address[1]}")
         monkeypatch.setattr("octavo.postgres.source.FETCHED_KINDS", (upstream,))
         monkeypatch.setenv("no_proxy", "127.0.0.1")
+        trusting = upstream.trusts_published.set(True)
         yield content
+        upstream.trusts_published.reset(trusting)
         server.shutdown()
         thread.join()
 

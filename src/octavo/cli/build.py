@@ -34,6 +34,9 @@ def make(
         bool, typer.Option("--matrix", help="Every data block with every WAL block, where none is named.")
     ] = False,
     source: Annotated[Path | None, typer.Option(help="A tarball, source tree or git checkout of your own.")] = None,
+    trust_checksum: Annotated[
+        bool, typer.Option("--trust-checksum", help="Take a release that Octavo does not know by its published sha256.")
+    ] = False,
     compiler: Annotated[str, typer.Option(help="C compilers on the path, with commas.")] = "gcc",
     flags: Annotated[list[str] | None, typer.Option(help="A further C compiler flag, such as -O3; repeatable.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="A further option for meson setup or configure.")] = None,
@@ -73,8 +76,10 @@ def make(
     from octavo.cli.progress import build_progress
     from octavo.host.journal import Journal
     from octavo.postgres.builds.make import ensure_builds
+    from octavo.postgres.sources.upstream import trusts_published
     from octavo.units import human_duration
 
+    trusts_published.set(trust_checksum)
     unnamed = "all" if matrix else "8kB"
     specs = selected_specs(
         data_block=data_block or unnamed,

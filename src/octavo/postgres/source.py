@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+from octavo.archives import extract
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
 from octavo.host.journal import Journal
@@ -56,10 +57,13 @@ def unpack(source: Source, target: Path) -> Path:
 
 
 def unpack_file(tarball: IO[bytes], target: Path) -> Path:
-    """The same, of an open tarball. Raises OctavoError when it is none, or not one of a source."""
+    """The same, of an open tarball.
+
+    Raises OctavoError when it is none, not one of a source, or has an entry that leads outside.
+    """
     try:
         with tarfile.open(fileobj=tarball) as archive:
-            archive.extractall(target, filter="data")
+            extract(archive, target)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise OctavoError(f"{tarball.name} cannot be unpacked: {error}; remove it and run again") from error
     roots = [entry for entry in target.iterdir() if entry.is_dir()]

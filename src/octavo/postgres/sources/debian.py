@@ -72,6 +72,11 @@ class _Apt:
             "-o", "Dir::Etc::sourceparts=-",
             "-o", "APT::Sandbox::User=",
             "-o", "Acquire::Languages=none",
+            # Whatever the machine allows itself: no index without a good signature, no source that is in none.
+            "-o", "APT::Get::AllowUnauthenticated=false",
+            "-o", "Acquire::AllowInsecureRepositories=false",
+            "-o", "Acquire::AllowWeakRepositories=false",
+            "-o", "Acquire::AllowDowngradeToInsecureRepositories=false",
         )  # fmt: skip
 
     def run(self, program: str, *arguments: str, directory: Path | None = None) -> Finished:

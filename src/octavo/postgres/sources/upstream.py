@@ -1,10 +1,15 @@
-"""Upstream's tarballs, checked against a digest that we know, or else the one that is published beside it."""
+"""Upstream's tarballs, checked against a digest that we know.
+
+Upstream signs no tarball: beside each are only checksums, which whoever puts another tarball there changes too. So what
+we do not know is taken by its published checksum only when the user says that this is enough.
+"""
 
 import http.client
 import re
 import tomllib
 import urllib.error
 import urllib.request
+from contextvars import ContextVar
 from importlib import resources
 from pathlib import Path
 
@@ -15,15 +20,24 @@ from octavo.postgres.versions import answers, is_release, order_of
 
 ADDRESS = "https://ftp.postgresql.org/pub/source"
 
+# Whether the user takes what is published beside a tarball for proof of it (`octavo build --trust-checksum`).
+trusts_published = ContextVar("trusts_published", default=False)
+
 _SECONDS = 60  # without a word from the other side
 _CHUNK = 1024**2
 
 
 def fetch(wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
-    """Fetches the version wanted, or the newest release of the major version that upstream's directory lists."""
+    """Fetches the version wanted, or the newest release of the major version that upstream's directory lists: of
+    those whose digest we know, unless the published one is trusted.
+
+    Raises HostError when it is not there, or its digest not known; OctavoError when it is another.
+    """
     version = wanted if not wanted.isdecimal() else _newest(wanted)
     address = f"{ADDRESS}/v{version}/postgresql-{version}.tar.bz2"
     known = _known_digests().get(version)
+    if known is None and not trusts_published.get():
+        raise HostError(_unknown(version))
     expected = known or _published_digest(address)
     tarball = scratch / f"postgresql-{version}.tar.bz2"
     _download(address, tarball)
@@ -37,7 +51,16 @@ def _newest(wanted: str) -> str:
     versions = {version for version in re.findall(r"\bv(\d+\.\d+)/", listing) if answers(version, wanted)}
     if not versions:
         raise HostError(f"upstream: {ADDRESS}/ lists no release of {wanted}")
-    return max((version for version in versions if is_release(version)), key=order_of)
+    releases = {version for version in versions if is_release(version)}
+    known = releases & _known_digests().keys()
+    return max(known if known and not trusts_published.get() else releases, key=order_of)
+
+
+def _unknown(version: str) -> str:
+    return (
+        f"upstream: the sha256 of {version} is not known to Octavo, and upstream signs no tarball; to trust the "
+        f"checksum published beside it: octavo build --pg {version} --trust-checksum"
+    )
 
 
 def _known_digests() -> dict[str, str]:
