@@ -48,6 +48,7 @@ def _zram(name: object) -> None:
 # What names a place in an entry, and what says whether an undo may act there.
 _PLACES: dict[str, dict[str, Callable[[object], object]]] = {
     "directory": {"path": state_path},
+    "children": {"path": kernel_path},
     "cgroup": {"path": kernel_path},
     "controller": {"path": kernel_path},
     "value": {"path": kernel_path},
