@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,16 @@ def test_the_directory_may_be_no_link(own_home: Path, tmp_path: Path) -> None:
     (own_home / "journal").symlink_to(tmp_path / "journal")
     assert [one.what for one in restore()] == ["left"]
     assert kept.exists()
+
+
+def test_a_leftover_does_not_hinder_who_only_reads(own_home: Path) -> None:
+    root = Path(__file__).parents[2]
+    journal_of_the_dead(own_home, {"number": 1, "kind": "of a later version"}, 5)
+    for arguments in (["runs"], ["cache", "ls"], ["build", "ls"], ["host", "restore"]):
+        done = subprocess.run([root / "octavo", *arguments], capture_output=True, text=True, check=False, cwd="/")
+        assert done.returncode == (1 if "restore" in arguments else 0), done.stderr
+        assert "newer Octavo" in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_a_value_is_written_in_proc_and_sys_only(own_home: Path, tmp_path: Path) -> None:

@@ -87,6 +87,10 @@ def main() -> NoReturn:
 def _recover() -> None:
     """Puts back what killed commands left. What stands in the way is a warning: most commands do not need it."""
     try:
+        octavo_home()
+    except OctavoError:  # a command that needs a home says so itself
+        return
+    try:
         secure_home()
         for line in recover():
             print(f"octavo: {line}", file=sys.stderr)
