@@ -77,17 +77,21 @@ def _groups(pid: int | None, proc: Path) -> Generator[Path, None, None]:
     In a container the path may lead above what is mounted; the mounted root is then all that can be seen.
     """
     try:
-        lines = (proc / str(pid or "self") / "cgroup").read_text().splitlines()
-        table = (proc / "self" / "mountinfo").read_text().splitlines()
+        lines = (proc / str(pid or "self") / "cgroup").read_text(errors="surrogateescape").split("\n")
+        table = (proc / "self" / "mountinfo").read_text(errors="surrogateescape").split("\n")
     except OSError:
         return
     for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "hugetlb" not in controllers.split(","):
+        _, colon, rest = line.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if not colon or (controllers and "hugetlb" not in controllers.split(",")):
             continue
         for mounted in table:
             before, _, after = mounted.partition(" - ")
-            fields, (kind, _, options) = before.split(), after.split(None, 2)
+            fields, rest = before.split(" "), after.split(" ", 2)
+            if len(fields) < 5 or len(rest) < 3:
+                continue
+            kind, _, options = rest
             wanted = kind == "cgroup" and "hugetlb" in options.split(",") if controllers else kind == "cgroup2"
             if not wanted:
                 continue

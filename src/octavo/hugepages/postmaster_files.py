@@ -50,7 +50,7 @@ def last_options(data: Path) -> list[str]:
     except OSError:
         return []
     found: list[str] = []
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):  # none follows the last, which may not be there
         if word.startswith("--") and "=" in word:
             name, _, value = word[2:].partition("=")
             found.append(f"{name.replace('-', '_')}={value}")

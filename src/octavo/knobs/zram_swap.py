@@ -60,8 +60,9 @@ class ZramSwap:
 
 def swaps(proc: Path = Path("/proc")) -> dict[str, int]:
     """The bytes of every swap in use, by its file (/proc/swaps)."""
-    lines = (proc / "swaps").read_text().splitlines()[1:]
-    return {line.split()[0]: int(line.split()[2]) * 1024 for line in lines}
+    # A swap file's name is anybody's, and the kernel writes it without blanks and line ends.
+    rows = (line.split() for line in (proc / "swaps").read_text(errors="replace").split("\n")[1:])
+    return {row[0]: int(row[2]) * 1024 for row in rows if len(row) > 2}
 
 
 def undo_swap(entry: Entry) -> Undone | None:

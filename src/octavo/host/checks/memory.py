@@ -6,10 +6,11 @@ from octavo.units import human_size
 
 def swap(host: Host) -> Found:
     """Swap in use, and whether pages are being swapped."""
-    lines = read_text(host.proc / "swaps").splitlines()[1:]
-    if not lines:
+    rows = [line.split() for line in read_text(host.proc / "swaps").split("\n")[1:]]
+    rows = [row for row in rows if len(row) > 3]
+    if not rows:
         return Found("swap", "fine", "none")
-    used = sum(int(line.split()[3]) for line in lines) * 1024
+    used = sum(int(row[3]) for row in rows) * 1024
     swappiness = read_text(host.proc / "sys/vm/swappiness")
     found = f"{human_size(used)} in use, swappiness {swappiness}"
     before, after = host.before.swapped_pages, host.after.swapped_pages
