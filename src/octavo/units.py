@@ -4,6 +4,8 @@ import re
 
 from octavo.errors import UsageError
 
+# More are no size of anything, and beyond some thousands Python reads none.
+_DIGITS = r"\d{1,30}"
 _SIZE_UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -14,7 +16,7 @@ def parse_size(text: str) -> int:
     >>> parse_size("8kB"), parse_size("1 GB"), parse_size("512B")
     (8192, 1073741824, 512)
     """
-    match = re.fullmatch(r"\s*(\d+)\s*(B|kB|MB|GB|TB)\s*", text)
+    match = re.fullmatch(rf"\s*({_DIGITS})\s*(B|kB|MB|GB|TB)\s*", text)
     if match is None:
         raise UsageError(f"{text!r} is not a size; write a whole number with B, kB, MB, GB or TB, such as 8kB")
     return int(match[1]) * _SIZE_UNITS[match[2]]
@@ -50,7 +52,7 @@ def parse_duration(text: str) -> float:
     >>> parse_duration("9s"), parse_duration("1.5min"), parse_duration("30m"), parse_duration("250ms")
     (9.0, 90.0, 1800.0, 0.25)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*", text)
+    match = re.fullmatch(rf"\s*({_DIGITS}(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*", text)
     if match is None:
         raise UsageError(f"{text!r} is not a duration; write a number with ms, s, min, h or d, such as 30s")
     return float(match[1]) * _DURATION_UNITS[match[2]]
@@ -85,7 +87,7 @@ def parse_percentage(text: str) -> float:
     >>> parse_percentage("3%"), parse_percentage("0.5 %")
     (0.03, 0.005)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
+    match = re.fullmatch(rf"\s*({_DIGITS}(?:\.\d+)?)\s*%\s*", text)
     if match is None:
         raise UsageError(f"{text!r} is not a percentage; write a number with %, such as 3%")
     return float(match[1]) / 100

@@ -492,6 +492,12 @@ mod tests {
         markers_that_reach(text.as_bytes(), &[MARKER]) == [true]
     }
 
+    const REAL: &str = concat!(
+        "# 1 \"a.c\"\ntypedef struct { char data[0x0000002000]; } Block; extern int (*f)(int, char *);\n",
+        "static inline int g(Block *b) { return b->data['\\'']; } enum { A = 0x0000002000, B };\n",
+        "int h[] = { [1] = B, }; int main(void) { /* x */ return g(0) + sizeof(\"a\\\"b\"); }\n",
+    );
+
     const BLOCK: &str =
         "typedef union PGAlignedBlock { char data[0x0000002000]; double force; } PGAlignedBlock;\n";
 
@@ -602,6 +608,15 @@ mod tests {
 
         #[test]
         fn any_brackets_are_read_to_their_end(text in "[a(){};=\\[\\]*, \"']{0,60}") {
+            let _ = markers_that_reach(text.as_bytes(), &[MARKER]);
+        }
+
+        #[test]
+        fn any_change_of_real_code_is_read_to_its_end(
+            (begin, end) in (0..REAL.len(), 0..REAL.len()),
+            new in "[a-z0-9(){};=*,\"'/\\\\ \\n]{0,24}",
+        ) {
+            let text = format!("{}{new}{}", &REAL[..begin], &REAL[end..]);
             let _ = markers_that_reach(text.as_bytes(), &[MARKER]);
         }
 

@@ -136,13 +136,13 @@ def create(path: Path, limit_bytes: int, *, swap: bool = False) -> None:
 
 def achieved_limit(path: Path) -> int:
     """The limit in bytes as the kernel holds it."""
-    return int(_limit_file(path).read_text())
+    return int(_limit_file(path).read_bytes())
 
 
 def shared_bytes(path: Path) -> int:
     """Shared memory in small and transparent huge pages that is charged to the group; what is in a pool never is."""
-    words = (path / "memory.stat").read_text().split()
-    return next((int(value) for name, value in pairwise(words) if name == "shmem"), 0)
+    words = (path / "memory.stat").read_bytes().split()
+    return next((int(value) for name, value in pairwise(words) if name == b"shmem"), 0)
 
 
 def remove(path: Path) -> bool:

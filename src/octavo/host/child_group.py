@@ -100,6 +100,6 @@ def _freeze(group: Path, *, frozen: bool) -> None:
 def _processes(group: Path) -> list[int]:
     """The pids in the group, without those that this process cannot see (0, in another PID namespace)."""
     try:
-        return [int(line) for line in (group / "cgroup.procs").read_text().split() if line != "0"]
+        return [int(line) for line in (group / "cgroup.procs").read_bytes().split() if line != b"0"]
     except OSError:
         return []

@@ -43,7 +43,9 @@ class CpuTimes:
 
 
 def cpu_times(proc: Path = Path("/proc")) -> CpuTimes:
-    """The times since boot."""
-    fields = (proc / "stat").read_text().split("\n", 1)[0].split()[1:9]
+    """The times since boot. Raises ValueError when the kernel's text is of another form than it has."""
+    fields = (proc / "stat").read_bytes().split(b"\n", 1)[0].split()[1:9]
+    if len(fields) < 8:
+        raise ValueError(f"{proc / 'stat'} has {len(fields)} CPU times")
     ticks_per_second = os.sysconf("SC_CLK_TCK")
-    return CpuTimes(*(int(field) / ticks_per_second for field in fields))
+    return CpuTimes(*(float(field) / ticks_per_second for field in fields))

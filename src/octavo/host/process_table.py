@@ -51,7 +51,7 @@ Table = Mapping[int, Process]
 
 
 def read_process(pid: int, proc: Path = Path("/proc"), *, storage: bool = False) -> Process | None:
-    """The process, or None when it is gone."""
+    """The process, or None when it is gone. Raises ValueError when the kernel's text is of another form than it has."""
     directory = proc / str(pid)
     try:
         before, _, after = (directory / "stat").read_bytes().rpartition(b")")
@@ -70,8 +70,8 @@ def read_process(pid: int, proc: Path = Path("/proc"), *, storage: bool = False)
         start_time=int(fields[19]),
         name=name,
         kernel=bool(int(fields[6]) & _PF_KTHREAD),
-        cpu=(int(fields[11]) + int(fields[12])) / ticks,
-        reaped_cpu=(int(fields[13]) + int(fields[14])) / ticks,
+        cpu=(float(fields[11]) + float(fields[12])) / ticks,
+        reaped_cpu=(float(fields[13]) + float(fields[14])) / ticks,
         read_bytes=read,
         written_bytes=written,
     )
@@ -155,4 +155,7 @@ def _storage_bytes(path: Path) -> tuple[int | None, int | None]:
             return None, None
         raise
     counters = {name: int(value) for name, _, value in (line.partition(":") for line in counted)}
-    return counters["read_bytes"], max(0, counters["write_bytes"] - counters["cancelled_write_bytes"])
+    try:
+        return counters["read_bytes"], max(0, counters["write_bytes"] - counters["cancelled_write_bytes"])
+    except KeyError as error:
+        raise ValueError(f"{path} has no {error}") from None

@@ -135,7 +135,7 @@ def kept() -> list[Entry]:
         return json.loads(_record().read_text())["applied"]
     except FileNotFoundError:
         return []
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise HostError(
             f"{_record()} is damaged ({error}); see that the pools in /proc/meminfo are as you want them, and remove it"
         ) from None
@@ -187,7 +187,7 @@ def free_blocks(page: int, root: Path = _ROOT) -> int | None:
     """
     order = (page // os.sysconf("SC_PAGE_SIZE")).bit_length() - 1
     try:
-        rows = [line.split()[4:] for line in (root / "proc/buddyinfo").read_text().splitlines()]
+        rows = [line.split()[4:] for line in (root / "proc/buddyinfo").read_bytes().splitlines()]
     except OSError:
         return None
     if any(order >= len(row) for row in rows):

@@ -13,7 +13,7 @@ from octavo.errors import UsageError
 from octavo.units import parse_size
 
 _DIRECTORIES = ("usr/lib/sysctl.d", "usr/local/lib/sysctl.d", "run/sysctl.d", "etc/sysctl.d")
-_SETTING = re.compile(r"^\s*-?\s*vm[./]nr_hugepages\s*=\s*(\d+)\s*$", re.MULTILINE)
+_SETTING = re.compile(r"^[ \t]*-?[ \t]*vm[./]nr_hugepages[ \t]*=[ \t]*(\d{1,18})[ \t\r]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def at_boot(page: int, default: int, root: Path = Path("/")) -> AtBoot | None:
 def _command_line(page: int, default: int, root: Path) -> AtBoot | None:
     """hugepages=N counts pages of the hugepagesz= before it, else of the default size; 0:N,1:N is by memory node."""
     try:
-        words = (root / "proc/cmdline").read_text().split()
+        words = (root / "proc/cmdline").read_text(errors="replace").split()
     except OSError:
         return None
     found, size = None, default

@@ -85,8 +85,9 @@ def _groups(pid: int | None, proc: Path) -> Generator[Path, None, None]:
     except OSError:
         return
     for line in groups:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "hugetlb" not in controllers.split(","):
+        _, _, rest = line.partition(":")
+        controllers, colon, path = rest.partition(":")
+        if not colon or (controllers and "hugetlb" not in controllers.split(",")):
             continue
         for mount in table:
             first = mount.kind == "cgroup" and "hugetlb" in mount.options.split(",")

@@ -132,9 +132,9 @@ def default_page(proc: Path = _PROC) -> int:
 
 def meminfo(name: str, proc: Path = _PROC) -> int:
     """A line of /proc/meminfo in bytes. Raises HostError when this kernel has no such line."""
-    for line in (proc / "meminfo").read_text().splitlines():
+    for line in (proc / "meminfo").read_text(errors="replace").splitlines():
         if line.startswith(f"{name}:"):
-            return int(line.split()[1]) * 1024
+            return int(line.partition(":")[2].removesuffix("kB")) * 1024
     raise HostError(f"this kernel has no {name} in {proc / 'meminfo'}: it was built without huge pages")
 
 

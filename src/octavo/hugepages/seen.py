@@ -104,15 +104,20 @@ def _mappings(smaps: str) -> tuple[dict[str, int], int | None, int | None]:
         if header := _HEADER.match(line):
             kind = _kind(header[1], header[2])
         elif line.startswith("Size:"):
-            size = int(line.split()[1]) * _KB
+            size = _kilobytes(line) * _KB
         elif line.startswith("KernelPageSize:") and kind != _NOT_MAPPED:
-            found.append((kind, size, int(line.split()[1]) * _KB))
+            found.append((kind, size, _kilobytes(line) * _KB))
     shared = max((one for one in found if one[0] == SHARED), key=lambda one: one[1], default=None)
     parts: dict[str, int] = {}
     for one in found:
         name = OTHER if one[0] == SHARED and one is not shared else one[0]
         parts[name] = parts.get(name, 0) + one[1]
     return parts, shared and shared[1], shared and shared[2]
+
+
+def _kilobytes(line: str) -> int:
+    """The number of a line. Raises ValueError when it has none."""
+    return int(line.partition(":")[2].removesuffix("kB"))
 
 
 def _kind(permissions: str, name: str) -> str:

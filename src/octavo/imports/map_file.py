@@ -37,7 +37,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from octavo.errors import UsageError
-from octavo.imports.rows import Parse, moment, name, not_negative, number, whole
+from octavo.imports.rows import Parse, moment, name, number, seconds, whole
 from octavo.plan.thresholds import Percentage
 from octavo.toml import parse_toml, read_toml
 from octavo.units import format_size, parse_size
@@ -113,6 +113,10 @@ def read_map(path: Path) -> Map:
         problem = error.errors()[0]
         key = ".".join(str(part) for part in problem["loc"])
         raise UsageError(f"{path}: {key}: {problem['msg'].lower()}") from None
+    except RecursionError:
+        raise UsageError(f"{path}: not TOML: nested too deeply") from None
+    except ValueError as error:  # a TOMLDecodeError, or a number with more digits than Python reads
+        raise UsageError(f"{path}: not TOML: {str(error).partition(';')[0]}") from None
 
 
 def columns_of(described: Map) -> list[tuple[str, str, Parse]]:
@@ -129,8 +133,8 @@ def columns_of(described: Map) -> list[tuple[str, str, Parse]]:
         ("item", trial.item, name),
         ("repetition", trial.repetition, whole(1, 1_000_000)),
         ("started", trial.started, moment),
-        ("seconds", trial.seconds, not_negative),
-        ("seconds_asked", asked, not_negative),
+        ("seconds", trial.seconds, seconds),
+        ("seconds_asked", asked, seconds),
     )
     return found + [(key, column, parse) for key, column, parse in readers if column is not None]
 

@@ -14,6 +14,9 @@ Parse = Callable[[str], object]
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # Beyond this a name is no name; what is stored and shown stays of a size.
 _LONGEST_TEXT = 200
+# What begins in a year that a calendar can show is to end in one.
+_LONGEST_SECONDS = 1e9
+_LAST_MOMENT = 253402300800 - _LONGEST_SECONDS  # the year 10000 cannot be written by datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +138,23 @@ def not_negative(text: str) -> float:
 def moment(text: str) -> float:
     """Seconds since the epoch that a calendar can show. Raises ValueError."""
     value = positive(text)
-    if value >= 253402300800:  # the year 10000, which datetime cannot write
+    if value >= _LAST_MOMENT:
         raise ValueError("no time: seconds since 1970 are expected")
     return value
+
+
+def seconds(text: str) -> float:
+    """How long something took, in seconds: zero or more, less than decades. Raises ValueError."""
+    value = not_negative(text)
+    if value >= _LONGEST_SECONDS:
+        raise ValueError("no duration: seconds are expected")
+    return value
+
+
+def positive_seconds(text: str) -> float:
+    """The same, above zero. Raises ValueError."""
+    positive(text)
+    return seconds(text)
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:

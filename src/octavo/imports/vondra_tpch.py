@@ -22,6 +22,7 @@ from octavo.imports.rows import (
     not_negative,
     one_of,
     positive,
+    positive_seconds,
     read_rows,
     read_settings,
     size_of,
@@ -57,7 +58,7 @@ _QUERY = (
     ("query", whole(1, 22)),
     ("run", whole(1, 1000)),
     ("start", moment),
-    ("seconds", positive),
+    ("seconds", positive_seconds),
     ("plan_hash", name),
     ("result_hash", name),
 )
@@ -65,7 +66,7 @@ _STEP = (
     *_GEOMETRY,
     ("step", one_of(**{step: f"load.{step}" for step in STEPS})),
     ("start", moment),
-    ("seconds", positive),
+    ("seconds", positive_seconds),
     ("wal_bytes", not_negative),
 )
 _SIZE = (*_GEOMETRY, *((size.name, positive) for size in SIZES))

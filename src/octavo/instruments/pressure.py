@@ -51,7 +51,11 @@ def _totals(text: bytes) -> dict[str, float]:
     >>> _totals(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=12\\n")
     {'some': 12.0}
     """
-    return {line.split(None, 1)[0].decode(): float(number_after(line + b"\n", b"total=")) for line in text.splitlines()}
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        name, _, numbers = line.partition(b" ")
+        found[name.decode(errors="replace")] = float(number_after(numbers + b"\n", b"total="))
+    return found
 
 
 INSTRUMENT = Pressure()

@@ -12,6 +12,8 @@ _BUFFER_BYTES = 16384  # hundreds of kB would cost more than what is read
 # A file of many records is given out a page at a time (kernel fs/seq_file.c); none of the records is longer than a
 # kB, so what is shorter than a small page by that much is whole.
 _WHOLE_BYTES = 3072
+# Of 2^64, with a sign.
+_MOST_DIGITS = 21
 
 
 class ProcFile:
@@ -56,6 +58,8 @@ def descriptors_to_spare() -> int:
 def named_numbers(text: bytes) -> dict[bytes, int]:
     """Lines of a name and a number, as /proc/vmstat and /proc/meminfo have them; a unit after it is left to the reader.
 
+    Raises ValueError where no number follows a name.
+
     >>> named_numbers(b"MemFree:    12 kB\\npgfault 7\\n")
     {b'MemFree': 12, b'pgfault': 7}
     """
@@ -63,12 +67,12 @@ def named_numbers(text: bytes) -> dict[bytes, int]:
     for line in text.splitlines():
         fields = line.split(None, 2)
         if len(fields) > 1:
-            found[fields[0].rstrip(b":")] = int(fields[1])
+            found[fields[0].rstrip(b":")] = _whole(fields[1])
     return found
 
 
 def number_after(text: bytes, name: bytes) -> int:
-    """The number that follows the name, 0 where the name does not occur.
+    """The number that follows the name, 0 where the name does not occur. Raises ValueError when no number follows.
 
     >>> number_after(b"VmPTE:\\t     48 kB\\n", b"VmPTE:"), number_after(b"", b"VmPTE:")
     (48, 0)
@@ -77,4 +81,12 @@ def number_after(text: bytes, name: bytes) -> int:
     if start < 0:
         return 0
     start += len(name)
-    return int(text[start : text.index(b"\n", start)].split(None, 1)[0])
+    words = text[start : text.index(b"\n", start)].split(None, 1)
+    return _whole(words[0] if words else b"")
+
+
+def _whole(word: bytes) -> int:
+    """The number. Raises ValueError when it is none that the kernel can count to."""
+    if len(word) > _MOST_DIGITS:
+        raise ValueError(f"{word[:40]!r} is no number of the kernel's")
+    return int(word)

@@ -17,10 +17,10 @@ Event = Literal["block_io_start", "block_rq_issue", "block_rq_requeue"]
 EVENTS: tuple[Event, ...] = ("block_io_start", "block_rq_issue", "block_rq_requeue")
 
 _NAME_COLUMNS = 16
-_HEAD = re.compile(r"-(\d+)\s+(?:\([\s\d-]*\)\s+)?\[\d+\]\s+\S+\s+\d+\.\d+: (\w+): ")
-_PLACE = re.compile(r"(\d+),(\d+) ([A-Z]*) (?:(\d+) )?\([^)]*\) (\d+) \+ \d+ (?:\S+ )?\[(.*)\]")
-_LOST = re.compile(r"CPU:\d+ \[LOST (?:(\d+) )?EVENTS\]")
-_RING_WORKER = re.compile(r"iou-wrk-(\d+)")
+_HEAD = re.compile(r"-(\d{1,9})\s+(?:\([\s\d-]*\)\s+)?\[\d+\]\s+\S+\s+\d+\.\d+: (\w+): ")
+_PLACE = re.compile(r"(\d{1,9}),(\d{1,9}) ([A-Z]*) (?:(\d{1,20}) )?\([^)]*\) (\d{1,20}) \+ \d+ (?:\S+ )?\[(.*)\]")
+_LOST = re.compile(r"CPU:\d+ \[LOST (?:(\d{1,20}) )?EVENTS\]")
+_RING_WORKER = re.compile(r"iou-wrk-(\d{1,9})")
 _MOST_UNDER_WAY = 65536
 
 

@@ -19,8 +19,13 @@ _SECTOR = 512
 
 
 def served_by(device: str, sys: Path = Path("/sys")) -> Served:
-    """The device's counters (kernel Documentation/block/stat.rst: reads, merges, sectors, ms, then writes alike)."""
-    fields = [int(field) for field in (sys / "block" / device / "stat").read_text().split()]
+    """The device's counters (kernel Documentation/block/stat.rst: reads, merges, sectors, ms, then writes alike).
+
+    Raises ValueError when there are fewer.
+    """
+    fields = [int(field) for field in (sys / "block" / device / "stat").read_bytes().split()]
+    if len(fields) < 7:
+        raise ValueError(f"{device} has {len(fields)} counters")
     return Served(fields[0], fields[4], fields[2] * _SECTOR, fields[6] * _SECTOR)
 
 

@@ -62,7 +62,7 @@ class ZramSwap:
 def swaps(proc: Path = Path("/proc")) -> dict[str, int]:
     """The bytes of every swap in use, by its file (/proc/swaps)."""
     areas = map(words, lines(proc / "swaps")[1:])
-    return {area[0]: int(area[2]) * 1024 for area in areas}
+    return {area[0]: int(area[2]) * 1024 for area in areas if len(area) > 2}
 
 
 def undo_swap(entry: Entry) -> Undone | None:

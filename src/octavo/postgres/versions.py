@@ -2,7 +2,7 @@
 
 import re
 
-_VERSION = re.compile(r"(\d+)(?:\.(\d+)|(devel)|(alpha|beta|rc)(\d+))?")
+_VERSION = re.compile(r"(\d{1,9})(?:\.(\d{1,9})|(devel)|(alpha|beta|rc)(\d{1,9}))?", re.ASCII)
 
 # From a development tree to a release, in the order in which a major version goes through them.
 _STAGES = ("devel", "alpha", "beta", "rc", "release")
@@ -46,4 +46,4 @@ def answers(version: str, wanted: str) -> bool:
     >>> answers("18.6", "18"), answers("18.6", "18.6"), answers("18.6", "18.5"), answers("18beta1", "18")
     (True, True, False, True)
     """
-    return version == wanted or str(major_of(version)) == wanted
+    return version == wanted or (is_version(version) and str(major_of(version)) == wanted)

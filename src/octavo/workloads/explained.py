@@ -2,12 +2,18 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from psycopg import Connection
 from psycopg.rows import DictRow
 
+from octavo.errors import OctavoError
+
 Node = Mapping[str, Any]
+
+# Deeper than any plan that PostgreSQL makes within its max_stack_depth would be read by a person.
+_DEEPEST = 200
+_COUNTS = ("Shared Read Blocks", "Shared Hit Blocks", "Workers Launched", "Lossy Heap Blocks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +36,37 @@ class Explained:
 
 
 def explain(connection: Connection[DictRow], query: str) -> Explained:
-    """Runs the query once. Raises psycopg.Error when the server refuses it or is gone."""
+    """Runs the query once. Raises psycopg.Error when the server refuses it or is gone, OctavoError as `checked`."""
     row = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}".encode()).fetchone()
     assert row is not None  # EXPLAIN gives one row in this format
-    found = row["QUERY PLAN"][0]
-    return Explained(found["Plan"], found["Planning Time"], found["Execution Time"])
+    try:
+        found = row["QUERY PLAN"][0]
+        return Explained(checked(found["Plan"]), float(found["Planning Time"]), float(found["Execution Time"]))
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
+        raise OctavoError(f"EXPLAIN does not answer in the form that is known: {error!r}") from None
+
+
+def checked(plan: object) -> Node:
+    """The plan, whose nodes have a type and counts that are whole numbers. Raises OctavoError when they have not."""
+    level: list[object] = [plan]
+    for _ in range(_DEEPEST):
+        below: list[object] = []
+        for node in level:
+            if not isinstance(node, dict):
+                raise OctavoError(f"EXPLAIN gives a plan with a node that is none: {str(node)[:40]!r}")
+            known = cast(dict[str, object], node)
+            children = known.get("Plans", [])
+            if (
+                not isinstance(known.get("Node Type"), str)
+                or not isinstance(children, list)
+                or not all(isinstance(count := known.get(name, 0), int) and count < 2**63 for name in _COUNTS)
+            ):
+                raise OctavoError("EXPLAIN gives a plan in another form than is known")
+            below += cast(list[object], children)
+        level = below
+        if not level:
+            return cast(Node, plan)
+    raise OctavoError(f"EXPLAIN gives a plan that is more than {_DEEPEST} nodes deep")
 
 
 def nodes(plan: Node) -> Iterator[Node]:

@@ -4,6 +4,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
@@ -20,6 +21,10 @@ _LOG_PREFIX = "transactions"
 # The log is to hold this share of the transactions at most, and no more than what happens in so many seconds.
 _MOST_SAMPLED = 0.1
 _SAMPLED_SECONDS = 1.0
+
+# A line of the log: client, the number of its transaction, latency in µs, script, seconds, microseconds. A failed
+# transaction has a word in place of a latency.
+LOGGED = re.compile(r"\d+ \d+ (\d{1,18}) (\d{1,9}) (\d{1,18}) (\d{1,9})(?!\S)", re.ASCII)
 
 _TPS = Metric("tps", "TPS", "1/s", "higher")
 _LATENCY = Metric("latency_avg_ms", "average latency", "ms", "lower")
@@ -110,9 +115,10 @@ def parse(
         problems.append(f"pgbench ended with exit code {returncode}")
     observations = [observe(_TPS, tps), observe(_LATENCY, latency), observe(_TRANSACTIONS, transactions)]
     observations += _observed_percentiles(latencies)
-    lag = re.search(r"^rate limit schedule lag: avg ([\d.]+) \(max ([\d.]+)\) ms", stdout, re.MULTILINE)
-    if lag:
-        observations += [observe(_LAG, float(lag[1])), observe(_MOST_LAG, float(lag[2]))]
+    lag = _number(r"^rate limit schedule lag: avg ([\d.]+) \(max [\d.]+\) ms", stdout)
+    most_lag = _number(r"^rate limit schedule lag: avg [\d.]+ \(max ([\d.]+)\) ms", stdout)
+    if lag is not None and most_lag is not None:
+        observations += [observe(_LAG, lag), observe(_MOST_LAG, most_lag)]
     return WorkloadResult(
         observations=tuple(observations),
         seconds_asked=seconds_asked,
@@ -135,8 +141,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 def parse_log(lines: Iterable[str]) -> list[float]:
     """Latencies in ms of pgbench's per-transaction log: the third column, in µs. Failed transactions have no number."""
-    columns = (line.split() for line in lines)
-    return [int(found[2]) / 1000 for found in columns if len(found) >= 6 and found[2].isdecimal()]
+    return [int(found[1]) / 1000 for line in lines if (found := LOGGED.match(line))]
 
 
 def _observed_percentiles(latencies: Sequence[float]) -> list[Observation]:
@@ -179,5 +184,9 @@ def _complaint(stdout: str, stderr: str) -> str:
 
 
 def _number(pattern: str, text: str) -> float | None:
+    """The number in the text; None where there is none, or what is none after all (1.2.3, or beyond a float)."""
     match = re.search(pattern, text, re.MULTILINE)
-    return float(match[1]) if match else None
+    with suppress(ValueError):
+        if match and math.isfinite(number := float(match[1])):
+            return number
+    return None

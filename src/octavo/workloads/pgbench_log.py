@@ -74,12 +74,11 @@ def read(paths: Iterable[Path]) -> dict[int, Finished]:
     for path in paths:
         with os.fdopen(open_file(path), errors="replace") as lines:
             for line in lines:
-                columns = line.split()
-                if len(columns) < 6 or not columns[2].isdecimal():  # a failed one has a word in place of a latency
+                if (columns := pgbench_client.LOGGED.match(line)) is None:
                     continue
-                script = found.setdefault(int(columns[3]), Finished())
-                script.latencies.append(int(columns[2]) / 1e3)
-                script.ended.append(int(columns[4]) + int(columns[5]) / 1e6)
+                script = found.setdefault(int(columns[2]), Finished())
+                script.latencies.append(int(columns[1]) / 1e3)
+                script.ended.append(int(columns[3]) + int(columns[4]) / 1e6)
     return found
 
 

@@ -413,6 +413,16 @@ mod tests {
             let _ = parse(&text);
         }
 
+        /// A real line with a part of it replaced, or doubled.
+        #[test]
+        fn no_changed_text_of_the_kernels_makes_it_panic(
+            (begin, end) in (0..FLUSHING.len(), 0..FLUSHING.len()),
+            new in "[0-9a-z.\\-+ \\t\\n\\x00é]{0,24}",
+        ) {
+            let text = format!("{}{new}{}", &FLUSHING[..begin], &FLUSHING[end..]);
+            let _ = parse(&text);
+        }
+
         /// Text made of what real lines are made of gets further into the parser.
         #[test]
         fn no_nearly_right_text_makes_it_panic(text in "([0-9]{1,22}|sda|-|[ \\t\\n]){0,60}") {

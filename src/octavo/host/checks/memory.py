@@ -8,12 +8,12 @@ from octavo.units import human_size
 def swap(host: Host) -> Found:
     """Swap in use, and whether pages are being swapped."""
     try:
-        areas = lines(host.proc / "swaps")[1:]
+        areas = [row for row in map(words, lines(host.proc / "swaps")[1:]) if len(row) > 3]
     except OSError as error:
         raise CannotLookError(f"{host.proc / 'swaps'}: {error.strerror}") from error
     if not areas:
         return Found("swap", "fine", "none")
-    used = sum(int(words(line)[3]) for line in areas) * 1024
+    used = sum(int(row[3]) for row in areas) * 1024
     swappiness = read_text(host.proc / "sys/vm/swappiness")
     found = f"{human_size(used)} in use, swappiness {swappiness}"
     before, after = host.before.swapped_pages, host.after.swapped_pages

@@ -13,7 +13,7 @@ from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError
 from octavo.workloads.base import Levels
-from octavo.workloads.explained import Node, nodes
+from octavo.workloads.explained import Node, checked, nodes
 from octavo.workloads.scan.requests import Asked, asked_by
 from octavo.workloads.scan.table import KEYS, keys_of
 
@@ -88,9 +88,17 @@ def run_scan(connection: psycopg.Connection[DictRow], levels: Levels) -> Scan:
 
 
 def plans_in(message: str) -> list[Node]:
-    """The plan in a message of auto_explain's, as a list of one; none in other messages."""
+    """The plan in a message of auto_explain's, as a list of one; none in other messages.
+
+    Raises OctavoError when what should be a plan is none.
+    """
     _, found, text = message.partition("plan:\n")
-    return [json.loads(text)["Plan"]] if found and message.startswith("duration:") else []
+    if not found or not message.startswith("duration:"):
+        return []
+    try:
+        return [checked(json.loads(text)["Plan"])]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise OctavoError(f"auto_explain does not tell a plan in the form that is known: {error!r}") from None
 
 
 def problem_of(plan: Node, levels: Levels) -> str | None:

@@ -1,0 +1,75 @@
+"""What users write: plans, levels, maps of results, block lists."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tests.fuzz.fuzzing import Parser, check, parametrized
+
+from octavo.errors import UsageError
+from octavo.imports.map_file import columns_of, read_map
+from octavo.plan import presets
+from octavo.plan.model import known_factors, parse_plan
+from octavo.plan.text import plan_text
+from octavo.units import parse_duration, parse_percentage, parse_size
+
+_MAP = b"""\
+name = "my-series"
+baseline = { data_block = "8kB" }
+[file]
+delimiter = ";"
+columns = ["bs", "mode", "tps", "took"]
+[factors]
+data_block = { column = "bs", unit = "kB" }
+mode = "mode"
+scale = { level = 100 }
+[metrics.tps]
+column = "tps"
+unit = "1/s"
+better = "higher"
+total = true
+[trial]
+load = "load"
+seconds = "took"
+seconds_asked = 900
+"""
+_LEVELS = (b"8kB", b"1.5min", b"3%", b"4096/20s", b"gp2:100,credits=1000", b"iops=5000,mbps=200", b"0-1,3", b"9%/19%")
+
+
+def _plan(text: bytes, _: Path) -> object:
+    plan = parse_plan(text.decode(errors="replace"), origin="plan.toml")
+    return parse_plan(plan_text(plan), origin="again")
+
+
+def _map(text: bytes, place: Path) -> object:
+    (place / "map.toml").write_bytes(text)
+    return columns_of(read_map(place / "map.toml"))
+
+
+def _levels(text: bytes, _: Path) -> object:
+    """Of every factor: a level or a UsageError."""
+    level = text.decode(errors="replace")
+    readers: list[Callable[[str], object]] = [parse_size, parse_duration, parse_percentage]
+    for workload in ("pgbench", "pooled", "scan"):
+        readers += [factor.level for factor in known_factors(workload).values()]
+    for read in readers:
+        with suppress(UsageError):
+            read(level)
+    return None
+
+
+PARSERS: Sequence[Parser] = (
+    Parser(
+        "plan",
+        _plan,
+        [presets.preset_text(name).encode() for name in ("oltp-blocks", "thp", "oom", "seq-scan")],
+        known="nesting and numbers without end are not refused yet",
+    ),
+    Parser("map of results", _map, (_MAP,)),
+    Parser("levels", _levels, _LEVELS, ()),
+)
+
+
+@parametrized(PARSERS)
+def test_any_text_is_read_or_refused(parser: Parser) -> None:
+    check(parser)
