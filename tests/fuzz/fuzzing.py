@@ -26,14 +26,13 @@ _MOST_SECONDS = 5.0
 class Parser:
     """A parser: `read` is given the text and an empty directory of its own, and may raise one of `refusals`.
 
-    `samples` are real examples. `known` says why it fails today, and who is at it.
+    `samples` are real examples.
     """
 
     name: str
     read: Callable[[bytes, Path], object]
     samples: Sequence[bytes]
     refusals: tuple[type[Exception], ...] = (OctavoError,)
-    known: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -45,10 +44,7 @@ class _TookTooLong(BaseException):  # which hypothesis does not try to make smal
 
 def parametrized(parsers: Sequence[Parser]) -> pytest.MarkDecorator:
     """The parsers as parameters of a test."""
-    known = [[pytest.mark.xfail(strict=False, reason=one.known)] if one.known else [] for one in parsers]
-    return pytest.mark.parametrize(
-        "parser", [pytest.param(one, marks=marks, id=one.name) for one, marks in zip(parsers, known, strict=True)]
-    )
+    return pytest.mark.parametrize("parser", parsers, ids=str)
 
 
 def check(parser: Parser, *, examples: int = _EXAMPLES, number: int | None = None) -> int:

@@ -65,7 +65,7 @@ def _kept(text: bytes, place: Path) -> object:
 
 
 PARSERS = (
-    Parser("journal", _restore, (_JOURNAL,), known="a line that is no entry stops the restore"),
+    Parser("journal", _restore, (_JOURNAL,)),
     Parser("applied huge pages", _kept, (_HUGE_PAGES,)),
 )
 

@@ -63,7 +63,6 @@ PARSERS: Sequence[Parser] = (
         "plan",
         _plan,
         [presets.preset_text(name).encode() for name in ("oltp-blocks", "thp", "oom", "seq-scan")],
-        known="nesting and numbers without end are not refused yet",
     ),
     Parser("map of results", _map, (_MAP,)),
     Parser("levels", _levels, _LEVELS, ()),

@@ -190,7 +190,6 @@ PARSERS: Sequence[Parser] = (
         "sysbench summary",
         _text(lambda text: client.parse(text, text, 0, 15.0, 1.0)),
         (_SYSBENCH,),
-        known="blank lines are searched again for each of them; 1.2.3 is no number",
     ),
     Parser("server log", _text(_judged), (_SERVER_LOG,), ()),
     Parser("last words", _log(lambda log: cluster.last_words(log)), (_SERVER_LOG,), ()),

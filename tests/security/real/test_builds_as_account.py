@@ -125,7 +125,9 @@ def test_what_configure_and_make_run_is_the_accounts(own_home: Path, tmp_path: P
 def test_a_link_out_of_the_installation_is_not_published(own_home: Path, tmp_path: Path, target: str) -> None:
     extra = f"install_symlink('shadow', pointing_to: '{target}', install_dir: 'share')\n"
     tarball = tiny_postgres.write_tarball(tmp_path, extra=extra)
-    with Journal() as journal, pytest.raises(OctavoError, match=r"share/(shadow is a link to .*, out of the install|\.\./)"):
+    # Some versions of meson refuse a link to nothing themselves.
+    refused = r"share/(shadow is a link to .*, out of the install|\.\./)"
+    with Journal() as journal, pytest.raises(OctavoError, match=refused):
         ensure_build(_SIZES[0], journal, local=tarball)
     assert list_builds() == []
     assert not [path for path in (own_home / "builds").iterdir() if path.is_dir()]

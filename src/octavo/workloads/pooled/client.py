@@ -61,14 +61,14 @@ def run(server: Server, environment: Mapping[str, str], levels: Levels, seed: in
 
 def parse(stdout: str, stderr: str, returncode: int, seconds_asked: float, cpu_seconds: float) -> WorkloadResult:
     """The result in sysbench's own words. Raises OctavoError when there is none."""
-    transactions = _number(r"^\s*transactions:\s+(\d+)", stdout)
-    seconds = _number(r"^\s*total time:\s+([\d.]+)s", stdout)
-    latency = _number(r"^\s*avg:\s+([\d.]+)", stdout)
-    tail = _number(rf"^\s*{_PERCENTILE}th percentile:\s+([\d.]+)", stdout)
+    transactions = _number(r"^[ \t]*transactions:\s+(\d+)", stdout)
+    seconds = _number(r"^[ \t]*total time:\s+(\d+(?:\.\d+)?)s", stdout)
+    latency = _number(r"^[ \t]*avg:\s+(\d+(?:\.\d+)?)", stdout)
+    tail = _number(rf"^[ \t]*{_PERCENTILE}th percentile:\s+(\d+(?:\.\d+)?)", stdout)
     if returncode != 0 or not transactions or not seconds or latency is None:
         words = [line for line in (stdout + stderr).splitlines() if "FATAL" in line or "error" in line.lower()]
         raise OctavoError(f"sysbench measured nothing (exit {returncode}): {(words or ['it said nothing'])[0].strip()}")
-    ignored = _number(r"^\s*ignored errors:\s+(\d+)", stdout)
+    ignored = _number(r"^[ \t]*ignored errors:\s+(\d+)", stdout)
     found = [
         observe(_TPS, transactions / seconds),
         observe(_LATENCY, latency),
