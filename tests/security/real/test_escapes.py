@@ -14,6 +14,7 @@ from octavo.host import child_group, confine, trees
 from octavo.host.children import Account
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import find_by_environment
+from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.datasets import cache, graft
 from octavo.postgres.datasets.load import ensure_dataset
@@ -86,6 +87,16 @@ def targets(home: Path) -> Iterator[Targets]:
     assert trees.remove(cache.datasets_directory())
 
 
+@pytest.fixture(scope="module")
+def initialised(home: Path, builds: dict[str, Build], account: Account) -> Iterator[Path]:
+    """A cluster as initdb leaves it, which is copied: initdb takes seconds."""
+    place = home / "initialised"
+    with Journal() as journal:
+        cluster.initialise(builds["8kB"], place, journal, account, wal_segment=16 * _MB, checksums=True)
+    yield place
+    assert trees.remove(place)
+
+
 @dataclass(frozen=True, slots=True)
 class Escape:
     """A program that the dump runs in the data directory, and what is said of it; None where it does no harm."""
@@ -120,9 +131,16 @@ _ESCAPES = {
 
 @pytest.mark.parametrize("name", _ESCAPES)
 def test_a_dump_gets_nothing(
-    name: str, builds: dict[str, Build], journal: Journal, account: Account, targets: Targets, tmp_path: Path
+    name: str,
+    builds: dict[str, Build],
+    initialised: Path,
+    journal: Journal,
+    account: Account,
+    targets: Targets,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Real loads of a dump that runs programs; eleven clusters are made, each some seconds."""
+    """Real loads of a dump that runs programs, made with a server each."""
     if "background" in name and child_group.hierarchy() is None:
         pytest.skip("no control groups may be made here")
     if "outside" in name and not confine.can_unshare_network():
@@ -131,6 +149,11 @@ def test_a_dump_gets_nothing(
     program = escape.program.format(
         file=targets.file, inside=targets.inside, secret=targets.secret, left=targets.left, port=targets.port
     )
+
+    def initialise(_build: Build, directory: Path, *_: object, **_sizes: object) -> None:
+        trees.copy(initialised, directory, journal, account)
+
+    monkeypatch.setattr(cluster, "initialise", initialise)
     dump = tmp_path / "dump.sql"
     dump.write_text(f"CREATE TABLE t AS SELECT 1 AS x;\nCOPY (SELECT 1) TO PROGRAM $$cat >/dev/null; {program}$$;\n")
     before = targets.state()
