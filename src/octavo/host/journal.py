@@ -21,7 +21,7 @@ from typing import IO, Any, Self
 
 from octavo.home import make_directory, octavo_home, sync_directory
 from octavo.host.process import ProcessIdentity, end, find_by_environment, is_alive, itself
-from octavo.host.undo import Entry, Undone, undo
+from octavo.host.undo import Entry, Undone, thaw, undo
 
 # Set in the environment of every child, so that a child is found whose pid was not yet written down.
 TOKEN_VARIABLE = "OCTAVO_TOKEN"
@@ -213,6 +213,7 @@ def _open_entries(text: str) -> list[Entry]:
 def _replay(token: str, text: str) -> tuple[list[Undone], list[Entry]]:
     """Undoes a journal backwards, processes first. Returns what was told, and the entries that failed."""
     backwards = _open_entries(text)[::-1]
+    thaw([entry for entry in backwards if entry["kind"] == "children"])
     told, failed = _undo_all([entry for entry in backwards if entry["kind"] == "process"])
     others = [entry for entry in backwards if entry["kind"] != "process"]
     stuck: list[tuple[Entry, Undone]] = []

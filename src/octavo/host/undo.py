@@ -5,7 +5,7 @@ An undo function gets the entry and says what became of it, or None when there w
 
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -58,6 +58,13 @@ def undo(entry: Entry) -> Undone | None:
         return function(entry)
     except (OSError, OctavoError, KeyError, ValueError) as error:
         return Undone("failed", f"could not undo {kind!r}: {error}; octavo host restore tries again")
+
+
+def thaw(entries: Sequence[Entry]) -> None:
+    """Lets the children in these groups go on, so that they can be ended by a signal."""
+    child_group = import_module("octavo.host.child_group")
+    for entry in entries:
+        child_group.thaw(Path(entry["path"]))
 
 
 def undo_process(entry: Entry) -> Undone | None:
