@@ -174,7 +174,8 @@ def _try(cell: _Cell, step: Callable[[_Cell], None]) -> None:
         raise
     except (OctavoError, psycopg.Error) as error:
         cell.error = " ".join(str(error).split())
-        cell.stack.close()
+        # With the error, so that what it ends may know a full disk by it and stop the run.
+        cell.stack.__exit__(type(error), error, error.__traceback__)
 
 
 def _at_once(cells: Sequence[_Cell], step: Callable[[_Cell], None]) -> None:
