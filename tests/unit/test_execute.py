@@ -42,6 +42,7 @@ class FakeBench:
         self.refused: dict[str, str] = {}
         self.prepared: list[tuple[int, frozenset[str]]] = []
         self.room = 1000
+        self.by_turns = False
 
     def cannot_run(self, cell: Cell) -> str | None:
         return self.refused.get(cell.id)
@@ -51,6 +52,14 @@ class FakeBench:
 
     def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
         self.prepared.append((round_number, frozenset(cell.id for cell in cells)))
+
+    def takes_turns(self, cells: Sequence[Cell]) -> bool:
+        return self.by_turns
+
+    def measure_by_turns(
+        self, cells: Sequence[Cell], loads: Sequence[int], *, round_number: int, seed: int
+    ) -> list[Measurement] | None:
+        return [self.measure(cell, load=load, seed=seed) for cell, load in zip(cells, loads, strict=True)]
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
         number = len(self.measured)
@@ -324,3 +333,36 @@ def test_a_round_that_lost_its_baseline_is_repeated_whole_on_request(laboratory:
     laboratory.execute(retry=True)
     condition = {cell.id for cell in laboratory.cells if cell.condition == baseline.condition}
     assert {trial.cell for trial in laboratory.trials() if trial.part == 2} == condition
+
+
+def test_cells_that_take_turns_are_measured_together_and_share_the_time(laboratory: Laboratory) -> None:
+    laboratory.bench.by_turns = True
+    laboratory.execute()
+    trials = laboratory.trials()
+    assert len(trials) == 24
+    baselines = {cell.id for cell in laboratory.cells if cell.baseline}
+    assert [trial.cell in baselines for trial in trials] == [True, False, False] * 8
+    assert [trial.ended - trial.started for trial in trials] == [10.0] * 24
+    assert [trial.position for trial in trials] == [1, 2, 3, 4, 5, 6] * 4
+
+
+def test_an_invalid_trial_of_a_turn_is_repeated_with_those_it_is_compared_with(laboratory: Laboratory) -> None:
+    laboratory.bench.by_turns = True
+    laboratory.bench.invalid = {1}
+    laboratory.execute()
+    first = [trial for trial in laboratory.trials() if trial.round == 1]
+    assert len(first) == 9
+    again = {trial.cell for trial in first[-3:]}
+    assert again == {trial.cell for trial in first if trial.cell in again}
+    assert first[1].cell in again
+
+
+def test_a_run_that_died_among_turns_repeats_the_whole_of_them(laboratory: Laboratory) -> None:
+    laboratory.bench.by_turns = True
+    laboratory.bench.die_at = 4
+    with pytest.raises(KeyboardInterrupt):
+        laboratory.execute()
+    assert len(laboratory.trials()) == 3
+    laboratory.clock.time += 60
+    laboratory.execute()
+    assert len(laboratory.trials()) == 24

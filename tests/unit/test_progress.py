@@ -4,7 +4,7 @@ import pytest
 from tests.unit.analysis.making import read_only_plan
 
 from octavo.cli.progress import RunProgress
-from octavo.lab.events import RoundsStarted, RoundStarted, TrialEnded
+from octavo.lab.events import RoundsStarted, RoundStarted, TrialEnded, TurnsGoOn
 from octavo.observation import Observation
 from octavo.store.records import TrialRecord
 
@@ -32,3 +32,12 @@ def test_one_cell_and_more(capsys: pytest.CaptureFixture[str]) -> None:
     RunProgress()(RoundStarted(2, 3, 2, 3, None))
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["round 2 of at most 3: 1 cell open, 4 decided", "round 2 of at most 3: 2 cells open, 3 decided"]
+
+
+def test_the_last_word_of_a_round_in_slices_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    cell = read_only_plan()[1][1]
+    progress = RunProgress()
+    progress(TurnsGoOn(2, ((cell, 1.0432, 1.031, 1.0557),), 0.4, ended=False))
+    progress(TurnsGoOn(2, ((cell, 1.0432, 1.031, 1.0557),), 1.0, ended=True))
+    line = f"round 2, about 95 % for this round alone: {cell.label} × 1.043 (1.031 to 1.056)\n"
+    assert capsys.readouterr().err == line

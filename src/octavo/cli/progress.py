@@ -20,6 +20,7 @@ from octavo.lab.events import (
     RoundStarted,
     TrialEnded,
     TrialStarted,
+    TurnsGoOn,
 )
 from octavo.plan.cells import Cell
 from octavo.postgres.builds.spec import Progress as BuildCallback
@@ -69,6 +70,8 @@ class RunProgress:
                 self._started(event)
             case TrialEnded():
                 self._ended(event)
+            case TurnsGoOn():
+                self._turns(event)
             case Notice():
                 self._say(event.text)
 
@@ -99,6 +102,17 @@ class RunProgress:
         if self._bars is not None:
             what = f"round {event.round}: {event.cell.id}"
             self._show(what, event.number - 1, event.total, self._left(event.total - event.number + 1))
+
+    def _turns(self, event: TurnsGoOn) -> None:
+        """The ratios with their intervals close in while the round goes on; its last word stays on the screen."""
+        told = [
+            f"{cell.label} × {ratio:.3f} ({low:.3f} to {high:.3f})"
+            for cell, ratio, low, high in event.ratios
+        ]  # fmt: skip
+        if event.ended:
+            self._say(f"round {event.round}, about 95 % for this round alone: {', '.join(told)}")
+        elif self._bars is not None:
+            self._show(f"round {event.round}: {', '.join(told)}", round(event.done * 100), 100, "")
 
     def _ended(self, event: TrialEnded) -> None:
         record = event.record

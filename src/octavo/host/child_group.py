@@ -6,6 +6,7 @@ it out (cgroups(7)). Version 2 wherever it is mounted, with or without controlle
 
 import contextlib
 import os
+import secrets
 import signal
 import time
 from pathlib import Path
@@ -37,6 +38,19 @@ def of(journal: Journal) -> Path | None:
         path.mkdir()
         journal.children = path
     return journal.children
+
+
+def together(journal: Journal) -> Path | None:
+    """A new group for several children that are to be stopped and go on as one; None where there can be none.
+
+    Whoever makes it removes it (`remove`); what a killed command leaves of it goes with `of`.
+    """
+    parent = of(journal)
+    if parent is None:
+        return None
+    path = parent / f"together-{secrets.token_hex(4)}"
+    path.mkdir()
+    return path
 
 
 def undo(entry: Entry) -> Undone | None:
@@ -79,22 +93,46 @@ def _kill(group: Path) -> None:
             return
     for directory, _, _ in os.walk(group):
         place = Path(directory)
-        _freeze(place, frozen=True)
+        set_frozen(place, frozen=True)
         try:
             for pid in _processes(place):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         finally:
-            _freeze(place, frozen=False)
+            set_frozen(place, frozen=False)
 
 
-def _freeze(group: Path, *, frozen: bool) -> None:
-    """Stops the group's processes, or lets them go on (cgroup-v2.rst, cgroup.freeze; freezer-subsystem.rst)."""
+def thaw(group: Path) -> None:
+    """Lets everything in the group and in those below it go on: what is stopped answers no signal but SIGKILL."""
+    for directory, _, _ in os.walk(group):
+        set_frozen(Path(directory), frozen=False)
+
+
+def can_freeze(group: Path) -> bool:
+    """Whether the kernel can stop this group as a whole."""
+    return any((group / name).exists() for name in ("cgroup.freeze", "freezer.state"))
+
+
+def set_frozen(group: Path, *, frozen: bool) -> None:
+    """Asks for the group's processes, and those of the groups below it, to be stopped or to go on.
+
+    Sources: cgroup-v2.rst, cgroup.freeze; freezer-subsystem.rst. Stopping takes a moment: see `is_frozen`.
+    """
     with contextlib.suppress(OSError):
         if is_version_2(group):
             (group / "cgroup.freeze").write_text("1" if frozen else "0")
         elif (group / "freezer.state").exists():
             (group / "freezer.state").write_text("FROZEN" if frozen else "THAWED")
+
+
+def is_frozen(group: Path) -> bool:
+    """Whether every process in the group stands still by now; one that waits for the device does not yet."""
+    try:
+        if is_version_2(group):
+            return "frozen 1" in (group / "cgroup.events").read_text().splitlines()
+        return (group / "freezer.state").read_text().strip() == "FROZEN"
+    except OSError:
+        return False
 
 
 def _processes(group: Path) -> list[int]:

@@ -63,6 +63,7 @@ def start(
     role: str,
     account: Account | None = None,
     groups: Sequence[Path] = (),
+    below: Path | None = None,
     network: bool = False,
     becomes: bool = False,
     stdout: int | IO[str] | IO[bytes] = subprocess.PIPE,
@@ -74,14 +75,14 @@ def start(
     """Starts a child in a session of its own. Returns it with its journal number, for `ended`.
 
     With an `account` it has that user's rights and no more, and no `network` but Unix sockets; one that `becomes` the
-    account does so itself (`confine.become`). It is born inside the control `groups`. Raises HostError when the
-    program cannot be started.
+    account does so itself (`confine.become`). It is born inside the control `groups`, and its own group is made `below`
+    one that is stopped as a whole (`child_group.together`). Raises HostError when the program cannot be started.
     """
     command = [str(argument) for argument in arguments]
     whole_environment = {**_PLAIN_ENVIRONMENT, **(environment or {}), TOKEN_VARIABLE: journal.token}
     if shutil.which(command[0], path=whole_environment["PATH"]) is None:
         raise HostError(f"cannot start {command[0]}: no such program, or it may not be executed")
-    own = _own_group(journal, groups) if account is not None else None
+    own = _own_group(journal, groups, below) if account is not None else None
     if account is not None:
         rights = confine.without_privileges(account.uid, account.gid, network=network, itself=becomes)
         command = [*rights, *command]
@@ -114,9 +115,10 @@ def ended(journal: Journal, number: int) -> None:
     journal.done(number)
 
 
-def _own_group(journal: Journal, groups: Sequence[Path]) -> Path | None:
+def _own_group(journal: Journal, groups: Sequence[Path], below: Path | None) -> Path | None:
     """A new control group for one child; None where this host or our rights offer none."""
-    parent = next((group for group in groups if child_group.is_version_2(group)), None) or child_group.of(journal)
+    limited = next((group for group in groups if child_group.is_version_2(group)), None)
+    parent = below or limited or child_group.of(journal)
     if parent is None:
         return None
     own = parent / secrets.token_hex(4)

@@ -27,7 +27,7 @@ from octavo.home import make_directory, octavo_home, replace_file, secure_home, 
 from octavo.host.kernel_text import shown
 from octavo.host.process import ProcessIdentity, end, find_by_environment, is_alive, itself
 from octavo.host.trusted_paths import state_path
-from octavo.host.undo import Entry, Undone, cut, undo
+from octavo.host.undo import Entry, Undone, cut, thaw, undo
 
 # Set in the environment of every child, so that a child is found whose pid was not yet written down.
 TOKEN_VARIABLE = "OCTAVO_TOKEN"
@@ -291,6 +291,7 @@ def _replay(path: Path, file: IO[str]) -> tuple[list[Undone], list[Entry]]:
     """Undoes a journal backwards, processes first. Returns what was told, and the entries that failed."""
     entries, damaged = _open_entries(path, file)
     backwards = entries[::-1]
+    thaw([entry for entry in backwards if entry["kind"] == "children"])
     told, failed = _undo_all([entry for entry in backwards if entry["kind"] == "process"])
     told = damaged + told
     others = [entry for entry in backwards if entry["kind"] != "process"]

@@ -122,6 +122,7 @@ def end(identity: ProcessIdentity, first: signal.Signals, patience_seconds: floa
         if not is_alive(identity):
             return
         signal.pidfd_send_signal(descriptor, first)
+        signal.pidfd_send_signal(descriptor, signal.SIGCONT)  # a stopped one would not hear of it
         if not _wait_for_exit(descriptor, patience_seconds):
             with contextlib.suppress(ProcessLookupError):
                 if os.getpgid(identity.pid) == identity.pid:

@@ -7,7 +7,8 @@ an entry names are checked before, for all kinds by `_check`.
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -104,6 +105,18 @@ def _check(kind: str, entry: Entry) -> None:
         check(entry[name])
     for moved in entry.get("moves") or ():
         kernel_path(moved["path"])
+
+
+def thaw(entries: Sequence[Entry]) -> None:
+    """Lets the children in these groups go on, so that they can be ended by a signal.
+
+    A damaged entry is left here: `undo` says so.
+    """
+    child_group = import_module("octavo.host.child_group")
+    for entry in entries:
+        with suppress(NotOursError, KeyError, TypeError, OSError):
+            _check("children", entry)
+            child_group.thaw(Path(entry["path"]))
 
 
 def undo_process(entry: Entry) -> Undone | None:

@@ -25,6 +25,9 @@ _COST_SHARE = Metric("instruments_cpu_share", "CPU that looking cost, share of t
 _OWN_METRICS = (_COST, _COST_SHARE)
 _BACKEND = "the server, for all of them"
 
+# What asks the server about itself: it can be told of one of several that take turns.
+OF_THE_SERVER = frozenset({"statements", "relations", "wal_split", "database", "server_io", "wal", "checkpointer"})
+
 _NO_WORK = WorkloadResult((), 0.0, 0.0, 0, 0.0, (), "")
 _LEAVING_SECONDS = 5.0
 # A query of an instrument takes milliseconds. What has to wait longer than this is left out rather than waited for.
@@ -66,13 +69,20 @@ class Observers:
                 found += instrument.metrics
         return tuple(found)
 
-    def start(self, server: Server) -> "Watching":
+    def start(self, server: Server, *, running: Clock | None = None) -> "Watching":
         """Starts what can be started, just before the measured run.
 
+        With a clock that stands still while the server does (`running`), only those instruments look that ask the
+        server itself, before and after, and rates are by that clock: what the machine did meanwhile others did, too.
         The instruments keep one connection to the server, of their own; the server's kept one is closed.
         """
         stops: dict[str, Stop] = {}
-        for name, instrument in list(self._instruments.items()):
+        chosen = {
+            name: instrument
+            for name, instrument in self._instruments.items()
+            if running is None or name in OF_THE_SERVER
+        }
+        for name, instrument in chosen.items():
             if not isinstance(instrument, Sampled):
                 try:
                     stops[name] = instrument.start(server)
@@ -80,16 +90,17 @@ class Observers:
                     self._switch_off(name, error)
         server.disconnect()
         target, disconnect = target_of(server)
-        sampler = Sampler(self._clock)
+        sampler = Sampler(running or self._clock)
         watching = Watching(target, disconnect, sampler, stops)
         try:
-            for name, instrument in list(self._instruments.items()):
+            for name, instrument in chosen.items():
                 if isinstance(instrument, Sampled):
                     try:
                         sampler.add(name, instrument, instrument.open(target))
                     except UnavailableError as error:
                         self._switch_off(name, error)
-            sampler.start()
+            if running is None:
+                sampler.start()
         except BaseException:
             watching.close()
             raise

@@ -43,6 +43,19 @@ class Bench(Protocol):
         """Runs one trial. An error of the trial is a `failed` measurement, not an exception."""
         ...
 
+    def takes_turns(self, cells: Sequence[Cell]) -> bool:
+        """Whether these cells, those of a round and condition, are to be measured at once, by `measure_by_turns`."""
+        ...
+
+    def measure_by_turns(
+        self, cells: Sequence[Cell], loads: Sequence[int], *, round_number: int, seed: int
+    ) -> list[Measurement] | None:
+        """Runs one trial of each at once; None when that turned out to be no use, and they are to be measured singly.
+
+        The first is the baseline where there is one. An error of a trial is a `failed` measurement.
+        """
+        ...
+
 
 class Clock(Protocol):
     """Tells the time."""

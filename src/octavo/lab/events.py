@@ -82,5 +82,28 @@ class Notice:
     text: str
 
 
-Event = BuildProgress | Preparing | Estimated | RoundsStarted | RoundStarted | TrialStarted | TrialEnded | Notice
+@dataclass(frozen=True, slots=True)
+class TurnsGoOn:
+    """A round in slices so far: by cell the ratio to the baseline with about 95 % for this round; no verdict.
+
+    `done` is the part of what is wanted. `ended` says that this is all of the round.
+    """
+
+    round: int
+    ratios: tuple[tuple[Cell, float, float, float], ...]
+    done: float
+    ended: bool
+
+
+Event = (
+    TurnsGoOn
+    | BuildProgress
+    | Preparing
+    | Estimated
+    | RoundsStarted
+    | RoundStarted
+    | TrialStarted
+    | TrialEnded
+    | Notice
+)
 Notify = Callable[[Event], None]

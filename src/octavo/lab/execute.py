@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from octavo.lab.bench import Bench, Clock
+from octavo.lab.bench import Bench, Clock, Measurement
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded, TrialStarted
 from octavo.lab.focus import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.runnable import left_out, refuse_nothing_left
@@ -223,9 +223,11 @@ class _Session:
                 )
             number, total = min(len({t.cell for t in done}) + 1, len(members)), len(members)
             self._notify(TrialStarted(cell, round_number, number, total))
-            record = self._trial(cell, round_number, part, attempt, len(done) + 1)
-            self._add(record)
-            self._notify(TrialEnded(cell, record, number, total))
+            for record in self._measured(cell, members, round_number, part, attempt, len(done) + 1):
+                self._add(record)
+                of = next(member for member in members if member.id == record.cell)
+                self._notify(TrialEnded(of, record, number, total))
+                number = min(number + 1, total)
 
     def _of(self, round_number: int, part: int, attempt: int) -> list[TrialRecord]:
         return [
@@ -246,30 +248,48 @@ class _Session:
             return attempt
         return attempt + 1
 
-    def _trial(self, cell: Cell, round_number: int, part: int, attempt: int, position: int) -> TrialRecord:
-        load = load_of(cell, round_number, self._plan.loads)
+    def _measured(
+        self, cell: Cell, members: Sequence[Cell], round_number: int, part: int, attempt: int, position: int
+    ) -> list[TrialRecord]:
+        """The trial of a cell; where its condition takes turns, those of all its cells, which ran at once.
+
+        Of these each is said to have taken its share of the time, one after the other.
+        """
         # The same sequence of random numbers for every cell of a round, another one for every round.
-        trial_seed = (self._seed * 1_000_003 + round_number) % 2**31
+        seed = (self._seed * 1_000_003 + round_number) % 2**31
         started = self._clock.now()
-        measurement = self._bench.measure(cell, load=load, seed=trial_seed)
-        return TrialRecord(
-            cell=cell.id,
-            round=round_number,
-            attempt=attempt,
-            position=position,
-            load=load,
-            status=measurement.status,
-            reason=measurement.reason,
-            started=started,
-            ended=self._clock.now(),
-            seed=trial_seed,
-            observations=measurement.observations,
-            settings=measurement.settings,
-            build=measurement.build,
-            facts=measurement.facts,
-            part=part,
-            series=measurement.series,
+        group = sorted(
+            (member for member in members if member.condition == cell.condition), key=lambda one: not one.baseline
         )
+        measured: list[Measurement] | None = None
+        if self._bench.takes_turns(group):
+            loads = [load_of(one, round_number, self._plan.loads) for one in group]
+            measured = self._bench.measure_by_turns(group, loads, round_number=round_number, seed=seed)
+        if measured is None:
+            group = [cell]
+            measured = [self._bench.measure(cell, load=load_of(cell, round_number, self._plan.loads), seed=seed)]
+        share = (self._clock.now() - started) / len(group)
+        return [
+            TrialRecord(
+                cell=one.id,
+                round=round_number,
+                attempt=attempt,
+                position=position + place,
+                load=load_of(one, round_number, self._plan.loads),
+                status=measurement.status,
+                reason=measurement.reason,
+                started=started + place * share,
+                ended=started + (place + 1) * share,
+                seed=seed,
+                observations=measurement.observations,
+                settings=measurement.settings,
+                build=measurement.build,
+                facts=measurement.facts,
+                part=part,
+                series=measurement.series,
+            )
+            for place, (one, measurement) in enumerate(zip(group, measured, strict=True))
+        ]
 
     def _add(self, record: TrialRecord) -> None:
         self._store.add_trial(self._run, record)

@@ -1,6 +1,7 @@
 """The bench on PostgreSQL: builds and loads what the cells need, then runs one trial at a time."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import psycopg
@@ -13,17 +14,20 @@ from octavo.instruments import instruments
 from octavo.instruments.observe import Observers
 from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
-from octavo.lab.events import BuildProgress, Notice, Notify, Preparing
+from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
 from octavo.lab.huge_page_pools import HugePagePools
 from octavo.lab.laps import Laps
-from octavo.lab.loads import bytes_of_load, dataset_spec, find_load, keep_only, make_load
+from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.runnable import cannot_run
-from octavo.lab.trial import Equipment, Trial
+from octavo.lab.slices import round as slice_round
+from octavo.lab.slices import sound, turns
+from octavo.lab.slices.effects import TurnRatio
+from octavo.lab.trial import Equipment, Trial, Watched
 from octavo.lab.validity import first_doubt
 from octavo.lab.validity.watch import Watcher
 from octavo.plan.cells import Cell, load_of
 from octavo.plan.factors import build_of
-from octavo.plan.model import Plan
+from octavo.plan.model import LONGEST_SLICE, Plan
 from octavo.plan.parts import parts_of_round
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_builds
@@ -31,6 +35,9 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.datasets import graft
 from octavo.postgres.datasets.spec import Dataset
 from octavo.workloads.base import Levels, Workload
+
+# Standard errors: the largest of several differences, looked at in every round, is two of them by chance.
+_CERTAIN = 3
 
 
 class PostgresBench:
@@ -52,6 +59,8 @@ class PostgresBench:
         self._builds: dict[BuildSpec, Build] = {}
         self._broken: dict[object, str] = {}  # what cannot be made (a build, a load), and why
         self._checked: set[str] = set()
+        self._singly: set[str] = set()  # conditions that are measured trial by trial
+        self._shortest: dict[str, float] = {}  # slices by condition, in seconds, where they were found too short
         self.room = 0
         self._logs = make_directory(octavo_home() / "runs" / run)
         self._trials = len(list(self._logs.glob("*.server.log")))
@@ -161,6 +170,87 @@ class PostgresBench:
         self._notify(Preparing(f"load {load} of {cell.label}"))
         return make_load(build, self._workload, cell.levels, load, self._journal, self._account)
 
+    def takes_turns(self, cells: Sequence[Cell]) -> bool:
+        """Whether slices are sound for these cells and there is room for all of them; why not is said once."""
+        if self._plan.interleave == "trials" or cells[0].condition in self._singly:
+            return False
+        if reason := sound.why_not(self._plan, self._workload, cells):
+            self._measure_singly(cells[0].condition, reason)
+            return False
+        needs = [
+            (cell.levels, self._workload.database_bytes(cell.levels), bytes_of_copy(self._workload, cell.levels))
+            for cell in cells
+        ]
+        if reason := sound.no_room(needs):
+            self._measure_singly(cells[0].condition, reason)
+            return False
+        return True
+
+    def _measure_singly(self, condition: str, reason: str) -> None:
+        self._singly.add(condition)
+        self._notify(Notice(f"{condition + ': ' if condition else ''}trial by trial, not in slices: {reason}"))
+
+    def measure_by_turns(
+        self, cells: Sequence[Cell], loads: Sequence[int], *, round_number: int, seed: int
+    ) -> list[Measurement] | None:
+        """One round of these cells in slices."""
+        found: dict[str, Measurement] = {}
+        trials: dict[str, Trial] = {}
+        for cell, load in zip(cells, loads, strict=True):
+            spec = build_of(cell.levels)
+            if broken := self._broken.get(spec) or self._broken.get((cell.dataset, load)):
+                found[cell.id] = Measurement("failed", broken)
+                continue
+            self._trials += 1
+            log = self._logs / f"{self._trials:05d}.server.log"
+            trials[cell.id] = Trial(cell.levels, self._dataset(cell, load), seed, log)
+        condition, laps = cells[0].condition, Laps()
+        running = [cell for cell in cells if cell.id in trials]
+        if len(running) < 2:
+            return None
+
+        def show(ratios: Mapping[str, TurnRatio], done: float, ended: bool) -> None:
+            told = ((cell, ratios[cell.id]) for cell in running if cell.id in ratios)
+            lines = tuple((cell, ratio.ratio, *ratio.interval) for cell, ratio in told)
+            self._notify(TurnsGoOn(round_number, lines, done, ended))
+
+        shortest = self._shortest.get(condition, turns.USUAL)
+        wanted = slice_round.Wanted(
+            self._plan.slice_seconds, shortest, max(self._workload.seconds_asked(cell.levels) for cell in running),
+            f"{seed}/{condition}", show,
+        )  # fmt: skip
+        try:
+            measured = slice_round.measure(self._equipment, trials, wanted, laps)
+        except slice_round.SlowError as error:
+            self._measure_singly(condition, str(error))
+            return None
+        laps.end("stop")
+        self._look_at_effects(condition, measured)
+        each = {name: round(seconds / len(trials), 3) for name, seconds in laps.seconds.items()}
+        for name, trial in trials.items():
+            watched = measured.cells[name]
+            log = str(trial.log.relative_to(octavo_home()))
+            facts = {"build": trial.dataset.build.name, "log": log, **measured.facts[name], "seconds": each}
+            if isinstance(watched, str):
+                found[name] = Measurement("failed", watched, facts=facts)
+            else:
+                found[name] = self._judged(watched, trial, facts)
+        return [found[cell.id] for cell in cells]
+
+    def _look_at_effects(self, condition: str, measured: slice_round.Measured) -> None:
+        """Where a slice moves the next one by a third of the threshold, for certain, the next round's are longer."""
+        effects, seconds = measured.effects, measured.slice_seconds
+        if effects is None or seconds is None or self._plan.slice_seconds is not None:
+            return
+        if effects.carry_over - _CERTAIN * effects.error <= math.log1p(self._plan.threshold_fraction) / 3:
+            return
+        moved = f"a slice of {seconds:g} s moves the next one by {math.expm1(effects.carry_over) * 100:.1f} %"
+        if 2 * seconds > LONGEST_SLICE:
+            self._measure_singly(condition, moved)
+        else:
+            self._shortest[condition] = 2 * seconds
+            self._notify(Notice(f"{condition + ': ' if condition else ''}{moved}; they last twice as long from now on"))
+
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
         """One trial: copy, start, warm, checkpoint, watch, run, judge, stop."""
         spec = build_of(cell.levels)
@@ -182,10 +272,17 @@ class PostgresBench:
             laps.end("stop")
             facts["seconds"] = laps.seconds
         log.with_suffix("").with_suffix(".client.log").write_text(watched.result.output)
+        return self._judged(watched, trial, facts)
+
+    def _judged(self, watched: Watched, trial: Trial, facts: dict[str, Any]) -> Measurement:
+        build = trial.dataset.build
         observations = (*watched.result.observations, *watched.seen.observations)
         doubt = first_doubt(watched.evidence, self._plan.outcomes)
         settings, series = watched.evidence.settings, watched.seen.series
         if doubt is None:
             return Measurement("ok", None, observations, settings, build.manifest, facts, series)
         facts["rule"] = doubt.rule
-        return Measurement("invalid", doubt.reason, observations, settings, build.manifest, facts, series)
+        reason = doubt.reason
+        if doubt.rule == "duration" and facts.get("turns_dropped"):
+            reason = f"others disturbed {facts['turns_dropped']} of {facts['turns']} turns: {reason}"
+        return Measurement("invalid", reason, observations, settings, build.manifest, facts, series)

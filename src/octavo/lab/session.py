@@ -30,6 +30,7 @@ from octavo.lab.focus import Forecast
 from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
 from octavo.lab.runnable import left_out
+from octavo.lab.slices.sound import refuse
 from octavo.plan.cells import Cell, make_cells, with_defaults
 from octavo.plan.impossible import refuse_impossible
 from octavo.plan.model import Plan, restore_plan
@@ -56,6 +57,7 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
     run = f"{stamp}-{plan.name}-{secrets.token_hex(2)}"
     cells = make_cells(plan)
     refuse_impossible(plan, cells)
+    refuse(plan, workloads.find(plan.workload), cells)
     with _working(notify) as (journal, store):
         bench = PostgresBench(run, plan, workloads.find(plan.workload), journal, notify)
         record = RunRecord(

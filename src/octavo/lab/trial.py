@@ -22,6 +22,7 @@ from octavo.lab.laps import Laps
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
 from octavo.lab.server_log import limited_log, read_log
 from octavo.lab.validity.evidence import Evidence
+from octavo.lab.validity.surroundings import Surroundings
 from octavo.lab.validity.watch import Watcher
 from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
@@ -124,11 +125,29 @@ class Equipment:
             server.disconnect()  # what the workload asked the server kept a connection, and is no client
             seen = watching.finish(result)
         facts |= {**result.facts, "surroundings": asdict(surroundings), **facts_of(seen)}
-        violations = self._violations(server, trial.levels)
         started_after: float | None = None
         # Without an answer the rule on restarts says it.
         with suppress(OctavoError, psycopg.Error):
             started_after = server.query("started")[0]["started"]
+        watched = self.watched(
+            server, trial, facts, settings, result, seen, surroundings, started, started_after
+        )  # fmt: skip
+        return result, seen, watched.evidence
+
+    def watched(
+        self,
+        server: Server,
+        trial: Trial,
+        facts: Mapping[str, Any],
+        settings: Mapping[str, str],
+        result: WorkloadResult,
+        seen: Seen,
+        surroundings: Surroundings,
+        started: float,
+        started_after: float | None,
+    ) -> Watched:
+        """The trial with what the rules of validity look at; asks the server's data what is wrong with them."""
+        violations = self._violations(server, trial.levels)
         observations = (*result.observations, *seen.observations)
         numbers = {observation.metric: observation.value for observation in observations if observation.item is None}
         evidence = Evidence(
@@ -146,7 +165,7 @@ class Equipment:
             violations,
             self.threshold,
         )
-        return result, seen, evidence
+        return Watched(result, seen, evidence)
 
     def _violations(self, server: Server, levels: Levels) -> tuple[str, ...]:
         """What is wrong with the data now; that a dead server cannot tell is not the data's fault."""

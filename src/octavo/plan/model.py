@@ -16,6 +16,9 @@ from octavo.plan.thresholds import Percentage, Thresholds
 from octavo.toml import parse_toml
 from octavo.units import parse_duration, parse_percentage
 
+# Seconds: below, waking up is most of a slice; above, what is slow on a shared machine no longer cancels.
+SHORTEST_SLICE, LONGEST_SLICE = 0.05, 10.0
+
 
 def _spell(value: object) -> object:
     """TOML's scalars as the text of a level, so that `scale = 20` and `scale = "20"` are one."""
@@ -39,6 +42,16 @@ def _check_budget(text: str) -> str:
         raise ValueError(str(error)) from None
     if seconds <= 0:
         raise ValueError(f"{text!r} leaves no time to measure")
+    return text
+
+
+def _check_slice(text: str) -> str:
+    try:
+        seconds = parse_duration(text)
+    except UsageError as error:
+        raise ValueError(str(error)) from None
+    if not SHORTEST_SLICE <= seconds <= LONGEST_SLICE:
+        raise ValueError(f"{text!r} is no slice: allowed are 50ms to 10s")
     return text
 
 
@@ -71,6 +84,8 @@ class Plan(BaseModel):
     negative: list[str] = Field(default_factory=list)
     outcomes: list[str] = Field(default_factory=list)
     instruments: list[str] = Field(default_factory=list)
+    interleave: Literal["auto", "slices", "trials"] = "auto"
+    slice: Annotated[str, AfterValidator(_check_slice)] | None = None
     design: Literal["grid", "one-at-a-time"] = "grid"
     baseline: _Combination
     factors: Annotated[dict[str, _Levels], BeforeValidator(_flat)] = Field(default_factory=dict)
@@ -96,6 +111,11 @@ class Plan(BaseModel):
         if self.budget is None or self.stopping == "fixed":
             return self.rounds
         return self.most_rounds
+
+    @property
+    def slice_seconds(self) -> float | None:
+        """How long a slice is, in seconds; None where a pilot tells."""
+        return None if self.slice is None else parse_duration(self.slice)
 
     @property
     def budget_seconds(self) -> float | None:
@@ -145,8 +165,9 @@ def parse_plan(
 
 
 def restore_plan(content: Mapping[str, Any]) -> Plan:
-    """The plan as a run stored it. Runs of before `stopping` measured every round of every cell."""
-    return Plan.model_validate({"stopping": "fixed", **content})
+    """The plan as a run stored it. Runs of before `stopping` measured every round of every cell, those of before
+    `interleave` trial by trial."""
+    return Plan.model_validate({"stopping": "fixed", "interleave": "trials", **content})
 
 
 def _first_problem(error: ValidationError) -> str:

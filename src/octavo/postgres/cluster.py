@@ -96,6 +96,8 @@ class Server:
     entries: list[int]
     group: Path | None = None
     """The memory group that it was born in; a client that is to share its limits enters it too."""
+    below: Path | None = None
+    """The group below which it has its own, where it is stopped together with its client."""
     _connection: psycopg.Connection[DictRow] | None = field(default=None)
 
     def __enter__(self) -> Self:
@@ -163,6 +165,18 @@ class Server:
             environment=self.client_environment(),
         )
 
+    def start_client(self, program: str, *arguments: str, output: Path) -> tuple[subprocess.Popen[str], int]:
+        """Starts a client program beside this server, stopped together with it. Returns it with its journal number.
+
+        Whoever starts it ends it, and says so (`children.ended`). All it says goes to the file `output`.
+        """
+        with output.open("w") as file:
+            return children.start(
+                [self.build.program(program), *arguments], self.journal,
+                role=program, account=self.account, below=self.below, directory=self.socket_directory,
+                environment=self.client_environment(), stdout=file, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+
     def is_alive(self) -> bool:
         """Whether the postmaster runs."""
         return self.process.poll() is None
@@ -208,11 +222,13 @@ def start(
     *,
     log: Path,
     memory_group: Path | None = None,
+    below: Path | None = None,
 ) -> Server:
     """Starts a server on the data directory, inside the memory group when one is given, and waits until it is ready.
 
-    Settings come on top of what initdb wrote; the log's directory must be ours alone, and an old log of this name goes.
-    Raises OctavoError with the server's last words when it does not start.
+    Its own group is made `below` one that is stopped as a whole (`child_group.together`). Settings come on top of what
+    initdb wrote; the log's directory must be ours alone, and an old log of this name goes. Raises OctavoError with the
+    server's last words when it does not start.
     """
     socket_directory = _socket_directory(journal, account)
     entry = journal.record("directory", path=str(socket_directory))
@@ -233,13 +249,13 @@ def start(
     try:
         process, process_entry = children.start(
             arguments, journal,
-            role="server", account=account, groups=[memory_group] if memory_group else [], directory=directory,
-            stdout=log_file, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
+            role="server", account=account, groups=[memory_group] if memory_group else [], below=below,
+            directory=directory, stdout=log_file, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
         )  # fmt: skip
     finally:
         os.close(log_file)
     entries = [entry, process_entry]
-    server = Server(build, directory, log, socket_directory, account, journal, process, entries, memory_group)
+    server = Server(build, directory, log, socket_directory, account, journal, process, entries, memory_group, below)
     try:
         _wait_until_ready(server)
     except BaseException:

@@ -1,12 +1,19 @@
 """What the laboratory asks of a workload."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from octavo.factor import Factor
 from octavo.observation import Metric, Observation
 from octavo.postgres.cluster import Server
+
+if TYPE_CHECKING:
+    from octavo.workloads import pgbench_turns
 
 Levels = Mapping[str, str]
 
@@ -73,6 +80,17 @@ class LoadsSlowly(Protocol):
 
     load_bytes_per_second: float
     """How fast a load grows, for the estimate before there is one."""
+
+
+@runtime_checkable
+class RunsInTurns(Protocol):
+    """A workload whose client can be started to run until it is told to end, and be stopped and let go on meanwhile."""
+
+    def client(
+        self, server: Server, levels: Levels, seed: int, output: Path
+    ) -> AbstractContextManager[pgbench_turns.Client]:
+        """The client, running; ended with the context. All it says goes to the file `output`."""
+        ...
 
 
 @runtime_checkable

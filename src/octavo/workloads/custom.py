@@ -9,9 +9,10 @@ from octavo.errors import UsageError
 from octavo.factor import Factor
 from octavo.host import children
 from octavo.postgres.cluster import Server
-from octavo.workloads import files, pgbench_client
+from octavo.workloads import files, pgbench_client, pgbench_turns
 from octavo.workloads.age import PACKED, age_factor, churn_of
 from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.pgbench_turns import Client
 from octavo.workloads.restore import is_sql, restore
 
 # Between scripts that one level names together. pgbench's own sign for the weight is the @.
@@ -101,6 +102,15 @@ class Custom:
         """The measured run; the seed gives every cell of a round the same random sequence."""
         with _lent_scripts(server, levels) as what:
             return pgbench_client.measure(server, levels, seed, what)
+
+    @contextmanager
+    def client(self, server: Server, levels: Levels, seed: int, output: Path) -> Generator[Client, None, None]:
+        """The same run without an end of its own, for slices."""
+        with (
+            _lent_scripts(server, levels) as what,
+            pgbench_turns.started(server, levels, seed, what, output) as client,
+        ):
+            yield client
 
 
 def _chosen(levels: Levels) -> tuple[Path, list[tuple[Path, str | None]]]:

@@ -2,12 +2,15 @@
 
 import math
 import random
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 from octavo.factor import Factor, one_of
 from octavo.postgres.cluster import Server
-from octavo.workloads import pgbench_client, pgbench_tables
+from octavo.workloads import pgbench_client, pgbench_tables, pgbench_turns
 from octavo.workloads.age import PACKED, age_factor, churn_of
 from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.pgbench_turns import Client
 
 _MODES = {"read-only": "select-only", "read-write": "simple-update", "tpcb": "tpcb-like"}
 # Churn: rows updated in one transaction, and the share of the table after which it is vacuumed, as autovacuum does it
@@ -55,6 +58,10 @@ class Pgbench:
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """The measured run; the seed gives every cell of a round the same random sequence."""
         return pgbench_client.measure(server, levels, seed, script_options(levels))
+
+    def client(self, server: Server, levels: Levels, seed: int, output: Path) -> AbstractContextManager[Client]:
+        """The same run without an end of its own, for slices."""
+        return pgbench_turns.started(server, levels, seed, script_options(levels), output)
 
 
 def _age(levels: Levels) -> str:

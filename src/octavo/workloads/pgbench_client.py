@@ -67,7 +67,7 @@ def seconds_asked(levels: Levels) -> float:
 
 def warm(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> None:
     """A short run of the same kind at full speed, with another random sequence than the measured one."""
-    finished = server.run_client("pgbench", *_options({**levels, "rate": "none"}, seed + 1, _WARM_SECONDS), *what)
+    finished = server.run_client("pgbench", *options({**levels, "rate": "none"}, seed + 1, _WARM_SECONDS), *what)
     children.check(finished, "pgbench (warm-up)")
 
 
@@ -81,7 +81,7 @@ def measure(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> W
     sampled = min(_MOST_SAMPLED, _SAMPLED_SECONDS / asked)
     logging = ["--log", f"--log-prefix={_LOG_PREFIX}", f"--sampling-rate={sampled:.6f}"]
     try:
-        finished = server.run_client("pgbench", *_options(levels, seed, asked), *logging, *what)
+        finished = server.run_client("pgbench", *options(levels, seed, asked), *logging, *what)
         latencies = _sampled_latencies(_logs(server))
     finally:
         for path in _logs(server):
@@ -106,15 +106,14 @@ def parse(
     transactions = _number(r"^number of transactions actually processed: (\d+)", stdout)
     latency = _number(r"^latency average = ([\d.]+) ms", stdout)
     if tps is None or transactions is None or latency is None or tps <= 0:
-        raise OctavoError(f"pgbench measured nothing (exit {returncode}): {_complaint(stdout, stderr)}")
+        raise OctavoError(f"pgbench measured nothing (exit {returncode}): {complaint(stdout, stderr)}")
     problems = [line for line in stderr.splitlines() if "error:" in line or "fatal:" in line]
     failed = _number(r"^number of failed transactions: (\d+)", stdout)
     if failed:
         problems.append(f"{failed:.0f} transactions failed")
     if returncode != 0:
         problems.append(f"pgbench ended with exit code {returncode}")
-    observations = [observe(_TPS, tps), observe(_LATENCY, latency), observe(_TRANSACTIONS, transactions)]
-    observations += _observed_percentiles(latencies)
+    observations = observed(tps=tps, latency_ms=latency, transactions=int(transactions), latencies_ms=latencies)
     lag = _number(r"^rate limit schedule lag: avg ([\d.]+) \(max [\d.]+\) ms", stdout)
     most_lag = _number(r"^rate limit schedule lag: avg [\d.]+ \(max ([\d.]+)\) ms", stdout)
     if lag is not None and most_lag is not None:
@@ -144,6 +143,16 @@ def parse_log(lines: Iterable[str]) -> list[float]:
     return [int(found[1]) / 1000 for line in lines if (found := LOGGED.match(line))]
 
 
+def observed(
+    *, tps: float, latency_ms: float | None, transactions: int, latencies_ms: Sequence[float]
+) -> list[Observation]:
+    """The numbers that every trial of pgbench has; those of latencies where there are any."""
+    found = [observe(_TPS, tps), observe(_TRANSACTIONS, transactions)]
+    if latency_ms is not None:
+        found.insert(1, observe(_LATENCY, latency_ms))
+    return found + _observed_percentiles(latencies_ms)
+
+
 def _observed_percentiles(latencies: Sequence[float]) -> list[Observation]:
     """However few they are: to leave out small samples would leave out the slow trials. Their number is told."""
     if not latencies:
@@ -153,7 +162,8 @@ def _observed_percentiles(latencies: Sequence[float]) -> list[Observation]:
     return [*values, observe(_SAMPLES, len(ordered))]
 
 
-def _options(levels: Levels, seed: int, seconds: int) -> list[str]:
+def options(levels: Levels, seed: int, seconds: int) -> list[str]:
+    """What pgbench is told of a cell, beside its scripts."""
     clients = int(levels["clients"])
     options = [
         "--no-vacuum", f"--protocol={levels.get('protocol', 'prepared')}", f"--client={clients}",
@@ -176,7 +186,7 @@ def _sampled_latencies(paths: Iterable[Path]) -> list[float]:
     return latencies
 
 
-def _complaint(stdout: str, stderr: str) -> str:
+def complaint(stdout: str, stderr: str) -> str:
     """What pgbench says was wrong: its first error, which has what the later ones follow from, else its last line."""
     lines = stderr.strip().splitlines()
     named = [line for line in lines if "error:" in line or "fatal:" in line]

@@ -1,0 +1,82 @@
+"""Stopping a cell whole, and letting it go on: its control group, or without the right to groups its client."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from octavo.errors import OctavoError
+from octavo.host import child_group
+
+_POLL_SECONDS = 0.0002
+# A process that waits for the device stops when it has its answer.
+_PATIENCE_SECONDS = 30.0
+
+
+class Freezer(Protocol):
+    """Stops a cell and lets it go on."""
+
+    @property
+    def how(self) -> str:
+        """What is stopped, in words, for the trial's facts."""
+        ...
+
+    def freeze(self) -> None:
+        """Returns when all of it stands still. Raises OctavoError when it never does."""
+        ...
+
+    def thaw(self) -> None:
+        """Lets it go on at once."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFreezer:
+    """The server, its background processes and its client, in one control group."""
+
+    group: Path
+    now: Callable[[], float] = time.monotonic
+    wait: Callable[[float], None] = time.sleep
+
+    @property
+    def how(self) -> str:
+        """With the version of the group."""
+        version = 2 if child_group.is_version_2(self.group) else 1
+        return f"server and client (control group, version {version})"
+
+    def freeze(self) -> None:
+        """Asks, and waits until it is so."""
+        child_group.set_frozen(self.group, frozen=True)
+        deadline = self.now() + _PATIENCE_SECONDS
+        while not child_group.is_frozen(self.group):
+            if self.now() > deadline:
+                raise OctavoError(
+                    f"the processes in {self.group} could not be stopped; interleave = trials does without"
+                )
+            self.wait(_POLL_SECONDS)
+
+    def thaw(self) -> None:
+        """The group and what is below it."""
+        child_group.set_frozen(self.group, frozen=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFreezer:
+    """The client alone; its server has nothing to do, but its timers go on."""
+
+    pid: int
+    how: str = "the client alone: this host gives us no control groups, and the servers' timers went on"
+
+    def freeze(self) -> None:
+        """SIGSTOP. Transactions that the server has begun are finished there, and answered later."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGCONT)

@@ -1,0 +1,38 @@
+"""The order of slices: who runs after whom is balanced, so that what a cell leaves behind meets all others alike.
+
+E. J. Williams, *Australian J. Scientific Research* A 2 (1949): a square for an even number of cells, in which each
+runs once in every place and once right after every other; for an odd number a square and its mirror image.
+"""
+
+import random
+from collections.abc import Generator
+
+
+def williams(cells: int) -> list[list[int]]:
+    """The rows of the design: orders of `cells` numbers; as many rows as cells, or twice as many when that is odd.
+
+    >>> williams(2), williams(3)[:2]
+    ([[0, 1], [1, 0]], [[0, 2, 1], [1, 0, 2]])
+    """
+    first = [0]
+    low, high = 1, cells - 1
+    while len(first) < cells:
+        first.append(high if len(first) % 2 else low)
+        if len(first) % 2 == 0:
+            high -= 1
+        else:
+            low += 1
+    rows = [[(entry + row) % cells for entry in first] for row in range(cells)]
+    return rows if cells % 2 == 0 else rows + [row[::-1] for row in rows]
+
+
+def turns(cells: int, seed: str) -> Generator[list[int], None, None]:
+    """Turn after turn without end: whole designs, each with its cells and its rows shuffled by the seed."""
+    chance = random.Random(f"turns/{seed}")
+    while True:
+        names = list(range(cells))
+        chance.shuffle(names)
+        rows = williams(cells)
+        chance.shuffle(rows)
+        for row in rows:
+            yield [names[entry] for entry in row]

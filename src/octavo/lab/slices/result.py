@@ -1,0 +1,44 @@
+"""The slices of a cell as the result of a trial, in the numbers that pgbench's own trials have."""
+
+import math
+from collections.abc import Sequence
+
+from octavo.lab.slices.count import Tally
+from octavo.series import Series
+from octavo.workloads.base import WorkloadResult
+from octavo.workloads.pgbench_client import observed
+
+
+def result_of(
+    tally: Tally, kept: set[int], *, asked: float, cpu_seconds: float, problems: Sequence[str], output: str
+) -> WorkloadResult:
+    """Transactions over the seconds of the turns that are kept; the time measured is the slices' own, whole.
+
+    Latencies are those of transactions that began and ended in one slice.
+    """
+    transactions, seconds = tally.of(kept)
+    latencies = tally.latencies(kept)
+    observations = observed(
+        tps=transactions / seconds if seconds > 0 else 0.0,
+        latency_ms=1000 * math.fsum(latencies) / len(latencies) if latencies else None,
+        transactions=transactions,
+        latencies_ms=[1000 * one for one in latencies],
+    )
+    return WorkloadResult(
+        observations=tuple(observations),
+        seconds_asked=asked,
+        seconds=math.fsum(one.ended - one.began for one in tally.slices if one.turn in kept),
+        transactions=transactions,
+        client_cpu_seconds=cpu_seconds,
+        problems=tuple(problems),
+        output=output,
+    )
+
+
+def series_of(tally: Tally, kept: set[int]) -> Series:
+    """The rate of each slice that is kept, at its end, since the first slice began; the others stood still between."""
+    if not tally.slices:
+        return Series("tps", "1/s", (), ())
+    began = tally.slices[0].began
+    mine = [(one.ended - began, tally.rate(place)) for place, one in enumerate(tally.slices) if one.turn in kept]
+    return Series("tps", "1/s", tuple(at for at, _ in mine), tuple(rate for _, rate in mine))

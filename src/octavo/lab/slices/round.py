@@ -1,0 +1,349 @@
+"""A round in slices: every cell's server on its pristine copy with its client, all up at once, then turns.
+
+The order of what is made: first all copies, then all servers, so that no cell's caches are emptied for another's; then
+all are warmed at the same time, for nothing is measured yet; then the clients start, one after the other.
+"""
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from octavo import knobs
+from octavo.errors import HostError, OctavoError
+from octavo.host import child_group
+from octavo.host.process_table import read_process
+from octavo.instruments.observe import Watching, facts_of
+from octavo.knobs import cpu_pinning
+from octavo.knobs.base import Place
+from octavo.lab.laps import Laps
+from octavo.lab.reset import pristine_copy, reach_regime, warm_up
+from octavo.lab.slices import turns
+from octavo.lab.slices.count import Limits, rates_by_turn
+from octavo.lab.slices.disturbance import Meter
+from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of
+from octavo.lab.slices.freeze import ClientFreezer, GroupFreezer
+from octavo.lab.slices.order import turns as orders_of
+from octavo.lab.slices.result import result_of, series_of
+from octavo.lab.trial import Equipment, Trial, Watched
+from octavo.lab.validity.surroundings import Surroundings
+from octavo.plan.thresholds import Thresholds
+from octavo.postgres import cluster
+from octavo.postgres.cluster import Server
+from octavo.units import parse_percentage
+from octavo.workloads.base import RunsInTurns
+from octavo.workloads.pgbench_turns import Client, problems
+
+# Slices so long that a trial has no more turns than these tell nothing that trials do not.
+_FEWEST_TURNS = 8
+
+
+class SlowError(OctavoError):
+    """The cells do so little in a moment that slices are no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a round is to go. `slice_seconds` is what the plan says, else `shortest` and what a pilot finds to be needed.
+
+    `order` seeds the order of turns; `show` is told the other cells' ratios to the first, by name, while it goes on.
+    """
+
+    slice_seconds: float | None
+    shortest: float
+    seconds: float
+    order: str
+    show: Callable[[Mapping[str, TurnRatio], float, bool], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a round gave: by cell what was watched, or why it failed; and what slices leave to those that follow."""
+
+    cells: Mapping[str, Watched | str]
+    facts: Mapping[str, Mapping[str, Any]]
+    slice_seconds: float | None
+    effects: AfterEffects | None
+
+
+@dataclass(slots=True)
+class _RunningClock:
+    """Seconds for which a cell has not stood still, for its instruments."""
+
+    runner: turns.Runner | None = None
+
+    def now(self) -> float:
+        return self.runner.ran if self.runner is not None else 0.0
+
+    def cpu(self) -> float:
+        return time.thread_time()
+
+    def wait(self, stopped: threading.Event, seconds: float) -> bool:
+        return stopped.wait(seconds)
+
+
+@dataclass(slots=True)
+class _Cell:
+    """A cell while its round goes on; `error` says why it is out."""
+
+    name: str
+    trial: Trial
+    stack: ExitStack
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    error: str | None = None
+    directory: Path | None = None
+    server: Server | None = None
+    group: Path | None = None
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    started: float = 0.0
+    clock: _RunningClock = field(default_factory=_RunningClock)
+    watching: Watching | None = None
+    client: Client | None = None
+    runner: turns.Runner | None = None
+    exit_code: int = 0
+    client_cpu: float = 0.0
+
+
+def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, laps: Laps) -> Measured:
+    """One round of these cells, of which the first is the baseline where there is one.
+
+    A cell that fails is out, and the others go on. Raises HostError when every later trial would fail, SlowError when
+    slices are no use.
+    """
+    with ExitStack() as whole:
+        first = next(iter(trials.values()))
+        cells = [_Cell(name, trial, whole.enter_context(ExitStack())) for name, trial in trials.items()]
+        child_group.of(equipment.journal)  # before threads ask for it
+        _at_once(cells, lambda cell: _copy(equipment, cell))
+        laps.end("copy")
+        state = None
+        if standing := [cell for cell in cells if cell.directory is not None]:
+            place = Place(standing[0].directory or Path())
+            state = whole.enter_context(knobs.applied(first.levels, equipment.journal, place))
+        _at_once(cells, lambda cell: _start(equipment, cell))
+        laps.end("start")
+        _at_once(cells, lambda cell: _warm(equipment, cell))
+        laps.end("warm")
+        _at_once(cells, lambda cell: _regime(equipment, cell))
+        laps.end("checkpoint")
+        cpus = whole.enter_context(cpu_pinning.pinned(first.levels["client_cpus"]))
+        for cell in cells:
+            _try(cell, lambda cell: _begin(equipment, cell))
+        running = [cell for cell in cells if cell.error is None]
+        for cell in running:
+            cell.facts |= {"client_cpus": cpus, "knobs": state.as_dict() if state else {}}
+        laps.end("limit")
+        if not running:
+            return Measured({cell.name: cell.error or "" for cell in cells}, _facts(cells), None, None)
+        done = _turns(equipment, running, wanted, next(iter(trials)))
+        for cell in running:
+            cell.facts["knobs_drifted"] = state.drifted() if state else []
+        judged = {cell.name: _result(equipment, cell, done) for cell in running if cell.error is None}
+        laps.end("measure")
+        found = {cell.name: cell.error or judged[cell.name] for cell in cells}
+        return Measured(found, _facts(cells), done.pace.slice_seconds, done.effects)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    pace: turns.Pace
+    turns: turns.Turns
+    effects: AfterEffects | None
+    surroundings: Surroundings
+
+
+def _facts(cells: Sequence[_Cell]) -> dict[str, Mapping[str, Any]]:
+    return {cell.name: cell.facts for cell in cells}
+
+
+def _try(cell: _Cell, step: Callable[[_Cell], None]) -> None:
+    """A step of a cell that is still in; an error puts it out, and ends what it has."""
+    if cell.error is not None:
+        return
+    try:
+        step(cell)
+    except HostError:
+        raise
+    except (OctavoError, psycopg.Error) as error:
+        cell.error = " ".join(str(error).split())
+        # With the error, so that what it ends may know a full disk by it and stop the run.
+        cell.stack.__exit__(type(error), error, error.__traceback__)
+
+
+def _at_once(cells: Sequence[_Cell], step: Callable[[_Cell], None]) -> None:
+    """The step of all cells at the same time."""
+    with ThreadPoolExecutor(max_workers=max(1, len(cells))) as pool:
+        for future in [pool.submit(_try, cell, step) for cell in cells]:
+            future.result()
+
+
+def _copy(equipment: Equipment, cell: _Cell) -> None:
+    directory, caches = cell.stack.enter_context(pristine_copy(cell.trial.dataset, equipment.journal))
+    cell.facts |= caches
+    cell.directory = directory
+
+
+def _start(equipment: Equipment, cell: _Cell) -> None:
+    trial, directory = cell.trial, cell.directory
+    assert directory is not None
+    settings = equipment.settings.of(trial.dataset.build, trial.levels, directory)
+    cell.group = child_group.together(equipment.journal)
+    if cell.group is not None and not child_group.can_freeze(cell.group):
+        child_group.remove(cell.group)
+        cell.group = None
+    if cell.group is not None:
+        cell.stack.callback(child_group.remove, cell.group)
+    cell.server = server = cell.stack.enter_context(
+        cluster.start(
+            trial.dataset.build, directory, settings, equipment.journal, equipment.account, log=trial.log,
+            below=cell.group,
+        )
+    )  # fmt: skip
+    cell.facts["database_bytes"] = server.query("size")[0]["bytes"]
+    cell.facts["server_cpus"] = cpu_pinning.pin(server.process.pid, trial.levels["server_cpus"])
+    cell.settings = server.settings()
+
+
+def _warm(equipment: Equipment, cell: _Cell) -> None:
+    warm_up(_server(cell), equipment.workload, cell.trial.levels, cell.trial.seed)
+
+
+def _regime(equipment: Equipment, cell: _Cell) -> None:
+    server = _server(cell)
+    cell.facts |= reach_regime(server, equipment.workload, cell.trial.levels, cell.trial.seed)
+    cell.started = server.query("started")[0]["started"]
+
+
+def _begin(equipment: Equipment, cell: _Cell) -> None:
+    """The instruments look, the client starts, and then all of the cell stands still."""
+    server, workload = _server(cell), equipment.workload
+    assert isinstance(workload, RunsInTurns)
+    cell.watching = cell.stack.enter_context(equipment.observers.start(server, running=cell.clock))
+    output = cell.trial.log.with_suffix("").with_suffix(".client.log")
+    cell.client = cell.stack.enter_context(workload.client(server, cell.trial.levels, cell.trial.seed, output))
+    freezer = GroupFreezer(cell.group) if cell.group is not None else ClientFreezer(cell.client.pid)
+    # However the round ends: what stands still could not be ended by a signal.
+    cell.stack.callback(freezer.thaw)
+    cell.facts["stopped_between_slices"] = freezer.how
+    cell.runner = cell.clock.runner = turns.Runner(freezer, cell.client)
+    freezer.freeze()
+
+
+def _server(cell: _Cell) -> Server:
+    assert cell.server is not None
+    return cell.server
+
+
+def _runner(cell: _Cell) -> turns.Runner:
+    assert cell.runner is not None
+    return cell.runner
+
+
+def _turns(equipment: Equipment, cells: Sequence[_Cell], wanted: Wanted, baseline: str) -> _Done:
+    clock, runners = turns.Monotonic(), [_runner(cell) for cell in cells]
+    rate = turns.pilot(runners, clock)
+    alive = any(runner.client.is_alive() for runner in runners)
+    seconds = wanted.slice_seconds or turns.slice_for(rate, wanted.shortest)
+    if alive and wanted.seconds < _FEWEST_TURNS * seconds:
+        raise SlowError(
+            f"a slice would have to last {seconds:.1f} s, and {wanted.seconds:g} s of measuring are {_FEWEST_TURNS} "
+            "slices at the least"
+        )
+    pace = turns.Pace(seconds, wanted.seconds, limits_of(equipment.thresholds))
+
+    with_baseline = cells[0].name == baseline
+
+    def show(so_far: turns.Turns, *, ended: bool = False) -> None:
+        rates = rates_by_turn([runner.tally for runner in runners], _common(runners, so_far.kept))
+        found = {cell.name: ratio_of(rates, place, 0) for place, cell in enumerate(cells) if place and with_baseline}
+        wanted.show(
+            {name: ratio for name, ratio in found.items() if ratio is not None},
+            min(1.0, len(so_far.kept) * seconds / wanted.seconds),
+            ended,
+        )
+
+    watch = equipment.watcher.start(_server(cells[0]).directory)
+    done = turns.run(runners, orders_of(len(runners), wanted.order), pace, Meter(), clock, show)
+    surroundings = watch()
+    for cell in cells:
+        _try(cell, _end)
+    show(done, ended=True)
+    effects = None
+    whole = sorted(_common(runners, done.kept))
+    if all(len(order) == len(runners) for order in done.orders):
+        effects = after_effects(rates_by_turn([one.tally for one in runners], set(whole)), done.orders, whole)
+    # Judged turn by turn instead; the means are facts of each trial.
+    return _Done(pace, done, effects, replace(surroundings, foreign_cpu_share=None))
+
+
+def _common(runners: Sequence[turns.Runner], kept: set[int]) -> set[int]:
+    return kept.intersection(*({one.turn for one in runner.tally.slices} for runner in runners))
+
+
+def _end(cell: _Cell) -> None:
+    """The client finishes what it has begun; from here on the server runs for its last readings."""
+    runner, client = _runner(cell), cell.client
+    assert client is not None
+    if (process := read_process(client.pid)) is not None:
+        cell.client_cpu = process.cpu
+    runner.freezer.thaw()
+    cell.exit_code, rest = client.end()
+    runner.tally.add(rest)
+
+
+def limits_of(thresholds: Thresholds) -> Limits:
+    """What drops a turn, by the plan's thresholds; a tick of one CPU may be anybody's."""
+    tick = 1 / (os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1))
+    return Limits(parse_percentage(thresholds.most_steal), parse_percentage(thresholds.most_foreign_cpu), tick)
+
+
+def _result(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:
+    """The cell's slices as a trial; what breaks off here leaves the trial to the rules of validity."""
+    server, runner, client, watching = _server(cell), _runner(cell), cell.client, cell.watching
+    assert client is not None and watching is not None
+    tally, kept = runner.tally, done.turns.kept
+    result = result_of(
+        tally, kept, asked=done.pace.wanted_seconds, cpu_seconds=cell.client_cpu,
+        problems=problems(cell.exit_code, client.output), output=client.output,
+    )  # fmt: skip
+    # The instruments saw the client's whole life, its pilot included.
+    seen = watching.finish(replace(result, transactions=tally.all_transactions))
+    seen = replace(seen, series=(series_of(tally, kept), *seen.series))
+    cell.facts |= {
+        **facts_of(seen), "surroundings": asdict(done.surroundings), **_slice_facts(runner, done)
+    }  # fmt: skip
+    started_after: float | None = None
+    with suppress(OctavoError, psycopg.Error):
+        started_after = server.query("started")[0]["started"]
+    return equipment.watched(
+        server, cell.trial, cell.facts, cell.settings, result, seen, done.surroundings, cell.started, started_after
+    )
+
+
+def _slice_facts(runner: turns.Runner, done: _Done) -> dict[str, Any]:
+    slices, effects = runner.tally.slices, done.effects
+    facts: dict[str, Any] = {
+        "interleave": "slices",
+        "slice_seconds": done.pace.slice_seconds,
+        "turns": len(done.turns.orders),
+        "turns_dropped": len(done.turns.orders) - len(done.turns.kept),
+        "ran_seconds": round(runner.ran, 3),
+    }
+    if slices:
+        facts["steal_share"] = math.fsum(one.steal for one in slices) / len(slices)
+        facts["foreign_cpu_share"] = math.fsum(one.foreign for one in slices) / len(slices)
+    if effects is not None:
+        facts |= {
+            "carry_over": effects.carry_over,
+            "carry_over_error": effects.error,
+            "turns_autocorrelation": effects.autocorrelation,
+        }
+    return facts

@@ -1,0 +1,170 @@
+"""The turns of a round: everything stands still but the one cell whose slice it is."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from octavo.lab.slices.count import Limits, Slice, Tally, is_disturbed
+from octavo.lab.slices.disturbance import Moment
+from octavo.lab.slices.freeze import Freezer
+from octavo.plan.model import LONGEST_SLICE
+
+USUAL = 0.1
+# So many transactions make a slice: fewer scatter by more than a fifth by chance alone.
+_FEWEST = 20
+# The pilot: until a client has logged so many transactions (its log comes in blocks of about a hundred lines), or has
+# run so long.
+_PILOT_SLICE = 0.5
+_PILOT_FEWEST = 200
+_PILOT_SECONDS = 5.0
+# Turns that are dropped are made up for, until there were so many times those that were wanted.
+_MOST_TIMES = 2.0
+_SHOW_SECONDS = 1.0
+
+
+class Client(Protocol):
+    """What the turns know of a cell's client."""
+
+    def finished(self) -> list[tuple[float, float]]:
+        """The transactions since the last call: when each ended (CLOCK_MONOTONIC), and its seconds."""
+        ...
+
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        ...
+
+
+class Meter(Protocol):
+    """What tells how much of the CPU others took."""
+
+    def look(self) -> Moment:
+        """Now."""
+        ...
+
+    def shares(self, before: Moment, after: Moment) -> tuple[float, float]:
+        """Steal and foreign CPU in between, as shares of the machine."""
+        ...
+
+
+class Clock(Protocol):
+    """CLOCK_MONOTONIC."""
+
+    def now(self) -> float:
+        """Seconds."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Waits."""
+        ...
+
+
+class Monotonic:
+    """The host's."""
+
+    def now(self) -> float:
+        """Seconds."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Waits."""
+        time.sleep(seconds)
+
+
+@dataclass(slots=True)
+class Runner:
+    """A cell with its client, standing still between its slices. `ran` is for how long it has not, in seconds."""
+
+    freezer: Freezer
+    client: Client
+    tally: Tally = field(default_factory=Tally)
+    ran: float = 0.0
+
+    def run(self, seconds: float, clock: Clock) -> tuple[float, float]:
+        """One slice: when it was let go, and when it was told to stop; it stands still when this returns."""
+        began = clock.now()
+        self.freezer.thaw()
+        clock.sleep(seconds)
+        ended = clock.now()
+        self.freezer.freeze()
+        self.ran += clock.now() - began
+        return began, ended
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a slice is, for how long each cell is to be measured, and what drops a turn."""
+
+    slice_seconds: float
+    wanted_seconds: float
+    limits: Limits
+
+
+@dataclass(slots=True)
+class Turns:
+    """What ran: the order of each turn (by place of the runner), and those that are kept."""
+
+    orders: list[list[int]] = field(default_factory=list[list[int]])
+    kept: set[int] = field(default_factory=set[int])
+
+
+def pilot(runners: Sequence[Runner], clock: Clock) -> float:
+    """The first moments of every client, which are not counted. Returns the transactions a second of the slowest."""
+    rates: list[float] = []
+    for runner in runners:
+        seen, began = 0, runner.ran
+        while seen < _PILOT_FEWEST and runner.ran - began < _PILOT_SECONDS and runner.client.is_alive():
+            runner.run(_PILOT_SLICE, clock)
+            seen += len(finished := runner.client.finished())
+            runner.tally.add(finished)
+        rates.append(seen / (runner.ran - began) if runner.ran > began else 0.0)
+    return min(rates, default=0.0)
+
+
+def slice_for(rate: float, shortest: float = USUAL) -> float:
+    """Seconds of a slice that has transactions enough at this rate.
+
+    >>> slice_for(5000.0), slice_for(50.0), slice_for(0.0)
+    (0.1, 0.4, 10.0)
+    """
+    return min(LONGEST_SLICE, max(shortest, _FEWEST / rate)) if rate > 0 else LONGEST_SLICE
+
+
+def run(
+    runners: Sequence[Runner],
+    orders: Iterator[list[int]],
+    pace: Pace,
+    meter: Meter,
+    clock: Clock,
+    show: Callable[[Turns], None],
+) -> Turns:
+    """Turns until every cell has what is wanted of those that are kept, or twice as many have been tried.
+
+    A cell whose client has gone has no more slices. `show` is called about once a second, while all stands still.
+    """
+    turns = Turns()
+    kept_seconds, shown = 0.0, clock.now()
+    most = max(1, round(_MOST_TIMES * pace.wanted_seconds / pace.slice_seconds))
+    while kept_seconds < pace.wanted_seconds and len(turns.orders) < most:
+        number = len(turns.orders)
+        order = [place for place in next(orders) if runners[place].client.is_alive()]
+        if not order:
+            break
+        slices: list[Slice] = []
+        before = meter.look()
+        for place in order:
+            began, ended = runners[place].run(pace.slice_seconds, clock)
+            after = meter.look()
+            slices.append(Slice(number, began, ended, *meter.shares(before, after)))
+            runners[place].tally.add_slice(slices[-1])
+            before = after
+        turns.orders.append(order)
+        for runner in runners:
+            runner.tally.add(runner.client.finished())
+        if not is_disturbed(slices, pace.limits):
+            turns.kept.add(number)
+            kept_seconds += min(one.ended - one.began for one in slices)
+        if clock.now() - shown >= _SHOW_SECONDS:
+            shown = clock.now()
+            show(turns)
+    return turns

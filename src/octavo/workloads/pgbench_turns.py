@@ -1,0 +1,159 @@
+"""pgbench that runs until it is told to end, and whose log is read as it is written.
+
+Its log has the time of the epoch, which pgbench makes of CLOCK_MONOTONIC and of a difference that it takes once, when
+it starts (pgbench.c, epoch_shift). The same difference, taken here just then, leads back to CLOCK_MONOTONIC, so that a
+clock that is set meanwhile moves nothing.
+
+A timed pgbench ends in good order at the alarm that it has set for itself (handle_sig_alarm), and writes the rest of
+its log; SIGINT does not end it, and SIGTERM throws away what it has not yet written.
+"""
+
+import os
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.errors import OctavoError
+from octavo.host import children
+from octavo.postgres.cluster import Server
+from octavo.workloads.base import Levels
+from octavo.workloads.pgbench_client import complaint, options
+
+_PREFIX = "turns"
+# It is told when to end; its own time, which does not stand still with it, must not be up before.
+_UNTIL_TOLD_SECONDS = 30 * 86_400
+_END_SECONDS = 30.0
+_PIECE = 1024**2
+
+
+class Client:
+    """A running pgbench, which stands still when its log is read: nothing is written meanwhile."""
+
+    def __init__(self, server: Server, process: subprocess.Popen[str], output: Path, shift: float) -> None:
+        self._server = server
+        self._process = process
+        self._output = output
+        self._shift = shift
+        self._logs: dict[Path, _Log] = {}
+
+    @property
+    def pid(self) -> int:
+        """pgbench's own."""
+        return self._process.pid
+
+    @property
+    def output(self) -> str:
+        """All it has said so far."""
+        return self._output.read_text(errors="replace")
+
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def finished(self) -> list[tuple[float, float]]:
+        """The transactions that it has logged since the last call: CLOCK_MONOTONIC when each ended, and its seconds.
+
+        What is read is cut off, so that the files stay small. Failed transactions have no latency and are left out.
+        """
+        for path in self._server.socket_directory.glob(f"{_PREFIX}.*"):
+            if path not in self._logs:
+                self._logs[path] = _Log(_open(path, self._server.account.uid))
+        return [one for log in self._logs.values() for one in parse(log.lines(), self._shift)]
+
+    def end(self) -> tuple[int, list[tuple[float, float]]]:
+        """Lets it finish what it has begun. Returns its exit code and the rest of its log."""
+        if self.is_alive():
+            self._process.send_signal(signal.SIGALRM)
+            try:
+                self._process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise OctavoError(f"pgbench did not end within {_END_SECONDS:.0f} s of being told to") from None
+        return self._process.returncode, self.finished()
+
+    def close(self) -> None:
+        """Ends it at once where it still runs, and removes its log."""
+        if self.is_alive():
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        for log in self._logs.values():
+            os.close(log.descriptor)
+        for path in self._server.socket_directory.glob(f"{_PREFIX}.*"):
+            path.unlink(missing_ok=True)
+
+
+@dataclass(slots=True)
+class _Log:
+    """A file that one of pgbench's threads writes: how far it was read, and the beginning of a line not yet whole."""
+
+    descriptor: int
+    offset: int = 0
+    rest: bytes = b""
+
+    def lines(self) -> list[str]:
+        """The whole lines since the last call, which are cut off."""
+        found = [self.rest]
+        while piece := os.pread(self.descriptor, _PIECE, self.offset):
+            found.append(piece)
+            self.offset += len(piece)
+        # pgbench goes on writing at its own place: what lies before is a hole from now on.
+        os.ftruncate(self.descriptor, 0)
+        whole, _, self.rest = b"".join(found).rpartition(b"\n")
+        return whole.decode(errors="replace").splitlines()
+
+
+def _open(path: Path, owner: int) -> int:
+    """A descriptor of a log. Its directory is the account's, who could have put a link to another file there.
+
+    Raises OctavoError unless it is a plain file of the account's own.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        raise OctavoError(f"cannot read pgbench's log {path}: {error.strerror}") from error
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or facts.st_uid != owner:
+        os.close(descriptor)
+        raise OctavoError(f"pgbench's log {path} is no plain file of its own")
+    return descriptor
+
+
+def parse(lines: Iterable[str], shift: float) -> list[tuple[float, float]]:
+    """From lines of pgbench's log: when each transaction ended, less `shift`, and its latency, in seconds."""
+    columns = (line.split() for line in lines)
+    return [
+        (int(found[4]) - shift + int(found[5]) / 1e6, int(found[2]) / 1e6)
+        for found in columns
+        if len(found) >= 6 and found[2].isdecimal()
+    ]
+
+
+@contextmanager
+def started(
+    server: Server, levels: Levels, seed: int, what: Sequence[str], output: Path
+) -> Generator[Client, None, None]:
+    """A pgbench of `what` it is told to run, ended with the context. All it says goes to the file `output`."""
+    logging = ["--log", f"--log-prefix={_PREFIX}"]
+    shift = time.time() - time.monotonic()
+    process, number = server.start_client(
+        "pgbench", *options(levels, seed, _UNTIL_TOLD_SECONDS), *logging, *what, output=output
+    )
+    client = Client(server, process, output, shift)
+    try:
+        yield client
+    finally:
+        client.close()
+        children.ended(server.journal, number)
+
+
+def problems(code: int, output: str) -> tuple[str, ...]:
+    """What pgbench complains of, in the words of `pgbench_client`."""
+    lines = [line for line in output.splitlines() if "error:" in line or "fatal:" in line]
+    if code != 0:
+        lines.append(f"pgbench ended with exit code {code}: {complaint(output, '')}")
+    return tuple(lines)

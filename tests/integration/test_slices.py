@@ -1,0 +1,127 @@
+"""Whole rounds in slices on real servers, with everything small."""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.analysis.document import make_document
+from octavo.home import octavo_home, store_path
+from octavo.host import child_group
+from octavo.lab.events import Event, Notice, TurnsGoOn
+from octavo.lab.session import Ended, start_run
+from octavo.plan.model import Plan, parse_plan
+from octavo.store.store import Store
+
+PLAN = """
+name = "turns"
+question = "Do cells take turns?"
+workload = "pgbench"
+rounds = 1
+loads = 1
+slice = "100ms"
+
+[baseline]
+data_block = "8kB"
+
+[factors]
+data_block = ["4kB", "8kB"]
+mode = "read-write"
+scale = 1
+clients = 2
+duration = "1s"
+recycled_wal = "64MB"
+shared_buffers = "32MB"
+
+[settings]
+autovacuum = "off"
+
+[validity]  # these trials are about the way, not about their numbers
+most_steal = "100%"
+most_foreign_cpu = "100%"
+most_foreign_io = "1TB"
+fewest_transactions = 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(home: Path) -> Iterator[None]:
+    yield
+    assert not list((octavo_home() / "scratch").glob("*"))
+    assert not list((octavo_home() / "journal").glob("*"))
+    if (place := child_group.hierarchy()) is not None:
+        assert not list(place.glob("octavo-children-*/together-*"))
+
+
+def run(plan: Plan) -> tuple[Ended, dict[str, Any], list[Event]]:
+    events: list[Event] = []
+    ended = start_run(plan, "", "octavo run", 7, events.append)
+    with closing(Store.open(store_path())) as store:
+        return ended, make_document(store, ended.run), events
+
+
+def changed(replacements: Mapping[str, str]) -> Plan:
+    text = PLAN
+    for old, new in replacements.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    return parse_plan(text, origin="test")
+
+
+def test_a_round_in_slices_from_plan_to_document(home: Path) -> None:
+    _, document, events = run(changed({}))
+    assert [(trial["status"], trial["reason"]) for trial in document["trials"]] == [("ok", None)] * 3
+    for trial in document["trials"]:
+        values = {one["metric"]: one["value"] for one in trial["observations"] if one["item"] is None}
+        facts = trial["facts"]
+        assert (facts["interleave"], facts["slice_seconds"]) == ("slices", 0.1)
+        assert facts["turns"] - facts["turns_dropped"] >= 9
+        if child_group.hierarchy() is not None and os.geteuid() == 0:
+            assert "control group" in facts["stopped_between_slices"]
+        assert values["tps"] > 0
+        assert values["wal_bytes_per_transaction"] > 100  # an update, an insert and a commit
+        assert values["latency_avg_ms"] < 100  # nothing that stood still
+        assert "cpu_busy_share" not in values
+        assert (octavo_home() / facts["log"]).exists()
+    assert {trial["load"] for trial in document["trials"]} == {1, 2}  # the control has a load of its own
+    (last,) = [event for event in events if isinstance(event, TurnsGoOn) and event.ended]
+    assert {cell.label for cell, *_ in last.ratios} == {"4kB", "8kB again"}
+    with closing(Store.open(store_path())) as store:
+        rates = [one for _, one in store.series([trial["id"] for trial in document["trials"]], ["tps"])]
+    assert len(rates) == 3
+    assert all(len(one.values) >= 9 for one in rates)
+
+
+def test_where_slices_are_not_sound_the_run_says_why_and_goes_on(home: Path) -> None:
+    ended, document, events = run(changed({'duration = "1s"': 'duration = "1s"\ncache = "cold"'}))
+    assert [trial["facts"].get("interleave") for trial in document["trials"]] == [None] * 3
+    (said,) = [event.text for event in events if isinstance(event, Notice) and "trial by trial" in event.text]
+    assert said == "trial by trial, not in slices: cache: cold caches are filled but once"
+    assert ended.outcome.failed == 0
+
+
+def test_a_cell_that_fails_does_not_take_the_others_along(home: Path) -> None:
+    """Its clients are more than its server lets in."""
+    compared = {
+        '[baseline]\ndata_block = "8kB"': '[baseline]\nsettings.max_connections = "100"',
+        'data_block = ["4kB", "8kB"]': 'settings.max_connections = ["100", "5"]',
+        "clients = 2": "clients = 8",
+    }
+    _, document, _ = run(changed(compared))
+    told = {(trial["levels"]["settings.max_connections"], trial["status"]) for trial in document["trials"]}
+    assert told == {("100", "ok"), ("5", "failed")}
+    (reason,) = {trial["reason"] for trial in document["trials"] if trial["status"] == "failed"}
+    assert "too many clients" in reason
+
+
+def test_without_control_groups_the_clients_are_stopped(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(group: Path) -> bool:
+        return False
+
+    monkeypatch.setattr(child_group, "can_freeze", cannot)
+    _, document, _ = run(changed({}))
+    assert [trial["status"] for trial in document["trials"]] == ["ok"] * 3
+    assert all("client alone" in trial["facts"]["stopped_between_slices"] for trial in document["trials"])

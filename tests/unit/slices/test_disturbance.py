@@ -1,0 +1,42 @@
+"""What others took of the CPU, on processes that were planted."""
+
+from pathlib import Path
+
+import pytest
+
+from octavo.lab.slices.disturbance import Meter
+
+_PF_KTHREAD = 0x00200000
+_TICKS = 100  # proc_stat(5): USER_HZ on every Linux that we run on
+
+
+def plant(proc: Path, pid: int, parent: int, ticks: int, *, kernel: bool = False) -> None:
+    fields = ["0"] * 50
+    fields[0], fields[1], fields[6] = "S", str(parent), str(_PF_KTHREAD if kernel else 0)
+    fields[11] = str(ticks)
+    (proc / str(pid)).mkdir(exist_ok=True)
+    (proc / str(pid) / "stat").write_text(f"{pid} (name) {' '.join(fields)}\n")
+
+
+def machine(proc: Path, user: int, idle: int, steal: int) -> None:
+    (proc / "stat").write_text(f"cpu  {user} 0 0 {idle} 0 0 0 {steal} 0 0\n")
+
+
+def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -> None:
+    plant(tmp_path, 10, 1, 0)
+    plant(tmp_path, 11, 10, 0)
+    plant(tmp_path, 20, 1, 500)
+    plant(tmp_path, 30, 2, 0, kernel=True)
+    machine(tmp_path, 0, 0, 0)
+    meter = Meter(root=10, proc=tmp_path)
+    before = meter.look()
+    plant(tmp_path, 10, 1, 50)
+    plant(tmp_path, 11, 10, 50)
+    plant(tmp_path, 20, 1, 510)
+    plant(tmp_path, 30, 2, 20, kernel=True)
+    plant(tmp_path, 21, 1, 5)  # a stranger that has just come
+    plant(tmp_path, 12, 11, 5)  # a backend that has
+    machine(tmp_path, 140, 40, 20)
+    steal, foreign = meter.shares(before, meter.look())
+    assert steal == pytest.approx(20 / 200)
+    assert foreign == pytest.approx(15 / 200)

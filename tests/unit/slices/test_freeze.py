@@ -1,0 +1,68 @@
+"""What is written to a control group to stop it, on trees that were planted as either version has them."""
+
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import OctavoError
+from octavo.host import child_group
+from octavo.lab.slices.freeze import GroupFreezer
+
+
+@pytest.fixture(params=[1, 2])
+def group(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A group that its kernel would say has stopped."""
+    files = {
+        1: {"freezer.state": "FROZEN\n"},
+        2: {"cgroup.controllers": "", "cgroup.freeze": "0\n", "cgroup.events": "populated 1\nfrozen 1\n"},
+    }
+    for name, text in files[request.param].items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def asked(group: Path) -> str:
+    name = "cgroup.freeze" if child_group.is_version_2(group) else "freezer.state"
+    return (group / name).read_text()
+
+
+def test_a_group_is_stopped_and_let_go_on(group: Path) -> None:
+    freezer = GroupFreezer(group)
+    assert child_group.can_freeze(group)
+    freezer.freeze()
+    assert asked(group) in ("1", "FROZEN")
+    freezer.thaw()
+    assert asked(group) in ("0", "THAWED")
+    assert freezer.how.endswith(f"version {2 if child_group.is_version_2(group) else 1})")
+
+
+def test_it_waits_until_all_stand_still_and_not_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").touch()
+    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
+    times = iter(range(1000))
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+
+    with pytest.raises(OctavoError, match="could not be stopped; interleave = trials"):
+        GroupFreezer(tmp_path, now=lambda: next(times), wait=wait).freeze()
+    assert len(waited) == 30
+
+
+def test_everything_below_is_let_go_on(group: Path) -> None:
+    below = group / "below"
+    below.mkdir()
+    for path in group.iterdir():
+        if path.is_file():
+            (below / path.name).write_text(path.read_text())
+    GroupFreezer(group).freeze()
+    GroupFreezer(below).freeze()
+    child_group.thaw(group)
+    assert asked(group) in ("0", "THAWED")
+    assert asked(below) in ("0", "THAWED")
+
+
+def test_a_directory_that_is_no_group_cannot_be_stopped(tmp_path: Path) -> None:
+    assert not child_group.can_freeze(tmp_path)
+    assert not child_group.is_frozen(tmp_path)

@@ -1,0 +1,98 @@
+"""Where slices are sound, by the plan."""
+
+import pytest
+from tests.unit.plans import changed_plan, small_plan
+
+from octavo.errors import UsageError
+from octavo.lab.slices import sound
+from octavo.plan.cells import make_cells
+from octavo.plan.model import Plan, restore_plan
+from octavo.workloads import find
+
+
+def why_not(plan: Plan) -> str | None:
+    cells = [cell for cell in make_cells(plan) if "read-only" in cell.condition] or make_cells(plan)
+    return sound.why_not(plan, find(plan.workload), cells)
+
+
+def with_settings(**settings: str) -> Plan:
+    lines = "\n".join(f'{name} = "{value}"' for name, value in {"checkpoint_timeout": "1h", **settings}.items())
+    return changed_plan({"[baseline]": f"[settings]\n{lines}\n[baseline]"})
+
+
+def test_blocks_of_a_server_take_turns() -> None:
+    assert why_not(small_plan()) is None
+    assert why_not(with_settings(work_mem="64MB", statement_timeout="0")) is None
+
+
+@pytest.mark.parametrize(
+    ("factor", "level"),
+    [
+        ("cache", "cold"), ("wal_regime", "steady"), ("memory", "1GB"), ("device", "mbps=40"),
+        ("filesystem", "ext4/4kB"), ("page_cache", "64kB"), ("huge_pages", "2MB"), ("rate", "100"),
+    ],
+)  # fmt: skip
+def test_what_a_pause_would_change_is_measured_trial_by_trial(factor: str, level: str) -> None:
+    reason = why_not(small_plan(**{factor: [level]}))
+    assert reason is not None
+    assert reason.startswith(f"{factor}: ")
+
+
+def test_a_knob_of_the_host_may_be_set_but_not_differ() -> None:
+    assert why_not(small_plan(swappiness=["10"])) is None
+    compared = changed_plan(
+        {'data_block = "8kB"': 'swappiness = "10"', 'data_block = ["4kB", "8kB"]': 'swappiness = ["10", "60"]'}
+    )
+    assert why_not(compared) == "swappiness is the whole host's, and differs between cells"
+
+
+@pytest.mark.parametrize("name", ["statement_timeout", "lock_timeout", "transaction_timeout"])
+def test_timeouts_of_sessions_are_not_met_while_they_stand_still(name: str) -> None:
+    assert why_not(with_settings(**{name: "5s"})) == f"{name} goes on while a session stands still"
+
+
+def test_no_checkpoint_by_the_clock_falls_into_a_round() -> None:
+    assert why_not(with_settings(checkpoint_timeout="30s")) is not None
+    assert "checkpoint_timeout" in str(why_not(with_settings(checkpoint_timeout="30")))
+
+
+def test_other_workloads_and_single_cells_are_measured_trial_by_trial() -> None:
+    tail = changed_plan({'workload = "pgbench"': 'workload = "pgbench-tail"'})
+    assert "pgbench-tail" in str(why_not(tail))
+    other = changed_plan({'workload = "pgbench"': 'workload = "tpcc-like"', 'mode = ["read-only", "read-write"]': ""})
+    assert "tpcc-like" in str(why_not(other))
+    (first, *_) = make_cells(small_plan())
+    assert sound.why_not(small_plan(), find("pgbench"), [first]) == "there is nothing to take turns with"
+
+
+def test_instruments_that_were_asked_for_are_not_left_out() -> None:
+    plan = changed_plan({"rounds = 4": 'rounds = 4\ninstruments = ["profile"]'})
+    assert "profile" in str(why_not(plan))
+
+
+def test_what_does_not_fit_at_once_is_measured_trial_by_trial() -> None:
+    levels = {"shared_buffers": "16MB"}
+    assert sound.no_room([(levels, 1024**2, 1024**2)]) is None
+    assert "memory" in str(sound.no_room([(levels, 2**60, 1024**2)]))
+    assert "disk" in str(sound.no_room([(levels, 1024**2, 2**60)]))
+
+
+@pytest.mark.parametrize("text", ["1ms", "11s", "soon"])
+def test_a_slice_has_its_bounds(text: str) -> None:
+    with pytest.raises(UsageError, match="slice"):
+        changed_plan({"rounds = 4": f'rounds = 4\nslice = "{text}"'})
+
+
+def test_a_plan_may_ask_for_slices_where_they_are_sound() -> None:
+    plan = changed_plan({"rounds = 4": 'rounds = 4\ninterleave = "slices"\nslice = "250ms"'})
+    assert plan.slice_seconds == 0.25
+    sound.refuse(plan, find("pgbench"), make_cells(plan))
+    cold = changed_plan({"rounds = 4": 'rounds = 4\ninterleave = "slices"'}, cache=["cold"])
+    with pytest.raises(UsageError, match=r"interleave: .*cold caches"):
+        sound.refuse(cold, find("pgbench"), make_cells(cold))
+
+
+def test_a_run_of_before_slices_goes_on_trial_by_trial() -> None:
+    stored = small_plan().model_dump(mode="json")
+    del stored["interleave"]
+    assert restore_plan(stored).interleave == "trials"

@@ -1,0 +1,138 @@
+"""The loop of turns on a clock, clients and freezers without time: one runs at a time, and dropping is for all."""
+
+from collections.abc import Iterator
+from itertools import cycle
+
+import pytest
+
+from octavo.host.cpu_times import CpuTimes
+from octavo.lab.slices.count import Limits
+from octavo.lab.slices.disturbance import Moment
+from octavo.lab.slices.turns import Pace, Runner, pilot, run, slice_for
+
+LIMITS = Limits(steal=0.02, foreign=0.05, tick_seconds=0.0)
+NOTHING = CpuTimes(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+class Machine:
+    """A clock, and who runs at the moment."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.running: set[int] = set()
+        self.looks = 0
+        self.steal: dict[int, float] = {}  # by the slice, counted from 1 over all turns
+        self.slice = 0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        assert len(self.running) == 1
+        self.slice += 1
+        self.time += seconds
+
+    def look(self) -> Moment:
+        assert not self.running
+        return Moment(NOTHING, {})
+
+    def shares(self, before: Moment, after: Moment) -> tuple[float, float]:
+        return self.steal.get(self.slice, 0.0), 0.0
+
+
+class Cell:
+    """Freezer and client: so many transactions a second while it runs; gone after some seconds of it."""
+
+    how = "test"
+
+    def __init__(self, machine: Machine, number: int, rate: float, lives: float = 1e9) -> None:
+        self.machine = machine
+        self.number = number
+        self.rate = rate
+        self.lives = lives
+        self.thawed_at = 0.0
+        self.logged: list[tuple[float, float]] = []
+
+    def thaw(self) -> None:
+        self.machine.running.add(self.number)
+        self.thawed_at = self.machine.time
+
+    def freeze(self) -> None:
+        self.machine.running.discard(self.number)
+        seconds = self.machine.time - self.thawed_at
+        self.lives -= seconds
+        count = round(self.rate * seconds)
+        self.logged += [(self.thawed_at + seconds * (one + 0.5) / count, 0.001) for one in range(count)]
+
+    def finished(self) -> list[tuple[float, float]]:
+        found, self.logged = self.logged, []
+        return found
+
+    def is_alive(self) -> bool:
+        return self.lives > 0
+
+
+def runners(machine: Machine, *rates: float) -> list[Runner]:
+    cells = [Cell(machine, number, rate) for number, rate in enumerate(rates)]
+    return [Runner(cell, cell) for cell in cells]
+
+
+def orders() -> Iterator[list[int]]:
+    return cycle([[0, 1], [1, 0]])
+
+
+def test_each_cell_gets_its_seconds_and_runs_alone() -> None:
+    machine = Machine()
+    cells = runners(machine, 1000, 1200)
+    done = run(cells, orders(), Pace(0.1, 2.0, LIMITS), machine, machine, lambda _: None)
+    assert len(done.orders) == len(done.kept) == 20
+    assert [tally.rate(0) for tally in (cells[0].tally, cells[1].tally)] == [
+        pytest.approx(1000, rel=0.03), pytest.approx(1200, rel=0.03),
+    ]  # fmt: skip
+    assert cells[0].ran == pytest.approx(2.0)
+    assert machine.running == set()
+
+
+def test_a_disturbed_turn_is_made_up_for() -> None:
+    machine = Machine()
+    machine.steal = {3: 0.5, 8: 0.5}  # the second and the fourth turn
+    done = run(runners(machine, 100, 100), orders(), Pace(0.1, 1.0, LIMITS), machine, machine, lambda _: None)
+    assert len(done.orders) == 12
+    assert done.kept == set(range(12)) - {1, 3}
+
+
+def test_a_round_that_is_always_disturbed_ends() -> None:
+    machine = Machine()
+    machine.steal = dict.fromkeys(range(1, 1000, 2), 0.5)
+    done = run(runners(machine, 100, 100), orders(), Pace(0.1, 1.0, LIMITS), machine, machine, lambda _: None)
+    assert (len(done.orders), done.kept) == (20, set())
+
+
+def test_a_cell_whose_client_has_gone_has_no_more_slices() -> None:
+    machine = Machine()
+    cells = [Cell(machine, 0, 100), Cell(machine, 1, 100, lives=0.25)]
+    both = [Runner(cell, cell) for cell in cells]
+    done = run(both, orders(), Pace(0.1, 1.0, LIMITS), machine, machine, lambda _: None)
+    assert len(done.orders) == 10
+    assert done.orders[-1] in ([0], [1])
+    assert (len(both[0].tally.slices), len(both[1].tally.slices)) == (10, 3)
+
+
+def test_what_happens_is_shown_about_once_a_second() -> None:
+    machine = Machine()
+    shown: list[float] = []
+    run(
+        runners(machine, 100, 100), orders(), Pace(0.125, 2.0, LIMITS), machine, machine,
+        lambda _: shown.append(machine.time),
+    )  # fmt: skip
+    assert [round(moment) for moment in shown] == [1, 2, 3, 4]
+
+
+def test_the_pilot_finds_the_slowest_and_counts_for_nothing() -> None:
+    machine = Machine()
+    cells = runners(machine, 2000, 40)
+    assert pilot(cells, machine) == pytest.approx(40)
+    assert [cell.tally.counts for cell in cells] == [[], []]
+    assert cells[0].ran == 0.5
+    assert cells[1].ran == 5.0
+    assert slice_for(40.0) == 0.5
