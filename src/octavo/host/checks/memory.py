@@ -3,11 +3,14 @@
 from octavo.host.checks.base import Found, Host, read_text
 from octavo.units import human_size
 
+# Of a number of 64 bits.
+_MOST_DIGITS = 20
+
 
 def swap(host: Host) -> Found:
     """Swap in use, and whether pages are being swapped."""
     rows = [line.split() for line in read_text(host.proc / "swaps").split("\n")[1:]]
-    rows = [row for row in rows if len(row) > 3]
+    rows = [row for row in rows if len(row) > 3 and len(row[3]) <= _MOST_DIGITS]
     if not rows:
         return Found("swap", "fine", "none")
     used = sum(int(row[3]) for row in rows) * 1024
