@@ -115,7 +115,8 @@ def _swap_check(place: Path) -> object:
 def _group_limits(text: bytes, place: Path) -> object:
     """The groups of one text in the mounts of another, and the other way round."""
     place.joinpath("self").mkdir(exist_ok=True)
-    text = text.replace(b"\0", b"")  # no path has one
+    # No path has a NUL or is longer than the kernel's PATH_MAX.
+    text = b"\n".join(line[:4000] for line in text.replace(b"\0", b"").split(b"\n"))
     for group, table in ((text, _MOUNTINFO), (_CGROUP, text)):
         (place / "self/cgroup").write_bytes(group)
         (place / "self/mountinfo").write_bytes(table)

@@ -3,11 +3,12 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write as _},
+    os::fd::AsRawFd as _,
     path::Path,
 };
 
 use rustix::{
-    fs::{FallocateFlags, fallocate, fstatvfs},
+    fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, fallocate, fstatvfs, linkat, open},
     io::Errno,
 };
 
@@ -22,6 +23,9 @@ const CHUNK: usize = 1 << 20;
 
 /// Makes a new file of this many bytes, a multiple of 512, every sector of it stamped and written to the device.
 /// Whether it was finished; the observer may end it.
+///
+/// The file has its name once it is whole, so that being killed leaves nothing of it. Only where the filesystem has no
+/// nameless files (open(2), `O_TMPFILE`) it has its name from the beginning.
 ///
 /// # Errors
 ///
@@ -51,11 +55,7 @@ pub fn make(
         },
         source,
     };
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .map_err(refused)?;
+    let (mut file, nameless) = create(path).map_err(refused)?;
     let mut fill = || {
         reserve(&file, bytes)?;
         let mut buffer = Buffer::new(CHUNK);
@@ -70,13 +70,40 @@ pub fn make(
             }
         }
         file.sync_all()?;
+        if nameless {
+            give_name(&file, path)?;
+        }
         Ok(true)
     };
     let made = fill();
-    if !matches!(made, Ok(true)) {
+    if !nameless && !matches!(made, Ok(true)) {
         let _ = fs::remove_file(path);
     }
     made.map_err(refused)
+}
+
+/// A new file for this path, and whether it has no name yet.
+fn create(path: &Path) -> io::Result<(File, bool)> {
+    if path.symlink_metadata().is_ok() {
+        return Err(Errno::EXIST.into());
+    }
+    let directory = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = open(directory, flags, Mode::from_raw_mode(0o666)) {
+        return Ok((file.into(), true));
+    }
+    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    Ok((file, false))
+}
+
+/// Names a file that was opened without (open(2), linkat(2)); never over another one.
+fn give_name(file: &File, path: &Path) -> io::Result<()> {
+    let open_file = format!("/proc/self/fd/{}", file.as_raw_fd());
+    linkat(CWD, open_file, CWD, path, AtFlags::SYMLINK_FOLLOW)?;
+    Ok(())
 }
 
 /// Takes the room beforehand, so that a file that does not fit fails at once and leaves the rest to others.

@@ -2,6 +2,8 @@
 
 use std::{fs, path::PathBuf, time::Duration};
 
+use rustix::fs::{Mode, OFlags, open};
+
 use super::{
     Cache, Error, Job, Joining, Kind, Method, Pattern, Progress, Readahead, Run, is_own, make, run,
 };
@@ -317,8 +319,15 @@ fn a_wrong_byte_is_found_by_every_way_of_reading() {
 fn a_file_is_made_whole_or_not_at_all() {
     let scratch = Scratch::new("made");
     let path = scratch.0.join("new");
-    assert!(!make(&path, 3 << 20, &mut |_| false).unwrap());
-    assert!(!path.exists());
+    let nameless = OFlags::TMPFILE | OFlags::WRONLY;
+    let can_be_nameless = open(&scratch.0, nameless, Mode::RWXU).is_ok();
+    let mut seen_half_made = false;
+    let mut observe = |_| {
+        seen_half_made |= path.exists();
+        false
+    };
+    assert!(!make(&path, 3 << 20, &mut observe).unwrap());
+    assert!(!path.exists() && seen_half_made != can_be_nameless);
     let too_large = make(&path, 1 << 62, &mut |_| true).unwrap_err();
     assert!(
         too_large.to_string().contains("make room") && !path.exists(),

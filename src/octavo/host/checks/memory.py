@@ -4,11 +4,16 @@ from octavo.host.checks.base import CannotLookError, Found, Host, read_text
 from octavo.host.kernel_text import lines, words
 from octavo.units import human_size
 
+# Of a number of 64 bits.
+_MOST_DIGITS = 20
+
 
 def swap(host: Host) -> Found:
     """Swap in use, and whether pages are being swapped."""
     try:
-        areas = [row for row in map(words, lines(host.proc / "swaps")[1:]) if len(row) > 3]
+        areas = [
+            row for row in map(words, lines(host.proc / "swaps")[1:]) if len(row) > 3 and len(row[3]) <= _MOST_DIGITS
+        ]
     except OSError as error:
         raise CannotLookError(f"{host.proc / 'swaps'}: {error.strerror}") from error
     if not areas:
