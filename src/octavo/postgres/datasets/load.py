@@ -6,6 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from octavo.errors import OctavoError
 from octavo.home import make_directory
 from octavo.host import children, set_user_id, trees
@@ -102,12 +104,15 @@ def _make(
             set_user_id.none_left(account),
             cluster.start(build, data, {**settings, **_SETTINGS}, journal, account, log=log) as server,
         ):
-            with server.connect("postgres") as connection:
-                connection.execute(f"CREATE DATABASE {DATABASE}".encode())
-            fill(server)
-            server.execute("VACUUM (FREEZE, ANALYZE)")
-            size = server.query("size")[0]["bytes"]
-            _check_tablespaces(server)
+            try:
+                with server.connect("postgres") as connection:
+                    connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+                fill(server)
+                server.execute("VACUUM (FREEZE, ANALYZE)")
+                size = server.query("size")[0]["bytes"]
+                _check_tablespaces(server)
+            except psycopg.OperationalError as error:  # the server has gone, by what the load did to it
+                raise OctavoError(f"loading failed: {cluster.last_words(log)}; the server's log is {log}") from error
             server.shut_down()
         trees.check_plain(data, account)  # what the load's SQL started is gone by now
         checked = _check(build, data, spec, journal, account)
