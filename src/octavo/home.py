@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from octavo.errors import HostError
 
@@ -184,6 +185,14 @@ def make_private_file(path: Path) -> None:
     """Makes an empty file for its owner alone where there is none; what cannot be made is left to who opens it."""
     with suppress(OSError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+
+
+def lock_file(path: Path) -> IO[str]:
+    """A file to lock (flock(2)), which nobody else can open: whoever can read one can hold it for ever."""
+    file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+")
+    with suppress(PermissionError):  # another user's: his to keep
+        os.fchmod(file.fileno(), 0o600)
+    return file
 
 
 def sync_directory(path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import HostError
+from octavo.home import lock_file
 from octavo.host import child_group, children, confine
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal, recover
@@ -118,3 +119,37 @@ def _gone(identity: ProcessIdentity) -> bool:
 def test_a_program_that_is_not_there_is_named(journal: Journal, account: Account) -> None:
     with pytest.raises(HostError, match="cannot start /no/such/program"):
         children.run(["/no/such/program"], journal, role="test", account=account)
+
+
+def test_neither_the_current_directory_nor_a_variable_says_what_is_run(tmp_path: Path) -> None:
+    """Root runs octavo in /tmp, where anybody may have put an octavo, a typer or a json of his own."""
+    for name in ("octavo.py", "typer.py", "json.py", "sitecustomize.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
+    launcher = Path(__file__).parents[2] / "octavo"
+    finished = subprocess.run(
+        [launcher, "--help"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+@needs_root
+def test_a_lock_cannot_be_held_by_others(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch(0o644)  # as it was made before
+    with lock_file(path):
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_child_that_hears_no_signal_is_ended(journal: Journal, account: Account) -> None:
+    def interrupted(_line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(children, "_PATIENCE_SECONDS", 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            children.run(
+                ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.01; done"],
+                journal, role="test", account=account, on_line=interrupted,
+            )  # fmt: skip

@@ -23,6 +23,7 @@ from octavo.host.process import identify
 
 # A child sees no more of the environment than this, so that a trial does not depend on who started it.
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PATIENCE_SECONDS = 10.0
 _PLAIN_ENVIRONMENT = {"PATH": PLAIN_PATH, "LC_ALL": "C.UTF-8"}
 
 
@@ -108,6 +109,17 @@ def start(
     return child, number
 
 
+def _end(child: subprocess.Popen[str]) -> None:
+    """Ends a child's session, whatever it makes of SIGTERM."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_PATIENCE_SECONDS)
+            return
+    child.wait()
+
+
 def ended(journal: Journal, number: int) -> None:
     """Notes that a child has ended, and kills what it has left behind."""
     if group := journal.groups.pop(number, None):
@@ -182,9 +194,7 @@ def run(
             stdout, stderr = "".join(lines), ""
             child.wait()
     except BaseException:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGTERM)
-        child.wait()
+        _end(child)
         raise
     finally:
         ended(journal, number)

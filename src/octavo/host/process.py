@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Besides ourselves, who a root's children run as; a process of anybody else is not ours, whatever it carries.
+# An environment may be as long as a process makes it (prctl(2), PR_SET_MM); execve(2) takes 128 kB a string.
+_MOST_ENVIRONMENT = 4 * 1024**2
 _ACCOUNTS = ("octavo",)
 
 
@@ -72,12 +74,11 @@ def find_by_environment(variable: str, value: str) -> list[ProcessIdentity]:
         if not entry.name.isdecimal():
             continue
         try:
-            if not _has(entry.path, marker):
+            # The user first, and twice: another user's environment is as long as he likes, and pids pass to others.
+            if not _is_of(entry.path, ours) or not _has(entry.path, marker):
                 continue
-            # Again with the identity known: were the pid to have passed to another meanwhile, it would not be ours.
             identity = identify(int(entry.name))
-            users = _users(Path(entry.path, "status").read_bytes())
-            if identity is not None and users and users <= ours and _has(entry.path, marker):
+            if identity is not None and _is_of(entry.path, ours) and _has(entry.path, marker):
                 found.append(identity)
         except OSError:
             continue
@@ -86,7 +87,14 @@ def find_by_environment(variable: str, value: str) -> list[ProcessIdentity]:
 
 def _has(process: str, marker: bytes) -> bool:
     """Whether the process was started with this in its environment. Raises OSError when we may not look."""
-    return marker in Path(process, "environ").read_bytes().split(b"\0")
+    with Path(process, "environ").open("rb") as file:
+        return marker in file.read(_MOST_ENVIRONMENT).split(b"\0")
+
+
+def _is_of(process: str, users: set[int]) -> bool:
+    """Whether all of the process's user ids are among these. Raises OSError when it is gone."""
+    its = _users(Path(process, "status").read_bytes())
+    return bool(its) and its <= users
 
 
 def _our_users() -> set[int]:

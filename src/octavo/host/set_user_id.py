@@ -17,7 +17,7 @@ from octavo.host.trees import shown, walk
 PLACES = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108
 _BITS = stat.S_ISUID | stat.S_ISGID
 # More is no longer looked at: somebody else's millions of files must not hold a run up.
-_MOST_ENTRIES = 100_000
+_MOST_ENTRIES = 1_000_000
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def _stripped(top: Path, account: Account) -> list[Path]:
             found += [top / place.path / name for name in place.names if _strip(place.descriptor, name, account)]
             seen += len(place.names) + len(place.directories)
             if seen > _MOST_ENTRIES:
-                break
+                raise OctavoError(f"{top} has over {_MOST_ENTRIES} files to look for set-user-ID ones in; clear it")
             place.directories[:] = [name for name in place.directories if _is_on(device, place.descriptor, name)]
     return found
 

@@ -75,12 +75,23 @@ def _directories(pgdata: Path) -> tuple[Path, Path]:
         if found := re.findall(r"^\s*data_directory\s*=?\s*'([^']+)'", text, re.MULTILINE):
             data = Path(found[-1])
             if (data / "PG_VERSION").is_file():
+                _check_whose(pgdata, data)
                 return pgdata.absolute(), data
     except PermissionError:
         raise HostError(f"{pgdata} is not for this user to read; run as the server's user or as root") from None
     except (FileNotFoundError, NotADirectoryError):
         pass
     raise UsageError(f"{pgdata} is no data directory; before initdb there is nothing to ask, leave --pgdata away then")
+
+
+def _check_whose(configuration: Path, data: Path) -> None:
+    """Raises UsageError when the configuration is somebody else's than the data: what it has the server load would run
+    as the data's owner."""
+    owner = data.stat().st_uid
+    for path in (configuration, configuration / "postgresql.conf"):
+        facts = path.stat()
+        if facts.st_uid not in {0, owner} or facts.st_mode & 0o002:
+            raise UsageError(f"{path} is neither root's nor that of the owner of {data}, or others may write it")
 
 
 def _text(path: Path) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.packaging import sbom
 from octavo.packaging.binaries import Linkage, linkage, strip
@@ -47,6 +48,8 @@ def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: 
     linked = linkage(prefix, journal)
     documents = prefix / "share" / "doc"
     documents.mkdir(parents=True, exist_ok=True)
+    if not documents.resolve().is_relative_to(prefix.resolve()):  # by a link that somebody's sources installed
+        raise OctavoError(f"share/doc of {build.name} leads out of the build; build it again without its extensions")
     (documents / "COPYRIGHT").write_text(release.copyright())
     (documents / "build.json").write_text(json.dumps(_how_it_was_built(build), indent=1, sort_keys=True) + "\n")
     # Last, for it names every other file.

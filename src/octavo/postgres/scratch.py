@@ -1,5 +1,6 @@
 """Scratch servers: a fresh cluster of a build with PostgreSQL's own defaults, gone when it is left."""
 
+import os
 import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children, trees
+from octavo.host import children, confine, trees
 from octavo.host.children import Account
 from octavo.host.foreground import run_in_foreground
 from octavo.host.journal import Journal
@@ -74,12 +75,16 @@ def fill_with_pgbench(server: Server, scale: int) -> None:
 def run_psql(server: Server, arguments: Sequence[str]) -> int:
     """Runs the build's psql on the user's terminal until the user leaves it, and returns its exit code.
 
-    It runs as the user, not as the server's account: \\i, \\copy, the history and ~/.psqlrc are the user's, but none
-    of libpq's variables: they may lead it elsewhere.
+    It runs as the user: \\i, \\copy, the history and ~/.psqlrc are the user's, but none of libpq's variables: they may
+    lead it elsewhere. For root it runs as the server's account, which made the program, and keeps no history.
     """
     environment = without_libpq(user_environment(server.build))
+    confined: list[str] = []
+    if os.geteuid() == 0:
+        confined = confine.without_privileges(server.account.uid, server.account.gid, network=False)
+        environment = {**environment, "HOME": "/nonexistent", "PSQL_HISTORY": "/dev/null"}
     return run_in_foreground(
-        [server.build.program("psql"), *arguments],
+        [*confined, server.build.program("psql"), *arguments],
         server.journal,
         role="psql",
         environment={**environment, **server.client_environment(), "PGDATABASE": _DATABASE},

@@ -129,7 +129,7 @@ def parse(lines: Iterable[str], shift: float) -> list[tuple[float, float]]:
     return [
         (int(found[4]) - shift + int(found[5]) / 1e6, int(found[2]) / 1e6)
         for found in columns
-        if len(found) >= 6 and found[2].isdecimal()
+        if len(found) >= 6 and all(word.isascii() and word.isdecimal() and len(word) < 19 for word in found[2:6])
     ]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.home import make_directory, octavo_home, sync_directory
+from octavo.home import lock_file, make_directory, octavo_home, sync_directory
 from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.postgres.builds.recipe import options
@@ -110,7 +110,7 @@ def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
 def locked(name: str, waiting: Callable[[], None]) -> Generator[None, None, None]:
     """Holds the right to make the build of this name; `waiting` is called when another process has it."""
     directory = make_directory(builds_directory())
-    with (directory / f".{name}.lock").open("w") as file:
+    with lock_file(directory / f".{name}.lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from octavo.errors import OctavoError, UsageError
-from octavo.home import make_directory, octavo_home, sync_directory, write_durably
+from octavo.home import lock_file, make_directory, octavo_home, sync_directory, write_durably
 from octavo.host import trees
 from octavo.host.journal import Journal
 
@@ -91,7 +91,7 @@ def hold(name: str, *, wait: bool = True) -> Load | None:
     if not wait and read_load(name) is None:
         return None
     make_directory(place.parent)
-    lock = place.open("a")
+    lock = lock_file(place)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | (0 if wait else fcntl.LOCK_NB))
         load = read_load(name)
@@ -135,7 +135,7 @@ def exclusively(name: str, *, wait: bool = True) -> Generator[None, None, None]:
     """Holds the right to make or remove what has this name. Raises OctavoError when it is in use and we do not wait."""
     place = _lock_path(name)
     make_directory(place.parent)
-    with place.open("a") as lock:
+    with lock_file(place) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
