@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.integration.conftest import needs_root
 from tests.integration.servers import data_directory, running
-from tests.thorough import in_thorough_tests
+from tests.thorough import THOROUGH, in_thorough_tests
 
 from octavo.errors import OctavoError
 from octavo.home import make_directory
@@ -35,6 +35,15 @@ SERVER_USER = "nobody:nogroup"
 
 def output(journal: Journal, *arguments: str | Path) -> str:
     return children.check(children.run(arguments, journal, role="test"), str(arguments[0])).stdout
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quickly_compressed() -> Iterator[None]:
+    """Half a minute less a package; how small it is says nothing here. Thorough tests take the product's own preset."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not THOROUGH:
+            patch.setattr("octavo.packaging.archive._PRESET", 0)
+        yield
 
 
 @pytest.fixture(scope="module")
