@@ -1,0 +1,133 @@
+"""What kills, full disks and the OOM killer cost: nothing that was finished, and nothing of the host.
+
+    .venv/bin/python benchmarks/faults.py [--kills 100] [--seed 1] [--quick] [--only NAMES]
+
+As root, with nothing else measuring. A run with every knob at once, `octavo hugepages apply`, `octavo build --matrix`
+of a small source and `octavo io --make` are killed (SIGKILL, SIGTERM, SIGINT twice) at random moments; each filesystem
+that is written to fills up; the store's disk turns read-only; the server runs out of its memory limit. After each the
+host is compared with what it was before (`faulty/fingerprint.py`), as it is and after `octavo host restore`; what was
+reported finished must be in the store, and what was interrupted must go on. Exit code 1 when something does not.
+
+The state directory is one of its own below /var/tmp; builds and sources are the machine's (those of its tests).
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from faulty import disks, killed
+from faulty.fingerprint import Ours, difference, take
+from faulty.victim import ROOT, Row, octavo
+
+from octavo.home import make_directory, octavo_home
+
+_SHARED = {"builds": "tests/builds", "sources": "sources", "ccache": "ccache"}
+_QUICK_KILLS = 24
+_FEW_SIZES = ["--data-block", "4kB,8kB", "--wal-block", "8kB"]
+
+sys.path.insert(0, str(ROOT))  # the small source is the tests'
+
+
+def main() -> None:
+    """Kills, prints the table, and exits with 1 when a line of it is not sound."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=100, help="over all commands")
+    parser.add_argument("--quick", action="store_true", help=f"{_QUICK_KILLS} kills, and a small matrix")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--only",
+        default="",
+        help="scenarios by name, with commas: run, hugepages, build, io, …",
+    )
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit("knobs need root")
+    place = Path(tempfile.mkdtemp(prefix="octavo-faults-", dir="/var/tmp"))  # where the server's user may enter
+    place.chmod(0o755)
+    signal.signal(signal.SIGTERM, _ended)
+    try:
+        sound = campaign(place, arguments)
+    finally:
+        octavo(place / "home", "host", "restore")
+        shutil.rmtree(place, ignore_errors=True)
+    sys.exit(0 if sound else 1)
+
+
+def _ended(_number: int, _frame: FrameType | None) -> None:
+    """SIGTERM ends as any error does, with what was mounted."""
+    sys.exit(143)
+
+
+def campaign(place: Path, arguments: argparse.Namespace) -> bool:
+    """All scenarios and their table. Returns whether every line of it is sound."""
+    count = min(arguments.kills, _QUICK_KILLS) if arguments.quick else arguments.kills
+    draw = random.Random(arguments.seed)
+    ours, home = Ours(place), place / "home"
+    home.mkdir(mode=0o755)
+    for name, shared in _SHARED.items():
+        (home / name).symlink_to(make_directory(octavo_home() / shared))
+    os.environ["TMPDIR"] = str(place)
+    before = take(ours)
+    rows: list[Row] = []
+    for name, work in scenarios(ours, home, draw, count, _FEW_SIZES if arguments.quick else []):
+        if not arguments.only or name in arguments.only.split(","):
+            print(f"{name} …", file=sys.stderr, flush=True)
+            if (row := work()) is not None:
+                rows.append(row)
+                print(as_line(row), file=sys.stderr, flush=True)
+                for line in (*row.left, *row.problems):
+                    print(f"  {line}", file=sys.stderr, flush=True)
+    last = octavo(home, "host", "restore")
+    left = difference(before, take(ours))
+    print_table(rows)
+    print(f"then octavo host restore: exit code {last.code}; {len(left)} differences from the host as it was")
+    for line in left:
+        print(f"  {line}")
+    return all(row.sound() for row in rows) and not left and last.code == 0
+
+
+def scenarios(
+    ours: Ours, home: Path, draw: random.Random, count: int, sizes: list[str]
+) -> list[tuple[str, Callable[[], Row | None]]]:
+    """Name and work of each. The kills are shared out: half of them on runs."""
+    few = max(1, count // 6)
+    return [
+        ("run", partial(killed.run_of_every_knob, ours, home, draw, max(1, count - 3 * few))),
+        ("hugepages", partial(killed.hugepages_apply, ours, home, draw, few)),
+        ("build", partial(killed.build_of_a_matrix, ours, home, draw, few, sizes)),
+        ("io", partial(killed.io_make, ours, home, draw, few)),
+        ("home-full", partial(disks.full_home, ours, home)),
+        ("runtime-full", partial(disks.full_runtime_directory, ours, home)),
+        ("report-full", partial(disks.full_report_target, ours, home)),
+        ("read-only", partial(disks.read_only_store, ours, home)),
+        ("oom", partial(disks.killed_for_memory, ours, home)),
+    ]
+
+
+def print_table(rows: list[Row]) -> None:
+    """The table, as docs/security.md has it."""
+    print("| scenario | kills | put back at once / by restore | lost trials | left behind | resumed |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    for row in rows:
+        print(as_line(row))
+
+
+def as_line(row: Row) -> str:
+    """A row of the table."""
+    resumed = f"{row.resumed} of {row.to_resume}" if row.to_resume else "–"
+    return (
+        f"| {row.scenario} | {row.kills} | {row.at_once} / {row.by_restore} | {row.lost} | {len(row.left)} | "
+        f"{resumed} |{f' {len(row.problems)} problems' if row.problems else ''}"
+    )
+
+
+if __name__ == "__main__":
+    main()
