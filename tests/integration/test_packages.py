@@ -152,13 +152,17 @@ def test_a_tar_runs_where_it_is_unpacked_and_compiles_extensions(
 
 
 def test_a_build_whose_programs_would_take_the_systems_library_is_refused(
-    build: Build, journal: Journal, tmp_path: Path
+    build: Build, journal: Journal, home: Path
 ) -> None:
-    for name in ("bin/psql", "lib/libpq.so.5.18"):
-        (tmp_path / name).parent.mkdir()
-        shutil.copy(build.prefix / name, tmp_path / name)
-    with pytest.raises(OctavoError, match=r"look for libpq\.so\.5"):
-        linkage(tmp_path, journal)
+    place = home / f"linkage-{build.name}"  # the account reads it
+    try:
+        for name in ("bin/psql", "lib/libpq.so.5.18"):
+            (place / name).parent.mkdir(parents=True)
+            shutil.copy(build.prefix / name, place / name)
+        with pytest.raises(OctavoError, match=r"look for libpq\.so\.5"):
+            linkage(place, journal)
+    finally:
+        shutil.rmtree(place)
 
 
 def clean_debian(home: Path, journal: Journal) -> Path:

@@ -92,8 +92,12 @@ def interrupt_once() -> None:
 
 
 def no_more_interrupts() -> None:
-    """For the very end: while Python shuts down signals have their default action, and one would be our exit code."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    """For the very end: while Python shuts down signals have their default action, and one would be our exit code.
+
+    Ignored and not only blocked: threads of libraries, such as numpy's, take what the main thread blocks.
+    """
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
