@@ -77,7 +77,7 @@ def test_what_was_written_is_checked(octavo: Octavo, file: Path) -> None:
         (["probe"], 2, "reads one file or device"),
         (["probe", "{tmp}/short", "--write"], 2, "has no --write"),
         (["probe", "/no/such"], 2, "no such file"),
-        (["--from-query", "SELECT 1", "--dsn", "host=/no/such/directory"], 3, "check --dsn"),
+        (["--from-query", "SELECT 1", "--dsn", "host=/no/such/directory"], 3, "say where with --dsn"),
     ],
 )
 def test_a_mistake_is_one_line(octavo: Octavo, tmp_path: Path, arguments: list[str], code: int, said: str) -> None:
