@@ -5,6 +5,7 @@ changed inside is done by a child that has the account's rights alone; root open
 directory that it has open, and never through a link (openat(2), O_NOFOLLOW).
 """
 
+import ctypes
 import errno
 import os
 import stat
@@ -174,11 +175,19 @@ def files(tree: Path) -> list[Path]:
 
 
 def sync(tree: Path) -> None:
-    """Writes back every file and directory of the tree, so that no trial pays for it."""
-    for descriptor in open_files(tree):
-        os.fsync(descriptor)
-    for place in walk(tree):
-        os.fsync(place.descriptor)
+    """Writes back the whole filesystem that the tree is on, so that no trial pays for it (syncfs(2)).
+
+    One commit of the filesystem's journal, where a call for each of a cluster's thousand files makes as many. Raises
+    OSError.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = os.open(tree, _DIRECTORY)
+    try:
+        if libc.syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"{tree}: {os.strerror(number)}")
+    finally:
+        os.close(descriptor)
 
 
 def file_bytes(tree: Path) -> int:
