@@ -1,0 +1,22 @@
+//! Page accesses of a server, recorded: the format of `.octrace` files (docs/trace-format.md).
+//!
+//! A file is a sequence of frames. Each has a checksum of its own and can be read without the others, so that a cut or
+//! damaged file gives everything that is whole, and the number of accesses that are missing.
+
+mod access;
+mod bytes;
+mod checksum;
+mod columns;
+mod entropy;
+mod error;
+mod fact;
+mod frame;
+mod reader;
+mod writer;
+
+pub use access::{Access, Accesses, Kind, MOST_IN_A_BLOCK, Strategy, Stream};
+pub use error::Error;
+pub use fact::{Event, EventKind, Fact, Relation};
+pub use frame::VERSION;
+pub use reader::{Item, Missing, Reader};
+pub use writer::Writer;
