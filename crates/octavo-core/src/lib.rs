@@ -4,5 +4,6 @@
 
 pub mod block_device;
 pub mod io_engine;
+pub mod simulate;
 pub mod trace;
 pub mod translation_unit;
