@@ -22,7 +22,7 @@ pub enum Error {
     #[error(transparent)]
     Trace(#[from] trace::Error),
     /// More pages than a simulation can number.
-    #[error("the trace touches more than 2^29 pages; cut it, or sample it when it is recorded")]
+    #[error("the trace touches more than 2^27 pages; cut it with octavo trace cut")]
     TooManyPages,
     /// Whoever asked for it does not want it any more.
     #[error("stopped")]

@@ -10,8 +10,8 @@ pub const LEVELS: u32 = 7;
 
 const CHUNK_BITS: u32 = LEVELS - 1;
 const NONE: u32 = u32::MAX;
-/// Numbers of pages of an eighth of the size still have 32 bits.
-const MOST_CHUNKS: u32 = 1 << 23;
+/// Pages cut into 32 still have numbers of 32 bits.
+const MOST_CHUNKS: u32 = 1 << 21;
 /// A table by block is no longer than this, and than four times the chunks in it.
 const FIRST_TABLE: u64 = 1024;
 
@@ -40,7 +40,7 @@ impl Numbers {
         number
     }
 
-    /// The number of a page. None when there are too many: 2^29.
+    /// The number of a page. None when there are too many: 2^27.
     #[inline]
     pub(super) fn page(&mut self, stream: u32, block: u64) -> Option<u32> {
         let place = &mut self.places[stream as usize];

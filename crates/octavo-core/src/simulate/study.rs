@@ -10,7 +10,7 @@ pub enum Pages {
     Merged(u32),
     /// Each is so many pages, of which an access needs one: another each time, which spreads accesses as far as can be.
     Split {
-        /// At most 8.
+        /// At most 32.
         parts: u8,
         /// By page: the part that is next.
         turns: Vec<u8>,

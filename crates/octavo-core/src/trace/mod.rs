@@ -7,16 +7,23 @@ mod access;
 mod bytes;
 mod checksum;
 mod columns;
+mod convert;
 mod entropy;
 mod error;
 mod fact;
 mod frame;
 mod reader;
+mod summary;
 mod writer;
 
 pub use access::{Access, Accesses, Kind, MOST_IN_A_BLOCK, Strategy, Stream};
+pub use convert::{
+    Import, read_blktrace, read_csv, read_iolog, read_oracle_general, write_csv, write_iolog,
+    write_oracle_general,
+};
 pub use error::Error;
 pub use fact::{Event, EventKind, Fact, Relation};
 pub use frame::VERSION;
 pub use reader::{Item, Missing, Reader};
+pub use summary::{Part, Summary, cut, summarize};
 pub use writer::Writer;
