@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 
-use super::Filter;
+use super::{Filter, study::touch};
 use crate::trace::{Kind, Strategy};
 
 const NONE: u32 = u32::MAX;
@@ -160,6 +160,12 @@ impl BufferManager {
             *state &= !DIRTY;
         }
         self.checkpoint += 1;
+    }
+
+    /// Looks up pages that will be accessed soon.
+    #[inline]
+    pub(super) fn touch(&self, pages: impl Iterator<Item = u32>) {
+        touch(&self.buffer_of, pages);
     }
 
     /// An access by a backend; `relation` is the size of the page's relation in pages.

@@ -8,13 +8,23 @@ use super::{
 /// Groups of sampled pages that tell the error.
 const GROUPS: u32 = 32;
 /// Hot pages are looked for in every so manieth access of a batch.
-const GLANCE: usize = 16;
+const GLANCE: usize = 32;
 /// A page with this part of a batch's accesses is hot.
 const HOT: f64 = 0.0005;
 /// Fewer glances tell nothing.
-const FEWEST_GLANCES: usize = 2000;
+const FEWEST_GLANCES: usize = 1000;
 const MOST_HOT: usize = 4096;
 const ROOM: usize = 3;
+const HINT_BITS: u32 = 17;
+
+/// Word and bit in `may_be_hot`.
+#[inline]
+const fn hint(mixed: u32) -> (usize, u64) {
+    (
+        (mixed >> 6) as usize & ((1 << (HINT_BITS - 6)) - 1),
+        1 << (mixed & 63),
+    )
+}
 
 /// Which pages are in a sample: those whose number, well mixed, is below a limit.
 #[derive(Clone, Copy, Debug)]
@@ -43,17 +53,28 @@ impl Filter {
         }
     }
 
-    /// The page's mixed number when it is in the sample. (The finalizer of MurmurHash3, which is in the public domain.)
+    /// The page's mixed number when it is in the sample.
     #[inline]
     #[must_use]
     pub fn takes(self, page: u32) -> Option<u32> {
+        let mixed = self.mix(page);
+        self.has(mixed).then_some(mixed)
+    }
+
+    #[inline]
+    const fn has(self, mixed: u32) -> bool {
+        mixed < self.limit || self.limit == u32::MAX
+    }
+
+    /// The finalizer of MurmurHash3, which is in the public domain.
+    #[inline]
+    const fn mix(self, page: u32) -> u32 {
         let mut mixed = page ^ self.seed;
         mixed ^= mixed >> 16;
         mixed = mixed.wrapping_mul(0x85eb_ca6b);
         mixed ^= mixed >> 13;
         mixed = mixed.wrapping_mul(0xc2b2_ae35);
-        mixed ^= mixed >> 16;
-        (mixed < self.limit || self.limit == u32::MAX).then_some(mixed)
+        mixed ^ mixed >> 16
     }
 }
 
@@ -97,6 +118,8 @@ pub struct SampledDistances {
     sampled: Ranks,
     hot: Ranks,
     is_hot: Vec<u64>,
+    /// By the lower bits of mixed numbers: whether there may be a hot page. It stays in the first-level cache.
+    may_be_hot: Vec<u64>,
     hot_pages: usize,
     now: usize,
     distinct: u64,
@@ -118,6 +141,7 @@ impl SampledDistances {
             sampled: Ranks::default(),
             hot: Ranks::default(),
             is_hot: Vec::new(),
+            may_be_hot: vec![0; 1 << (HINT_BITS - 6)],
             hot_pages: 0,
             now: 0,
             distinct: 0,
@@ -154,6 +178,8 @@ impl SampledDistances {
             }
             if self.is_hot[word] & bit == 0 && self.hot_pages < MOST_HOT {
                 self.is_hot[word] |= bit;
+                let hint = hint(self.filter.mix(page));
+                self.may_be_hot[hint.0] |= hint.1;
                 self.hot_pages += 1;
             }
         }
@@ -162,10 +188,17 @@ impl SampledDistances {
     /// Counts an access if its page is hot or in the sample.
     #[inline]
     pub fn access(&mut self, page: u32) {
-        let word = self.is_hot.get(page as usize / 64).copied().unwrap_or(0);
-        if word >> (page % 64) & 1 != 0 {
+        let mixed = self.filter.mix(page);
+        let (word, bit) = hint(mixed);
+        let may_be_hot = self.may_be_hot[word] & bit != 0;
+        if may_be_hot
+            && self
+                .is_hot
+                .get(page as usize / 64)
+                .is_some_and(|word| word >> (page % 64) & 1 != 0)
+        {
             self.take_hot(page);
-        } else if let Some(mixed) = self.filter.takes(page) {
+        } else if self.filter.has(mixed) {
             self.take(page, (mixed % GROUPS) as usize);
         }
     }

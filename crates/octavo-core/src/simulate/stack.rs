@@ -1,6 +1,7 @@
 use super::{
     Curve,
     ranks::{Ranks, STEP},
+    study::touch,
 };
 
 /// Places for accesses are made for so many times the pages that there are, so that renumbering is rare.
@@ -40,9 +41,15 @@ impl StackDistances {
         distance
     }
 
+    /// Looks up pages that will be accessed soon.
+    #[inline]
+    pub(super) fn touch(&self, pages: impl Iterator<Item = u32>) {
+        touch(&self.latest, pages);
+    }
+
     /// The same without counting it.
     #[inline]
-    pub(super) fn distance(&mut self, page: u32) -> Option<u32> {
+    fn distance(&mut self, page: u32) -> Option<u32> {
         if self.now == self.bits.len() {
             self.renumber();
         }
