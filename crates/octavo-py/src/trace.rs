@@ -265,7 +265,7 @@ impl TraceWriter {
             .map_err(exception)
     }
 
-    fn property(&mut self, name: String, value: String) -> PyResult<()> {
+    fn describe(&mut self, name: String, value: String) -> PyResult<()> {
         self.fact(&Fact::Property(name, value))
     }
 

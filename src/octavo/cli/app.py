@@ -23,6 +23,7 @@ from octavo.cli.report import report
 from octavo.cli.run import run
 from octavo.cli.runs import runs
 from octavo.cli.shell import shell
+from octavo.cli.trace import trace
 from octavo.cli.watch import watch
 from octavo.errors import HostError, Interrupted, OctavoError
 from octavo.home import octavo_home, secure_home
@@ -55,6 +56,7 @@ app.add_typer(hugepages, name="hugepages")
 app.command()(io)
 app.command()(watch)
 app.command()(iotop)
+app.add_typer(trace, name="trace")
 
 
 def main() -> NoReturn:
