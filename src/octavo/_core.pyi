@@ -327,6 +327,10 @@ class TraceWriter:
         """Something that happened. Raises ValueError for a kind that there is not."""
     def push(self, accesses: Sequence[tuple[int, int, int, int, int, int, int, int, int]]) -> None:
         """Accesses: time, backend, tablespace, database, relation, fork, block, kind and strategy as numbers."""
+    def push_probes(self, printed: bytes, began: int, keep: int) -> tuple[int, list[str]]:
+        """What bpftrace printed, a line an access: nanoseconds, pid, fork, block, tablespace, database, relation,
+        backend of a temporary table or -1, whether it extends. All but the last `keep` nanoseconds is written in the
+        order of time; what was `began` is time 0. Returns how many events were lost, and lines that are no accesses."""
     @property
     def accesses(self) -> int:
         """How many there are."""

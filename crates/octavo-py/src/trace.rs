@@ -5,8 +5,8 @@ use std::{
 };
 
 use octavo_core::trace::{
-    self, Access, Error, Event, EventKind, Fact, Import, Kind, Missing, Part, Reader, Relation,
-    Strategy, Stream, Writer,
+    self, Access, Error, Event, EventKind, Fact, Import, Kind, Missing, Part, ProbeLines, Reader,
+    Relation, Strategy, Stream, Writer,
 };
 use pyo3::{
     exceptions::{PyOSError, PyRuntimeError, PyValueError},
@@ -254,14 +254,20 @@ type AccessTuple = (u64, u32, u32, u32, u32, u8, u64, u8, u8);
 
 /// A trace that is being written.
 #[pyclass(module = "octavo._core")]
-pub(crate) struct TraceWriter(Option<Out>);
+pub(crate) struct TraceWriter {
+    into: Option<Out>,
+    probes: ProbeLines,
+}
 
 #[pymethods]
 impl TraceWriter {
     #[new]
     fn new(path: PathBuf, page_size: u64) -> PyResult<Self> {
         create(&path, page_size)
-            .map(|writer| Self(Some(writer)))
+            .map(|writer| Self {
+                into: Some(writer),
+                probes: ProbeLines::default(),
+            })
             .map_err(exception)
     }
 
@@ -334,6 +340,21 @@ impl TraceWriter {
         Ok(())
     }
 
+    /// What bpftrace printed. Accesses are written but for the last `keep` nanoseconds; returns how many were lost, and
+    /// lines that are no accesses.
+    fn push_probes(
+        &mut self,
+        printed: &[u8],
+        began: u64,
+        keep: u64,
+    ) -> PyResult<(u64, Vec<String>)> {
+        self.probes.feed(printed);
+        for access in self.probes.take(keep, began) {
+            self.writer()?.push(&access).map_err(exception)?;
+        }
+        Ok((self.probes.take_lost(), self.probes.take_notes()))
+    }
+
     #[getter]
     fn accesses(&mut self) -> PyResult<u64> {
         Ok(self.writer()?.accesses())
@@ -344,13 +365,13 @@ impl TraceWriter {
     }
 
     fn finish(&mut self) -> PyResult<()> {
-        self.0.take().map_or(Ok(()), finish).map_err(exception)
+        self.into.take().map_or(Ok(()), finish).map_err(exception)
     }
 }
 
 impl TraceWriter {
     fn writer(&mut self) -> PyResult<&mut Out> {
-        self.0
+        self.into
             .as_mut()
             .ok_or_else(|| PyRuntimeError::new_err("the trace is finished"))
     }

@@ -8,11 +8,73 @@ import typer
 from octavo.cli.choices import TableFormat
 
 trace = typer.Typer(
-    help="Read, cut and convert traces of page accesses; hit ratios by shared_buffers for every page size.",
-    no_args_is_help=True,
+    help="Record, read, cut and convert traces of page accesses; hit ratios by shared_buffers for every page size."
 )
 
+_Dsn = Annotated[str | None, typer.Option(help="The server, as psql takes it.")]
+_Length = Annotated[str, typer.Option("--for", help="How long to record.")]
+_Out = Annotated[Path | None, typer.Option("--out", "-o", help="The new trace.")]
+_Overhead = Annotated[str, typer.Option(help="Record only a part of the time where all of it would cost more.")]
+_Names = Annotated[bool, typer.Option("--names", help="Write the names of relations into the trace.")]
 _Trace = Annotated[Path, typer.Argument(help="A trace (.octrace).")]
+
+
+@trace.callback(invoke_without_command=True)
+def record_or_help(
+    context: typer.Context,
+    dsn: _Dsn = None,
+    length: _Length = "60s",
+    out: _Out = None,
+    max_overhead: _Overhead = "5%",
+    names: _Names = False,
+) -> None:
+    """Without a command: octavo trace record."""
+    if context.invoked_subcommand is not None:
+        return
+    if out is None and dsn is None:
+        print(context.get_help())
+        return
+    record(dsn, length, out, max_overhead, names)
+
+
+@trace.command()
+def record(
+    dsn: _Dsn = None,
+    length: _Length = "60s",
+    out: _Out = None,
+    max_overhead: _Overhead = "5%",
+    names: _Names = False,
+) -> None:
+    """Record the page accesses of a live server, through the probes of its package (bpftrace, root). It reads only.
+
+    What it would cost is shown first. No data and no SQL is recorded, and names of relations only with --names.
+
+    Example: octavo trace record --dsn 'host=/run/postgresql dbname=shop' --for 60s -o shop.octrace
+    """
+    from octavo.cli.output import console
+    from octavo.errors import UsageError
+    from octavo.host.journal import Journal
+    from octavo.trace.files import MOST_LOST
+    from octavo.trace.record.recorder import Request, record
+    from octavo.units import parse_duration, parse_percentage
+
+    if out is None:
+        raise UsageError("say where the trace goes: -o shop.octrace")
+    seconds = parse_duration(length)
+    if seconds < 0.1:
+        raise UsageError(f"--for {length}: less than 100ms is no recording")
+    most = parse_percentage(max_overhead)
+    if most <= 0:
+        raise UsageError(f"--max-overhead {max_overhead}: it has to be above 0%")
+    screen = console(stderr=True)
+    request = Request(dsn, seconds, out, None if most >= 1 else most, names)
+    with Journal() as journal:
+        found = record(request, journal, lambda line: screen.print(f"octavo trace: {line}"))
+    console().print(f"{out}: {found.accesses:,} accesses in {found.recorded_seconds:.1f} s")
+    if found.overhead is not None:
+        console().print(f"overhead: transactions were {100 * found.overhead:.1f} % slower over the whole time")
+    if found.lost > MOST_LOST * (found.accesses + found.lost):
+        console().print(f"lost: {found.lost:,} accesses, above {MOST_LOST:.1%}: do not trust hit ratios")
 
 
 @trace.command()

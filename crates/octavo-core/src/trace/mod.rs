@@ -12,6 +12,7 @@ mod entropy;
 mod error;
 mod fact;
 mod frame;
+mod probes;
 mod reader;
 mod summary;
 mod writer;
@@ -24,6 +25,7 @@ pub use convert::{
 pub use error::Error;
 pub use fact::{Event, EventKind, Fact, Relation};
 pub use frame::VERSION;
+pub use probes::ProbeLines;
 pub use reader::{Item, Missing, Reader};
 pub use summary::{Part, Summary, cut, summarize};
 pub use writer::Writer;
