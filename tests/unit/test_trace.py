@@ -17,7 +17,7 @@ from octavo.trace import files
 from octavo.trace.files import nobody
 from octavo.trace.page import render
 from octavo.trace.render import summary_view, surface_view, verdict
-from octavo.trace.surface import Request, knee, surface
+from octavo.trace.surface import Request, knee, rings, surface
 
 MB = 1024**2
 
@@ -142,6 +142,20 @@ def test_a_surface_is_that_of_lru_caches(tmp_path: Path) -> None:
         assert curve["working_set_bytes"] == len(distinct) * size
     assert document["shared_buffers_bytes"] == 4 * MB
     json.dumps(document, allow_nan=False)
+
+
+def test_rings_are_those_of_the_version(tmp_path: Path) -> None:
+    kB = 1024
+    for version, limit, expected in (
+        ("150018", None, (256 * kB, 16 * MB, 256 * kB)),
+        ("170002", "2MB", (256 * kB, 16 * MB, 2 * MB)),
+        ("180006", "2MB", (752 * kB, 16 * MB, 2 * MB)),  # 16384 buffers by 174 processes: 94 pins
+    ):
+        settings = {"vacuum_buffer_usage_limit": limit} if limit else {}
+        path = trace_of(tmp_path / f"{version}{limit}", [1], settings=settings)
+        summary = files.summarize(path)
+        summary["properties"]["server_version_num"] = version
+        assert rings(summary, 128 * MB, 8 * kB) == expected
 
 
 def test_smaller_pages_have_two_ends(tmp_path: Path) -> None:

@@ -25,9 +25,11 @@ SWEEPS = (0.5, 1.0, 2.0)
 FEWEST_SAMPLED = 10
 # Larger shared_buffers than this have this part of the hits that any size could have.
 ENOUGH = 0.99
-# Of bulk reads, bulk writes and VACUUM, in PostgreSQL's source, freelist.c, and vacuum_buffer_usage_limit since 16.
+# Of bulk reads, and of VACUUM before 17; of bulk writes.
 _RING = 256 * 1024
 _BULK_WRITE_RING = 16 * 1024**2
+# Processes beside max_connections that share the pins of a server with defaults (MaxBackends and auxiliary ones of 18).
+_OTHER_BACKENDS = 74
 _NO_SIZE = "it has to be a power of two from 1kB to 32kB"
 
 
@@ -75,7 +77,7 @@ def surface(request: Request, observe: Observe = nobody) -> dict[str, Any]:
         points: list[BufferPoint] = []
         if buffers is not None:
             places = [
-                (size, capacity, *_rings(summary, capacity))
+                (size, capacity, *rings(summary, capacity, size))
                 for size in sizes
                 if size >= own
                 for capacity in (round(buffers * part) for part in SWEEPS)
@@ -127,16 +129,26 @@ def _seconds(summary: Summary) -> float | None:
     return (times[1] - times[0]) / 1e6 if times else None
 
 
-def _rings(summary: Summary, buffers: int) -> tuple[int, int, int]:
-    """The rings of the recorded server's version, as GetAccessStrategy makes them."""
+def rings(summary: Summary, buffers: int, page_size: int) -> tuple[int, int, int]:
+    """Bytes of the rings of bulk reads, bulk writes and VACUUM as GetAccessStrategy makes them in the recorded server's
+    version (freelist.c). Since 18 that of bulk reads has room for the reads in flight, as far as a backend may pin."""
+    settings = summary["settings"]
     try:
-        version = int(summary["properties"].get("server_version_num", "170000"))
-    except ValueError:
-        version = 170000
+        version = int(summary["properties"].get("server_version_num", ""))
+        flight = int(settings.get("effective_io_concurrency", "16")) * parse_size(
+            settings.get("io_combine_limit", "128kB")
+        )
+        backends = int(settings.get("max_connections", "100")) + _OTHER_BACKENDS
+    except (UsageError, ValueError):
+        version, flight, backends = 170000, 0, 1
+    bulk_read = _RING
+    if version >= 180000:
+        pinned = buffers // page_size // backends * page_size
+        bulk_read = min(_RING + flight, max(_RING, pinned))
     vacuum = 2 * 1024**2 if version >= 170000 else _RING
     with suppress(UsageError):
-        vacuum = parse_size(summary["settings"].get("vacuum_buffer_usage_limit", "")) or buffers
-    return _RING, _BULK_WRITE_RING, vacuum
+        vacuum = parse_size(settings.get("vacuum_buffer_usage_limit", "")) or buffers
+    return bulk_read, _BULK_WRITE_RING, vacuum
 
 
 def _upper_end(summary: Summary, buffers: int | None, largest: int) -> int:

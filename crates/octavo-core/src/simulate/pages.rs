@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 /// Pages cut into 32 still have numbers of 32 bits.
 const MOST_CHUNKS: u32 = 1 << 21;
 /// A table by block is no longer than this, and than four times the chunks in it.
-const FIRST_TABLE: u64 = 1024;
+const FIRST_TABLE: u64 = 16;
 
 #[derive(Default)]
 struct Place {

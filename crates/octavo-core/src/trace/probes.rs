@@ -8,11 +8,13 @@ use super::{Access, Kind, Strategy, Stream};
 const SCAN: usize = 64;
 /// Lines that are none of ours and are kept to be shown.
 const MOST_NOTES: usize = 20;
+/// Blocks that a relation grows by at once.
+const MOST_AT_ONCE: u64 = 1024;
 const LONGEST_LINE: usize = 4096;
 /// pg_class.relfilenode and so on of a page that is not there yet: P_NEW.
 const NEW_BLOCK: u64 = u32::MAX as u64;
 
-/// Lines `nanoseconds pid fork block tablespace database relation backend extend`, in any order: processors have
+/// Lines `nanoseconds pid fork block tablespace database relation backend extended`, in any order: processors have
 /// buffers of their own.
 #[derive(Default)]
 pub struct ProbeLines {
@@ -84,14 +86,19 @@ impl ProbeLines {
                 fork,
             },
             block,
-            kind: if extend != 0 {
-                Kind::Extend
-            } else {
-                Kind::Read
-            },
+            kind: if extend > 0 { Kind::Extend } else { Kind::Read },
             strategy: Strategy::Normal,
         };
-        self.pending.push((time, access));
+        // One probe tells of all blocks that were added at once.
+        for more in 0..(extend.max(0) as u64).clamp(1, MOST_AT_ONCE) {
+            self.pending.push((
+                time,
+                Access {
+                    block: block + more,
+                    ..access
+                },
+            ));
+        }
     }
 
     fn other(&mut self, line: &[u8]) {
@@ -190,6 +197,18 @@ mod tests {
         assert_eq!((lines.take_lost(), lines.take_lost()), (17, 0));
         assert_eq!(lines.take_notes(), ["Attaching 2 probes..."]);
         assert_eq!(lines.take(0, 1000).len(), 1);
+    }
+
+    #[test]
+    fn a_relation_grows_by_several_blocks() {
+        let mut lines = ProbeLines::default();
+        lines.feed(b"3000 11 0 7 1663 5 16384 -1 3\n");
+        let found = lines.take(0, 0);
+        assert_eq!(
+            found.iter().map(|each| each.block).collect::<Vec<_>>(),
+            [7, 8, 9]
+        );
+        assert!(found.iter().all(|each| each.kind == Kind::Extend));
     }
 
     #[test]

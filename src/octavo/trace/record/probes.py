@@ -16,7 +16,7 @@ _BTF = Path("/sys/kernel/btf/vmlinux")
 # its own of new blocks.
 _OLD = ("buffer__read__done", "arg0, arg1, arg2, arg3, arg4, (int32)arg5, arg6")
 _NEW = ("buffer__read__start", "arg0, arg1, arg2, arg3, arg4, (int32)arg5, 0")
-_EXTEND = ("buffer__extend__done", "arg0, arg6, arg1, arg2, arg3, (int32)arg4, 1")
+_EXTEND = ("buffer__extend__done", "arg0, arg6, arg1, arg2, arg3, (int32)arg4, arg5")
 
 
 def require_bpftrace() -> None:
