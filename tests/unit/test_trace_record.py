@@ -45,6 +45,16 @@ def test_a_program_without_probes_is_refused(tmp_path: Path) -> None:
         executable(7, tmp_path)
 
 
+def test_a_path_does_not_become_a_program(tmp_path: Path) -> None:
+    process = tmp_path / "7"
+    process.mkdir()
+    planted = tmp_path / "p:x { exit(); }"
+    planted.write_bytes(b"buffer__read__done")
+    (process / "exe").symlink_to(planted)
+    with pytest.raises(HostError, match="characters other than"):
+        executable(7, tmp_path)
+
+
 def test_the_part_of_the_time_follows_the_limit() -> None:
     quiet, busy = (cost_of(Counted(0, 0, 0, 0, 0), Counted(1, count, 0, 0, 0), 2, 0.05) for count in (1000, 10**6))
     assert quiet.duty == 1

@@ -84,10 +84,12 @@ def info(file: _Trace, format: Annotated[TableFormat, typer.Option(help="Text, o
     Example: octavo trace info shop.octrace
     """
     from octavo.cli.output import console, print_json
+    from octavo.cli.trace_progress import counting
     from octavo.trace.files import lost_share, summarize
     from octavo.trace.render import summary_view
 
-    summary = summarize(file)
+    with counting() as observe:
+        summary = summarize(file, observe)
     if format is TableFormat.json:
         print_json({"schema_version": 1, "lost_share": lost_share(summary), **summary})
     else:
@@ -107,12 +109,14 @@ def cut(
     Example: octavo trace cut shop.octrace -o minute.octrace --from 30s --for 1min
     """
     from octavo.cli.output import console
+    from octavo.cli.trace_progress import counting
     from octavo.trace.files import cut
     from octavo.units import parse_duration
 
     begin = parse_duration(start)
     until = None if length is None else begin + parse_duration(length)
-    accesses, missing = cut(file, out, begin, until, relation)
+    with counting() as observe:
+        accesses, missing = cut(file, out, begin, until, relation, observe)
     lost = f"; of the source {missing['accesses']:,} accesses are missing" if missing["accesses"] else ""
     console().print(f"{out}: {accesses:,} accesses{lost}")
 
@@ -173,6 +177,7 @@ def surface(
     Example: octavo trace surface shop.octrace -o surface.html
     """
     from octavo.cli.output import console, print_json
+    from octavo.cli.trace_progress import counting
     from octavo.errors import UsageError
     from octavo.report.text_file import write_text
     from octavo.trace.page import render
@@ -191,7 +196,8 @@ def surface(
         seed=seed,
         threads=threads,
     )
-    document = surface(request)
+    with counting() as observe:
+        document = surface(request, observe)
     written = None if out is None else write_text(render(document), out)
     if format is TableFormat.json:
         print_json(document)

@@ -1,6 +1,7 @@
 """The probes of PostgreSQL's packages, and the bpftrace program that prints them."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from octavo.host.children import PLAIN_PATH
 MICROSECONDS_AN_EVENT = 0.45
 # Pages of a processor's buffer between the kernel and bpftrace: 8 MB. What does not fit is lost, and counted.
 BUFFER_PAGES = 2048
+_PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
 _BTF = Path("/sys/kernel/btf/vmlinux")
 # Where a block is new, only `done` knows its number before 16; from 16 on `done` tells of misses only, and a probe of
 # its own of new blocks.
@@ -41,6 +43,8 @@ def executable(postmaster: int, proc: Path = Path("/proc")) -> Path:
         raise HostError(
             "the server's program cannot be found: it was replaced since the server started; restart the server"
         ) from None
+    if not _PLAIN.fullmatch(str(path)):  # it becomes a part of the program that root runs
+        raise HostError("the server's path has characters other than letters, digits and ./+-_; install it elsewhere")
     if _OLD[0].encode() not in path.read_bytes():
         raise HostError(
             f"{path} has no probes: it was built without --enable-dtrace; the packages of Debian and of PGDG have them"
