@@ -20,7 +20,7 @@ from octavo.lab.laps import Laps
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.runnable import cannot_run
 from octavo.lab.slices import round as slice_round
-from octavo.lab.slices import sound, turns
+from octavo.lab.slices import sound
 from octavo.lab.slices.effects import TurnRatio
 from octavo.lab.trial import Equipment, Trial, Watched
 from octavo.lab.validity import first_doubt
@@ -174,7 +174,7 @@ class PostgresBench:
         """Whether slices are sound for these cells and there is room for all of them; why not is said once."""
         if self._plan.interleave == "trials" or cells[0].condition in self._singly:
             return False
-        if reason := sound.why_not(self._plan, self._workload, cells):
+        if reason := sound.why_not(self._plan, self._workload, cells) or sound.not_here(cells):
             self._measure_singly(cells[0].condition, reason)
             return False
         needs = [
@@ -214,7 +214,7 @@ class PostgresBench:
             lines = tuple((cell, ratio.ratio, *ratio.interval) for cell, ratio in told)
             self._notify(TurnsGoOn(round_number, lines, done, ended))
 
-        shortest = self._shortest.get(condition, turns.USUAL)
+        shortest = max(self._shortest.get(condition, 0.0), sound.shortest_slice(running))
         wanted = slice_round.Wanted(
             self._plan.slice_seconds, shortest, max(self._workload.seconds_asked(cell.levels) for cell in running),
             f"{seed}/{condition}", show,
@@ -224,6 +224,11 @@ class PostgresBench:
         except slice_round.SlowError as error:
             self._measure_singly(condition, str(error))
             return None
+        except HostError:
+            raise
+        except OctavoError as error:
+            what = " ".join(str(error).split())
+            return [found.get(cell.id, Measurement("failed", what)) for cell in cells]
         laps.end("stop")
         self._look_at_effects(condition, measured)
         each = {name: round(seconds / len(trials), 3) for name, seconds in laps.seconds.items()}

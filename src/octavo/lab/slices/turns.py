@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from octavo.lab.slices.count import Limits, Slice, Tally, is_disturbed
+from octavo.lab.slices.count import Limits, Slice, Tally, disturbance
 from octavo.lab.slices.disturbance import Moment
 from octavo.lab.slices.freeze import Freezer
 from octavo.plan.model import LONGEST_SLICE
@@ -18,8 +18,9 @@ _FEWEST = 20
 _PILOT_SLICE = 0.5
 _PILOT_FEWEST = 200
 _PILOT_SECONDS = 5.0
-# Turns that are dropped are made up for, until there were so many times those that were wanted.
-_MOST_TIMES = 2.0
+# Turns that are dropped are made up for, until there were so many times those that were wanted. Where others are never
+# quiet, more rounds tell more than more turns to choose from.
+_MOST_TIMES = 1.5
 _SHOW_SECONDS = 1.0
 
 
@@ -102,10 +103,16 @@ class Pace:
 
 @dataclass(slots=True)
 class Turns:
-    """What ran: the order of each turn (by place of the runner), and those that are kept."""
+    """What ran: the order of each turn (by place of the runner), those that are kept, and how disturbed each was."""
 
     orders: list[list[int]] = field(default_factory=list[list[int]])
     kept: set[int] = field(default_factory=set[int])
+    disturbances: list[float] = field(default_factory=list[float])
+
+    @property
+    def disturbed(self) -> int:
+        """How many turns were."""
+        return sum(one > 1 for one in self.disturbances)
 
 
 def pilot(runners: Sequence[Runner], clock: Clock) -> float:
@@ -138,11 +145,13 @@ def run(
     clock: Clock,
     show: Callable[[Turns], None],
 ) -> Turns:
-    """Turns until every cell has what is wanted of those that are kept, or twice as many have been tried.
+    """Turns until every cell has what is wanted of those that are not disturbed, or half as many again have been tried;
+    then the least disturbed of them are kept. Which these are depends on what others did, and on no cell's numbers.
 
     A cell whose client has gone has no more slices. `show` is called about once a second, while all stands still.
     """
     turns = Turns()
+    seconds: list[float] = []
     kept_seconds, shown = 0.0, clock.now()
     most = max(1, round(_MOST_TIMES * pace.wanted_seconds / pace.slice_seconds))
     while kept_seconds < pace.wanted_seconds and len(turns.orders) < most:
@@ -159,12 +168,19 @@ def run(
             runners[place].tally.add_slice(slices[-1])
             before = after
         turns.orders.append(order)
+        turns.disturbances.append(disturbance(slices, pace.limits))
+        seconds.append(min(one.ended - one.began for one in slices))
         for runner in runners:
             runner.tally.add(runner.client.finished())
-        if not is_disturbed(slices, pace.limits):
+        if turns.disturbances[number] <= 1:
             turns.kept.add(number)
-            kept_seconds += min(one.ended - one.began for one in slices)
+            kept_seconds += seconds[number]
         if clock.now() - shown >= _SHOW_SECONDS:
             shown = clock.now()
             show(turns)
+    for number in sorted(set(range(len(turns.orders))) - turns.kept, key=lambda one: turns.disturbances[one]):
+        if kept_seconds >= pace.wanted_seconds:
+            break
+        turns.kept.add(number)
+        kept_seconds += seconds[number]
     return turns
