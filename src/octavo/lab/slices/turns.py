@@ -10,9 +10,10 @@ from octavo.lab.slices.disturbance import Moment
 from octavo.lab.slices.freeze import Freezer
 from octavo.plan.model import LONGEST_SLICE
 
-USUAL = 0.1
-# So many transactions make a slice: fewer scatter by more than a fifth by chance alone.
-_FEWEST = 20
+# The shorter the slices the nearer together in time is what is compared, as long as a slice has transactions enough:
+# `_MANY`, or as many as `_LONG` seconds have, but `_FEWEST` at the least, which scatter by a fifth by chance alone.
+USUAL = 0.05
+_MANY, _LONG, _FEWEST = 200, 0.25, 20
 # The pilot: until a client has logged so many transactions (its log comes in blocks of about a hundred lines), or has
 # run so long.
 _PILOT_SLICE = 0.5
@@ -131,10 +132,12 @@ def pilot(runners: Sequence[Runner], clock: Clock) -> float:
 def slice_for(rate: float, shortest: float = USUAL) -> float:
     """Seconds of a slice that has transactions enough at this rate.
 
-    >>> slice_for(5000.0), slice_for(50.0), slice_for(0.0)
-    (0.1, 0.4, 10.0)
+    >>> slice_for(5000.0), slice_for(2000.0), slice_for(500.0), slice_for(50.0), slice_for(0.0)
+    (0.05, 0.1, 0.25, 0.4, 10.0)
     """
-    return min(LONGEST_SLICE, max(shortest, _FEWEST / rate)) if rate > 0 else LONGEST_SLICE
+    if rate <= 0:
+        return LONGEST_SLICE
+    return min(LONGEST_SLICE, max(shortest, min(_MANY / rate, _LONG), _FEWEST / rate))
 
 
 def run(
