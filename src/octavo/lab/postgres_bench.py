@@ -15,7 +15,7 @@ from octavo.instruments.observe import Observers
 from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
-from octavo.lab.huge_page_pools import HugePagePools
+from octavo.lab.huge_page_pools import HugePagePools, Need
 from octavo.lab.laps import Laps
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.runnable import cannot_run
@@ -34,7 +34,8 @@ from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.datasets import graft
 from octavo.postgres.datasets.spec import Dataset
-from octavo.workloads.base import Levels, Workload
+from octavo.units import parse_size
+from octavo.workloads.base import Workload
 
 # Standard errors: the largest of several differences, looked at in every round, is two of them by chance.
 _CERTAIN = 3
@@ -82,15 +83,16 @@ class PostgresBench:
 
     def prepare_host(self, cells: Sequence[Cell]) -> None:
         """Takes the huge pages of the whole run, early and once: what was given up is not easily had again."""
-        needs: dict[str, tuple[Levels, int]] = {}
+        needs: dict[str, Need] = {}
         for cell in cells:
             build = self._builds.get(build_of(cell.levels))
             if cell.levels["huge_pages"] != "off" and build is not None and self.cannot_run(cell) is None:
                 stock = graft.stock(build, dataset_spec(self._workload, cell.levels, 1), self._journal)
                 pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
-                needs[cell.id] = (cell.levels, int(pages))
+                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), int(pages), cell.condition)
         if needs:
-            self._pools.take(needs)
+            room = 0 if self._plan.interleave == "trials" else sound.room_for_huge_pages()
+            self._pools.take(needs, room)
 
     def close(self) -> None:
         """Gives back what the whole run had."""
@@ -181,7 +183,7 @@ class PostgresBench:
             (cell.levels, self._workload.database_bytes(cell.levels), bytes_of_copy(self._workload, cell.levels))
             for cell in cells
         ]
-        if reason := sound.no_room(needs):
+        if reason := self._pools.not_at_once(cells) or sound.no_room(needs):
             self._measure_singly(cells[0].condition, reason)
             return False
         return True
@@ -203,7 +205,8 @@ class PostgresBench:
                 continue
             self._trials += 1
             log = self._logs / f"{self._trials:05d}.server.log"
-            trials[cell.id] = Trial(cell.levels, self._dataset(cell, load), seed, log)
+            pages = self._pools.bytes_of(cell.id, cell.levels)
+            trials[cell.id] = Trial(cell.levels, self._dataset(cell, load), seed, log, pages)
         condition, laps = cells[0].condition, Laps()
         running = [cell for cell in cells if cell.id in trials]
         if len(running) < 2:

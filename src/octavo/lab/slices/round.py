@@ -228,7 +228,9 @@ def _start(equipment: Equipment, cell: _Cell) -> None:
         cell.group = None
     if cell.group is not None:
         cell.stack.callback(child_group.remove, cell.group)
-    memory = cell.stack.enter_context(server_group(trial.levels, equipment.journal))
+    memory = cell.stack.enter_context(
+        server_group(trial.levels, equipment.journal, huge_page_bytes=trial.huge_page_bytes)
+    )
     cell.server = server = cell.stack.enter_context(
         cluster.start(
             trial.dataset.build, directory, settings, equipment.journal, equipment.account, log=trial.log,

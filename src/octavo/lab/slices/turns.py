@@ -1,5 +1,6 @@
 """The turns of a round: everything stands still but the one cell whose slice it is."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -148,16 +149,24 @@ def run(
     clock: Clock,
     show: Callable[[Turns], None],
 ) -> Turns:
-    """Turns until every cell has what is wanted of those that are not disturbed, or half as many again have been tried;
-    then the least disturbed of them are kept. Which these are depends on what others did, and on no cell's numbers.
+    """Turns until every cell has what is wanted of those that are not disturbed.
+
+    Where that cannot be had with half as many again, the least disturbed of those that ran are kept. Which these are
+    depends on what others did, and on no cell's numbers.
 
     A cell whose client has gone has no more slices. `show` is called about once a second, while all stands still.
     """
     turns = Turns()
     seconds: list[float] = []
     kept_seconds, shown = 0.0, clock.now()
-    most = max(1, round(_MOST_TIMES * pace.wanted_seconds / pace.slice_seconds))
-    while kept_seconds < pace.wanted_seconds and len(turns.orders) < most:
+    few = max(1, math.ceil(pace.wanted_seconds / pace.slice_seconds))
+    most = round(_MOST_TIMES * few)
+
+    def within_reach() -> bool:
+        return few - len(turns.kept) <= most - len(turns.orders)
+
+    # Trying more is of use while there are tries enough for what is wanted.
+    while kept_seconds < pace.wanted_seconds and (len(turns.orders) < few or within_reach()):
         number = len(turns.orders)
         order = [place for place in next(orders) if runners[place].client.is_alive()]
         if not order:
