@@ -3,7 +3,7 @@
 The loop device reads and writes its image with direct I/O, so that the image is not cached a second time below the
 filesystem (losetup(8), --direct-io). Nothing is discarded: a hole punched into the image would be read without the
 device. A device's limits and queue settings outlive the image that was attached, so whoever changes them puts them
-back before.
+back before; a limit that somebody has left all the same is lifted from a new device.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ from typing import Any
 
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children, kernel_text, mounts
+from octavo.host import block_limit, children, kernel_text, mounts
 from octavo.host.journal import Journal
 from octavo.host.kernel_text import shown
 from octavo.host.undo import Entry, Undone
@@ -77,13 +77,15 @@ def loop_volume(size: int, kind: str, block: int, journal: Journal) -> Generator
         stack.callback(journal.undo, journal.record("loop", image=str(image), **_identity(image)))
         device = Path(_run(journal, "losetup", "--find", "--show", "--direct-io=on", image).strip())
         facts = _SYS / "block" / device.name
+        number = (facts / "dev").read_text().strip()
+        block_limit.lift(number)
         if (facts / "loop/dio").read_text().strip() != "1":
             raise HostError(f"{place} has no direct I/O, so a volume there would be cached twice; set OCTAVO_HOME")
         _run(journal, *_mkfs(kind, block), device)
         entry = journal.record("mount", directory=str(directory), image=str(image), **_identity(image))
         stack.callback(journal.undo, entry)
         _run(journal, "mount", "-t", kind, device, directory)
-        yield Volume(directory, image, device.name, (facts / "dev").read_text().strip(), kind)
+        yield Volume(directory, image, device.name, number, kind)
 
 
 def cannot_make(kind: str) -> str | None:
