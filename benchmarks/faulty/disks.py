@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from octavo.host.cgroup import memory_controller
@@ -100,7 +101,7 @@ def _fill(directory: Path) -> Path:
     return ballast
 
 
-def _until_it_fails(row: Row, ours: Ours, home: Path, fail: Callable[[], None]) -> set[Trial]:
+def _until_it_fails(row: Row, ours: Ours, home: Path, fail: Callable[[], object]) -> set[Trial]:
     """A run of which, after its first trial, a disk fails: it ends in one line. Returns the trials it reported."""
     plan = ours.place / f"{home.name}.toml"
     plan.write_text(_SIMPLE)
@@ -138,7 +139,7 @@ def full_home(ours: Ours, home: Path) -> Row:
     with tmpfs(ours.place / "full", 1024) as small:
         _share(home, small)
         before = take(ours)
-        reported = _until_it_fails(row, ours, small, lambda: None if _fill(small) else None)
+        reported = _until_it_fails(row, ours, small, partial(_fill, small))
         (small / "ballast").unlink(missing_ok=True)
         put_back(row, ours, small, before)
         _resumes(row, ours, small, reported)
@@ -230,7 +231,7 @@ def read_only_store(ours: Ours, home: Path) -> Row | None:
         small = ours.place / "readonly"
         _share(home, small)
         before = take(ours)
-        reported = _until_it_fails(row, ours, small, lambda: _turn_read_only(device))
+        reported = _until_it_fails(row, ours, small, partial(_turn_read_only, device))
         ours.learn(small)
         # As an administrator does: stop what uses it, check, mount again.
         octavo(ours, home, "host", "restore")

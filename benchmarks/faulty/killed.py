@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from octavo.host.block_limit import cannot_limit
 from octavo.host.cgroup import memory_controller
 from octavo.host.children import server_account
 from octavo.host.loop_volume import cannot_make
@@ -27,10 +28,12 @@ def plan_of_every_knob() -> str:
     cpus = sorted(os.sched_getaffinity(0))
     levels = {
         "thp": "madvise", "shmem_thp": "advise", "thp_defrag": "defer", "khugepaged": "4096/20s", "readahead": "128kB",
-        "swappiness": "61", "dirty_limits": "9%/19%", "overcommit": "always", "device": "gp2:100,credits=1000",
+        "swappiness": "61", "dirty_limits": "9%/19%", "overcommit": "always",
         "server_cpus": str(cpus[0]), "client_cpus": str(cpus[-1]),
     }  # fmt: skip
-    levels["filesystem"] = "xfs" if cannot_make("xfs") is None else "ext4"
+    if cannot_make("ext4") is None:
+        levels["filesystem"] = "xfs" if cannot_make("xfs") is None else "ext4"
+        levels["device"] = "gp2:100,credits=1000" if cannot_limit() is None else "loop"
     if Path("/sys/kernel/mm/hugepages/hugepages-2048kB").exists():
         levels["huge_pages"] = "2MB"
     if not_writable(Path("/sys/class/zram-control/hot_remove")) is None:
