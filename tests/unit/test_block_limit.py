@@ -45,15 +45,15 @@ def volume(level: str) -> VolumeType:
 
 def test_a_new_device_is_rid_of_the_limits_of_the_one_before(root: Path) -> None:
     for name in _FILES:
-        KernelValue(root / name, "device", "7:0").write("304")
-    block_limit.lift("7:0", root)
+        KernelValue(root / name, "device", "7:999").write("304")
+    block_limit.lift("7:999", root)
     assert {(root / name).read_text() for name in _FILES} == {_OTHERS}
-    block_limit.lift("7:0", root)  # nothing to do
+    block_limit.lift("7:999", root)  # nothing to do
     assert {(root / name).read_text() for name in _FILES} == {_OTHERS}
 
 
 def test_version_2_has_nothing_to_lift(tmp_path: Path) -> None:
-    block_limit.lift("7:0", tmp_path)
+    block_limit.lift("7:999", tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -71,13 +71,13 @@ def test_an_enforcer_that_an_interrupt_left_running_writes_no_more(root: Path) -
         return Served(reads=600.0)
 
     def interrupted() -> None:
-        with Journal() as journal, block_limit.throttled("7:0", burst.highest, journal, root=root) as throttle:
+        with Journal() as journal, block_limit.throttled("7:999", burst.highest, journal, root=root) as throttle:
             keeper = Enforcer(burst, throttle, counters)
             keeper.begin()
             threads.append(threading.Thread(target=keeper.step))
             threads[0].start()
             assert waits.wait(10)
-            assert limits(root)[0] == "7:0 3000"
+            assert limits(root)[0] == "7:999 3000"
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -121,9 +121,9 @@ class Asked:
 
 def test_a_restore_puts_back_what_was_changed_since_it_was_set(root: Path) -> None:
     chosen = volume("gp2:100,credits=50")
-    with Journal() as journal, block_limit.throttled("7:0", chosen.highest, journal, root=root) as throttle:
+    with Journal() as journal, block_limit.throttled("7:999", chosen.highest, journal, root=root) as throttle:
         throttle.limit(Limits(304.4, 133605435.0), Limits(2999.0, 1.0))
-        assert limits(root) == ["7:0 304", "7:0 133605435", "7:0 2999", "7:0 1"]
+        assert limits(root) == ["7:999 304", "7:999 133605435", "7:999 2999", "7:999 1"]
         # What a kill at this moment would leave, replayed by the next command.
         journal.path.with_name("killed.jsonl").write_text(journal.path.read_text())
         assert {one.what for one in restore()} == {"put back"}
