@@ -109,10 +109,10 @@ def octavo(
 ) -> Ended:
     """Runs `./octavo`, after the words `before`; `on_line` sees what it says. Waits while another run measures here."""
     while True:
-        _wait_for_the_host()
         ended = _once(ours, home, [*before, str(ROOT / "octavo"), *map(str, arguments)], kill, on_line)
         if ended.code != HostError.exit_code or "is measuring on this host" not in ended.last:
             return ended
+        _wait_for_the_host()
 
 
 def _wait_for_the_host() -> None:
