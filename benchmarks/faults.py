@@ -19,7 +19,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -35,6 +35,8 @@ from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_cache
 # Builds and sources are those of the machine's tests.
 _SHARED = {"builds": "tests/builds", "sources": "sources"}
 _QUICK_KILLS = 6
+# How the kills are shared out over the scenarios that are killed.
+_SHARES = {"run": 3, "hugepages": 1, "build": 1, "io": 1}
 _SIZES = ["--data-block", "4kB,8kB,16kB", "--wal-block", "8kB,16kB"]
 _QUICKLY = ("run", "hugepages", "build", "io", "report-full")
 _FEW_SIZES = ["--data-block", "4kB,8kB", "--wal-block", "8kB"]
@@ -45,7 +47,7 @@ sys.path.insert(0, str(ROOT))  # the small source is the tests'
 def main() -> None:
     """Kills, prints the table, and exits with 1 when a line of it is not sound."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100, help="over all commands")
+    parser.add_argument("--kills", type=int, default=100, help="over all commands that are chosen")
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_KILLS} kills, a small matrix, few full disks")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -91,7 +93,9 @@ def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
     before = take(ours)
     rows: list[Row] = []
     chosen = arguments.only.split(",") if arguments.only else _QUICKLY if quick else None
-    for name, work in scenarios(ours, home, draw, count, _FEW_SIZES if quick else _SIZES):
+    killing = {name: share for name, share in _SHARES.items() if chosen is None or name in chosen}
+    kills = {name: max(1, round(count * share / sum(killing.values()))) for name, share in killing.items()}
+    for name, work in scenarios(ours, home, draw, kills, _FEW_SIZES if quick else _SIZES):
         if chosen is None or name in chosen:
             print(f"{name} …", file=sys.stderr, flush=True)
             began = time.monotonic()
@@ -110,15 +114,14 @@ def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
 
 
 def scenarios(
-    ours: Ours, home: Path, draw: random.Random, count: int, sizes: list[str]
+    ours: Ours, home: Path, draw: random.Random, kills: Mapping[str, int], sizes: list[str]
 ) -> list[tuple[str, Callable[[], Row | None]]]:
-    """Name and work of each. The kills are shared out: half of them on runs."""
-    few = max(1, count // 6)
+    """Name and work of each, with so many kills for those that are killed."""
     return [
-        ("run", partial(killed.run_of_every_knob, ours, home, draw, max(1, count - 3 * few))),
-        ("hugepages", partial(killed.hugepages_apply, ours, home, draw, few)),
-        ("build", partial(killed.build_of_a_matrix, ours, home, draw, few, sizes)),
-        ("io", partial(killed.io_make, ours, home, draw, few)),
+        ("run", partial(killed.run_of_every_knob, ours, home, draw, kills.get("run", 0))),
+        ("hugepages", partial(killed.hugepages_apply, ours, home, draw, kills.get("hugepages", 0))),
+        ("build", partial(killed.build_of_a_matrix, ours, home, draw, kills.get("build", 0), sizes)),
+        ("io", partial(killed.io_make, ours, home, draw, kills.get("io", 0))),
         ("home-full", partial(disks.full_home, ours, home)),
         ("home-full-before", partial(disks.full_from_the_start, ours, home)),
         ("runtime-full", partial(disks.full_runtime_directory, ours, home)),

@@ -103,4 +103,6 @@ def test_a_loop_device_that_another_image_has_by_now(
         on[0] = now
         assert [one.what for one in restore()] == [what]
         assert readahead.read() == after
+        readahead.write("64")
         on[0] = (1, 2)
+    assert readahead.read() == "4096", "at the end of the command itself"

@@ -81,7 +81,7 @@ def changed(
     moved = [(one, _moved(one, before)) for one in moves if (before := _readable(one)) is not None]
     facts: dict[str, Any] = {"moves": [entry for _, entry in moved]} if moved else {}
     if (loop := loop_of(value.path, value.device)) is not None:
-        facts["backing"] = backing(loop)
+        facts["backing"] = list(backing(loop) or ()) or None
     number = journal.record(
         "value", path=str(value.path), form=value.form, device=value.device, found=found, set=text, ours=ours,
         boot_id=boot_id(), **facts,
