@@ -34,7 +34,7 @@ from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_cache
 
 # Builds and sources are those of the machine's tests.
 _SHARED = {"builds": "tests/builds", "sources": "sources"}
-_QUICK_KILLS = 6
+_QUICK_KILLS = 4
 # How the kills are shared out over the scenarios that are killed.
 _SHARES = {"run": 3, "hugepages": 1, "build": 1, "io": 1}
 _SIZES = ["--data-block", "4kB,8kB,16kB", "--wal-block", "8kB,16kB"]
@@ -95,7 +95,7 @@ def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
     chosen = arguments.only.split(",") if arguments.only else _QUICKLY if quick else None
     killing = {name: share for name, share in _SHARES.items() if chosen is None or name in chosen}
     kills = {name: max(1, round(count * share / sum(killing.values()))) for name, share in killing.items()}
-    for name, work in scenarios(ours, home, draw, kills, _FEW_SIZES if quick else _SIZES):
+    for name, work in scenarios(ours, home, draw, kills, quick=quick):
         if chosen is None or name in chosen:
             print(f"{name} …", file=sys.stderr, flush=True)
             began = time.monotonic()
@@ -114,11 +114,12 @@ def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
 
 
 def scenarios(
-    ours: Ours, home: Path, draw: random.Random, kills: Mapping[str, int], sizes: list[str]
+    ours: Ours, home: Path, draw: random.Random, kills: Mapping[str, int], *, quick: bool
 ) -> list[tuple[str, Callable[[], Row | None]]]:
     """Name and work of each, with so many kills for those that are killed."""
+    blocks, sizes = (["8kB"], _FEW_SIZES) if quick else (["4kB", "8kB"], _SIZES)
     return [
-        ("run", partial(killed.run_of_every_knob, ours, home, draw, kills.get("run", 0))),
+        ("run", partial(killed.run_of_every_knob, ours, home, draw, kills.get("run", 0), blocks)),
         ("hugepages", partial(killed.hugepages_apply, ours, home, draw, kills.get("hugepages", 0))),
         ("build", partial(killed.build_of_a_matrix, ours, home, draw, kills.get("build", 0), sizes)),
         ("io", partial(killed.io_make, ours, home, draw, kills.get("io", 0))),

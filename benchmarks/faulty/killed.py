@@ -1,9 +1,11 @@
 """Kills at random moments: of a run that turns every knob, of `hugepages apply`, `build` and `io --make`."""
 
+import json
 import os
 import random
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from octavo.host.block_limit import cannot_limit
@@ -20,11 +22,10 @@ from .victim import KILLED, Row, Stored, Trial, check_ended, draw_kills, newest,
 _KILLS_OF_A_RUN = 3
 # Every so many runs make their loads anew, so that kills meet those, too.
 _LOADS_ANEW_EVERY = 4
-_TRIALS = 2
 
 
-def plan_of_every_knob() -> str:
-    """A plan of two trials of seconds, with every knob that this host has."""
+def plan_of_every_knob(data_blocks: Sequence[str]) -> str:
+    """A plan of a trial of seconds at each data block, with every knob that this host has."""
     cpus = sorted(os.sched_getaffinity(0))
     levels = {
         "thp": "madvise", "shmem_thp": "advise", "thp_defrag": "defer", "khugepaged": "4096/20s", "readahead": "128kB",
@@ -54,7 +55,7 @@ control = false
 baseline = {{ data_block = "8kB" }}
 
 [factors]
-data_block = ["4kB", "8kB"]
+data_block = {json.dumps(data_blocks)}
 mode = "read-write"
 scale = 1
 clients = 1
@@ -73,16 +74,18 @@ fewest_transactions = 1
 """
 
 
-def run_of_every_knob(ours: Ours, home: Path, draw: random.Random, count: int) -> Row:
+def run_of_every_knob(
+    ours: Ours, home: Path, draw: random.Random, count: int, data_blocks: Sequence[str] = ("4kB", "8kB")
+) -> Row:
     """Runs that are killed and resumed, and killed again, and then brought to their end."""
     row = Row("a run with every knob")
     plan = home / "faults.toml"
-    plan.write_text(plan_of_every_knob())
+    plan.write_text(plan_of_every_knob(data_blocks))
     before = take(ours)
     whole = octavo(ours, home, "run", plan, "--seed", "5")
     check_ended(row, whole, allowed=[0])
     first = newest(home)
-    if first is None or len(first.finished) != _TRIALS:
+    if first is None or len(first.finished) != len(data_blocks):
         row.problems.append(f"the run came to nothing before any kill: {first and first.others} {whole.last}")
         return row
     put_back(row, ours, home, before, counted=False)
@@ -130,7 +133,7 @@ def _to_its_end(row: Row, ours: Ours, home: Path, before: dict[str, str], stored
         row.problems.append(f"{stored.run} is not in the store any more")
         return
     _kept(row, reported | stored.finished | ended.trials, now)
-    if ended.code == 0 and now.status == "finished" and len(now.finished) == _TRIALS:
+    if ended.code == 0 and now.status == "finished" and not now.others:
         row.resumed += 1
     else:
         row.problems.append(f"resuming {stored.run} ended with {ended.code}: {now.others} {ended.last}")
