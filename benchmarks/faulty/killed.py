@@ -34,7 +34,7 @@ def plan_of_every_knob(data_blocks: Sequence[str]) -> str:
     }  # fmt: skip
     if cannot_make("ext4") is None:
         levels["filesystem"] = "xfs" if cannot_make("xfs") is None else "ext4"
-        levels["device"] = "gp2:100,credits=1000" if cannot_limit() is None else "loop"
+        levels["device"] = "iops=400,mbps=20" if cannot_limit() is None else "loop"
     if Path("/sys/kernel/mm/hugepages/hugepages-2048kB").exists():
         levels["huge_pages"] = "2MB"
     if not_writable(Path("/sys/class/zram-control/hot_remove")) is None:
