@@ -52,6 +52,7 @@ rounds = 1
 loads = 1
 stopping = "fixed"
 control = false
+interleave = "trials"
 baseline = {{ data_block = "8kB" }}
 
 [factors]
