@@ -141,6 +141,11 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
     return descriptor
 
 
+def open_directory(path: Path) -> int:
+    """A descriptor of a directory to look into; links as in `open_file`. Raises OSError."""
+    return _open_directory(path, os.O_RDONLY)
+
+
 def read_text(path: Path) -> str:
     """The text of a regular file, opened as `open_file` does. Raises OSError."""
     with os.fdopen(open_file(path), errors="replace") as file:
@@ -217,11 +222,19 @@ def walk(tree: Path, *, strict: bool = False) -> Generator[Place, None, None]:
     once more from the top. What cannot be opened is left out, or with `strict` raises OSError.
     """
     try:
-        top = _open_directory(tree, os.O_RDONLY)
+        top = open_directory(tree)
     except OSError:
         if strict:
             raise
         return
+    try:
+        yield from walk_from(top, strict=strict)
+    finally:
+        os.close(top)
+
+
+def walk_from(top: int, *, strict: bool = True) -> Generator[Place, None, None]:
+    """The same, of an open directory."""
     here = os.dup(top)
     # Each directory from the top to the one that is open, with what is still to be visited in it.
     levels: list[_Level] = []
@@ -253,7 +266,6 @@ def walk(tree: Path, *, strict: bool = False) -> Generator[Place, None, None]:
                         here = above
     finally:
         os.close(here)
-        os.close(top)
 
 
 @dataclass(frozen=True, slots=True)
