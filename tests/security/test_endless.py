@@ -25,7 +25,7 @@ from octavo.postgres.cluster import last_words
 _SECONDS = 60.0
 
 
-def _in_time(work: Callable[[], object]) -> object:
+def in_time(work: Callable[[], object]) -> object:
     """What the work gives or raises; a failure when it waits, which no signal of pytest's own would end."""
     found: list[object] = []
 
@@ -57,11 +57,11 @@ def test_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "postmaster.pid")
     os.mkfifo(tmp_path / "postmaster.opts")
     with pytest.raises(UsageError, match="regular file"):
-        _in_time(lambda: refuse_running(tmp_path))
-    assert _in_time(lambda: last_options(tmp_path)) == []
-    assert _in_time(lambda: last_words(tmp_path / "postmaster.pid")) == "it said nothing"
+        in_time(lambda: refuse_running(tmp_path))
+    assert in_time(lambda: last_options(tmp_path)) == []
+    assert in_time(lambda: last_words(tmp_path / "postmaster.pid")) == "it said nothing"
     with pytest.raises(OSError, match="regular file"):
-        _in_time(lambda: read_text(tmp_path / "postmaster.pid"))
+        in_time(lambda: read_text(tmp_path / "postmaster.pid"))
 
 
 def test_only_regular_files_of_a_size_are_read(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_is_no_file_is_no_plan(tmp_path: Path) -> None:
         path = str(tmp_path / f"{name}.toml")
         for read in (partial(find_plan, path), partial(read_map, Path(path))):
             with pytest.raises(UsageError) as caught:
-                _in_time(read)
+                in_time(read)
             assert "\n" not in str(caught.value)
 
 
@@ -178,4 +178,4 @@ def test_a_distance_without_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(1 << 20))
     job = Job((str(tmp_path / "file"),), 4096, "random", method="advised", distance=99_999_999_999, seconds=0.1)
     with pytest.raises(UsageError, match="a distance of 99999999999; choose"):
-        _in_time(lambda: measure(job, lambda _phase, _done, _total: True))
+        in_time(lambda: measure(job, lambda _phase, _done, _total: True))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from octavo.errors import HostError, OctavoError
-from octavo.host import child_group, confine
+from octavo.host import child_group, child_output, confine
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import identify
 
@@ -166,7 +166,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> Finished:
-    """Runs a child to its end; `on_line` sees its standard output line by line.
+    """Runs a child to its end; `on_line` sees its standard output line by line. Raises what `child_output.read` does.
 
     The CPU seconds are those of all children reaped meanwhile: one client runs at a time.
     """
@@ -183,16 +183,7 @@ def run(
         stderr=subprocess.STDOUT if on_line else subprocess.PIPE,
     )
     try:
-        if on_line is None:
-            stdout, stderr = child.communicate()
-        else:
-            assert child.stdout is not None
-            lines: list[str] = []
-            for line in child.stdout:
-                lines.append(line)
-                on_line(line.rstrip("\n"))
-            stdout, stderr = "".join(lines), ""
-            child.wait()
+        stdout, stderr = child_output.read(child, role, on_line)
     except BaseException:
         _end(child)
         raise

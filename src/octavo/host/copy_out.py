@@ -39,15 +39,6 @@ def open_below(directory: int, path: str, flags: int = 0) -> int:
             os.close(descriptor)
 
 
-def read_text(path: Path) -> str:
-    """The text of a regular file that somebody else may have made. Raises OSError when it is none."""
-    descriptor = os.open(path, _CAREFULLY)
-    with os.fdopen(descriptor, errors="replace") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is no regular file")
-        return file.read()
-
-
 def copy_out(
     tree: Path, place: str, target: Path, account: Account, *, earlier: tuple[Path, Mapping[str, str]] | None = None
 ) -> dict[str, str]:

@@ -26,6 +26,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # PostgreSQL's own directories nest four deep. What is published must not be too deep for cp(1), which goes by names.
 _DEEPEST = 32
+_MOST_TEXT = 256 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +148,15 @@ def open_directory(path: Path) -> int:
 
 
 def read_text(path: Path) -> str:
-    """The text of a regular file, opened as `open_file` does. Raises OSError."""
-    with os.fdopen(open_file(path), errors="replace") as file:
-        return file.read()
+    """The text of a regular file, opened as `open_file` does.
+
+    Raises OSError, with EFBIG for one of more than 256 MB: the log of all of PostgreSQL's own tests has a tenth of it.
+    """
+    with os.fdopen(open_file(path), "rb") as file:
+        content = file.read(_MOST_TEXT + 1)
+    if len(content) > _MOST_TEXT:
+        raise OSError(errno.EFBIG, f"it has more than {_MOST_TEXT // 1024**2} MB", str(path))
+    return content.decode(errors="replace")
 
 
 def open_files(tree: Path) -> Generator[int, None, None]:

@@ -152,9 +152,11 @@ def _lend(original: int, copy: Path, top: Path, account: Account) -> None:
     for parent in reversed(copy.relative_to(top).parents):
         if not (top / parent).exists():
             trees.make_readable(top / parent, account)
-    with os.fdopen(original, "rb", closefd=False) as source:
-        with os.fdopen(trees.new_readable(copy, account), "wb") as target:
-            shutil.copyfileobj(source, target, _PIECE)
+    with (
+        os.fdopen(original, "rb", closefd=False) as source,
+        os.fdopen(trees.new_readable(copy, account), "wb") as target,
+    ):
+        shutil.copyfileobj(source, target, _PIECE)
 
 
 _Facts = tuple[str, int, int, int]

@@ -9,22 +9,25 @@ from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory
-from octavo.host.copy_out import open_below, read_text
+from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
+from octavo.host.safe_read import read_text
 from octavo.postgres.sources import fetched
 from octavo.postgres.sources.base import TELLING_FILES, Source, sha256_of, version_in_text
 from octavo.postgres.versions import is_version
 
 # One time for every file: that of its last change is no part of the contents. 1980, because zip starts there.
 _TIME = 315532800
+# configure.ac has 90 kB.
+_MOST_TEXT = 16 * 1024**2
 
 
 def version_of_tree(root: Path) -> str:
     """The version that the tree itself tells. Raises UsageError when it tells none."""
     for name in TELLING_FILES:
         try:
-            version = version_in_text(name, read_text(root / name))
-        except OSError:
+            version = version_in_text(name, read_text(root / name, _MOST_TEXT))
+        except (OSError, ValueError):
             continue
         if version and is_version(version):
             return version
