@@ -1,6 +1,7 @@
 """What would wait for ever, grow for ever, or end in a traceback, is a line."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.safe_read import read_tail, read_text
@@ -74,6 +76,22 @@ def test_only_regular_files_of_a_size_are_read(tmp_path: Path) -> None:
     for other in ("link", ".", "missing"):
         with pytest.raises(OSError, match=r".+"):
             read_text(tmp_path / other)
+
+
+def test_a_suggested_dsn_is_one_word_for_the_shell(tmp_path: Path) -> None:
+    """Whatever a file of the server's user says: an administrator copies it into root's shell."""
+    proc, data = tmp_path / "proc", tmp_path / "data"
+    (proc / "7").mkdir(parents=True)
+    data.mkdir()
+    (proc / "7" / "stat").write_text(f"7 (postgres) S 1 {' '.join(['0'] * 48)}\n")
+    (proc / "7" / "cwd").symlink_to(data)
+    socket = "/run/a b'; reboot #"
+    for port, expected in (("5433", {"port": "5433"}), ("1 user=x", {})):
+        (data / "postmaster.pid").write_text(f"7\n{data}\n1\n{port}\n{socket}\n")
+        with pytest.raises(UsageError) as caught:
+            refuse_running(data, proc)
+        (dsn,) = shlex.split(str(caught.value).partition("--dsn ")[2])
+        assert conninfo_to_dict(dsn) == {"host": socket, "dbname": "postgres", **expected}
 
 
 def test_a_postmaster_pid_that_does_not_end(tmp_path: Path) -> None:

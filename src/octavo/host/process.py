@@ -40,7 +40,7 @@ def _start_time(pid: int) -> int | None:
         return None
     # The command's name stands in parentheses and may hold any bytes, so count from the last one.
     fields = stat.rpartition(b")")[2].split()
-    return None if len(fields) < 20 or fields[0] == b"Z" else int(fields[19])
+    return int(fields[19]) if len(fields) >= 20 and fields[0] != b"Z" and fields[19].isdigit() else None
 
 
 def identify(pid: int) -> ProcessIdentity | None:
