@@ -60,7 +60,7 @@ def _roots_alone(home: Path) -> Path:
             here = here.parent
             continue
         try:
-            target = os.readlink(here / part)
+            target = str((here / part).readlink())
         except OSError:  # no link, or not there yet
             here /= part
         else:
