@@ -192,7 +192,7 @@ def execute(
 ) -> None:
     """Run a program with a cached build's programs first on the PATH. Its exit code is the program's.
 
-    It runs as you. As root prefer a user without rights for a build of sources or with extensions that you do not trust.
+    It runs as you: as root, think of who wrote the sources of the build and of its extensions.
 
     Example: octavo build exec --data-block 4kB -- psql -h /tmp -c 'show block_size'
     """

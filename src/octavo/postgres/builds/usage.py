@@ -24,7 +24,6 @@ from octavo.postgres.builds.cache import (
 )
 from octavo.postgres.builds.spec import BuildSpec
 
-
 # How the origin of a source ends that somebody else vouches for (sources/debian.py, sources/upstream.py).
 _CHECKED = ("signature checked by apt", "sha256 known to Octavo")
 
