@@ -108,7 +108,8 @@ def test_a_local_tarball_is_taken_with_its_digest(home: Path, journal: Journal) 
     tarball = home / "postgresql-18.3.tar.bz2"
     tarball.write_bytes(b"not much")
     source = find_source("18", journal, tarball)
-    assert source == Source("18.3", tarball, hashlib.sha256(b"not much").hexdigest(), f"local file {tarball.name}")
+    digest = hashlib.sha256(b"not much").hexdigest()
+    assert source == Source("18.3", tarball, digest, f"local file {tarball.name}", tarball)
     with pytest.raises(UsageError, match=r"it is PostgreSQL 18\.3, and 17 was asked for; say --pg 18"):
         find_source("17", journal, tarball)
     with pytest.raises(UsageError, match=r"and 18\.2 was asked for; say --pg 18\.3"):

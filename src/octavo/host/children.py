@@ -19,7 +19,7 @@ from typing import IO
 from octavo.errors import HostError, OctavoError
 from octavo.host import child_group, child_output, confine
 from octavo.host.journal import TOKEN_VARIABLE, Journal
-from octavo.host.process import identify
+from octavo.host.process import BUILDS, SERVERS, identify
 
 # A child sees no more of the environment than this, so that a trial does not depend on who started it.
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -29,7 +29,7 @@ _PLAIN_ENVIRONMENT = {"PATH": PLAIN_PATH, "LC_ALL": "C.UTF-8"}
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The unprivileged user that servers and their clients run as."""
+    """An unprivileged user: that of servers and their clients, or that of builds."""
 
     name: str
     uid: int
@@ -48,12 +48,24 @@ class Finished:
 
 def server_account() -> Account:
     """Who servers run as: the user `octavo` when we are root, else ourselves. Raises HostError without it."""
+    return _account(SERVERS, "run servers")
+
+
+def build_account() -> Account:
+    """Who builds and packages are made as: the user `octavo-build` when we are root, else ourselves.
+
+    Not the servers': what a dump's programs could change would be in the next build. Raises HostError without it.
+    """
+    return _account(BUILDS, "make builds")
+
+
+def _account(name: str, purpose: str) -> Account:
     if os.geteuid() != 0:
         return Account(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid())
     try:
-        entry = pwd.getpwnam("octavo")
+        entry = pwd.getpwnam(name)
     except KeyError:
-        raise HostError("there is no user octavo to run servers as; script/bootstrap makes it") from None
+        raise HostError(f"there is no user {name} to {purpose} as; script/bootstrap makes it") from None
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 

@@ -216,7 +216,7 @@ def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Gen
             "compiler": build.manifest.get("compiler_command", "gcc"),
             "extension": {"pg_config": str(prefix / "bin" / "pg_config"), "prefix": str(prefix), "subject": subject},
         }
-        place.make(asked, source, cached=True, progress=_quiet, ready=_quiet)
+        place.make(asked, source, cache=f"extension {directory.resolve()}", progress=_quiet, ready=_quiet)
         place.copy(0, staged)
         files = sorted(path for path in staged.rglob("*") if path.is_symlink() or path.is_file())
         yield {str(path.relative_to(staged)): path for path in files}

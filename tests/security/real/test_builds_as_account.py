@@ -14,8 +14,8 @@ from tests.integration.conftest import needs_root
 
 from octavo.errors import OctavoError
 from octavo.home import make_directory
-from octavo.host import child_group
-from octavo.host.children import Account, server_account
+from octavo.host import child_group, children
+from octavo.host.children import Account, build_account, server_account
 from octavo.host.journal import Journal
 from octavo.host.process import find_by_environment
 from octavo.postgres.builds import as_account
@@ -44,7 +44,7 @@ def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture
 def account() -> Account:
-    return server_account()
+    return build_account()
 
 
 # Tried from a shell while a build goes on. What it finds out is in the file that "$1" names.
@@ -219,11 +219,46 @@ def test_an_older_link_leads_no_file_out(own_home: Path, build: Build, tmp_path:
     assert list(outside.iterdir()) == []
 
 
-def test_the_compilers_cache_is_the_accounts_and_an_older_one_goes(own_home: Path, account: Account) -> None:
-    make_directory(own_home / "ccache" / "0")
-    cache = as_account.compiler_cache(own_home, account)
-    assert (cache.stat().st_uid, cache.stat().st_mode & 0o777) == (account.uid, 0o700)
-    assert not (own_home / "ccache").exists()
-    os.chown(cache, 0, 0)
+def test_who_can_write_a_compilers_cache_finds_no_other_one(own_home: Path, account: Account) -> None:
+    """Neither what a dump runs, as the servers' user, nor what another source runs, as the builds' own."""
+    cache = as_account.compiler_cache(own_home, account, "releases")
+    other = as_account.compiler_cache(own_home, account, "extension petals")
+    assert as_account.compiler_cache(own_home, account, "releases") == cache != other
+    (cache / "object").write_text("as compiled\n")
+    top = own_home / as_account.COMPILER_CACHE
+    look = f"ls {top}; cat {top}/.key; echo poison >{cache}/object; cat {cache}/object"
+    with Journal() as journal:
+        said = [
+            children.run(["sh", "-c", look], journal, role="test", account=each) for each in (server_account(), account)
+        ]
+    assert said[0].stdout == ""
+    assert said[0].stderr.count("ermission denied") == 4
+    assert (cache / "object").read_text() == "as compiled\n"
+    # The builds' own user may use the one whose name it is told, and finds no others.
+    assert said[1].stdout == "as compiled\n"
+    assert said[1].stderr.count("ermission denied") == 3  # the object is root's in this test
+    assert len(cache.name) == 64
+
+
+def test_an_extension_is_not_told_of_the_cache_of_the_releases(own_home: Path, build: Build, tmp_path: Path) -> None:
+    plant = "echo $$CCACHE_DIR >$(TO)/share/where; ls $$CCACHE_DIR/.. >$(TO)/share/all; :"
+    with Journal() as journal:
+        build_extension(build, extension(tmp_path, own_home, plant), journal)
+    where = (build.prefix / "share" / "where").read_text().strip()
+    assert Path(where).parent == own_home / as_account.COMPILER_CACHE
+    assert (build.prefix / "share" / "all").read_text() == ""
+    assert len([path for path in Path(where).parent.iterdir() if path.is_dir()]) == 2
+
+
+def test_caches_of_an_earlier_version_and_old_ones_go(own_home: Path, account: Account) -> None:
+    old = make_directory(own_home / as_account.COMPILER_CACHE / "0")
+    first = as_account.compiler_cache(own_home, account, "first")
+    assert not old.exists()
+    caches = [as_account.compiler_cache(own_home, account, str(number)) for number in range(10)]
+    os.utime(caches[1], (0, 0))
+    as_account.compiler_cache(own_home, account, "2")
+    assert first.exists()
+    assert [path.exists() for path in caches] == [number != 1 for number in range(10)]
+    os.chown(caches[2], 0, 0)
     with pytest.raises(OctavoError, match="does not belong to"):
-        as_account.compiler_cache(own_home, account)
+        as_account.compiler_cache(own_home, account, "2")

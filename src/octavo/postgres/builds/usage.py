@@ -23,9 +23,7 @@ from octavo.postgres.builds.cache import (
     read_build,
 )
 from octavo.postgres.builds.spec import BuildSpec
-
-# How the origin of a source ends that somebody else vouches for (sources/debian.py, sources/upstream.py).
-_CHECKED = ("signature checked by apt", "sha256 known to Octavo")
+from octavo.postgres.sources.base import is_checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def user_environment(build: Build) -> dict[str, str]:
 def not_postgresqls(build: Build) -> list[str]:
     """What in the build was made from sources that are no checked release of PostgreSQL's: its own, its extensions."""
     origin: str = build.manifest["origin"]
-    own = [] if origin.endswith(_CHECKED) else [f"itself from {origin}"]
+    own = [] if is_checked(origin) else [f"itself from {origin}"]
     records = (build.prefix / RECORDS).glob("[!.]*.json")
     return own + sorted(f"the extension {path.stem}" for path in records)
 
