@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from octavo.errors import HostError, OctavoError
-from octavo.host import child_group, child_output, confine
+from octavo.host import child_group, child_output, confine, mode_filter
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import BUILDS, SERVERS, identify
 
@@ -101,9 +101,11 @@ def start(
         command = [*rights, *command]
     # Within version 2 a process is in one group: its own, which lies below the limited one.
     entered = [group for group in groups if own is None or own.parent != group]
-    try:
-        child: subprocess.Popen[str] = subprocess.Popen(
-            [*confine.entering([*entered, *([own] if own else [])]), *command],
+    arranged = [*confine.entering([*entered, *([own] if own else [])]), *command]
+
+    def begin() -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            arranged,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -113,6 +115,10 @@ def start(
             env=whole_environment,
             start_new_session=True,
         )
+
+    try:
+        # A child of our own user can do with its files what it likes: they are ours.
+        child = mode_filter.started(begin) if account is not None and os.geteuid() == 0 else begin()
     except OSError as error:
         raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
     number = record(child.pid, journal, role, end_signal)

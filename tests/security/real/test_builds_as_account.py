@@ -101,7 +101,7 @@ _CONFIGURED = {
     "world-bin:\n"
     "install-world-bin:\n"
     "\tmkdir -p $(PREFIX)/bin $(PREFIX)/share\n"
-    "\tcp postgres $(PREFIX)/bin && cp told.txt $(PREFIX)/share && chmod 6755 $(PREFIX)/bin/postgres\n",
+    "\tcp postgres $(PREFIX)/bin && cp told.txt $(PREFIX)/share ; ! chmod 6755 $(PREFIX)/bin/postgres\n",
     "src/test/perl/Makefile": "install:\n",
 }
 
@@ -176,7 +176,9 @@ def extension(directory: Path, home: Path, plant: str) -> Path:
 def test_what_an_extensions_makefile_runs_is_the_accounts(
     own_home: Path, build: Build, tmp_path: Path, account: Account
 ) -> None:
-    source = extension(tmp_path, own_home, "cp attempts $(TO)/bin/mighty && chmod 6755 $(TO)/bin/mighty")
+    source = extension(
+        tmp_path, own_home, "cp attempts $(TO)/bin/mighty && chmod 755 $(TO)/bin/mighty; ! chmod 6755 $(TO)/bin/mighty"
+    )
     with Journal() as journal:
         record = build_extension(build, source, journal).record
     assert set(record["files"]) == {"bin/mighty", "share/extension/petals.control", "share/extension/told.txt"}
