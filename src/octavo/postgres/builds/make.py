@@ -185,11 +185,16 @@ def _make_together(
 
     name = f"{first.source.version}-together-{first.family}"
     with open_place(name, f"PostgreSQL {first.spec.version}", journal, builds=len(missing)) as place:
-        _make(place, missing, progress, finished, cached=True)
+        _make(place, missing, progress, finished)
 
 
 def _make(
-    place: Place, planned: Sequence[Planned], progress: Progress, finished: Callable[[int], None], *, cached: bool
+    place: Place,
+    planned: Sequence[Planned],
+    progress: Progress,
+    finished: Callable[[int], None],
+    *,
+    cached: bool = True,
 ) -> None:
     """Has builds that differ only in their sizes made; `finished` is called once with the number of each."""
     first = planned[0]
@@ -207,6 +212,7 @@ def _make(
             pending.remove(number)
             finished(number)
 
-    place.make(asked, first.source.tarball, cached=cached, progress=progress, ready=ready)
+    cache = first.source.whose if cached else None
+    place.make(asked, first.source.tarball, cache=cache, progress=progress, ready=ready)
     if pending:
         raise OctavoError(f"the build of {place.subject} ended before everything was made")
