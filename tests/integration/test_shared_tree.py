@@ -92,6 +92,31 @@ def test_each_object_is_compiled_once_for_what_it_depends_on(own_home: Path, tmp
     assert steps[-1] == ("compilation of 5 more sizes", 4 * 2 + 1 + 5 * 2 + 1 + 5)
 
 
+def test_what_was_found_before_is_not_looked_for_again_and_a_changed_source_is(own_home: Path, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def note(doing: str, done: int, total: int) -> None:
+        if doing.startswith("finding") and done == 0:
+            asked.append(total)
+
+    changed = tmp_path / "changed"
+    changed.mkdir()
+    first = tiny_postgres.write_tarball(tmp_path)
+    second = tiny_postgres.write_tarball(changed, plain='#include "c.h"\nint plain(void) { return BLCKSZ; }\n')
+    with Journal() as journal:
+        made = ensure_builds(SPECS[:2], journal, local=first, progress=note)
+        shutil.rmtree(own_home / "builds")
+        again = ensure_builds(SPECS[:2], journal, local=first, progress=note)
+        assert [build.manifest["files"] for build in again] == [build.manifest["files"] for build in made]
+        other = ensure_builds(SPECS[:3], journal, local=second, progress=note)
+        assert not any(build.manifest["made"] == FROM_SCRATCH for build in (*made, *again, *other))
+        assert [says(build, journal).split()[-1] for build in other] == ["8192", "8192", "2048"]
+        assert prove(SPECS[2], journal, local=second).differing == ()
+    # Of 12 objects the sizes reach 4; 1 has a conditional, and is asked about again for the second of the sizes.
+    # In the other source they reach plain.c, too.
+    assert asked == [13, 6, 8]
+
+
 @pytest.mark.parametrize(
     ("difference", "reason"),
     [

@@ -195,6 +195,7 @@ def _make(
     first = planned[0]
     asked = {
         "compiler": first.spec.compiler,
+        "compiled_by": first.ingredients["compiler"],
         "spec": asdict(first.spec),
         "version": first.source.version,
         "sha256": first.source.sha256,

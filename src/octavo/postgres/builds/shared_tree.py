@@ -17,6 +17,7 @@ from octavo.errors import OctavoError
 from octavo.postgres.builds import meson, recipe
 from octavo.postgres.builds.archives import members_linked
 from octavo.postgres.builds.commands import RULE, Command, edge, read_commands
+from octavo.postgres.builds.findings import Findings
 from octavo.postgres.builds.installation import derive, lay_out
 from octavo.postgres.builds.size_dependence import (
     HEADER,
@@ -40,6 +41,7 @@ def build_together(
     version: str,
     tarball: IO[bytes],
     sizes: Sequence[Sizes],
+    findings: Findings,
     finished: Finished,
     progress: Progress,
 ) -> None:
@@ -51,10 +53,10 @@ def build_together(
     build = workplace.directory / "build"
     options = [*recipe.options(spec, version), *recipe.size_options(sizes[0], version)]
     meson.configure(workplace, tree, build, options)
-    check_configuration(workplace, spec, version, tree, build, sizes)
+    check_configuration(workplace, spec, version, tree, build, sizes, findings)
     targets = meson.compile_installed(workplace, build, progress)
     installed = meson.installed(workplace, build)
-    graph = Graph(workplace, spec, build, targets, sizes, progress)
+    graph = Graph(workplace, spec, build, targets, sizes, findings, progress)
     root = lay_out(installed, workplace.directory / "install", workplace.directory)
     finished(sizes[0], derive(root, {}, workplace.directory / sizes[0].label))
 
@@ -80,6 +82,7 @@ class Graph:
         build: Path,
         targets: Sequence[str],
         sizes: Sequence[Sizes],
+        findings: Findings,
         progress: Progress,
     ) -> None:
         self._workplace = workplace
@@ -91,7 +94,7 @@ class Graph:
         self._commands = read_commands(workplace, build)
         wanted = _closure(self._commands, targets)
         objects = [command for command in wanted.values() if command.compiles]
-        self._dependence: Dependence = derive_dependence(workplace, build, objects, sizes, progress)
+        self._dependence: Dependence = derive_dependence(workplace, build, objects, sizes, findings, progress)
         self._needs: dict[str, frozenset[str]] = {}
         # Until the linker was asked, every member of an archive counts.
         self._members: dict[str, list[str]] = {}
