@@ -50,7 +50,7 @@ def test_nothing_in_it_tells_where_it_was_compiled(build: Build) -> None:
 def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:
     spec = BuildSpec("18", build.manifest["data_block"], build.manifest["wal_block"])
     steps: list[int] = []
-    again = ensure_build(spec, journal, progress=lambda doing, done, total: steps.append(done))
+    again = ensure_build(spec, journal, progress=lambda step: steps.append(step.done))
     assert (again.prefix, steps) == (build.prefix, [])
     assert find_build(spec) == build
 
@@ -90,9 +90,7 @@ def test_two_who_ask_at_once_get_one_build(empty_home: Path, tmp_path: Path) -> 
     def ask(name: str) -> None:
         with Journal() as journal:
             spec = BuildSpec("18", "8kB", "8kB")
-            found.append(
-                ensure_build(spec, journal, local=tarball, progress=lambda doing, done, total: compiled.append(name))
-            )
+            found.append(ensure_build(spec, journal, local=tarball, progress=lambda step: compiled.append(name)))
 
     threads = [threading.Thread(target=ask, args=(name,)) for name in ("one", "two")]
     for thread in threads:

@@ -21,6 +21,7 @@ from octavo.postgres.builds.cache import Build, list_builds
 from octavo.postgres.builds.make import FROM_SCRATCH, ensure_builds
 from octavo.postgres.builds.prove import prove, replace_derived
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.stages import LOOKING, Step
 from octavo.postgres.source import sha256_of
 
 from . import tiny_postgres
@@ -85,7 +86,7 @@ def test_each_object_is_compiled_once_for_what_it_depends_on(own_home: Path, tmp
             SPECS,
             journal,
             local=tiny_postgres.write_tarball(tmp_path),
-            progress=lambda doing, done, total: steps.append((doing, total)),
+            progress=lambda step: steps.append((step.doing, step.total)),
         )
     # For the 5 sizes beside the first: data.c, sized.c, libcommon.a and sized_program for 2 data blocks, wal.c for one
     # WAL block, both.c and postgres for 5 pairs, conditional.c for its other text, and 5 notes that a build is ready.
@@ -95,9 +96,9 @@ def test_each_object_is_compiled_once_for_what_it_depends_on(own_home: Path, tmp
 def test_what_was_found_before_is_not_looked_for_again_and_a_changed_source_is(own_home: Path, tmp_path: Path) -> None:
     asked: list[int] = []
 
-    def note(doing: str, done: int, total: int) -> None:
-        if doing.startswith("finding") and done == 0:
-            asked.append(total)
+    def note(step: Step) -> None:
+        if step.doing == LOOKING and step.done == 0:
+            asked.append(step.total)
 
     changed = tmp_path / "changed"
     changed.mkdir()
@@ -170,6 +171,7 @@ from pathlib import Path
 from octavo.host.journal import Journal
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.stages import LOOKING, Step
 specs = [BuildSpec("18", data, wal) for data, wal in product(sys.argv[2].split(","), sys.argv[3].split(","))]
 with Journal() as journal:
     ensure_builds(specs, journal, local=Path(sys.argv[1]))

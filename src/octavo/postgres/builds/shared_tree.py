@@ -28,6 +28,7 @@ from octavo.postgres.builds.size_dependence import (
     with_macros,
 )
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
+from octavo.postgres.builds.stages import CONFIGURATION, compiling_more
 from octavo.postgres.builds.workplace import Workplace
 from octavo.postgres.source import unpack_file
 
@@ -52,6 +53,7 @@ def build_together(
     tree = unpack_file(tarball, workplace.directory / "source")
     build = workplace.directory / "build"
     options = [*recipe.options(spec, version), *recipe.size_options(sizes[0], version)]
+    progress(CONFIGURATION, 0, 1)
     meson.configure(workplace, tree, build, options)
     check_configuration(workplace, spec, version, tree, build, sizes, findings)
     targets = meson.compile_installed(workplace, build, progress)
@@ -210,7 +212,7 @@ class Graph:
             places = [self._make(target, sizes, lines, written) for target in self._targets]
             lines += edge(f"ready/{label}", f"touch ready/{label}", places)
         file.write_text("\n".join(lines) + "\n")
-        doing = f"compilation of {len(wanted)} more sizes"
+        doing = compiling_more(len(wanted))
         with ThreadPoolExecutor(1) as finisher:
             pending: list[Future[None]] = []
 

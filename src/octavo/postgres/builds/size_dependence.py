@@ -25,6 +25,7 @@ from octavo.postgres.builds.commands import Command, read_dependencies
 from octavo.postgres.builds.findings import Findings
 from octavo.postgres.builds.preprocess import preprocess
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
+from octavo.postgres.builds.stages import LOOKING
 from octavo.postgres.builds.workplace import ToolFailed, Workplace
 
 HEADER = "src/include/pg_config.h"
@@ -228,8 +229,7 @@ def _preprocess(
         }
         for output, number, command in jobs
     ]
-    doing = "finding what depends on the sizes"
     try:
-        return preprocess(asked, build, workplace.environment, lambda done: progress(doing, done, len(jobs)))
+        return preprocess(asked, build, workplace.environment, lambda done: progress(LOOKING, done, len(jobs)))
     except RuntimeError as error:
-        raise ToolFailed(doing, str(error)) from error
+        raise ToolFailed(LOOKING, str(error)) from error
