@@ -18,6 +18,8 @@ from octavo.postgres.builds.spec import BuildSpec
 
 from . import tiny_postgres
 
+pytestmark = pytest.mark.beside
+
 
 def output(journal: Journal, *arguments: str | Path) -> str:
     return children.check(children.run(arguments, journal, role="test"), "asking").stdout

@@ -154,6 +154,8 @@ from octavo.operations import check_operations
 from octavo.operations.base import Evidence, Operation
 from octavo.postgres.builds.cache import read_build
 
+pytestmark = pytest.mark.beside
+
 def hold(ground):
     with ground.serve(ground.copy("primary")) as server, ground.load(server, 50), ground.serve(ground.empty("other")):
         print(ground.journal.token, flush=True)

@@ -172,6 +172,8 @@ from octavo.host.journal import Journal
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.builds.stages import LOOKING, Step
+
+pytestmark = pytest.mark.beside
 specs = [BuildSpec("18", data, wal) for data, wal in product(sys.argv[2].split(","), sys.argv[3].split(","))]
 with Journal() as journal:
     ensure_builds(specs, journal, local=Path(sys.argv[1]))
