@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 from tests.integration.conftest import MadeApart
+from tests.thorough import in_thorough_tests
 
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.postgres.builds.as_account import COMPILER_CACHE
 from octavo.postgres.builds.cache import Build, find_build, list_builds
+from octavo.postgres.builds.findings import shipped
 from octavo.postgres.builds.make import ensure_build
+from octavo.postgres.builds.prove import prove
 from octavo.postgres.builds.spec import BuildSpec
 
 from . import tiny_postgres
@@ -81,6 +84,15 @@ def test_two_separate_builds_are_the_same_byte_for_byte(made_apart: MadeApart, b
     here = builds[made_apart.build.manifest["data_block"]]
     assert made_apart.build.prefix != here.prefix
     assert made_apart.build.manifest["files"] == here.manifest["files"]
+
+
+@in_thorough_tests
+def test_what_ships_about_the_sizes_gives_the_builds_of_the_sources(builds: dict[str, Build], journal: Journal) -> None:
+    """Minutes: PostgreSQL is compiled without the compiler's cache, and all of it compared with the shared tree's."""
+    assert shipped("18.6")
+    spec = BuildSpec("18", "4kB", "16kB")
+    assert builds["4kB"].manifest["version"] == "18.6"
+    assert prove(spec, journal).differing == ()
 
 
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
