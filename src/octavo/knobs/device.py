@@ -185,8 +185,8 @@ def probe_seconds(levels: Levels) -> float:
 def expected(limits: Limits) -> dict[str, float]:
     """What requests of 4 kB and of 256 kB get under these limits, for reads and for writes.
 
-    Without a limit of requests only large ones are asked about: small ones would be as many as the probe's own processor
-    allows, and say nothing more of the limit of bytes.
+    Without a limit of requests only large ones are asked about: small ones would be as many as the probe's own
+    processor allows, and say nothing more of the limit of bytes.
 
     >>> expected(Limits(1000, 100 * 2**20))["reads_per_second"], expected(Limits(100, None))["read_bytes_per_second"]
     (1000, 26214400)
