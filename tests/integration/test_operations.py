@@ -22,6 +22,8 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import Server
 from octavo.units import parse_size
 
+pytestmark = pytest.mark.beside
+
 # What only a fuller cache has companions for.
 _MAY_BE_SKIPPED = {
     "minor update",
@@ -153,8 +155,6 @@ from octavo.host.journal import Journal
 from octavo.operations import check_operations
 from octavo.operations.base import Evidence, Operation
 from octavo.postgres.builds.cache import read_build
-
-pytestmark = pytest.mark.beside
 
 def hold(ground):
     with ground.serve(ground.copy("primary")) as server, ground.load(server, 50), ground.serve(ground.empty("other")):

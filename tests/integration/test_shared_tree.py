@@ -26,6 +26,8 @@ from octavo.postgres.source import sha256_of
 
 from . import tiny_postgres
 
+pytestmark = pytest.mark.beside
+
 DATA, WAL = ("8kB", "2kB", "32kB"), ("8kB", "64kB")
 SPECS = [BuildSpec("18", data, wal) for data, wal in product(DATA, WAL)]
 
@@ -171,9 +173,6 @@ from pathlib import Path
 from octavo.host.journal import Journal
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
-from octavo.postgres.builds.stages import LOOKING, Step
-
-pytestmark = pytest.mark.beside
 specs = [BuildSpec("18", data, wal) for data, wal in product(sys.argv[2].split(","), sys.argv[3].split(","))]
 with Journal() as journal:
     ensure_builds(specs, journal, local=Path(sys.argv[1]))
