@@ -8,8 +8,8 @@ from pathlib import Path
 from octavo.errors import HostError
 from octavo.host.children import PLAIN_PATH
 
-# Processor time of a probe, its trap and the line that bpftrace prints: where pgbench -S took 11 an access on two cores,
-# it became 58 % slower. What is shown before it starts; slices measure what it really is.
+# Processor time of a probe, its trap and the line that bpftrace prints: where pgbench -S took 11 an access on two
+# cores, it became 58 % slower. What is shown before it starts; slices measure what it really is.
 MICROSECONDS_AN_EVENT = 15.0
 # Pages of a processor's buffer between the kernel and bpftrace: 8 MB. What does not fit is lost, and counted.
 BUFFER_PAGES = 2048
