@@ -29,8 +29,7 @@ from faulty.fingerprint import Ours, difference, take
 from faulty.victim import ROOT, Row, octavo
 
 from octavo.home import make_directory, octavo_home
-from octavo.host.children import server_account
-from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_cache
+from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_caches
 
 # Builds and sources are those of the machine's tests.
 _SHARED = {"builds": "tests/builds", "sources": "sources"}
@@ -88,7 +87,7 @@ def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
     ours.temporary.mkdir(mode=0o755)
     for name, shared in _SHARED.items():
         (home / name).symlink_to(make_directory(octavo_home() / shared))
-    (home / COMPILER_CACHE).symlink_to(compiler_cache(octavo_home() / "tests", server_account()))
+    (home / COMPILER_CACHE).symlink_to(compiler_caches(octavo_home() / "tests"))
     os.environ["TMPDIR"] = str(ours.temporary)
     before = take(ours)
     rows: list[Row] = []
