@@ -77,7 +77,7 @@ class Profile:
 def _report(data: Path, journal: Journal) -> children.Finished:
     """What perf report makes of the data, and of the symbol tables of every program that ran, whoever made that.
 
-    So it runs as nobody, or as ourselves where we are not root. It gets a copy of the data, and of the kernel's symbols,
+    So it runs as nobody, or as ourselves where we are not root. It gets copies of the data and of the kernel's symbols,
     which are zeros for whoever has no right to them (kernel.kptr_restrict).
     """
     account = _nobody()
