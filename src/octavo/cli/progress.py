@@ -1,15 +1,16 @@
 """Progress: a live line on a terminal, one line an event elsewhere."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from octavo.analysis.running_ratio import running_ratios
 from octavo.cli.output import console
+from octavo.cli.ratio_lines import Line, Rounds, table
 from octavo.lab.events import (
     BuildProgress,
     Estimated,
@@ -23,7 +24,7 @@ from octavo.lab.events import (
     TurnsGoOn,
 )
 from octavo.plan.cells import Cell
-from octavo.postgres.builds.spec import Progress as BuildCallback
+from octavo.postgres.builds.make import Report
 from octavo.report.numbers import amount
 from octavo.store.records import TrialRecord
 from octavo.units import human_count, human_duration
@@ -37,12 +38,13 @@ class RunProgress:
 
     def __init__(self) -> None:
         self._console = console(stderr=True)
-        self._bars: Progress | None = _bars(self._console) if self._console.is_terminal else None
+        self._bars: _Bars | None = _bars(self._console) if self._console.is_terminal else None
         self._task: TaskID | None = None
         self._durations: list[float] = []
         self._quarter: dict[str, int] = {}
         self._cells: tuple[Cell, ...] = ()
         self._trials: list[TrialRecord] = []
+        self._rounds = Rounds()
 
     def __enter__(self) -> Self:
         if self._bars is not None:
@@ -76,13 +78,16 @@ class RunProgress:
                 self._say(event.text)
 
     def _build(self, event: BuildProgress) -> None:
+        step = event.step
+        ahead = f"step {step.done} of {step.total}; builds ready in about {human_duration(step.left)}"
+        then = f"; next: {step.then}" if step.then else ""
         if self._bars is not None:
-            self._show(event.name, event.done, event.total, f"step {event.done} of {event.total}")
-        quarter = event.done * _QUARTERS // event.total
-        if quarter > self._quarter.get(event.name, 0):
-            self._quarter[event.name] = quarter
+            self._show(step.doing, step.done, step.total, f"{ahead}{then}")
+        quarter = step.done * _QUARTERS // max(step.total, 1)
+        if quarter > self._quarter.get(step.doing, -1):
+            self._quarter[step.doing] = quarter
             if self._bars is None:
-                self._say(f"{event.name}: step {event.done} of {event.total}")
+                self._say(f"{step.doing}: {ahead}{then}")
 
     def _estimated(self, event: Estimated) -> None:
         prepare, trials = human_duration(event.prepare_seconds), human_duration(event.trial_seconds)
@@ -105,14 +110,19 @@ class RunProgress:
 
     def _turns(self, event: TurnsGoOn) -> None:
         """The ratios with their intervals close in while the round goes on; its last word stays on the screen."""
-        told = [
-            f"{cell.label} × {ratio:.3f} ({low:.3f} to {high:.3f})"
-            for cell, ratio, low, high in event.ratios
-        ]  # fmt: skip
+        if not event.ratios:
+            return
+        condition = event.ratios[0][0].condition
+        lines = [Line(cell.label, ratio, low, high) for cell, ratio, low, high in event.ratios]
         if event.ended:
-            self._say(f"round {event.round}, about 95 % for this round alone: {', '.join(told)}")
-        elif self._bars is not None:
-            self._show(f"round {event.round}: {', '.join(told)}", round(event.done * 100), 100, "")
+            for line in lines:
+                self._rounds.add(condition, line)
+            told = ", ".join(f"{line.label} × {line.ratio:.3f} ({line.low:.3f} to {line.high:.3f})" for line in lines)
+            self._say(f"round {event.round}, about 95 % for this round alone: {told}")
+        if self._bars is not None:
+            so_far = [self._rounds.with_now(condition, line) for line in lines]
+            self._bars.below = None if event.ended else table(condition or "ratio to the baseline", so_far)
+            self._show(f"round {event.round}, in slices", round(event.done * 100), 100, "")
 
     def _ended(self, event: TrialEnded) -> None:
         record = event.record
@@ -149,14 +159,26 @@ class RunProgress:
 
 
 @contextmanager
-def build_progress() -> Generator[BuildCallback, None, None]:
+def build_progress() -> Generator[Report, None, None]:
     """A progress callback for builds."""
     with RunProgress() as progress:
-        yield lambda doing, done, total: progress(BuildProgress(doing, done, total))
+        yield lambda step: progress(BuildProgress(step))
 
 
-def _bars(target: Console) -> Progress:
-    return Progress(
+class _Bars(Progress):
+    """Bars, and what is shown below them."""
+
+    below: RenderableType | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bars first."""
+        yield from super().get_renderables()
+        if self.below is not None:
+            yield self.below
+
+
+def _bars(target: Console) -> _Bars:
+    return _Bars(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[note]}", markup=False),

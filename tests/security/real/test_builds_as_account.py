@@ -24,7 +24,7 @@ from octavo.postgres.builds.make import ensure_build, ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.extension import build_extension, installed_extensions
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.beside]
 
 _SIZES = [BuildSpec("18", "8kB"), BuildSpec("18", "4kB")]
 
