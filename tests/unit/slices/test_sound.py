@@ -31,7 +31,7 @@ def test_blocks_of_a_server_take_turns() -> None:
 @pytest.mark.parametrize(
     ("factor", "level"),
     [
-        ("cache", "cold"), ("wal_regime", "steady"), ("device", "gp2:100"), ("huge_pages", "2MB"), ("rate", "100"),
+        ("cache", "cold"), ("wal_regime", "steady"), ("device", "gp2:100"), ("rate", "100"),
     ],
 )  # fmt: skip
 def test_what_a_pause_would_change_is_measured_trial_by_trial(factor: str, level: str) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from octavo import knobs
-from octavo.errors import HostError, OctavoError
+from octavo.errors import OctavoError
 from octavo.host import cgroup, child_group, set_user_id
 from octavo.host.loop_volume import Volume
 from octavo.host.page_cache import cached_bytes
@@ -29,6 +29,7 @@ from octavo.knobs import cpu_pinning, device
 from octavo.knobs.base import Place
 from octavo.knobs.server_group import server_group
 from octavo.lab.laps import Laps
+from octavo.lab.mistakes import reason
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
 from octavo.lab.server_log import limited_log
 from octavo.lab.slices import turns
@@ -157,8 +158,7 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, l
             cell.facts["knobs_drifted"] = state.drifted() if state else []
         judged = {cell.name: _result(equipment, cell, done) for cell in running if cell.error is None}
         laps.end("measure")
-        for cell in cells:
-            _close(cell)
+        _each_at_once(cells, _close)
         found = {cell.name: cell.error or judged[cell.name] for cell in cells}
         return Measured(found, _facts(cells), done.pace.slice_seconds, done.effects)
 
@@ -181,10 +181,8 @@ def _try(cell: _Cell, step: Callable[[_Cell], None]) -> None:
         return
     try:
         step(cell)
-    except HostError:
-        raise
-    except (OctavoError, psycopg.Error) as error:
-        cell.error = " ".join(str(error).split())
+    except Exception as error:  # but what would fail every later trial
+        cell.error = reason(error)
         _close(cell, error)
 
 
@@ -192,16 +190,18 @@ def _close(cell: _Cell, error: Exception | None = None) -> None:
     """Ends what the cell has: with its error, so that what ends may know a full disk by it and stop the run."""
     try:
         cell.stack.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
-    except HostError:
-        raise
-    except (OctavoError, psycopg.Error) as worse:
-        cell.error = " ".join(str(worse).split())
+    except Exception as worse:
+        cell.error = reason(worse)
 
 
 def _at_once(cells: Sequence[_Cell], step: Callable[[_Cell], None]) -> None:
-    """The step of all cells at the same time."""
+    """The step of all cells that are still in at the same time."""
+    _each_at_once(cells, lambda cell: _try(cell, step))
+
+
+def _each_at_once(cells: Sequence[_Cell], do: Callable[[_Cell], None]) -> None:
     with ThreadPoolExecutor(max_workers=max(1, len(cells))) as pool:
-        for future in [pool.submit(_try, cell, step) for cell in cells]:
+        for future in [pool.submit(do, cell) for cell in cells]:
             future.result()
 
 
@@ -228,7 +228,9 @@ def _start(equipment: Equipment, cell: _Cell) -> None:
         cell.group = None
     if cell.group is not None:
         cell.stack.callback(child_group.remove, cell.group)
-    memory = cell.stack.enter_context(server_group(trial.levels, equipment.journal))
+    memory = cell.stack.enter_context(
+        server_group(trial.levels, equipment.journal, huge_page_bytes=trial.huge_page_bytes)
+    )
     cell.server = server = cell.stack.enter_context(
         cluster.start(
             trial.dataset.build, directory, settings, equipment.journal, equipment.account, log=trial.log,

@@ -31,7 +31,6 @@ _SPARE_OF_DISK = 1.1
 _LEVELS = {
     "cache": ("warm", "cold caches are filled but once"),
     "wal_regime": ("after-checkpoint", "the regime steady follows the clock of checkpoints"),
-    "huge_pages": ("off", "the pool holds the pages of one server"),
     "rate": ("none", "the times at which transactions are due do not stand still"),
 }
 _TAILS = ("pgbench-tail",)
@@ -136,8 +135,15 @@ def no_room(needs: Sequence[tuple[Levels, int, int]]) -> str | None:
     return None
 
 
+def room_for_huge_pages() -> int:
+    """How much of the memory pools may take for servers that are up at once, in bytes: the rest is for their data."""
+    return meminfo("MemAvailable", Path("/proc")) // 2
+
+
 def _memory(levels: Levels, database: int) -> int:
-    most = parse_size(levels["shared_buffers"]) + database + _SERVER_BYTES
+    # Huge pages are in their pool already.
+    buffers = parse_size(levels["shared_buffers"]) if levels.get("huge_pages", "off") == "off" else 0
+    most = buffers + database + _SERVER_BYTES
     limit = levels.get("memory", "none")
     return most if limit == "none" else min(most, parse_size(limit) + _SERVER_BYTES)
 

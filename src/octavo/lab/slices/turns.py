@@ -1,5 +1,6 @@
 """The turns of a round: everything stands still but the one cell whose slice it is."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from octavo.lab.slices.disturbance import Moment
 from octavo.lab.slices.freeze import Freezer
 from octavo.plan.model import LONGEST_SLICE
 
-USUAL = 0.1
-# So many transactions make a slice: fewer scatter by more than a fifth by chance alone.
-_FEWEST = 20
+# The shorter the slices the nearer together in time is what is compared, as long as a slice has transactions enough:
+# `_MANY`, or as many as `_LONG` seconds have, but `_FEWEST` at the least, which scatter by a fifth by chance alone.
+USUAL = 0.05
+_MANY, _LONG, _FEWEST = 200, 0.25, 20
 # The pilot: until a client has logged so many transactions (its log comes in blocks of about a hundred lines), or has
 # run so long.
 _PILOT_SLICE = 0.5
@@ -131,10 +133,12 @@ def pilot(runners: Sequence[Runner], clock: Clock) -> float:
 def slice_for(rate: float, shortest: float = USUAL) -> float:
     """Seconds of a slice that has transactions enough at this rate.
 
-    >>> slice_for(5000.0), slice_for(50.0), slice_for(0.0)
-    (0.1, 0.4, 10.0)
+    >>> slice_for(5000.0), slice_for(2000.0), slice_for(500.0), slice_for(50.0), slice_for(0.0)
+    (0.05, 0.1, 0.25, 0.4, 10.0)
     """
-    return min(LONGEST_SLICE, max(shortest, _FEWEST / rate)) if rate > 0 else LONGEST_SLICE
+    if rate <= 0:
+        return LONGEST_SLICE
+    return min(LONGEST_SLICE, max(shortest, min(_MANY / rate, _LONG), _FEWEST / rate))
 
 
 def run(
@@ -145,16 +149,24 @@ def run(
     clock: Clock,
     show: Callable[[Turns], None],
 ) -> Turns:
-    """Turns until every cell has what is wanted of those that are not disturbed, or half as many again have been tried;
-    then the least disturbed of them are kept. Which these are depends on what others did, and on no cell's numbers.
+    """Turns until every cell has what is wanted of those that are not disturbed.
+
+    Where that cannot be had with half as many again, the least disturbed of those that ran are kept. Which these are
+    depends on what others did, and on no cell's numbers.
 
     A cell whose client has gone has no more slices. `show` is called about once a second, while all stands still.
     """
     turns = Turns()
     seconds: list[float] = []
     kept_seconds, shown = 0.0, clock.now()
-    most = max(1, round(_MOST_TIMES * pace.wanted_seconds / pace.slice_seconds))
-    while kept_seconds < pace.wanted_seconds and len(turns.orders) < most:
+    few = max(1, math.ceil(pace.wanted_seconds / pace.slice_seconds))
+    most = round(_MOST_TIMES * few)
+
+    def within_reach() -> bool:
+        return few - len(turns.kept) <= most - len(turns.orders)
+
+    # Trying more is of use while there are tries enough for what is wanted.
+    while kept_seconds < pace.wanted_seconds and (len(turns.orders) < few or within_reach()):
         number = len(turns.orders)
         order = [place for place in next(orders) if runners[place].client.is_alive()]
         if not order:

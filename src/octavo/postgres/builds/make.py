@@ -190,11 +190,16 @@ def _make_together(
 
     name = f"{first.source.version}-together-{first.family}"
     with open_place(name, f"PostgreSQL {first.spec.version}", journal, builds=len(missing)) as place:
-        _make(place, missing, progress, finished, cached=True)
+        _make(place, missing, progress, finished)
 
 
 def _make(
-    place: Place, planned: Sequence[Planned], progress: Report, finished: Callable[[int], None], *, cached: bool
+    place: Place,
+    planned: Sequence[Planned],
+    progress: Report,
+    finished: Callable[[int], None],
+    *,
+    cached: bool = True,
 ) -> None:
     """Has builds that differ only in their sizes made; `finished` is called once with the number of each."""
     first = planned[0]
@@ -213,7 +218,8 @@ def _make(
             pending.remove(number)
             finished(number)
 
+    cache = first.source.whose if cached else None
     stages = Stages(costs(len(planned), known=bool(shipped(first.source.version))), progress)
-    place.make(asked, first.source.tarball, cached=cached, progress=stages, ready=ready)
+    place.make(asked, first.source.tarball, cache=cache, progress=stages, ready=ready)
     if pending:
         raise OctavoError(f"the build of {place.subject} ended before everything was made")

@@ -217,7 +217,7 @@ class Graph:
             pending: list[Future[None]] = []
 
             def watch(line: str) -> None:
-                if match := re.match(r"(\d+)/(\d+) (?:ready/(\S+))?", line):
+                if match := re.match(r"(\d{1,9})/(\d{1,9}) (?:ready/(\S+))?", line):
                     self._progress(doing, int(match[1]), int(match[2]))
                     if match[3]:
                         pending.append(finisher.submit(finish, wanted[match[3]]))
