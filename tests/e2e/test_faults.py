@@ -10,6 +10,8 @@ from tests.e2e.conftest import ROOT
 
 from octavo.postgres.builds.cache import Build
 
+pytestmark = pytest.mark.alone  # the host's fingerprint is taken before and after
+
 _SCENARIOS = ("a run with every knob", "octavo hugepages apply", "octavo build --matrix", "octavo io --make")
 
 

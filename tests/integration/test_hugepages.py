@@ -29,7 +29,7 @@ MB = 1024**2
 SMALL = {"shared_buffers": "8MB", "max_connections": "20", "wal_buffers": "1MB"}
 _V2 = Path("/sys/fs/cgroup/unified") if Path("/sys/fs/cgroup/unified").is_dir() else Path("/sys/fs/cgroup")
 
-pytestmark = pytest.mark.skipif(not sizes(), reason="this kernel has no huge pages")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sizes(), reason="this kernel has no huge pages")]
 
 
 @pytest.fixture
