@@ -1,0 +1,20 @@
+"""What the verbs for a running server do without, so that a production host needs few packages (`octavo[lab]`)."""
+
+from octavo.errors import HostError
+
+# The modules of the extra `lab` in pyproject.toml.
+LAB = frozenset({"altair", "jinja2", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_convert"})
+
+
+def missing_extra(error: ModuleNotFoundError) -> HostError | None:
+    """How to get what was not found; None when it belongs to no extra.
+
+    >>> str(missing_extra(ModuleNotFoundError("No module named 'numpy.linalg'", name="numpy.linalg")))
+    "this verb needs numpy, which is not installed here: pip install 'octavo[lab]'"
+    >>> missing_extra(ModuleNotFoundError("No module named 'x'", name="x")) is None
+    True
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in LAB:
+        return None
+    return HostError(f"this verb needs {module}, which is not installed here: pip install 'octavo[lab]'")
