@@ -3,7 +3,7 @@
 import re
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _NEEDED = re.compile(r"\(NEEDED\).*\[(.+)\]")
 
@@ -23,18 +23,21 @@ def needed(content: bytes) -> list[str]:
     return _NEEDED.findall(done.stdout)
 
 
-def load_order(content: bytes, libraries: Mapping[str, list[str]]) -> list[str]:
-    """Those of the libraries that the object needs, each after what it needs itself; the others are the system's.
+def load_order(wanted: Iterable[str], libraries: Mapping[str, list[str]]) -> list[str]:
+    """Those of the libraries that are wanted, each after what it needs itself; others are the system's.
 
     `libraries` has what each one needs, by name.
+
+    >>> load_order(["pq", "c"], {"krb5": ["crypto"], "pq": ["ssl", "krb5"], "ssl": ["crypto", "z"], "crypto": ["c"]})
+    ['crypto', 'ssl', 'krb5', 'pq']
     """
     order: list[str] = []
 
-    def add(names: list[str]) -> None:
+    def add(names: Iterable[str]) -> None:
         for name in names:
             if name in libraries and name not in order:
                 add(libraries[name])
                 order.append(name)
 
-    add(needed(content))
+    add(wanted)
     return order

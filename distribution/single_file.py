@@ -72,5 +72,5 @@ def _links(contents: _Contents) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, list[str]]] = {}
     for name, content in contents.extensions.items():
         module = name.partition(".")[0].replace("/", ".")
-        found.setdefault(module, {})[name] = load_order(content, libraries)
+        found.setdefault(module, {})[name] = load_order(needed(content), libraries)
     return found

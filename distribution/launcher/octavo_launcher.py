@@ -19,13 +19,14 @@ from types import ModuleType
 # linux/memfd.h, from 6.3 on: whether it may be run. An older kernel knows neither.
 _DATA, _CODE = 0x8, 0x10
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+_DESCRIPTORS = Path("/proc/self/fd")
 _WAY_OUT = "the file is for Linux with glibc on the processors that its name says; elsewhere install the wheel"
 
 
 def start(file: str) -> None:
     """Runs the command line that the single file holds. Exits with 3 when this system cannot load what it needs."""
     try:
-        if not Path("/proc/self/fd").is_dir():
+        if not _DESCRIPTORS.is_dir():
             raise ImportError("/proc is not mounted")
         archive = zipimport.zipimporter(in_memory("octavo", Path(file).read_bytes(), _DATA))
         sys.path[0] = in_memory("octavo-modules", _modules(archive), _DATA)
@@ -53,7 +54,7 @@ def in_memory(name: str, content: bytes, kind: int = _CODE) -> str:
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-    return f"/proc/self/fd/{descriptor}"
+    return str(_DESCRIPTORS / str(descriptor))
 
 
 class Extensions:
