@@ -17,13 +17,13 @@ from octavo.errors import OctavoError
 _PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 
-def make(to: Path, work: Path) -> list[Path]:
-    """Makes both in the directory `to`, and keeps below `work` what the next time needs. Returns their paths.
+def make(to: Path) -> list[Path]:
+    """Makes both in the directory `to`. Returns their paths.
 
     Raises HostError when something cannot be built or fetched.
     """
-    wheel = build_wheel(work)
-    wheels = {wheel, *(one for python in _PYTHONS for one in locked_wheels(python, work))}
+    wheel = build_wheel()
+    wheels = {wheel, *(one for python in _PYTHONS for one in locked_wheels(python))}
     ahead = interpreters(_PYTHONS)
     content = single_file(sorted(wheels), ahead.values(), int(os.environ["SOURCE_DATE_EPOCH"]))
     to.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def make(to: Path, work: Path) -> list[Path]:
 def main() -> None:
     to = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
     try:
-        made = make(to, ROOT / "target" / "package")
+        made = make(to)
     except OctavoError as error:
         sys.exit(f"package: {error}")
     for path in made:
