@@ -72,11 +72,12 @@ def made(home: Path) -> Iterator[Made]:
     shutil.rmtree(directory)
 
 
-@pytest.fixture
-def server(home: Path, journal: Journal, account: Account) -> Iterator[Server]:
-    build = ensure_build(BuildSpec("18", "8kB", "8kB"), journal)
-    with data_directory(build, journal, account) as path, running(build, path, journal, account) as started:
-        yield started
+@pytest.fixture(scope="module")
+def server(home: Path, account: Account) -> Iterator[Server]:
+    with Journal() as journal:
+        build = ensure_build(BuildSpec("18", "8kB", "8kB"), journal)
+        with data_directory(build, journal, account) as path, running(build, path, journal, account) as started:
+            yield started
 
 
 @dataclass(frozen=True, slots=True)
