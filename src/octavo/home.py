@@ -29,7 +29,8 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 def octavo_home() -> Path:
     """The state directory: OCTAVO_HOME, else /var/lib/octavo for root, else below the XDG data home.
 
-    Raises HostError when OCTAVO_HOME is something else, or for root when another user can change what is there.
+    Raises HostError when OCTAVO_HOME is something else, for root when another user can change what is there, and for a
+    user without a home directory.
     """
     if chosen := os.environ.get("OCTAVO_HOME"):
         if os.path.lexists(chosen) and not Path(chosen).is_dir():
@@ -40,7 +41,12 @@ def octavo_home() -> Path:
         return home
     if os.geteuid() == 0:
         return Path("/var/lib/octavo")
-    data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    try:
+        data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    except RuntimeError:  # as in a container that runs as any user
+        raise HostError(
+            f"user {os.geteuid()} has no home directory; set OCTAVO_HOME to a directory of its own"
+        ) from None
     return Path(data_home) / "octavo"
 
 

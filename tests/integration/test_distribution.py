@@ -90,6 +90,7 @@ class Place:
     root: Path | None = None
 
     def run(self, *arguments: str | Path, **environment: str) -> Finished:
+        environment = {"HOME": "/nonexistent", **environment}
         if self.root is None:
             return children.run(arguments, self.journal, role="test", account=self.account, environment=environment)
         # The mounts end with the namespace, and that with the last process in it.
