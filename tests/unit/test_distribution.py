@@ -2,6 +2,8 @@
 
 import ast
 import doctest
+import errno
+import os
 import sys
 import zipimport
 from pathlib import Path
@@ -58,6 +60,27 @@ def test_what_is_in_memory_cannot_be_changed() -> None:
         file.write(b"other")
     with pytest.raises(PermissionError), path.open("ab") as file:
         file.write(b"more")
+
+
+def test_a_kernel_that_runs_no_code_from_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_name: str, _flags: int) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("os.memfd_create", refuse)
+    with pytest.raises(ImportError, match=r"runs no code from memory \(vm\.memfd_noexec is 2\)"):
+        in_memory("test", b"content")
+
+
+def test_an_older_kernel_knows_no_flag_for_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    make, old = os.memfd_create, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+
+    def only_old(name: str, flags: int) -> int:
+        if flags & ~old:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return make(name, flags)
+
+    monkeypatch.setattr("os.memfd_create", only_old)
+    assert Path(in_memory("test", b"content")).read_bytes() == b"content"
 
 
 def test_a_library_that_does_not_load_is_named(tmp_path: Path) -> None:
