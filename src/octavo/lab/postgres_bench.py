@@ -4,14 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import psycopg
-
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.instruments import instruments
 from octavo.instruments.observe import Observers
+from octavo.lab import mistakes
 from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
@@ -145,11 +144,9 @@ class PostgresBench:
                 continue
             try:
                 self._dataset(cell, load)
-            except HostError:
-                raise
-            except OctavoError as error:
-                self._broken[key] = str(error)
-                self._notify(Notice(f"load {load} of {cell.label} failed: {error}"))
+            except Exception as error:  # what a workload does wrong fails its cells
+                self._broken[key] = mistakes.reason(error)
+                self._notify(Notice(f"load {load} of {cell.label} failed: {self._broken[key]}"))
                 continue
             if cell.id not in self._checked:
                 self._check_settings(cell, load)
@@ -227,10 +224,8 @@ class PostgresBench:
         except slice_round.SlowError as error:
             self._measure_singly(condition, str(error))
             return None
-        except HostError:
-            raise
-        except OctavoError as error:
-            what = " ".join(str(error).split())
+        except Exception as error:  # what came of the round is no cell's own
+            what = mistakes.reason(error)
             return [found.get(cell.id, Measurement("failed", what)) for cell in cells]
         laps.end("stop")
         self._look_at_effects(condition, measured)
@@ -272,10 +267,8 @@ class PostgresBench:
         try:
             trial = Trial(cell.levels, self._dataset(cell, load), seed, log, self._pools.bytes_of(cell.id, cell.levels))
             watched = self._equipment.run(trial, facts, laps)
-        except HostError:  # a full disk fails every trial to come: the run stops, and can be resumed
-            raise
-        except (OctavoError, psycopg.Error) as error:
-            return Measurement("failed", " ".join(str(error).split()), facts=facts)
+        except Exception as error:  # but a full disk, which fails every trial to come
+            return Measurement("failed", mistakes.reason(error), facts=facts)
         finally:
             laps.end("stop")
             facts["seconds"] = laps.seconds

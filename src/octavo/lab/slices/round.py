@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from octavo import knobs
-from octavo.errors import HostError, OctavoError
+from octavo.errors import OctavoError
 from octavo.host import cgroup, child_group, set_user_id
 from octavo.host.loop_volume import Volume
 from octavo.host.page_cache import cached_bytes
@@ -29,6 +29,7 @@ from octavo.knobs import cpu_pinning, device
 from octavo.knobs.base import Place
 from octavo.knobs.server_group import server_group
 from octavo.lab.laps import Laps
+from octavo.lab.mistakes import reason
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
 from octavo.lab.server_log import limited_log
 from octavo.lab.slices import turns
@@ -181,10 +182,8 @@ def _try(cell: _Cell, step: Callable[[_Cell], None]) -> None:
         return
     try:
         step(cell)
-    except HostError:
-        raise
-    except (OctavoError, psycopg.Error) as error:
-        cell.error = " ".join(str(error).split())
+    except Exception as error:  # but what would fail every later trial
+        cell.error = reason(error)
         _close(cell, error)
 
 
@@ -192,10 +191,8 @@ def _close(cell: _Cell, error: Exception | None = None) -> None:
     """Ends what the cell has: with its error, so that what ends may know a full disk by it and stop the run."""
     try:
         cell.stack.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
-    except HostError:
-        raise
-    except (OctavoError, psycopg.Error) as worse:
-        cell.error = " ".join(str(worse).split())
+    except Exception as worse:
+        cell.error = reason(worse)
 
 
 def _at_once(cells: Sequence[_Cell], step: Callable[[_Cell], None]) -> None:
