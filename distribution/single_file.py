@@ -12,8 +12,10 @@ from distribution.libraries import load_order, needed
 # The kernel passes one argument: -I and -S together (see the launcher).
 _FIRST_LINE = b"#!/usr/bin/python3 -IS\n"
 _LAUNCHER = Path(__file__).with_name("launcher")
-# Needed by rich for Markdown and for colouring source code, which Octavo does not print.
-_LEFT_OUT = ("markdown_it", "mdurl", "pygments")
+# Wheels that rich needs for Markdown and for colouring source code, which Octavo does not print.
+_LEFT_OUT = ("markdown_it_py", "mdurl", "pygments")
+# What of a wheel's own directory is not about installing it.
+_LICENCES = ("licen", "copying", "notice", "sboms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +49,14 @@ def single_file(wheels: Iterable[Path], pythons: Iterable[Path], epoch: int) -> 
 def _contents(wheels: Iterable[Path]) -> _Contents:
     contents = _Contents()
     for wheel in wheels:
+        if wheel.name.partition("-")[0] in _LEFT_OUT:
+            continue
         for name, content in unzipped(wheel.read_bytes()).items():
             top, _, below = name.partition("/")
-            if top in _LEFT_OUT:
-                continue
             if top.endswith(".dist-info"):
-                kind, _, _ = below.partition("/")
-                if kind in ("licenses", "sboms"):
+                if below.lower().startswith(_LICENCES):
                     contents.licences[f"licences/{top.removesuffix('.dist-info')}/{below}"] = content
-                elif kind == "METADATA":  # where psycopg looks up its version
+                elif below == "METADATA":  # where psycopg looks up its version
                     contents.modules[name] = content
             elif top.endswith(".libs"):
                 contents.libraries[Path(name).name] = content
