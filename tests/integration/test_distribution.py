@@ -106,8 +106,8 @@ class Place:
         )
 
 
-def works(place: Place, octavo: Sequence[str | Path], scratch: Path, **environment: str) -> None:
-    """The verbs for a running server, on this place and on a real server."""
+def works(place: Place, octavo: Sequence[str | Path], data: Path, **environment: str) -> None:
+    """The verbs for a running server, on this place and on a real server; `data` is a file for `io` to make."""
 
     def output(*arguments: str | Path) -> str:
         finished = place.run(*octavo, *arguments, **environment)
@@ -120,7 +120,7 @@ def works(place: Place, octavo: Sequence[str | Path], scratch: Path, **environme
     assert plan["server"]["shared_memory_bytes"] > 0
     seen = json.loads(output("watch", "--once", "--interval", "100ms", "--dsn", dsn, "--format", "json"))
     assert seen["server"]["data_block"] == 8192
-    read = output("io", scratch / "data", "--make", "4MB", "--seconds", "0.2", "--format", "json")
+    read = output("io", data, "--make", "4MB", "--seconds", "0.2", "--format", "json")
     assert json.loads(read)["results"][0]["requests_per_second"] > 0
     refused = place.run(*octavo, "run", "oltp-blocks-demo", "--dry-run", **environment)
     assert (refused.returncode, refused.stdout) == (3, "")
@@ -170,7 +170,7 @@ def test_another_time_zone_umask_and_directory_give_the_same_bytes(made: Made, h
 def test_the_file_runs_by_itself(made: Made, here: Place, scratch: Path) -> None:
     version_of(here)
     assert made.file.stat().st_size <= _LARGEST
-    works(here, [made.file], scratch)
+    works(here, [made.file], scratch / "data")
 
 
 def test_nothing_else_is_loaded(made: Made, here: Place, scratch: Path) -> None:
@@ -190,7 +190,7 @@ def test_nothing_else_is_loaded(made: Made, here: Place, scratch: Path) -> None:
 
 def test_the_wheel_needs_only_what_it_says(made: Made, here: Place, scratch: Path) -> None:
     install(made.wheel, version_of(here), scratch / "site")
-    works(here, ["/usr/bin/python3", "-S", "-m", "octavo"], scratch, PYTHONPATH=str(scratch / "site"))
+    works(here, ["/usr/bin/python3", "-S", "-m", "octavo"], scratch / "data", PYTHONPATH=str(scratch / "site"))
 
 
 @in_thorough_tests
@@ -205,6 +205,6 @@ def test_both_run_in_a_clean_debian(
         place = Place(journal, account, server.socket_directory, root)
         shutil.copy(made.file, root / "usr" / "local" / "bin" / "octavo")
         (root / "srv").chmod(0o777)
-        works(place, ["/usr/local/bin/octavo"], Path("/srv"))
+        works(place, ["/usr/local/bin/octavo"], Path("/srv/one"))
         install(made.wheel, version_of(place), root / "opt" / "site")
-        works(place, ["/usr/bin/python3", "-m", "octavo"], Path("/srv"), PYTHONPATH="/opt/site")
+        works(place, ["/usr/bin/python3", "-m", "octavo"], Path("/srv/two"), PYTHONPATH="/opt/site")
