@@ -10,11 +10,14 @@ def missing_extra(error: ModuleNotFoundError) -> HostError | None:
     """How to get what was not found; None when it belongs to no extra.
 
     >>> str(missing_extra(ModuleNotFoundError("No module named 'numpy.linalg'", name="numpy.linalg")))
-    "this verb needs numpy, which is not installed here: pip install 'octavo[lab]'"
+    "this verb needs numpy, which comes with octavo[lab]: pip install 'WHEEL[lab]', with the wheel of script/package"
     >>> missing_extra(ModuleNotFoundError("No module named 'x'", name="x")) is None
     True
     """
     module = (error.name or "").partition(".")[0]
     if module not in LAB:
         return None
-    return HostError(f"this verb needs {module}, which is not installed here: pip install 'octavo[lab]'")
+    # The file, not the name: nobody has promised that an index has no other package of this name.
+    return HostError(
+        f"this verb needs {module}, which comes with octavo[lab]: pip install 'WHEEL[lab]', with the wheel of script/package"
+    )
