@@ -19,5 +19,6 @@ def missing_extra(error: ModuleNotFoundError) -> HostError | None:
         return None
     # The file, not the name: nobody has promised that an index has no other package of this name.
     return HostError(
-        f"this verb needs {module}, which comes with octavo[lab]: pip install 'WHEEL[lab]', with the wheel of script/package"
+        f"this verb needs {module}, which comes with octavo[lab]: "
+        "pip install 'WHEEL[lab]', with the wheel of script/package"
     )
