@@ -24,6 +24,8 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import Server
 from octavo.postgres.source import sha256_of
 
+pytestmark = pytest.mark.beside
+
 _LARGEST = 25e6  # bytes
 # Prints what of the process is mapped to be run; file is the single one.
 _MAPPED = """

@@ -23,6 +23,8 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.source import sha256_of
 from octavo.units import parse_size
 
+pytestmark = pytest.mark.beside
+
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-shlibdeps") is None, reason="no dpkg-dev here")
 
 PREFIX = "/opt/octavo/postgresql/18-b4w8"

@@ -1,6 +1,7 @@
 """What a postmaster leaves in its data directory: postmaster.pid while it runs, postmaster.opts of its last start."""
 
 import re
+import shlex
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -33,11 +34,8 @@ def refuse_running(data: Path, proc: Path = _PROC) -> None:
         port, socket = (lines[3], lines[4]) if len(lines) > 4 else ("", "")
         if socket and apart:
             socket = f"{proc}/{postmaster.pid}/root{socket}"
-        parts = (socket and f"host={socket}", port and f"port={port}", "dbname=postgres")
         where = ", in a container" if apart else ""
-        raise UsageError(
-            f"a server (pid {postmaster.pid}{where}) runs on {data}; ask it: --dsn '{' '.join(filter(None, parts))}'"
-        )
+        raise UsageError(f"a server (pid {postmaster.pid}{where}) runs on {data}; ask it: --dsn {_dsn(socket, port)}")
     if lines:
         raise UsageError(
             f"{data / 'postmaster.pid'} names process {lines[0]}, which cannot be seen on this directory: a server in "
@@ -63,6 +61,22 @@ def last_options(data: Path) -> list[str]:
         elif word in ("-c", "-B", "-N"):
             found.append({"-c": "", "-B": "shared_buffers=", "-N": "max_connections="}[word] + following)
     return [argument for setting in found for argument in ("-c", setting)]
+
+
+def _dsn(socket: str, port: str) -> str:
+    """The connection string as a word for the shell. Both parts are in a file of the server's user, who may be anybody.
+
+    >>> _dsn("/run/postgresql", "5432"), _dsn("/run/a b", "1 user=x")
+    ("'host=/run/postgresql port=5432 dbname=postgres'", '\\'host=\\'"\\'"\\'/run/a b\\'"\\'"\\' dbname=postgres\\'')
+    """
+    from psycopg.conninfo import make_conninfo
+
+    parts = {
+        "host": socket if socket.isprintable() else "",
+        "port": port if port.isdecimal() else "",
+        "dbname": "postgres",
+    }
+    return shlex.quote(make_conninfo("", **{name: value for name, value in parts.items() if value}))
 
 
 def _on(data: Path, proc: Path) -> Process | None:
