@@ -25,6 +25,7 @@ from octavo.cli.runs import runs
 from octavo.cli.shell import shell
 from octavo.cli.watch import watch
 from octavo.errors import HostError, Interrupted, OctavoError
+from octavo.extras import missing_extra
 from octavo.home import octavo_home, secure_home
 from octavo.host.foreground import interrupt_once, no_more_interrupts
 from octavo.host.journal import recover
@@ -114,6 +115,10 @@ def _call(arguments: list[str]) -> int:
         with command.make_context("octavo", arguments) as context:
             command.invoke(context)
     except OctavoError:
+        raise
+    except ModuleNotFoundError as error:
+        if needed := missing_extra(error):
+            raise needed from error
         raise
     except Exception as error:  # click's own errors carry a message, its exits only a code
         code: int | None = getattr(error, "exit_code", None)
