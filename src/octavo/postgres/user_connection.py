@@ -42,11 +42,11 @@ class UsersConnection(psycopg.Connection[DictRow]):
     limits: Limits | None = None
 
 
-def connect(dsn: str | None, application_name: str, limits: Limits) -> UsersConnection:
+def connect(dsn: str | None, application_name: str, limits: Limits, oldest: int = _OLDEST) -> UsersConnection:
     """A connection as the DSN says, else as libpq's environment and defaults do.
 
     The DSN goes to libpq and is kept nowhere. Raises UsageError when it is none, HostError when the server refuses,
-    is too old, or cannot be held to the limits; no error has a password in it.
+    is older than `oldest` (server_version_num), or cannot be held to the limits; no error has a password in it.
     """
     asked = _asked(dsn or "")
     own = str(asked.get("options") or os.environ.get("PGOPTIONS", ""))
@@ -69,7 +69,7 @@ def connect(dsn: str | None, application_name: str, limits: Limits) -> UsersConn
             f"cannot connect: {problem}; say where with --dsn, or with libpq's variables (PGHOST, PGUSER …)"
         ) from None
     try:
-        _hold_to(connection, limits)
+        _hold_to(connection, limits, oldest)
     except BaseException:
         connection.close()
         raise
@@ -125,10 +125,10 @@ def _asked(dsn: str) -> dict[str, Any]:
     return asked
 
 
-def _hold_to(connection: UsersConnection, limits: Limits) -> None:
+def _hold_to(connection: UsersConnection, limits: Limits, oldest: int) -> None:
     """Sees that what we ask has the limits: by the session where it took them, else by each transaction."""
-    if connection.info.server_version < _OLDEST:
-        raise HostError(f"the server is older than PostgreSQL {_OLDEST // 10000}, the oldest that Octavo knows")
+    if connection.info.server_version < oldest:
+        raise HostError(f"the server is older than PostgreSQL {oldest // 10000}, the oldest that Octavo knows")
     try:
         row = connection.execute(
             "SELECT current_setting('statement_timeout') AS statement_timeout,"

@@ -1,0 +1,108 @@
+"""All facts of one server and its host, or of the host alone, each from where it can be had."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from octavo.doctor.collect.atomics import count_atomics
+from octavo.doctor.collect.host import host_facts
+from octavo.doctor.collect.live import Reading, live_facts, take
+from octavo.doctor.collect.processes import memory_limit, process_facts
+from octavo.doctor.collect.storage import storage_facts
+from octavo.doctor.facts import Fact, Facts
+from octavo.postgres.user_connection import UsersConnection
+
+_BEFORE_START = "no server yet"
+
+
+def of_server(connection: UsersConnection, seconds: float, wait: Callable[[float], None] = time.sleep) -> Facts:
+    """A running server, and this host where it runs here; `seconds` are watched for the live facts (0: none)."""
+    from octavo.doctor.collect.server import reads, server_facts
+    from octavo.watch.connect import listener, target_of
+
+    target, _ = target_of(connection)
+    # What is looked at in /proc can be seen of a server in a container, too.
+    postmaster = target.postmaster or listener(connection)
+    directory = target.directory
+    before = _live(connection, postmaster, directory, reads) if seconds else None
+    found = server_facts(connection)
+    if postmaster is None:
+        found.append(Fact("host.", unknown=target.no_processes))
+    else:
+        found += host_facts(postmaster=postmaster)
+        found += process_facts(postmaster)
+        found.append(_program(postmaster))
+        found += (
+            storage_facts(directory)
+            if directory is not None
+            else [Fact(f"host.{part}.", unknown=target.no_directory) for part in ("fs", "device")]
+        )
+    if before is None:
+        found.append(Fact("live.", unknown="nothing was watched"))
+    else:
+        device, first = before
+        wait(max(0.0, first.at + seconds - time.monotonic()))
+        last = take(device, postmaster, lambda: reads(connection))
+        found += live_facts(first, last, device)
+    return Facts(found)
+
+
+def of_stopped(pgdata: Path, bindir: Path | None) -> Facts:
+    """A cluster that does not run, and this host. Raises UsageError and HostError."""
+    from octavo.doctor.collect.stopped import stopped_facts
+
+    return Facts([*stopped_facts(pgdata, bindir), *host_facts(), memory_limit(None), *storage_facts(pgdata)])
+
+
+def before_start(shared_buffers: int, huge_pages: str, directory: Path) -> Facts:
+    """This host alone, and a server that would have so many bytes of shared_buffers."""
+    given = "--shared-buffers"
+    return Facts(
+        [
+            *host_facts(),
+            memory_limit(None),
+            *storage_facts(directory),
+            Fact("setting.shared_buffers", shared_buffers, given),
+            Fact("setting.huge_pages", huge_pages, "initdb's default"),
+            Fact("setting.", unknown=_BEFORE_START),
+            Fact("server.", unknown=_BEFORE_START),
+            Fact("host.process.", unknown=_BEFORE_START),
+            Fact("live.", unknown=_BEFORE_START),
+        ]
+    )
+
+
+def _live(
+    connection: UsersConnection,
+    postmaster: int | None,
+    directory: Path | None,
+    reads: Callable[[UsersConnection], tuple[int, int] | None],
+) -> tuple[str | None, Reading]:
+    from octavo.host.block_devices import device_under
+
+    device = None
+    if directory is not None:
+        try:
+            found = device_under(directory)
+            device = found.name if found else None
+        except OSError:
+            device = None
+    return device, take(device, postmaster, lambda: reads(connection))
+
+
+def _program(postmaster: int) -> Fact:
+    """Atomic instructions of the running program, on a machine where it matters."""
+    import os
+
+    name = "host.process.atomics"
+    if os.uname().machine != "aarch64":
+        return Fact(name, unknown="only looked at on AArch64")
+    path = Path(f"/proc/{postmaster}/exe")
+    try:
+        counted = count_atomics(path)
+    except OSError as error:
+        return Fact(name, unknown=f"{path}: {error.strerror}")
+    if counted is None:
+        return Fact(name, unknown=f"{path} is no AArch64 program")
+    lse, exclusive = counted
+    return Fact(name, {"lse": lse, "exclusive": exclusive}, f"{path}: its instructions")

@@ -1,0 +1,39 @@
+"""A CPU frequency that follows the load."""
+
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.host.checks.cpu import GOVERNOR_FIX
+
+# These choose the frequency in hardware; their `powersave` is no low one, unless the preference says so.
+_HARDWARE = ("intel_pstate", "amd-pstate-epp")
+_SAVING = ("power", "balance_power")
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    governors = [str(one) for one in asked.value("host.cpu.governors")]
+    drivers = [str(one) for one in asked.value("host.cpu.drivers")] if asked.has("host.cpu.drivers") else []
+    seen = f"governor {', '.join(governors)}, driver {', '.join(drivers) or 'unknown'}"
+    if governors == ["performance"]:
+        return Ok(seen)
+    if drivers and set(drivers) <= set(_HARDWARE):
+        wants = asked.value("host.cpu.preferences") if asked.has("host.cpu.preferences") else []
+        if not set(wants) & set(_SAVING):
+            return Ok(f"{seen}, preference {', '.join(map(str, wants)) or 'unknown'}")
+        seen += f", preference {', '.join(map(str, wants))}"
+    return Finding(
+        "note",
+        seen,
+        "the frequency follows the load: the first queries after an idle moment run at a low one",
+        (GOVERNOR_FIX,),
+        "now",
+        "cpupower frequency-info",
+    )
+
+
+RULE = Rule(
+    "cpu-governor",
+    "Does the CPU keep its frequency?",
+    "the governor is not performance, and the hardware is not told to prefer performance either",
+    "kernel Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst and amd-pstate.rst",
+    _judge,
+)
