@@ -60,7 +60,7 @@ def huge_pages(asked: Asked) -> HugePages:
     needed = told if told > 0 else -(-memory // page)
     try:
         held = -(-memory // page) if on_huge_pages(asked) else 0
-    except UnknownError:
+    except (UnknownError, NotApplicableError):
         held = 0
     return HugePages(pool, needed, held, default)
 

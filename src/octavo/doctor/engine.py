@@ -21,7 +21,7 @@ class Ok:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`error`: the server dies, does not start or may lose data; `warning`: it costs much here; `note`: it costs little.
+    """`error`: the server dies, does not start or may lose data; `warning`: it costs much here; `note`: less.
 
     `cost` is computed for this host. `fix` are lines to be used as they are, `takes` what makes them hold (`reload`,
     `restart`, `reboot`, `now`), `check` the command that shows that it is done.
@@ -37,13 +37,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`asks` is the question, `finds` when the answer is a finding, `source` what the rule rests on."""
+    """`asks` is the question, `finds` when the answer is a finding, `source` what the rule rests on.
+
+    `layers` of the page stack are marked by a finding.
+    """
 
     name: str
     asks: str
     finds: str
     source: str
     judge: Callable[[Asked], Ok | Finding]
+    layers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""What was seen: each fact with its value and where it was read, or why it is unknown.
+"""What was seen: each fact with its value and where it was read, or why it is unknown or absent.
 
 Names say the unit: `…_bytes`, `…_per_second`, `…_seconds`. `host.` is of the machine, `server.` and `setting.` are the
 server's own words, `live.` are differences over a few seconds. A setting is in bytes, seconds, a number, true or false,
-or text, as PostgreSQL's `pg_settings` says what it is. A value of null is known: there is none.
+or text, as PostgreSQL's `pg_settings` says what it is. A value of null is known: there is none. A fact is absent where
+what it is about does not exist: a setting of a later version, a server that does not run yet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,15 +25,23 @@ class NotApplicableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A value, and the file or view that it is from; or the reason why it is unknown."""
+    """A value, and the file or view that it is from; or the reason why it is unknown, or absent."""
 
     name: str
     value: Any = None
     source: str = ""
     unknown: str = ""
+    absent: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has a value, be it null."""
+        return not (self.unknown or self.absent)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
+        if self.absent:
+            return {"absent": self.absent}
         return {"unknown": self.unknown} if self.unknown else {"value": self.value, "source": self.source}
 
 
@@ -49,7 +58,7 @@ class Facts(Mapping[str, Fact]):
         while prefix:
             prefix = prefix[:-1].rpartition(".")[0]
             if found := self._facts.get(f"{prefix}."):
-                return Fact(name, unknown=found.unknown)
+                return Fact(name, unknown=found.unknown, absent=found.absent)
         return Fact(name, unknown="was not looked at")
 
     def __iter__(self) -> Iterator[str]:
@@ -74,7 +83,8 @@ def _fact(name: str, told: Any) -> Fact:
     if not isinstance(told, dict):
         return Fact(name, told, "given")
     fields = cast("dict[str, Any]", told)
-    return Fact(name, fields.get("value"), str(fields.get("source", "given")), str(fields.get("unknown", "")))
+    reasons = (str(fields.get(word, "")) for word in ("unknown", "absent"))
+    return Fact(name, fields.get("value"), str(fields.get("source", "given")), *reasons)
 
 
 class Asked:
@@ -85,8 +95,10 @@ class Asked:
         self.evidence: dict[str, Fact] = {}
 
     def value(self, name: str) -> Any:
-        """Whatever it is. Raises UnknownError with the reason."""
+        """Whatever it is. Raises UnknownError or NotApplicableError with the reason."""
         fact = self._facts[name]
+        if fact.absent:
+            raise NotApplicableError(f"{name}: {fact.absent}")
         if fact.unknown:
             raise UnknownError(f"{name}: {fact.unknown}")
         self.evidence[name] = fact
@@ -142,4 +154,4 @@ class Asked:
     def has(self, name: str) -> bool:
         """Whether it is known and there is one."""
         fact = self._facts[name]
-        return not fact.unknown and fact.value is not None
+        return fact.is_known and fact.value is not None

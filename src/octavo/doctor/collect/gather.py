@@ -1,5 +1,6 @@
 """All facts of one server and its host, or of the host alone, each from where it can be had."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +39,7 @@ def of_server(connection: UsersConnection, seconds: float, wait: Callable[[float
             else [Fact(f"host.{part}.", unknown=target.no_directory) for part in ("fs", "device")]
         )
     if before is None:
-        found.append(Fact("live.", unknown="nothing was watched"))
+        found.append(Fact("live.", absent="nothing was watched"))
     else:
         device, first = before
         wait(max(0.0, first.at + seconds - time.monotonic()))
@@ -64,10 +65,10 @@ def before_start(shared_buffers: int, huge_pages: str, directory: Path) -> Facts
             *storage_facts(directory),
             Fact("setting.shared_buffers", shared_buffers, given),
             Fact("setting.huge_pages", huge_pages, "initdb's default"),
-            Fact("setting.", unknown=_BEFORE_START),
-            Fact("server.", unknown=_BEFORE_START),
-            Fact("host.process.", unknown=_BEFORE_START),
-            Fact("live.", unknown=_BEFORE_START),
+            Fact("setting.", absent=_BEFORE_START),
+            Fact("server.", absent=_BEFORE_START),
+            Fact("host.process.", absent=_BEFORE_START),
+            Fact("live.", absent=_BEFORE_START),
         ]
     )
 
@@ -92,11 +93,9 @@ def _live(
 
 def _program(postmaster: int) -> Fact:
     """Atomic instructions of the running program, on a machine where it matters."""
-    import os
-
     name = "host.process.atomics"
     if os.uname().machine != "aarch64":
-        return Fact(name, unknown="only looked at on AArch64")
+        return Fact(name, absent="only looked at on AArch64")
     path = Path(f"/proc/{postmaster}/exe")
     try:
         counted = count_atomics(path)

@@ -115,19 +115,15 @@ def _cpu(root: Path) -> list[Fact]:
         source = f"{directory}/cpu*/cpufreq/{file}"
         absent = f"{source}: there is none (a virtual machine?)"
         found.append(Fact(f"host.cpu.{name}", sorted(values), source) if values
-                     else Fact(f"host.cpu.{name}", unknown=absent))  # fmt: skip
-    features: set[str] = set()
+                     else Fact(f"host.cpu.{name}", absent=absent))  # fmt: skip
     try:
-        features = next(
-            (set(line.partition(":")[2].split()) for line in lines(root / "proc/cpuinfo")
-             if line.startswith(("Features", "flags"))), features,
-        )  # fmt: skip
+        told = lines(root / "proc/cpuinfo")
     except OSError:
-        pass
-    atomics = "host.cpu.lse"
-    if not features:
-        return [*found, Fact(atomics, unknown="/proc/cpuinfo names no features")]
-    return [*found, Fact(atomics, "atomics" in features, "/proc/cpuinfo: Features")]
+        told = []
+    features = next((line for line in told if line.startswith(("Features", "flags"))), None)
+    if features is None:
+        return [*found, Fact("host.cpu.lse", unknown="/proc/cpuinfo names no features")]
+    return [*found, Fact("host.cpu.lse", "atomics" in features.split(), "/proc/cpuinfo: Features")]
 
 
 def _nodes(root: Path) -> list[Fact]:

@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 def server_facts(connection: UsersConnection) -> list[Fact]:
     """All of it, in one transaction."""
     with _transaction(connection):
-        found = [
+        return [
             *_settings(connection),
             *_probe(connection, "doctor_server", "server.", _server),
             *_probe(connection, "doctor_wal", "server.wal.", _as_they_are("server.wal.", "pg_stat_wal")),
@@ -40,7 +40,6 @@ def server_facts(connection: UsersConnection) -> list[Fact]:
             ),
             *_probe(connection, "doctor_sizes", "server.databases_bytes", _sizes),
         ]  # fmt: skip
-    return found
 
 
 def reads(connection: UsersConnection) -> tuple[int, int] | None:
@@ -80,7 +79,7 @@ def _settings(connection: UsersConnection) -> list[Fact]:
             setting_fact(row["name"], row["setting"], row["unit"], row["vartype"], row["source"]) for row in rows
         ]  # fmt: skip
 
-    absent = Fact("setting.", unknown=f"PostgreSQL {connection.info.server_version // 10000} has no such setting")
+    absent = Fact("setting.", absent=f"PostgreSQL {connection.info.server_version // 10000} has no such setting")
     return [absent, *_probe(connection, "doctor_settings", "setting.", parse)]
 
 
@@ -129,7 +128,7 @@ def _probe(connection: UsersConnection, query: str, name: str, parse: Callable[[
     except psycopg.Error as error:
         reason = _line(error)
     except KeyError:
-        reason = f"PostgreSQL {connection.info.server_version // 10000} does not count it"
+        return [Fact(name, absent=f"PostgreSQL {connection.info.server_version // 10000} does not count it")]
     except (ValueError, TypeError, IndexError, UsageError):
         reason = "the server's answer has another form than PostgreSQL's"
     return [Fact(name, unknown=reason)]

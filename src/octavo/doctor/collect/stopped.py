@@ -4,6 +4,7 @@ from pathlib import Path
 
 from octavo.doctor.facts import Fact
 from octavo.hugepages.stopped import asking
+from octavo.postgres.versions import major_of
 
 _MB = 1024**2
 # What -C prints is in the unit of pg_settings: blocks, kB, MB or none.
@@ -39,14 +40,14 @@ def stopped_facts(pgdata: Path, bindir: Path | None) -> list[Fact]:
             add(name, ask(name, 0) == "on")
         add("shared_memory_size_in_huge_pages", int(ask("shared_memory_size_in_huge_pages", 0)))
         version = ask("server_version", 0).split()[0]
-    major = int(version.partition(".")[0].rstrip("develbtarc") or 0)
+    major = major_of(version)
     stopped = "the server does not run"
     return [
         *found,
         Fact("server.version", version, "postgres -C server_version"),
         Fact("server.version_number", major * 10000, "postgres -C server_version"),
-        Fact("server.", unknown=stopped),
+        Fact("server.", absent=stopped),
         Fact("setting.", unknown=f"{stopped}, and this setting was not asked for"),
-        Fact("host.process.", unknown=stopped),
-        Fact("live.", unknown=stopped),
+        Fact("host.process.", absent=stopped),
+        Fact("live.", absent=stopped),
     ]

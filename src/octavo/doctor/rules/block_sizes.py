@@ -31,4 +31,5 @@ RULE = Rule(
     "the data or the WAL block is not 8 kB",
     "what PostgreSQL's own tools do at each block size is in docs/builds.md; pgBackRest's user guide (page size 8 kB)",
     _judge,
+    ("data block",),
 )

@@ -22,8 +22,8 @@ def _judge(asked: Asked) -> Ok | Finding:
     return Finding(
         "warning" if share >= _MUCH else "note",
         f"{seen}, {idle:,} of them idle",
-        f"{human_size(each)} of page tables and private memory each: {human_size(each * idle)} for those that do nothing "
-        f"({percent(share)} of the memory)",
+        f"{human_size(each)} of page tables and private memory each: {human_size(each * idle)} for those that do "
+        f"nothing ({percent(share)} of the memory)",
         ("# pgbouncer.ini: a pool of about two connections a core",
          "pool_mode = transaction", f"default_pool_size = {2 * cores}"),
         "now",

@@ -19,8 +19,8 @@ def _judge(asked: Asked) -> Ok | Finding:
         cost = f"the planner counts on less cache than shared_buffers alone ({format_size(buffers)})"
     elif cache < _SMALL * memory and memory >= _ROOMY:
         cost = (
-            f"the planner takes a table of more than {human_size(cache)} for uncached, where about {human_size(should)} "
-            "may be: nested loops over indexes look dearer than they are"
+            f"the planner takes a table of more than {human_size(cache)} for uncached, where about "
+            f"{human_size(should)} may be: nested loops over indexes look dearer than they are"
         )
     else:
         return Ok(seen)

@@ -36,4 +36,5 @@ RULE = Rule(
     "full_page_writes is off, the filesystem writes in place, and the device does not write a block at once",
     "PostgreSQL's manual, full_page_writes and Reliability; kernel sysfs-block (atomic_write_unit_max_bytes)",
     _judge,
+    ("data block", "device physical sector"),
 )

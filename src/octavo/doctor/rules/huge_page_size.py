@@ -45,7 +45,7 @@ def _judge(asked: Asked) -> Ok | Finding:
 def _on(asked: Asked) -> bool:
     try:
         return on_huge_pages(asked)
-    except UnknownError:
+    except (UnknownError, NotApplicableError):
         return False
 
 
@@ -56,4 +56,5 @@ RULE = Rule(
     "whole pages",
     "PostgreSQL's manual, huge_page_size; 2 GB of shared_buffers take 3 GB in pages of 1 GB (docs/hugepages.md)",
     _judge,
+    ("huge page",),
 )

@@ -62,4 +62,5 @@ RULE = Rule(
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021): 25 GB of page tables at 80 "
     "connections, 61 MB with huge pages; PostgreSQL's manual, huge_pages and huge_pages_status",
     _judge,
+    ("huge page",),
 )

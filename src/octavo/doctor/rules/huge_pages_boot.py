@@ -37,4 +37,5 @@ RULE = Rule(
     "the server is on huge pages, and sysctl files and kernel command line set fewer than it needs",
     "sysctl.d(5); kernel Documentation/admin-guide/kernel-parameters.txt",
     _judge,
+    ("huge page",),
 )

@@ -24,8 +24,8 @@ def _judge(asked: Asked) -> Ok | Finding:
         return Ok(f"the group allows the {wanted.needed:,} pages of {format_size(pool.page)} that are needed")
     if not mapped:
         return Ok(
-            f"the group allows fewer pages than are needed, but only {pool.available:,} are free: huge_pages = {setting} "
-            + ("runs on small ones" if setting == "try" else "does not start")
+            f"the group allows fewer pages than are needed, but only {pool.available:,} are free: "
+            f"huge_pages = {setting} " + ("runs on small ones" if setting == "try" else "does not start")
         )
     worst = found[0]
     return Finding(
@@ -51,4 +51,5 @@ RULE = Rule(
     "docker-library/postgres 451 and 946, sclorg/postgresql-container 419, CrunchyData/postgres-operator 3477; kernel "
     "Documentation/admin-guide/cgroup-v2.rst (HugeTLB)",
     _judge,
+    ("huge page",),
 )

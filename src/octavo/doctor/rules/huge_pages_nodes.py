@@ -41,4 +41,5 @@ RULE = Rule(
     "one node has more than twice the huge pages of another, and the server is on them",
     "kernel Documentation/admin-guide/mm/hugetlbpage.rst (per-node pools)",
     _judge,
+    ("huge page",),
 )

@@ -52,4 +52,5 @@ RULE = Rule(
     "a restart would lack pages, or 3 % of the memory or more are huge pages that nobody uses (10 %: a warning)",
     "kernel Documentation/admin-guide/mm/hugetlbpage.rst; PostgreSQL's manual, shared_memory_size_in_huge_pages",
     _judge,
+    ("huge page",),
 )

@@ -28,7 +28,7 @@ def _judge(asked: Asked) -> Ok | Finding:
             "# RHEL 9, Oracle Linux 9 and later on Arm: the 4 kB kernel is a package of its own",
             "dnf install kernel-core kernel-modules && grubby --set-default /boot/vmlinuz-$(rpm -q --qf "
             "'%{version}-%{release}.%{arch}\\n' kernel-core | tail -1)",
-            "# RHEL 8 on Arm has 64 kB pages only: use RHEL 9 or another distribution, or a build with 32 kB data blocks",
+            "# RHEL 8 on Arm has 64 kB pages only: another distribution, or a build with 32 kB data blocks",
             "octavo build --data-block 32kB",
         )
         takes, check = "reboot", "getconf PAGESIZE"
@@ -58,4 +58,5 @@ RULE = Rule(
     "shared_buffers",
     "Franck Pachot, PostgreSQL on ARM: default page size matters (2022): the same query 1 s at 4 kB and 87 s at 64 kB",
     _judge,
+    ("CPU memory page", "data block", "filesystem block"),
 )

@@ -49,4 +49,5 @@ RULE = Rule(
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021); proc_pid_status(5), VmPTE; kernel "
     "Documentation/mm/page_tables.rst",
     _judge,
+    ("CPU memory page",),
 )

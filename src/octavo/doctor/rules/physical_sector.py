@@ -26,4 +26,5 @@ RULE = Rule(
     "the data block is smaller than the physical sector",
     "kernel Documentation/ABI/stable/sysfs-block (physical_block_size)",
     _judge,
+    ("device physical sector",),
 )

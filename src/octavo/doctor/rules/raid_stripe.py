@@ -17,7 +17,8 @@ def _judge(asked: Asked) -> Ok | Finding:
         return Ok(f"xfs knows the stripe of {name} ({format_size(stripe)})")
     return Finding(
         "note",
-        f"{name} has stripes of {format_size(stripe)} in chunks of {format_size(chunk)}, and xfs has no sunit and swidth",
+        f"{name} has stripes of {format_size(stripe)} in chunks of {format_size(chunk)}, and xfs has no "
+        "sunit and swidth",
         f"allocations are not aligned to stripes: a write of {format_size(stripe)} may touch two of them",
         (f"mount -o remount,sunit={chunk // 512},swidth={stripe // 512} MOUNT", "# and the same options in /etc/fstab"),
         "now",
@@ -31,4 +32,5 @@ RULE = Rule(
     "an xfs on a Linux software RAID with stripes is mounted without sunit and swidth",
     "xfs(5), mount options sunit and swidth; mkfs.xfs sets them where the device says its stripe",
     _judge,
+    ("RAID stripe",),
 )

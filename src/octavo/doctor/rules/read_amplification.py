@@ -43,4 +43,5 @@ RULE = Rule(
     "the server's processes fetched twice as much as PostgreSQL asked for, or more, where pages are larger than blocks",
     "Franck Pachot, PostgreSQL on ARM (2022): 64 kB a request (rareq-sz) for reads of 8 kB; proc_pid_io(5), pg_stat_io",
     _judge,
+    ("I/O request",),
 )

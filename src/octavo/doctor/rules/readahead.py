@@ -23,7 +23,7 @@ def _judge(asked: Asked) -> Ok | Finding:
         f"ahead {100 * 1024**2 // _DEFAULT:,}",
         (
             f"echo 128 > /sys/block/{name}/queue/read_ahead_kb",
-            "# to keep it: a udev rule with ATTR{queue/read_ahead_kb}",
+            "# to keep it: a udev rule, ATTR{queue/read_ahead_kb}",
         ),
         "now",
         f"cat /sys/block/{name}/queue/read_ahead_kb",
@@ -34,6 +34,7 @@ RULE = Rule(
     "readahead",
     "Do sequential scans get large requests?",
     "readahead is less than two data blocks, and PostgreSQL is older than 17",
-    "pgsql-performance, PostgreSQL reads each 8k block (2009): 100 MB/s in 8 kB requests are 12,500 IOPS, in 128 kB 781",
+    "pgsql-performance, PostgreSQL reads each 8k block (2009): 100 MB/s are 12,500 IOPS in 8 kB requests, 781 in 128 kB",
     _judge,
+    ("readahead",),
 )

@@ -3,7 +3,7 @@
 from octavo.doctor.amounts import RELOAD
 from octavo.doctor.engine import Finding, Ok, Rule
 from octavo.doctor.facts import Asked, NotApplicableError
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _COUNTS_BYTES = 180000
 _ENOUGH, _SMALL, _DEFAULT = 10_000, 32 * 1024, 128 * 1024
@@ -29,7 +29,7 @@ def _judge(asked: Asked) -> Ok | Finding:
         f"100 MB/s of scan are {small:,} requests/s; with 128 kB a request {large:,}. In rotating disks of {_DISK} a "
         f"second each: {-(-small // _DISK)} against {-(-large // _DISK)}; the same holds for IOPS that are bought",
         ("ALTER SYSTEM RESET io_combine_limit;", RELOAD,
-         f"# and shared_buffers of more than {format_size(128 * 1024**2)}: a small one limits how much is read at once"),
+         "# and larger shared_buffers: a small one limits how much is read at once"),
         "reload",
         "SELECT sum(read_bytes) / sum(reads) FROM pg_stat_io WHERE context = 'bulkread';",
     )  # fmt: skip
@@ -41,4 +41,5 @@ RULE = Rule(
     "10,000 requests or more of large scans are less than two blocks each on average (18 and later)",
     "pgsql-performance, PostgreSQL reads each 8k block (2009): 90 disks against 6 for 100 MB/s",
     _judge,
+    ("I/O request",),
 )

@@ -47,4 +47,5 @@ RULE = Rule(
     "databases of eight times its size",
     "PostgreSQL's manual, shared_buffers (a quarter of memory to begin with, not more than 40 %)",
     _judge,
+    ("shared_buffers",),
 )

@@ -31,4 +31,5 @@ RULE = Rule(
     "Percona, Settling the Myth of Transparent HugePages for Databases (2019): no gain, at times a loss; kernel "
     "Documentation/admin-guide/mm/transhuge.rst; PostgreSQL's manual, huge_pages",
     _judge,
+    ("transparent huge page",),
 )

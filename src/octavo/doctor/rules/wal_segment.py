@@ -35,4 +35,5 @@ RULE = Rule(
     "more than one segment a second is filled on average, over an hour or more",
     "PostgreSQL's manual, initdb --wal-segsize and pg_resetwal",
     _judge,
+    ("WAL segment",),
 )
