@@ -14,6 +14,8 @@ from typing import Any
 
 import psycopg
 from psycopg import conninfo
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 from psycopg.rows import DictRow, dict_row, tuple_row
 
 from octavo.errors import HostError, UsageError
@@ -42,6 +44,13 @@ class UsersConnection(psycopg.Connection[DictRow]):
     limits: Limits | None = None
 
 
+class _OfAnyBytes(Loader):
+    """Text of a database that does not say what its bytes mean."""
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode(errors="replace")
+
+
 def connect(dsn: str | None, application_name: str, limits: Limits, oldest: int = _OLDEST) -> UsersConnection:
     """A connection as the DSN says, else as libpq's environment and defaults do.
 
@@ -68,6 +77,9 @@ def connect(dsn: str | None, application_name: str, limits: Limits, oldest: int 
         raise HostError(
             f"cannot connect: {problem}; say where with --dsn, or with libpq's variables (PGHOST, PGUSER …)"
         ) from None
+    if connection.info.encoding == "ascii":  # SQL_ASCII: psycopg would give bytes for every text
+        for kind in ("text", "name", "varchar", "bpchar"):
+            connection.adapters.register_loader(kind, _OfAnyBytes)
     try:
         _hold_to(connection, limits, oldest)
     except BaseException:
