@@ -139,6 +139,17 @@ class Asked:
             raise UnknownError(f"{name}: is no list")
         return [cast("dict[str, Any]", one) for one in cast("list[Any]", found) if isinstance(one, dict)]
 
+    def words(self, name: str) -> list[str]:
+        """A list of words. Raises UnknownError."""
+        found = self.value(name)
+        if not isinstance(found, list):
+            raise UnknownError(f"{name}: is no list")
+        return [str(one) for one in cast("list[Any]", found)]
+
+    def words_or_none(self, name: str) -> list[str] | None:
+        """A list of words, None where it is unknown or there is none."""
+        return self.words(name) if self.has(name) else None
+
     def whole_or_none(self, name: str) -> int | None:
         """A whole number, None where it is unknown or there is none."""
         return self.whole(name) if self.has(name) else None

@@ -1,7 +1,7 @@
 """Sentences that the text, Markdown and HTML of a report have in common."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from octavo.doctor.engine import SEVERITIES, STATUSES
 from octavo.units import format_size, human_count, human_size
@@ -44,8 +44,10 @@ def shown(name: str, value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "on" if value else "off"
-    if isinstance(value, list) and any(isinstance(one, dict) for one in value):  # pyright: ignore[reportUnknownVariableType]
-        return f"{len(value)} entries"  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, list):
+        entries = cast("list[Any]", value)
+        plain = not any(isinstance(one, dict) for one in entries)
+        return ", ".join(map(str, entries)) or "none" if plain else f"{len(entries)} entries"
     if isinstance(value, int) and ("bytes" in name or (name.startswith("setting.") and value >= 8192)):
         return format_size(value) if "memory." not in name or value < 1024**2 else human_size(value)
     if isinstance(value, float):

@@ -116,6 +116,8 @@ def _cpu(root: Path) -> list[Fact]:
         absent = f"{source}: there is none (a virtual machine?)"
         found.append(Fact(f"host.cpu.{name}", sorted(values), source) if values
                      else Fact(f"host.cpu.{name}", absent=absent))  # fmt: skip
+    for name, file in (("lowest", "cpuinfo_min_freq"), ("highest", "cpuinfo_max_freq")):
+        found.append(fact_of(f"host.cpu.{name}_kilohertz", directory / "cpu0/cpufreq" / file, int))
     try:
         told = lines(root / "proc/cpuinfo")
     except OSError:

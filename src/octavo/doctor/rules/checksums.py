@@ -2,18 +2,19 @@
 
 from octavo.doctor.engine import Finding, Ok, Rule
 from octavo.doctor.facts import Asked
-from octavo.units import human_size
+from octavo.units import format_size, human_size
 
 
 def _judge(asked: Asked) -> Ok | Finding:
     if asked.flag("setting.data_checksums"):
         return Ok("data_checksums = on")
     size = asked.whole_or_none("server.databases_bytes")
-    much = human_size(size) if size is not None else "the data"
+    much = f" in {human_size(size)}" if size is not None else ""
+    block = format_size(asked.whole("setting.block_size"))
     return Finding(
         "note",
         "data_checksums = off",
-        f"a block of {much} that storage returned wrong is not noticed when it is read",
+        f"a block of {block}{much} that storage returned wrong is not noticed when it is read",
         ("pg_ctl stop", "pg_checksums --enable --progress -D DATA_DIRECTORY   # reads and writes every block"),
         "restart",
         "SHOW data_checksums;",

@@ -12,6 +12,8 @@ _GP2_EACH, _GP2_LEAST, _GP2_BURST, _GP2_BUCKET = 3, 100, 3000, 5_400_000
 _GP2_BURSTS_BELOW = 1000 * _GIB
 _THROUGHPUTS = (125 * _MIB, 250 * _MIB)
 _NEAR, _LARGE = 0.95, 32 * 1024
+# A bucket lets a little more through for a while: the article saw 3,287 to 3,600 requests a second.
+_OVER = 1.2
 
 
 def _judge(asked: Asked) -> Ok | Finding:
@@ -34,7 +36,7 @@ def _judge(asked: Asked) -> Ok | Finding:
             "iostat -xm 10   # rareq-sz, rMB/s",
         )
     baseline = max(_GP2_LEAST, _GP2_EACH * (size // _GIB))
-    if size < _GP2_BURSTS_BELOW and baseline * 1.05 < requests <= _GP2_BURST * 1.05:
+    if size < _GP2_BURSTS_BELOW and baseline * 1.05 < requests <= _GP2_BURST * _OVER:
         lasts = human_duration(_GP2_BUCKET / (requests - baseline))
         return Finding(
             "note",

@@ -10,20 +10,21 @@ _SAVING = ("power", "balance_power")
 
 
 def _judge(asked: Asked) -> Ok | Finding:
-    governors = [str(one) for one in asked.value("host.cpu.governors")]
-    drivers = [str(one) for one in asked.value("host.cpu.drivers")] if asked.has("host.cpu.drivers") else []
+    governors, drivers = asked.words("host.cpu.governors"), asked.words_or_none("host.cpu.drivers") or []
     seen = f"governor {', '.join(governors)}, driver {', '.join(drivers) or 'unknown'}"
     if governors == ["performance"]:
         return Ok(seen)
     if drivers and set(drivers) <= set(_HARDWARE):
-        wants = asked.value("host.cpu.preferences") if asked.has("host.cpu.preferences") else []
+        wants = asked.words_or_none("host.cpu.preferences") or []
         if not set(wants) & set(_SAVING):
-            return Ok(f"{seen}, preference {', '.join(map(str, wants)) or 'unknown'}")
-        seen += f", preference {', '.join(map(str, wants))}"
+            return Ok(f"{seen}, preference {', '.join(wants) or 'unknown'}")
+        seen += f", preference {', '.join(wants)}"
+    lowest, highest = (asked.whole_or_none(f"host.cpu.{name}_kilohertz") for name in ("lowest", "highest"))
+    span = f" of {lowest // 1000:,} MHz, where {highest // 1000:,} are possible" if lowest and highest else ""
     return Finding(
         "note",
         seen,
-        "the frequency follows the load: the first queries after an idle moment run at a low one",
+        f"the frequency follows the load: the first queries after an idle moment run at a low one{span}",
         (GOVERNOR_FIX,),
         "now",
         "cpupower frequency-info",
