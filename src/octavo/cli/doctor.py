@@ -143,7 +143,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
     import json
 
-    from octavo.doctor import examine, report
+    from octavo.doctor import examine
     from octavo.doctor.compare import changes, lines
     from octavo.errors import HostError, UsageError
     from octavo.units import parse_duration
@@ -171,7 +171,6 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
                 elif changed["changes"]:
                     print("\n".join(f"{after['time']} {line}" for line in lines(changed)), flush=True)
                 before = after
-    del report
 
 
 def _look(patients: "list[Patient]", seconds: float) -> dict[str, Any]:
@@ -195,9 +194,9 @@ def _print(found: dict[str, Any], format: DoctorFormat, *, verbose: bool) -> Non
 
         print(page(found))
     else:
-        from octavo.doctor.text import view
+        from octavo.doctor.text import show
 
-        console().print(view(found, verbose=verbose))
+        show(found, console(), verbose=verbose)
 
 
 def _end(found: dict[str, Any], fail_on: FailOn) -> None:

@@ -20,9 +20,8 @@ def read_report(path: Path) -> dict[str, Any]:
             raise UsageError(f"{path} is no report of octavo doctor: it is larger than {_MOST_BYTES} bytes")
         found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}; give a file of octavo doctor --format json"
-        ) from None
+        reason = f"{path} cannot be read: {error.strerror}"
+        raise UsageError(f"{reason}; give a file of octavo doctor --format json") from None
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

@@ -32,7 +32,8 @@ def _server(server: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
         if result["status"] != "finding":
             continue
         yield f"\n## {result['severity']}: {result['rule']}\n"
-        yield f"{_plain(result['text'])}\n\n**Cost:** {_plain(result['cost'])}\n\n**To do** ({_plain(result['takes'])}):\n"
+        yield f"{_plain(result['text'])}\n\n**Cost:** {_plain(result['cost'])}\n"
+        yield f"**To do** ({_plain(result['takes'])}):\n"
         yield _block(result["fix"])
         yield f"\n**Check:**\n\n{_block([result['check']])}\n"
         yield f"**Seen:** {_plain('; '.join(evidence(result)))}\n\n**Source:** {_plain(result['source'])}"

@@ -1,9 +1,9 @@
 """A report in the terminal: the verdict, the page stack, the findings, worst first."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -11,31 +11,32 @@ from rich.text import Text
 from octavo.doctor.words import evidence, tally, verdict
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
+_MOST_EVIDENCE = 4
 
 
-def view(report: Mapping[str, Any], *, verbose: bool) -> RenderableType:
-    """All servers below each other."""
-    parts: list[RenderableType] = []
-    for server in report["servers"]:
-        parts += [*_server(server, verbose=verbose), ""]
-    return Group(*parts[:-1])
+def show(report: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
+    """Prints all servers below each other. Lines to be copied are not broken, however narrow the terminal is."""
+    for at, server in enumerate(report["servers"]):
+        if at:
+            out.print()
+        _server(server, out, verbose=verbose)
 
 
-def _server(server: Mapping[str, Any], *, verbose: bool) -> Iterator[RenderableType]:
-    yield Text(verdict(server), "bold")
+def _server(server: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
+    out.print(Text(verdict(server), "bold"))
     if server["problem"]:
-        yield Text(f"It could not be asked: {server['problem']}")
-    yield ""
-    yield _stack(server)
+        out.print(f"It could not be asked: {server['problem']}")
+    out.print()
+    out.print(_stack(server))
     for result in server["results"]:
         if result["status"] == "finding":
-            yield ""
-            yield from _finding(result, verbose=verbose)
-    yield ""
-    if not verbose:
-        yield Text(f"{tally(server)}; --verbose lists them, --explain RULE says what a rule is")
-        return
-    yield _others(server)
+            out.print()
+            _finding(result, out, verbose=verbose)
+    out.print()
+    if verbose:
+        out.print(_others(server))
+    else:
+        out.print(f"{tally(server)}; --verbose lists them, --explain RULE says what a rule is")
 
 
 def _stack(server: Mapping[str, Any]) -> Table:
@@ -47,21 +48,22 @@ def _stack(server: Mapping[str, Any]) -> Table:
     return table
 
 
-def _finding(result: Mapping[str, Any], *, verbose: bool) -> Iterator[RenderableType]:
+def _finding(result: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
     head = Text(f"{result['severity'].upper()} ", _STYLES[result["severity"]])
-    yield head.append(f"{result['rule']}: ", "bold").append(result["text"], "default")
-    yield Padding(Text(f"cost: {result['cost']}"), (0, 0, 0, 2))
-    yield Padding(Text(f"to do ({result['takes']}):"), (0, 0, 0, 2))
+    out.print(head.append(f"{result['rule']}: ", "bold").append(result["text"], "default"))
+    out.print(_indented(f"cost: {result['cost']}"))
+    out.print(_indented(f"to do ({result['takes']}):"))
     for line in result["fix"]:
-        yield Padding(Text(line), (0, 0, 0, 6))
-    yield Padding(Text(f"check: {result['check']}"), (0, 0, 0, 2))
+        out.print(Text(f"      {line}"), soft_wrap=True)
+    out.print(Text(f"  check: {result['check']}"), soft_wrap=True)
     seen = evidence(result)
-    yield Padding(Text(f"seen: {'; '.join(seen if verbose else seen[:_MOST_EVIDENCE])}", "dim"), (0, 0, 0, 2))
+    out.print(_indented(f"seen: {'; '.join(seen if verbose else seen[:_MOST_EVIDENCE])}", "dim"))
     if verbose:
-        yield Padding(Text(f"source: {result['source']}", "dim"), (0, 0, 0, 2))
+        out.print(_indented(f"source: {result['source']}", "dim"))
 
 
-_MOST_EVIDENCE = 4
+def _indented(text: str, style: str = "") -> RenderableType:
+    return Padding(Text(text, style), (0, 0, 0, 2))
 
 
 def _others(server: Mapping[str, Any]) -> Table:

@@ -25,7 +25,8 @@ def verdict(server: Mapping[str, Any]) -> str:
 def tally(server: Mapping[str, Any]) -> str:
     """How many rules ended in each way."""
     numbers = {word: sum(1 for one in server["results"] if one["status"] == word) for word in STATUSES}
-    return ", ".join(f"{number} {word}" for word, number in numbers.items() if number)
+    findings = human_count(numbers.pop("finding"), "finding")
+    return ", ".join([findings, *(f"{number} {word}" for word, number in numbers.items() if number)])
 
 
 def evidence(result: Mapping[str, Any]) -> list[str]:

@@ -29,8 +29,8 @@ def _judge(asked: Asked) -> Ok | Finding:
     return Finding(
         "warning",
         f"{human_size(wanted)}/s of blocks asked for, {human_size(fetched)}/s fetched from storage{size}",
-        f"{fetched / wanted:.1f} bytes are bought for each useful one: a volume with {human_size(fetched)}/s less "
-        f"throughput to spare would do with {human_size(wanted)}/s at pages of {format_size(block)}",
+        f"{fetched / wanted:.1f} bytes are read for each useful one; with pages of {format_size(block)} or less "
+        f"{human_size(fetched - wanted)}/s of the volume's throughput would be free",
         ("octavo doctor --explain kernel-page",),
         "reboot",
         "octavo doctor --interval 10s",
