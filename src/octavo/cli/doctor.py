@@ -43,7 +43,9 @@ def doctor(
     compare: Annotated[
         tuple[Path, Path] | None, typer.Option(help="Two reports of --format json: what changed.")
     ] = None,
-    explain: Annotated[str | None, typer.Option(help="What this rule asks, when it finds, and its source.")] = None,
+    explain: Annotated[
+        str | None, typer.Option(help="What this rule (or all) asks, when it finds, its source.")
+    ] = None,
     watch: Annotated[str | None, typer.Option(help="Look again after so long, and print what changed.")] = None,
     interval: Annotated[str, typer.Option(help="How long disk and server are watched; 0s: not at all.")] = "2s",
     fail_on: Annotated[FailOn, typer.Option(help="Exit code 1 when there is a finding as bad as this.")] = FailOn.error,
@@ -69,7 +71,7 @@ def doctor(
     if bindir is not None and pgdata is None:
         raise UsageError("--bindir says where the programs of --pgdata are; give --pgdata too")
     if explain is not None:
-        _explain(explain)
+        _explain(explain, format)
     elif compare is not None:
         _compare(*compare, format)
     elif watch is not None:
@@ -80,14 +82,15 @@ def doctor(
         _end(found, fail_on)
 
 
-def _explain(name: str) -> None:
+def _explain(name: str, format: DoctorFormat) -> None:
+    from octavo.doctor.explain import explain, table
     from octavo.doctor.rules import RULES
     from octavo.errors import UsageError
 
-    rule = RULES.get(name)
-    if rule is None:
-        raise UsageError(f"--explain {name}: there is no such rule; rules are {', '.join(RULES)}")
-    print(f"{rule.name}: {rule.asks}\nA finding: {rule.finds}.\nSource: {rule.source}.")
+    chosen = list(RULES.values()) if name == "all" else [RULES[name]] if name in RULES else []
+    if not chosen:
+        raise UsageError(f"--explain {name}: there is no such rule; write all, or one of {', '.join(RULES)}")
+    print(table(chosen) if format is DoctorFormat.md else "\n\n".join(map(explain, chosen)))
 
 
 def _compare(before: Path, after: Path, format: DoctorFormat) -> None:

@@ -83,8 +83,10 @@ def _fact(name: str, told: Any) -> Fact:
     if not isinstance(told, dict):
         return Fact(name, told, "given")
     fields = cast("dict[str, Any]", told)
-    reasons = (str(fields.get(word, "")) for word in ("unknown", "absent"))
-    return Fact(name, fields.get("value"), str(fields.get("source", "given")), *reasons)
+    unknown, absent = (str(fields.get(word, "")) for word in ("unknown", "absent"))
+    if unknown or absent:
+        return Fact(name, unknown=unknown, absent=absent)
+    return Fact(name, fields.get("value"), str(fields.get("source", "given")))
 
 
 class Asked:

@@ -3,7 +3,7 @@
 import re
 
 from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.facts import Asked, NotApplicableError
 from octavo.units import human_size
 
 _NOT_CHARGED_FROM = (5, 12)
@@ -11,7 +11,10 @@ _LEAST = 64 * 1024**2
 
 
 def _judge(asked: Asked) -> Ok | Finding:
-    method = asked.text_or_none("setting.io_method")
+    try:
+        method = asked.text("setting.io_method")
+    except NotApplicableError:  # before 18
+        method = "sync"
     if method != "io_uring":
         return Ok("PostgreSQL maps huge pages with mmap, to which memlock does not apply (docs/hugepages.md)")
     kernel = asked.text("host.kernel")
