@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +41,19 @@ def test_ok_finding_unknown_and_not_applicable_are_four_things_worst_first() -> 
     def absent(asked: Asked) -> Ok:
         return Ok(str(asked.whole("setting.x")))
 
+    def fine(asked: Asked) -> Ok:
+        return Ok("good")
+
+    def always(severity: Any) -> Callable[[Asked], Finding]:
+        return lambda asked: finding(severity)
+
     rules = [
-        rule("fine", lambda asked: Ok("good")),
+        rule("fine", fine),
         rule("absent", absent),
-        rule("note", lambda asked: finding("note")),
+        rule("note", always("note")),
         rule("unknown", unknown),
-        rule("error", lambda asked: finding("error")),
-        rule("warning", lambda asked: finding("warning")),
+        rule("error", always("error")),
+        rule("warning", always("warning")),
     ]
     facts = Facts([Fact("host.", unknown="another host"), Fact("setting.", absent="16 has no such setting")])
     results = examine(facts, rules)

@@ -232,8 +232,8 @@ def test_every_rule_has_a_finding_in_the_table() -> None:
     [
         # The article: 87 seconds for what 4 kB pages read in one; 7.3 GB of memory.
         ("kernel-page", {"host.memory.page_bytes": 64 * kB}, "8 times the bytes"),
-        ("cloud-volume", EBS | {"live.device.reads_per_second": 1190.0}, "600 requests/s are its own, and a full bucket "
-         "lasts 2 h 30 min"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 1190.0}, "600 requests/s are its own, and a full "
+         "bucket lasts 2 h 30 min"),
         # 100 MB/s of 8 kB: the thread counts 12,500 and 781 in powers of ten; 90 disks against 6.
         ("scan-requests", {"server.scans.read_bytes": 5 * 10**6 * 8 * kB}, "12,800 requests/s; with 128 kB a request "
          "800. In rotating disks of 140 a second each: 92 against 6"),

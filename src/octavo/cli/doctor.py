@@ -43,9 +43,7 @@ def doctor(
     compare: Annotated[
         tuple[Path, Path] | None, typer.Option(help="Two reports of --format json: what changed.")
     ] = None,
-    explain: Annotated[
-        str | None, typer.Option(help="What this rule (or all) asks, when it finds, its source.")
-    ] = None,
+    explain: Annotated[str | None, typer.Option(help="What this rule (or all) asks, and its source.")] = None,
     watch: Annotated[str | None, typer.Option(help="Look again after so long, and print what changed.")] = None,
     interval: Annotated[str, typer.Option(help="How long disk and server are watched; 0s: not at all.")] = "2s",
     fail_on: Annotated[FailOn, typer.Option(help="Exit code 1 when there is a finding as bad as this.")] = FailOn.error,

@@ -28,7 +28,7 @@ RULE = Rule(
     "wal-block",
     "Are WAL blocks whole memory pages?",
     "the WAL block is smaller than the memory page",
-    "PostgreSQL src/backend/access/transam/xlog.c (XLogWrite: whole WAL blocks); the preset oltp-blocks-wal measures it",
+    "PostgreSQL src/backend/access/transam/xlog.c (XLogWrite); the preset oltp-blocks-wal measures it",
     _judge,
     ("WAL block",),
 )
