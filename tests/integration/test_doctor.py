@@ -89,6 +89,7 @@ def test_planted_faults_are_found_and_none_invented(build: Build, journal: Journ
     with data_directory(build, journal, account) as path:
         with running(build, path, journal, account, **SMALL) as server:
             clean = report_of(dsn_of(server))
+            server.shut_down()
         assert not findings(clean) & {*FAULTS, "checksums"}
         assert "block-sizes" in findings(clean)
         done = children.run([build.program("pg_checksums"), "--disable", "-D", path], journal, role="pg_checksums",
@@ -111,7 +112,7 @@ def server(builds: dict[str, Build], home: Path, account: Account) -> Iterator[S
     build = builds["8kB"]
     with (
         Journal() as journal,
-        data_directory(build, journal, account) as path,
+        data_directory(build, journal, account, "doctor") as path,
         running(build, path, journal, account, **SMALL) as started,
     ):
         with started.connect("octavo") as connection:
@@ -175,6 +176,7 @@ def test_every_fact_that_a_rule_asks_for_is_looked_for(server: Server) -> None:
 def test_an_unprivileged_user_gets_his_answers(server: Server, tmp_path: Path) -> None:
     """As nobody: the host's memory, the server's settings; what is the server's user's to see is unknown."""
     nobody = pwd.getpwnam("nobody")
+    server.socket_directory.chmod(0o755)
     code = (
         "import json, os, sys\n"
         "from octavo.doctor import examine, report\n"

@@ -11,6 +11,7 @@ from octavo.doctor.collect import gather
 from octavo.doctor.collect.find import Listener, acting_as, listeners
 from octavo.doctor.facts import Fact, Facts
 from octavo.errors import HostError, OctavoError
+from octavo.postgres.own_connection import forget_environment, peer_of
 from octavo.postgres.user_connection import UsersConnection
 
 APPLICATION = "octavo doctor"
@@ -55,14 +56,19 @@ def patients(dsn: str | None) -> tuple[list[Patient], list[dict[str, Any]]]:
             "no PostgreSQL server listens on a Unix socket of this host; give --dsn or --pgdata, or --before-start "
             "where there is none yet"
         )
-    asked: list[Patient] = []
+    asked: dict[int, Patient] = {}
     refused: list[dict[str, Any]] = []
     for listener in found:
         try:
-            asked.append(_connect_to(listener))
+            patient = _connect_to(listener)
         except OctavoError as error:
             refused.append(_not_asked(listener, str(error)))
-    return asked, refused
+            continue
+        # A server may listen in several directories. Of one in another PID namespace the pid is 0.
+        pid, _ = peer_of(patient.connection.fileno())
+        if asked.setdefault(pid or -len(asked) - 1, patient) is not patient:
+            patient.close()
+    return list(asked.values()), refused
 
 
 def _connect(dsn: str | None) -> Patient:
@@ -77,8 +83,6 @@ def _connect(dsn: str | None) -> Patient:
 def _connect_to(listener: Listener) -> Patient:
     """As the server's own user where we are root: its name is the superuser's by default, and peer lets it in."""
     import pwd
-
-    from octavo.postgres.own_connection import forget_environment
 
     dsn = f"{listener} dbname=postgres"
     if os.geteuid() == 0:

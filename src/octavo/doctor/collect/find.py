@@ -1,7 +1,7 @@
 """The PostgreSQL servers of this host, by the Unix sockets on which they listen.
 
-/proc/net/unix names every socket of this network namespace, for everybody (unix(7)). A listening one has the flag
-__SO_ACCEPTCON (0x10000).
+/proc/net/unix names every socket of a network namespace, for everybody (unix(7)); /proc/PID/net/unix is that of a
+process in another one. A listening socket has the flag __SO_ACCEPTCON (0x10000).
 """
 
 import os
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.host.kernel_text import lines
+from octavo.host.process_table import read_table
 
 _SOCKET = re.compile(r"^(/.*)/\.s\.PGSQL\.(\d{1,5})$")
 _LISTENS = 0x10000
@@ -20,7 +21,7 @@ _LISTENS = 0x10000
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A server's socket: its directory, the port in its name, and whose it is."""
+    """A server's socket: its directory as it is reached from here, the port in its name, and whose it is."""
 
     directory: str
     port: int
@@ -31,24 +32,40 @@ class Listener:
 
 
 def listeners(proc: Path = Path("/proc")) -> list[Listener]:
-    """Every server's first socket that can be seen from here, by port. None where the kernel does not say."""
+    """Every server's sockets that can be reached from here, by port. None where the kernel does not say."""
     found: dict[tuple[int, int], Listener] = {}
+    # Our own namespaces first: what is seen there needs no detour over another process's root.
+    for table, root in ((proc / "net/unix", Path("/")), *_namespaces(proc)):
+        for path, port in _sockets(table):
+            there = root / path.removeprefix("/")
+            try:
+                facts = there.stat()
+            except OSError:  # in another mount namespace, or not for us
+                continue
+            if stat.S_ISSOCK(facts.st_mode):
+                found.setdefault((facts.st_dev, facts.st_ino), Listener(str(there.parent), port, facts.st_uid))
+    return sorted(found.values(), key=lambda one: (one.port, one.directory))
+
+
+def _namespaces(proc: Path) -> Generator[tuple[Path, Path], None, None]:
+    """The sockets and the root of every postmaster."""
+    table = read_table(proc)
+    for process in table.values():
+        parent = table.get(process.parent)
+        if process.is_postgres and (parent is None or not parent.is_postgres):
+            yield proc / str(process.pid) / "net/unix", Path("/")
+            yield proc / str(process.pid) / "net/unix", proc / str(process.pid) / "root"
+
+
+def _sockets(table: Path) -> Generator[tuple[str, int], None, None]:
     try:
-        rows = lines(proc / "net/unix")[1:]
+        rows = lines(table)[1:]
     except OSError:
-        return []
+        return
     for row in rows:
         fields = row.split(maxsplit=7)
-        if len(fields) < 8 or not int(fields[3], 16) & _LISTENS or not (match := _SOCKET.match(fields[7])):
-            continue
-        try:
-            facts = Path(fields[7]).stat()
-        except OSError:  # in another mount namespace
-            continue
-        if stat.S_ISSOCK(facts.st_mode):
-            # A server may listen in several directories; the port and the user make it one.
-            found.setdefault((int(match[2]), facts.st_uid), Listener(match[1], int(match[2]), facts.st_uid))
-    return sorted(found.values(), key=lambda one: (one.port, one.owner))
+        if len(fields) == 8 and int(fields[3], 16) & _LISTENS and (match := _SOCKET.match(fields[7])):
+            yield fields[7], int(match[2])
 
 
 @contextmanager
