@@ -124,21 +124,11 @@ def _found(
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    import json
-
     from octavo.doctor import report
     from octavo.doctor.facts import read_facts
-    from octavo.errors import UsageError
+    from octavo.doctor.json_file import read_json
 
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--facts {path} cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise UsageError(f"--facts {path} is no JSON") from None
-    if isinstance(told, dict) and "facts" in told:
-        told = told["facts"]  # pyright: ignore[reportUnknownVariableType]
-    return report.part(path.name, read_facts(told))
+    return report.part(path.name, read_facts(read_json(path)))
 
 
 def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:

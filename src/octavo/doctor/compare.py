@@ -1,29 +1,19 @@
 """What changed between two reports of `--format json`: findings that came, went or became worse or better."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from octavo.doctor.engine import SEVERITIES
+from octavo.doctor.json_file import read_json
 from octavo.doctor.report import SCHEMA_VERSION
 from octavo.doctor.words import shown
 from octavo.errors import UsageError
 
-_MOST_BYTES = 64 * 1024**2
-
 
 def read_report(path: Path) -> dict[str, Any]:
     """A report from a file. Raises UsageError when it is none."""
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageError(f"{path} is no report of octavo doctor: it is larger than {_MOST_BYTES} bytes")
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        reason = f"{path} cannot be read: {error.strerror}"
-        raise UsageError(f"{reason}; give a file of octavo doctor --format json") from None
-    except (ValueError, RecursionError):
-        found = None
+    found = read_json(path)
     if not isinstance(found, dict):
         raise UsageError(f"{path} is no report of octavo doctor --format json")
     report = cast("dict[str, Any]", found)

@@ -108,6 +108,9 @@ def _apply(rule: Rule, facts: Facts) -> Result:
         judged = rule.judge(asked)
     except UnknownError as reason:
         return Result(rule.name, "unknown", str(reason), source=rule.source)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # Facts of a file, or of a kernel that says odd things: one rule that they break does not hide the others.
+        return Result(rule.name, "unknown", f"the facts do not fit together ({error!r})", source=rule.source)
     except NotApplicableError as reason:
         return Result(rule.name, "not applicable", str(reason), tuple(asked.evidence.values()), source=rule.source)
     evidence = tuple(asked.evidence.values())

@@ -73,10 +73,16 @@ class Facts(Mapping[str, Fact]):
 
 
 def read_facts(document: Any) -> Facts:
-    """Facts as `as_dict` writes them, where a plain value stands for itself. Raises UsageError when it is none."""
-    if not isinstance(document, dict):
-        raise UsageError("facts are an object of names and values")
-    return Facts(_fact(str(name), told) for name, told in cast("dict[object, Any]", document).items())
+    """Facts as `as_dict` writes them, where a plain value stands for itself: alone, as `facts` of an object, or those
+    of the first server of a report. Raises UsageError when it is none of these."""
+    found = document
+    if isinstance(found, dict) and isinstance(servers := cast("dict[str, Any]", found).get("servers"), list):
+        found = next(iter(cast("list[Any]", servers)), None)
+    if isinstance(found, dict) and "facts" in found:
+        found = cast("dict[str, Any]", found)["facts"]
+    if not isinstance(found, dict):
+        raise UsageError("facts are an object of names and values, or a report of octavo doctor --format json")
+    return Facts(_fact(str(name), told) for name, told in cast("dict[object, Any]", found).items())
 
 
 def _fact(name: str, told: Any) -> Fact:

@@ -64,8 +64,15 @@ def _sockets(table: Path) -> Generator[tuple[str, int], None, None]:
         return
     for row in rows:
         fields = row.split(maxsplit=7)
-        if len(fields) == 8 and int(fields[3], 16) & _LISTENS and (match := _SOCKET.match(fields[7])):
+        if len(fields) == 8 and (match := _SOCKET.match(fields[7])) and _listens(fields[3]):
             yield fields[7], int(match[2])
+
+
+def _listens(flags: str) -> bool:
+    try:
+        return bool(int(flags, 16) & _LISTENS)
+    except ValueError:
+        return False
 
 
 @contextmanager
