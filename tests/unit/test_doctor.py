@@ -312,6 +312,6 @@ def test_two_reports_are_compared(tmp_path: Path) -> None:
 )
 def test_what_is_no_report_is_said(tmp_path: Path, text: str) -> None:
     (tmp_path / "x").write_text(text)
-    with pytest.raises(UsageError, match="no report of octavo doctor"):
+    with pytest.raises(UsageError, match=r"octavo doctor --format json"):
         read = compare.read_report(tmp_path / "x")
         compare.changes(read, read)

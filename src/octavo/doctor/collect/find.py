@@ -40,7 +40,7 @@ def listeners(proc: Path = Path("/proc")) -> list[Listener]:
             there = root / path.removeprefix("/")
             try:
                 facts = there.stat()
-            except OSError:  # in another mount namespace, or not for us
+            except (OSError, ValueError):  # in another mount namespace, or not for us
                 continue
             if stat.S_ISSOCK(facts.st_mode):
                 found.setdefault((facts.st_dev, facts.st_ino), Listener(str(there.parent), port, facts.st_uid))
