@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import Octavo
+from tests.conftest import ROOT, Octavo
 from tests.integration.conftest import needs_root
 from tests.integration.hugetlb import hugetlb_group, offers_hugetlb, within
 from tests.integration.servers import data_directory, running
@@ -90,6 +90,8 @@ def test_planted_faults_are_found_and_none_invented(build: Build, journal: Journ
         with running(build, path, journal, account, **SMALL) as server:
             clean = report_of(dsn_of(server))
             server.shut_down()
+        stopped = examine.of_stopped(path, build.prefix / "bin")
+        assert "block-sizes" in findings(stopped) and statuses(stopped)["work-mem"] == "ok"
         assert not findings(clean) & {*FAULTS, "checksums"}
         assert "block-sizes" in findings(clean)
         done = children.run([build.program("pg_checksums"), "--disable", "-D", path], journal, role="pg_checksums",
@@ -218,6 +220,27 @@ def test_the_command_finds_the_server_and_says_it_in_each_format(
     assert str(server.socket_directory) in found.stdout
     assert octavo("doctor", "--explain", "nonsense").returncode == 2
     assert octavo("doctor", "--dsn", "host=/nowhere").returncode == 3
+
+
+def test_it_goes_on_looking_and_says_what_changes(server: Server) -> None:
+    arguments = [ROOT / "octavo", "doctor", "--dsn", dsn_of(server), "--watch", "1s"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd="/") as process:
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            assert any("--verbose lists them" in line for line in lines)
+            with server.connect("octavo") as connection:
+                connection.execute("ALTER SYSTEM SET random_page_cost = 0.5")
+                connection.execute("SELECT pg_reload_conf()")
+            assert any("worse: random-page-cost" in line for line in lines)
+            with server.connect("octavo") as connection:
+                connection.execute("ALTER SYSTEM RESET random_page_cost")
+                connection.execute("SELECT pg_reload_conf()")
+            assert any("better: random-page-cost" in line for line in lines)
+            process.send_signal(signal.SIGINT)
+            assert process.wait() == 0
+        finally:
+            process.kill()
 
 
 @pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's PostgreSQL 15 is not installed")

@@ -32,7 +32,8 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
         rows = [
             _row(server, rule, then.get((server, rule)), now.get((server, rule)))
             for server, rule in dict.fromkeys([*then, *now])
-            if _word(then.get((server, rule))) != _word(now.get((server, rule)))
+            if (was := _word(then.get((server, rule)))) != (is_now := _word(now.get((server, rule))))
+            and {was, is_now} & set(SEVERITIES)
         ]
     except (KeyError, TypeError, AttributeError):
         raise UsageError("one of the two is no report of octavo doctor --format json") from None

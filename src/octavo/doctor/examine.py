@@ -1,8 +1,6 @@
 """Looking at servers: one by its DSN, those of this host, a stopped one, or none yet."""
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from octavo.postgres.user_connection import UsersConnection
 APPLICATION = "octavo doctor"
 # Where libpq is told to go by who started us.
 _TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")
-Wait = Callable[[float], None]
 
 
 class Patient:
@@ -26,17 +23,21 @@ class Patient:
     def __init__(self, name: str, connection: UsersConnection) -> None:
         self.name = name
         self.connection = connection
+        self._sizes: Fact | None = None
 
-    def look(self, seconds: float, wait: Wait = time.sleep) -> dict[str, Any]:
+    def look(self, seconds: float) -> dict[str, Any]:
         """What is said of it now. Raises HostError when it has gone."""
         import psycopg
 
         try:
-            return report.part(self.name, gather.of_server(self.connection, seconds, wait))
+            facts = gather.of_server(self.connection, seconds, self._sizes)
         except psycopg.Error as error:
             raise HostError(
                 f"{self.name}: the server does not answer any more: {' '.join(str(error).split())}"
             ) from None
+        sizes = facts["server.databases_bytes"]
+        self._sizes = sizes if sizes.is_known else None
+        return report.part(self.name, facts)
 
     def close(self) -> None:
         """Ends the connection."""

@@ -16,8 +16,11 @@ from octavo.postgres.user_connection import UsersConnection
 _BEFORE_START = "no server yet"
 
 
-def of_server(connection: UsersConnection, seconds: float, wait: Callable[[float], None] = time.sleep) -> Facts:
-    """A running server, and this host where it runs here; `seconds` are watched for the live facts (0: none)."""
+def of_server(connection: UsersConnection, seconds: float, sizes: Fact | None = None) -> Facts:
+    """A running server, and this host where it runs here; `seconds` are watched for the live facts (0: none).
+
+    `sizes` of the databases, where they are known from an earlier look.
+    """
     from octavo.doctor.collect.server import reads, server_facts
     from octavo.watch.connect import listener, target_of
 
@@ -26,7 +29,7 @@ def of_server(connection: UsersConnection, seconds: float, wait: Callable[[float
     postmaster = target.postmaster or listener(connection)
     directory = target.directory
     before = _live(connection, postmaster, directory, reads) if seconds else None
-    found = server_facts(connection)
+    found = server_facts(connection, sizes)
     if postmaster is None:
         found.append(Fact("host.", unknown=target.no_processes))
     else:
@@ -42,7 +45,7 @@ def of_server(connection: UsersConnection, seconds: float, wait: Callable[[float
         found.append(Fact("live.", absent="nothing was watched"))
     else:
         device, first = before
-        wait(max(0.0, first.at + seconds - time.monotonic()))
+        time.sleep(max(0.0, first.at + seconds - time.monotonic()))
         last = take(device, postmaster, lambda: reads(connection))
         found += live_facts(first, last, device)
     return Facts(found)

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from octavo.doctor.facts import Fact
 from octavo.host.kernel_text import lines, words
-from octavo.host.mounts import mounts
+from octavo.hugepages.groups import NO_LIMIT, group_directories
 from octavo.instruments.processes import child_pids
 from octavo.instruments.procfs import number_after
 
 _KB = 1024
-_NONE = 2**62  # version 1 says "no limit" as the largest multiple of a page below 2^63
 
 
 def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
@@ -47,33 +46,14 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
 def memory_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
     """The tightest memory limit of the process's groups that can be seen from here; null when there is none."""
     name, limits = "host.memory.group_limit_bytes", list[tuple[int, str]]()
-    try:
-        groups = lines(proc / str(pid or "self") / "cgroup")
-        table = mounts(proc / "self/mountinfo")
-    except OSError as error:
-        return Fact(name, unknown=f"{error.filename}: {error.strerror}")
-    for line in groups:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        file = "memory.limit_in_bytes" if controllers else "memory.max"
-        for mount in table:
-            first = mount.kind == "cgroup" and "memory" in mount.options.split(",")
-            if not (first if controllers else mount.kind == "cgroup2"):
+    for group in group_directories("memory", pid, proc):
+        for file in (group / "memory.max", group / "memory.limit_in_bytes"):
+            try:
+                text = file.read_text().strip()
+            except OSError:
                 continue
-            group = Path(path)
-            seen = group.is_relative_to(mount.root) and ".." not in group.parts
-            inside = group.relative_to(mount.root) if seen else Path()
-            for part in (inside, *inside.parents):
-                limit = mount.target / part / file
-                try:
-                    text = limit.read_text().strip()
-                except OSError:
-                    continue
-                if text.isdecimal() and int(text) < _NONE:
-                    limits.append((int(text), str(limit)))
-            break
+            if text.isdecimal() and int(text) < NO_LIMIT:
+                limits.append((int(text), str(file)))
     if not limits:
         return Fact(name, None, f"{proc}/{pid or 'self'}/cgroup: no limit")
     return Fact(name, *min(limits))

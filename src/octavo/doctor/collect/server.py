@@ -17,13 +17,14 @@ from octavo.units import parse_size
 LIMITS = Limits(statement_timeout="1s", lock_timeout="100ms")
 # Any that PostgreSQL's manual has the views of; the queries have a file for each floor.
 OLDEST = 130000
+SIZES = "server.databases_bytes"
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _UNIT = re.compile(r"(\d*)(B|kB|MB|GB|TB)")
 Row = Mapping[str, Any]
 
 
-def server_facts(connection: UsersConnection) -> list[Fact]:
-    """All of it, in one transaction."""
+def server_facts(connection: UsersConnection, sizes: Fact | None = None) -> list[Fact]:
+    """All of it, in one transaction. The databases' sizes cost most: who knows them gives them."""
     with _transaction(connection):
         return [
             *_settings(connection),
@@ -38,7 +39,7 @@ def server_facts(connection: UsersConnection) -> list[Fact]:
                 connection, "doctor_scans", "server.scans.",
                 _as_they_are("server.scans.", "pg_stat_io, context bulkread"),
             ),
-            *_probe(connection, "doctor_sizes", "server.databases_bytes", _sizes),
+            *([sizes] if sizes else _probe(connection, "doctor_sizes", SIZES, _sizes)),
         ]  # fmt: skip
 
 
@@ -103,7 +104,7 @@ def _server(rows: list[Row]) -> list[Fact]:
 
 
 def _sizes(rows: list[Row]) -> list[Fact]:
-    return [Fact("server.databases_bytes", int(rows[0]["bytes"] or 0), "pg_database_size() of all databases")]
+    return [Fact(SIZES, int(rows[0]["bytes"] or 0), "pg_database_size() of all databases")]
 
 
 def _as_they_are(prefix: str, view: str) -> Callable[[list[Row]], list[Fact]]:
