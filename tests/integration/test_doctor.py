@@ -40,6 +40,7 @@ FAULTS = {
     "io-method": {"io_method": "sync"},
     "effective-cache-size": {"effective_cache_size": "8MB"},
     "work-mem": {"work_mem": "1TB"},
+    "shared-memory-type": {"shared_memory_type": "sysv"},
 }
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
@@ -83,7 +84,7 @@ def planted_in_the_host() -> Generator[set[str], None, None]:
         THP.write_text(mode)
 
 
-@pytest.mark.parametrize("build", ["4kB"], indirect=True)
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
 def test_planted_faults_are_found_and_none_invented(build: Build, journal: Journal, account: Account) -> None:
     """Ten faults as root, eight otherwise; the same server without them says what this host has of its own."""
     with data_directory(build, journal, account) as path:
@@ -91,9 +92,8 @@ def test_planted_faults_are_found_and_none_invented(build: Build, journal: Journ
             clean = report_of(dsn_of(server))
             server.shut_down()
         stopped = examine.of_stopped(path, build.prefix / "bin")
-        assert "block-sizes" in findings(stopped) and statuses(stopped)["work-mem"] == "ok"
+        assert statuses(stopped)["work-mem"] == statuses(stopped)["checksums"] == "ok"
         assert not findings(clean) & {*FAULTS, "checksums"}
-        assert "block-sizes" in findings(clean)
         done = children.run([build.program("pg_checksums"), "--disable", "-D", path], journal, role="pg_checksums",
                             account=account)  # fmt: skip
         assert done.returncode == 0, done.stderr
@@ -103,7 +103,7 @@ def test_planted_faults_are_found_and_none_invented(build: Build, journal: Journ
         assert findings(found) == findings(clean) | {*FAULTS, "checksums"} | more
         named = {one["rule"]: one for one in found["results"]}
         assert named["full-page-writes"]["severity"] == "error"
-        assert "4kB" in named["full-page-writes"]["text"]
+        assert "8kB" in named["full-page-writes"]["text"]
         if more:
             assert "fell back" in named["huge-pages"]["text"]
 
@@ -179,12 +179,12 @@ def test_an_unprivileged_user_gets_his_answers(server: Server, tmp_path: Path) -
     """As nobody: the host's memory, the server's settings; what is the server's user's to see is unknown."""
     nobody = pwd.getpwnam("nobody")
     server.socket_directory.chmod(0o755)
+    # The interpreter may be where nobody cannot go: everything is loaded by looking once before.
     code = (
-        "import json, os, sys\n"
-        "from octavo.doctor import examine, report\n"
-        "from octavo.doctor.text import show\n"
-        "import psycopg, rich.console, octavo.postgres.user_connection, octavo.watch.connect\n"
-        "import octavo.doctor.collect.server\n"
+        "import json, os\n"
+        "from octavo.doctor import examine\n"
+        f"(patient,), _ = examine.patients({dsn_of(server, 'watcher')!r})\n"
+        "patient.look(0.1), patient.close()\n"
         f"os.setgroups([]); os.setresgid({nobody.pw_gid}, {nobody.pw_gid}, {nobody.pw_gid})\n"
         f"os.setresuid({nobody.pw_uid}, {nobody.pw_uid}, {nobody.pw_uid})\n"
         f"(patient,), _ = examine.patients({dsn_of(server, 'watcher')!r})\n"
@@ -199,26 +199,14 @@ def test_an_unprivileged_user_gets_his_answers(server: Server, tmp_path: Path) -
     assert findings(part) <= findings(report_of(dsn_of(server)))
 
 
-def test_the_command_finds_the_server_and_says_it_in_each_format(
-    octavo: Octavo, server: Server, tmp_path: Path
-) -> None:
-    dsn = dsn_of(server)
-    asked = ("doctor", "--dsn", dsn, "--interval", "0s")
-    report = octavo(*asked, "--format", "json")
-    assert report.returncode == 0, report.stderr
-    before = tmp_path / "before.json"
-    before.write_text(report.stdout)
-    document = json.loads(report.stdout)
-    assert document["schema_version"] == 1 and len(document["servers"]) == 1
-    assert {one["status"] for one in document["servers"][0]["results"]} >= {"ok", "not applicable"}
-    assert "data block" in octavo(*asked, "--verbose").stdout
-    assert octavo(*asked, "--format", "md").stdout.startswith("# PostgreSQL 18")
-    assert "<h1>" in octavo(*asked, "--format", "html").stdout
-    assert octavo("doctor", "--compare", before, before).stdout.strip() == "nothing changed"
-    assert "seq_page_cost" in octavo("doctor", "--explain", "random-page-cost").stdout
+def test_the_command_finds_the_servers_of_this_host(octavo: Octavo, server: Server) -> None:
+    """Its socket is in a network namespace of its own, as a container's."""
     found = octavo("doctor", "--interval", "0s", "--format", "json")
-    assert str(server.socket_directory) in found.stdout
-    assert octavo("doctor", "--explain", "nonsense").returncode == 2
+    assert found.returncode in (0, 1), found.stderr
+    document = json.loads(found.stdout)
+    assert document["schema_version"] == 1
+    (part,) = [one for one in document["servers"] if str(server.socket_directory) in one["server"]]
+    assert part["problem"] is None and statuses(part)["block-sizes"] == "ok"
     assert octavo("doctor", "--dsn", "host=/nowhere").returncode == 3
 
 
