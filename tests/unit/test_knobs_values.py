@@ -136,6 +136,13 @@ def test_what_the_kernel_makes_of_it_counts_as_ours(file: Path, monkeypatch: pyt
     assert file.read_text() == "10"
 
 
+def test_a_value_that_we_went_on_changing_within_its_range_is_put_back(file: Path) -> None:
+    value = KernelValue(file)
+    with Journal() as journal, changed(value, "40", journal, ours=(1, 40), ours_later=True):
+        value.write("38")
+    assert file.read_text() == "10"
+
+
 def test_forms_of_files(tmp_path: Path) -> None:
     choice = plant(tmp_path, {"choice": "always [madvise] never\n"}) / "choice"
     value = KernelValue(choice, "choice")

@@ -96,6 +96,11 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
     ("foreign_io", evidence(around={"foreign_read_bytes": 200 * MB}), "read 200 MB and wrote 0 B"),
     (
         "foreign_io",
+        evidence(IDLE, levels=VOLUME, threshold=0.03, around={"foreign_read_bytes": 200 * MB}),
+        "read 200 MB",
+    ),
+    (
+        "foreign_io",
         evidence(around={"foreign_written_bytes": 121 * MB, "busiest_with_storage": "dd (pid 8)"}),
         r"wrote 121 MB .* dd \(pid 8\)",
     ),
@@ -135,6 +140,10 @@ BELIEVED: list[tuple[str, Evidence]] = [
     ("nor 9 % one of 10 %", evidence({"cpu_steal_share": 0.09}, threshold=0.1)),
     ("9 % of others", evidence(around={"foreign_cpu_share": 0.09}, threshold=0.1)),
     ("steal beside a device at its limit", evidence({**STOLEN, **SERVED}, levels=VOLUME, threshold=0.03)),
+    (
+        "others' storage beside a device at its limit",
+        evidence(SERVED, levels=VOLUME, threshold=0.03, around={"foreign_read_bytes": 200 * MB}),
+    ),
     ("others beside it", evidence(SERVED, levels=VOLUME, threshold=0.03, around={"foreign_cpu_share": 0.4})),
     (
         "a limit that was a little less",

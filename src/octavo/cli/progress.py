@@ -1,15 +1,16 @@
 """Progress: a live line on a terminal, one line an event elsewhere."""
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from octavo.analysis.running_ratio import running_ratios
 from octavo.cli.output import console
+from octavo.cli.ratio_lines import Line, Rounds, table
 from octavo.lab.events import (
     BuildProgress,
     Estimated,
@@ -37,12 +38,13 @@ class RunProgress:
 
     def __init__(self) -> None:
         self._console = console(stderr=True)
-        self._bars: Progress | None = _bars(self._console) if self._console.is_terminal else None
+        self._bars: _Bars | None = _bars(self._console) if self._console.is_terminal else None
         self._task: TaskID | None = None
         self._durations: list[float] = []
         self._quarter: dict[str, int] = {}
         self._cells: tuple[Cell, ...] = ()
         self._trials: list[TrialRecord] = []
+        self._rounds = Rounds()
 
     def __enter__(self) -> Self:
         if self._bars is not None:
@@ -105,14 +107,19 @@ class RunProgress:
 
     def _turns(self, event: TurnsGoOn) -> None:
         """The ratios with their intervals close in while the round goes on; its last word stays on the screen."""
-        told = [
-            f"{cell.label} × {ratio:.3f} ({low:.3f} to {high:.3f})"
-            for cell, ratio, low, high in event.ratios
-        ]  # fmt: skip
+        if not event.ratios:
+            return
+        condition = event.ratios[0][0].condition
+        lines = [Line(cell.label, ratio, low, high) for cell, ratio, low, high in event.ratios]
         if event.ended:
-            self._say(f"round {event.round}, about 95 % for this round alone: {', '.join(told)}")
-        elif self._bars is not None:
-            self._show(f"round {event.round}: {', '.join(told)}", round(event.done * 100), 100, "")
+            for line in lines:
+                self._rounds.add(condition, line)
+            told = ", ".join(f"{line.label} × {line.ratio:.3f} ({line.low:.3f} to {line.high:.3f})" for line in lines)
+            self._say(f"round {event.round}, about 95 % for this round alone: {told}")
+        if self._bars is not None:
+            so_far = [self._rounds.with_now(condition, line) for line in lines]
+            self._bars.below = None if event.ended else table(condition or "ratio to the baseline", so_far)
+            self._show(f"round {event.round}, in slices", round(event.done * 100), 100, "")
 
     def _ended(self, event: TrialEnded) -> None:
         record = event.record
@@ -155,8 +162,20 @@ def build_progress() -> Generator[BuildCallback, None, None]:
         yield lambda doing, done, total: progress(BuildProgress(doing, done, total))
 
 
-def _bars(target: Console) -> Progress:
-    return Progress(
+class _Bars(Progress):
+    """Bars, and what is shown below them."""
+
+    below: RenderableType | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bars first."""
+        yield from super().get_renderables()
+        if self.below is not None:
+            yield self.below
+
+
+def _bars(target: Console) -> _Bars:
+    return _Bars(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TextColumn("{task.fields[note]}", markup=False),

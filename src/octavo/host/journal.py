@@ -97,7 +97,7 @@ class Journal:
         """Writes an entry to disk before what it names is done. Returns its number, for `done`."""
         with self._lock:
             self._next += 1
-            entry: Entry = {"number": self._next, "kind": kind, **facts}
+            entry = _as_read_back({"number": self._next, "kind": kind, **facts})
             self._open[self._next] = entry
             self._write(entry)
             return self._next
@@ -105,7 +105,7 @@ class Journal:
     def amend(self, number: int, **facts: Any) -> None:
         """Adds to an entry what was not known before the thing was done."""
         with self._lock:
-            self._open[number] |= facts
+            self._open[number] |= _as_read_back(facts)
             self._write(self._open[number])
 
     def undo(self, number: int) -> None:
@@ -133,6 +133,11 @@ class Journal:
         self._file.write(json.dumps(line) + "\n")
         self._file.flush()
         os.fsync(self._file.fileno())
+
+
+def _as_read_back(entry: Entry) -> Entry:
+    """The entry as a later command finds it, so that it is undone alike by whoever undoes it."""
+    return json.loads(json.dumps(entry))
 
 
 def recover() -> list[str]:

@@ -191,7 +191,7 @@ def _container(pool: PoolState, needed: int | None, root: Path, environment: Map
     if kind is None:
         return []
     file = pool_file(pool.page, root / "sys")
-    writable = os.access(file, os.W_OK) or os.geteuid() != 0  # root of a container may be refused, others always are
+    writable = os.access(file, os.W_OK)  # refused to all but root, and mostly to root of a container as well
     found = f"this is a container ({kind}); the pool is the host's{'' if writable else ', and cannot be changed here'}"
     pages = f"{needed} pages" if needed is not None else "the pages"
     if kind == "Kubernetes":

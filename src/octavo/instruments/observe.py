@@ -28,6 +28,8 @@ _BACKEND = "the server, for all of them"
 # What asks the server about itself: it can be told of one of several that take turns.
 OF_THE_SERVER = frozenset({"statements", "relations", "wal_split", "database", "server_io", "wal", "checkpointer"})
 
+_DEVICE = "device"
+
 _NO_WORK = WorkloadResult((), 0.0, 0.0, 0, 0.0, (), "")
 _LEAVING_SECONDS = 5.0
 # A query of an instrument takes milliseconds. What has to wait longer than this is left out rather than waited for.
@@ -69,18 +71,19 @@ class Observers:
                 found += instrument.metrics
         return tuple(found)
 
-    def start(self, server: Server, *, running: Clock | None = None) -> "Watching":
+    def start(self, server: Server, *, running: Clock | None = None, own_device: bool = False) -> "Watching":
         """Starts what can be started, just before the measured run.
 
         With a clock that stands still while the server does (`running`), only those instruments look that ask the
         server itself, before and after, and rates are by that clock: what the machine did meanwhile others did, too.
+        The device is looked at as well where it is the server's alone (`own_device`).
         The instruments keep one connection to the server, of their own; the server's kept one is closed.
         """
         stops: dict[str, Stop] = {}
         chosen = {
             name: instrument
             for name, instrument in self._instruments.items()
-            if running is None or name in OF_THE_SERVER
+            if running is None or name in OF_THE_SERVER or (own_device and name == _DEVICE)
         }
         for name, instrument in chosen.items():
             if not isinstance(instrument, Sampled):

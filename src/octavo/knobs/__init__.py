@@ -31,7 +31,8 @@ KNOBS = {
     "cpu_governor": "octavo.knobs.cpu_governor",
 }
 
-_OF_THE_DEVICE = frozenset({"readahead", "io_scheduler"})
+# Set on the device under the data: each private volume has its own.
+OF_THE_DEVICE = frozenset({"readahead", "io_scheduler"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def cannot(levels: Mapping[str, str], place: Place) -> str | None:
     from octavo.knobs import cpu_pinning, device, huge_pages
 
     # A private volume's device is not there yet; that one can be made is what `device.cannot` says.
-    later = _OF_THE_DEVICE if device.needs_volume(levels) else frozenset[str]()
+    later = OF_THE_DEVICE if device.needs_volume(levels) else frozenset[str]()
     reasons = {name: knob.cannot(level, place) for name, knob, level in _turned(levels) if name not in later}
     reasons["huge_pages"] = huge_pages.cannot(levels.get("huge_pages", "off"), place.sys)
     reasons["device"] = device.cannot(levels)

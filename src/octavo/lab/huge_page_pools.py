@@ -1,48 +1,92 @@
 """The huge pages that a run's servers need: asked of the servers themselves, taken once, given back at its end."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from octavo.host.journal import Journal
 from octavo.knobs import huge_pages
+from octavo.plan.cells import Cell
 from octavo.units import format_size, parse_size
 from octavo.workloads.base import Levels
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Of a cell's server: its page in bytes, how many of them, and the condition whose cells may be up at once."""
+
+    page: int
+    pages: int
+    condition: str
+
+
+def at_once(needs: Iterable[Need]) -> dict[int, int]:
+    """Pages by size in bytes for the largest condition, were all its servers up.
+
+    >>> at_once([Need(2**21, 10, "a"), Need(2**21, 12, "a"), Need(2**21, 15, "b")])
+    {2097152: 22}
+    """
+    sums: Counter[tuple[int, str]] = Counter()
+    for need in needs:
+        sums[need.page, need.condition] += need.pages
+    return _largest((page, pages) for (page, _), pages in sums.items())
+
+
+def one_by_one(needs: Iterable[Need]) -> dict[int, int]:
+    """Pages by size in bytes for the largest server."""
+    return _largest((need.page, need.pages) for need in needs)
+
+
+def _largest(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
+    wanted: dict[int, int] = {}
+    for page, pages in pairs:
+        wanted[page] = max(wanted.get(page, 0), pages)
+    return wanted
+
+
 class HugePagePools:
-    """The pools of a run. Cells of one size share a pool, as large as the largest of them needs."""
+    """The pools of a run. Cells of one size share a pool, as large as the largest of them needs, or those that are up
+    at the same time."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._given = ExitStack()
-        self._pages: dict[str, int] = {}
+        self._needs: Mapping[str, Need] = {}
         self._pools: Mapping[int, huge_pages.Pool] = {}
 
-    def take(self, needs: Mapping[str, tuple[Levels, int]]) -> None:
-        """Takes what the cells need: by cell its levels, and `shared_memory_size_in_huge_pages` of its server."""
-        self._pages = {cell: pages for cell, (_, pages) in needs.items()}
-        wanted: dict[int, int] = {}
-        for levels, pages in needs.values():
-            size = parse_size(levels["huge_pages"])
-            wanted[size] = max(wanted.get(size, 0), pages)
+    def take(self, needs: Mapping[str, Need], room: int) -> None:
+        """Takes what the cells need, by their ids: for a whole condition at once where that is at most `room` bytes."""
+        self._needs = needs
+        wanted = at_once(needs.values())
+        if sum(page * pages for page, pages in wanted.items()) > room:
+            wanted = one_by_one(needs.values())
         self._pools = self._given.enter_context(huge_pages.pools(wanted, self._journal))
+
+    def not_at_once(self, cells: Iterable[Cell]) -> str | None:
+        """Why the servers of these cells cannot all be up, or None."""
+        wanted = at_once(self._needs[cell.id] for cell in cells if cell.id in self._needs)
+        for page, pages in wanted.items():
+            if self._pools[page].given < pages:
+                return f"all cells at once need {pages} huge pages of {format_size(page)}, {self._pools[page]}"
+        return None
 
     def cannot(self, cell: str, levels: Levels) -> str | None:
         """Why the cell cannot have its pages, or None. Before `take` nothing is known, and nothing said."""
-        if cell not in self._pages:
+        if cell not in self._needs:
             return None
-        size = parse_size(levels["huge_pages"])
+        size, pages = parse_size(levels["huge_pages"]), self._needs[cell].pages
         given = self._pools[size].given
-        if given >= self._pages[cell]:
+        if given >= pages:
             return None
         return (
-            f"it needs {self._pages[cell]} huge pages of {format_size(size)}, the kernel gave {given}; "
+            f"it needs {pages} huge pages of {format_size(size)}, the kernel gave {given}; "
             "free memory, or take them at boot"
         )
 
     def bytes_of(self, cell: str, levels: Levels) -> int:
         """What the cell's server has in huge pages, in bytes."""
-        return self._pages[cell] * parse_size(levels["huge_pages"]) if cell in self._pages else 0
+        return self._needs[cell].pages * parse_size(levels["huge_pages"]) if cell in self._needs else 0
 
     def close(self) -> None:
         """Gives them back."""

@@ -4,23 +4,22 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import psycopg
-
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.instruments import instruments
 from octavo.instruments.observe import Observers
+from octavo.lab import mistakes
 from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
-from octavo.lab.huge_page_pools import HugePagePools
+from octavo.lab.huge_page_pools import HugePagePools, Need
 from octavo.lab.laps import Laps
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.runnable import cannot_run
 from octavo.lab.slices import round as slice_round
-from octavo.lab.slices import sound, turns
+from octavo.lab.slices import sound
 from octavo.lab.slices.effects import TurnRatio
 from octavo.lab.trial import Equipment, Trial, Watched
 from octavo.lab.validity import first_doubt
@@ -34,7 +33,8 @@ from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.datasets import graft
 from octavo.postgres.datasets.spec import Dataset
-from octavo.workloads.base import Levels, Workload
+from octavo.units import parse_size
+from octavo.workloads.base import Workload
 
 # Standard errors: the largest of several differences, looked at in every round, is two of them by chance.
 _CERTAIN = 3
@@ -82,15 +82,16 @@ class PostgresBench:
 
     def prepare_host(self, cells: Sequence[Cell]) -> None:
         """Takes the huge pages of the whole run, early and once: what was given up is not easily had again."""
-        needs: dict[str, tuple[Levels, int]] = {}
+        needs: dict[str, Need] = {}
         for cell in cells:
             build = self._builds.get(build_of(cell.levels))
             if cell.levels["huge_pages"] != "off" and build is not None and self.cannot_run(cell) is None:
                 stock = graft.stock(build, dataset_spec(self._workload, cell.levels, 1), self._journal)
                 pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
-                needs[cell.id] = (cell.levels, int(pages))
+                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), int(pages), cell.condition)
         if needs:
-            self._pools.take(needs)
+            room = 0 if self._plan.interleave == "trials" else sound.room_for_huge_pages()
+            self._pools.take(needs, room)
 
     def close(self) -> None:
         """Gives back what the whole run had."""
@@ -143,11 +144,9 @@ class PostgresBench:
                 continue
             try:
                 self._dataset(cell, load)
-            except HostError:
-                raise
-            except OctavoError as error:
-                self._broken[key] = str(error)
-                self._notify(Notice(f"load {load} of {cell.label} failed: {error}"))
+            except Exception as error:  # what a workload does wrong fails its cells
+                self._broken[key] = mistakes.reason(error)
+                self._notify(Notice(f"load {load} of {cell.label} failed: {self._broken[key]}"))
                 continue
             if cell.id not in self._checked:
                 self._check_settings(cell, load)
@@ -174,14 +173,14 @@ class PostgresBench:
         """Whether slices are sound for these cells and there is room for all of them; why not is said once."""
         if self._plan.interleave == "trials" or cells[0].condition in self._singly:
             return False
-        if reason := sound.why_not(self._plan, self._workload, cells):
+        if reason := sound.why_not(self._plan, self._workload, cells) or sound.not_here(cells):
             self._measure_singly(cells[0].condition, reason)
             return False
         needs = [
             (cell.levels, self._workload.database_bytes(cell.levels), bytes_of_copy(self._workload, cell.levels))
             for cell in cells
         ]
-        if reason := sound.no_room(needs):
+        if reason := self._pools.not_at_once(cells) or sound.no_room(needs):
             self._measure_singly(cells[0].condition, reason)
             return False
         return True
@@ -203,7 +202,8 @@ class PostgresBench:
                 continue
             self._trials += 1
             log = self._logs / f"{self._trials:05d}.server.log"
-            trials[cell.id] = Trial(cell.levels, self._dataset(cell, load), seed, log)
+            pages = self._pools.bytes_of(cell.id, cell.levels)
+            trials[cell.id] = Trial(cell.levels, self._dataset(cell, load), seed, log, pages)
         condition, laps = cells[0].condition, Laps()
         running = [cell for cell in cells if cell.id in trials]
         if len(running) < 2:
@@ -214,7 +214,7 @@ class PostgresBench:
             lines = tuple((cell, ratio.ratio, *ratio.interval) for cell, ratio in told)
             self._notify(TurnsGoOn(round_number, lines, done, ended))
 
-        shortest = self._shortest.get(condition, turns.USUAL)
+        shortest = max(self._shortest.get(condition, 0.0), sound.shortest_slice(running))
         wanted = slice_round.Wanted(
             self._plan.slice_seconds, shortest, max(self._workload.seconds_asked(cell.levels) for cell in running),
             f"{seed}/{condition}", show,
@@ -224,6 +224,9 @@ class PostgresBench:
         except slice_round.SlowError as error:
             self._measure_singly(condition, str(error))
             return None
+        except Exception as error:  # what came of the round is no cell's own
+            what = mistakes.reason(error)
+            return [found.get(cell.id, Measurement("failed", what)) for cell in cells]
         laps.end("stop")
         self._look_at_effects(condition, measured)
         each = {name: round(seconds / len(trials), 3) for name, seconds in laps.seconds.items()}
@@ -264,10 +267,8 @@ class PostgresBench:
         try:
             trial = Trial(cell.levels, self._dataset(cell, load), seed, log, self._pools.bytes_of(cell.id, cell.levels))
             watched = self._equipment.run(trial, facts, laps)
-        except HostError:  # a full disk fails every trial to come: the run stops, and can be resumed
-            raise
-        except (OctavoError, psycopg.Error) as error:
-            return Measurement("failed", " ".join(str(error).split()), facts=facts)
+        except Exception as error:  # but a full disk, which fails every trial to come
+            return Measurement("failed", mistakes.reason(error), facts=facts)
         finally:
             laps.end("stop")
             facts["seconds"] = laps.seconds

@@ -225,17 +225,29 @@ def _environment(plan: Plan, cells: Sequence[Cell], builds: Sequence[Build], fou
             }
             for build in builds
         ],
-        "pinned": _pinned(plan, cells),
+        **pinned_and_varying(plan, cells),
         "not_pinned": not_pinned(),
     }
 
 
-def _pinned(plan: Plan, cells: Sequence[Cell]) -> dict[str, str]:
-    """The settings that every cell has, and those that differ from block size to block size as their range."""
-    values: dict[str, dict[str, None]] = {}
-    for cell in cells:
-        pinned = pinned_settings(cell.levels["version"], cell.levels["data_block"])
-        settings = {**pinned, **plan.settings, **settings_of(cell.levels)}
-        for name, value in settings.items():
-            values.setdefault(name, {})[value] = None
-    return {name: " / ".join(found) for name, found in values.items()}
+def pinned_and_varying(plan: Plan, cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
+    """`pinned`: the settings that are the same in every cell. `varying`: those that follow another factor, such as the
+    data block, with their values. Settings that are factors with several levels are in neither."""
+    of_cells = [
+        {
+            **pinned_settings(cell.levels["version"], cell.levels["data_block"]),
+            **plan.settings,
+            **settings_of(cell.levels),
+        }
+        for cell in cells
+    ]
+    chosen = {name for cell in cells for name in settings_of(cell.levels)}
+    pinned: dict[str, str] = {}
+    varying: dict[str, str] = {}
+    for name in dict.fromkeys(name for settings in of_cells for name in settings):
+        values = list(dict.fromkeys(settings.get(name, "default") for settings in of_cells))
+        if len(values) == 1:
+            pinned[name] = values[0]
+        elif name not in chosen:
+            varying[name] = " / ".join(values)
+    return {"pinned": pinned, "varying": varying}

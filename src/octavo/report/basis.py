@@ -2,6 +2,7 @@
 
 from octavo.report import numbers
 from octavo.report.document import Document, Row
+from octavo.report.slices import slices
 from octavo.units import human_count
 
 
@@ -61,4 +62,6 @@ def model_sentence(document: Document, condition: str) -> str | None:
     told = dict(model_rows(row))
     scatter = [f"{what} {value}" for what, value in told.items() if "differ" in what or "scatter" in what]
     text = f"{', '.join(scatter)}; {told['looks']}"
+    if by_turns := slices(document, condition):
+        text += f". Measured in slices {by_turns}"
     return f"{text[0].upper()}{text[1:]}."

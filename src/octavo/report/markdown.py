@@ -159,5 +159,8 @@ def _machine(document: Document) -> str:
     pinned = [f"{safe(name)} = {safe(value)}" for name, value in environment.get("pinned", {}).items()]
     if pinned:
         facts.append("- pinned: " + ", ".join(pinned))
+    varying = [f"{safe(name)} = {safe(value)}" for name, value in environment.get("varying", {}).items()]
+    if varying:
+        facts.append("- pinned, and different with a factor: " + ", ".join(varying))
     facts += [f"- not pinned: {safe(row['name'])}: {safe(row['reason'])}" for row in environment.get("not_pinned", [])]
     return "## Environment\n\n" + "\n".join(wrap(fact, "  ") for fact in facts)

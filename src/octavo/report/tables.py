@@ -23,6 +23,7 @@ from octavo.report.document import (
     tone,
     unit,
 )
+from octavo.report.slices import slices
 from octavo.report.words import FEW, noise_sentence, tally, verdicts_of
 
 LABEL = 60
@@ -63,7 +64,10 @@ def grounds(document: Document, condition: str) -> dict[str, Any] | None:
     row, found = model(document, condition), steps(document, condition)
     if row is None and not found:
         return None
-    return {"condition": condition, "model": model_rows(row) if row else [], "steps": found}
+    rows = model_rows(row) if row else []
+    if by_turns := slices(document, condition):
+        rows.append(("slices", by_turns))
+    return {"condition": condition, "model": rows, "steps": found}
 
 
 def _columns(document: Document, shown: Iterable[Row]) -> list[dict[str, Any]]:

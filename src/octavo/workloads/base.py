@@ -92,6 +92,10 @@ class RunsInTurns(Protocol):
         """The client, running; ended with the context. All it says goes to the file `output`."""
         ...
 
+    def only_reads(self, levels: Levels) -> bool:
+        """Whether the client is known to write nothing, so that a cell that stands still has nothing to write back."""
+        ...
+
 
 @runtime_checkable
 class ChecksData(Protocol):

@@ -112,6 +112,10 @@ class Custom:
         ):
             yield client
 
+    def only_reads(self, levels: Levels) -> bool:
+        """What a user's script does is not known."""
+        return False
+
 
 def _chosen(levels: Levels) -> tuple[Path, list[tuple[Path, str | None]]]:
     for name in ("archive", "script"):

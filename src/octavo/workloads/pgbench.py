@@ -63,6 +63,10 @@ class Pgbench:
         """The same run without an end of its own, for slices."""
         return pgbench_turns.started(server, levels, seed, script_options(levels), output)
 
+    def only_reads(self, levels: Levels) -> bool:
+        """Its select-only script."""
+        return levels["mode"] == "read-only"
+
 
 def _age(levels: Levels) -> str:
     """A run of an older Octavo does not know the factor."""

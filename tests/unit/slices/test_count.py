@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from octavo.lab.slices.count import Limits, Slice, Tally, is_disturbed, rates_by_turn
+from octavo.lab.slices.count import Limits, Slice, Tally, disturbance, rates_by_turn
 from octavo.lab.slices.result import result_of, series_of
 from octavo.workloads.pgbench_turns import parse
 
@@ -51,17 +51,23 @@ def test_without_a_turn_there_is_no_rate_and_no_latency() -> None:
 
 def test_what_hits_one_slice_drops_the_turn_and_what_hits_all_alike_does_not() -> None:
     quiet, hit = Slice(0, 0.0, 0.1), Slice(0, 0.1, 0.2, steal=0.10)
-    assert not is_disturbed([quiet, quiet], STRICT)
-    assert is_disturbed([quiet, hit], STRICT)
-    assert not is_disturbed([hit, hit], STRICT)
-    assert is_disturbed([quiet, Slice(0, 0.1, 0.2, foreign=0.11)], STRICT)
+    assert disturbance([quiet, quiet], STRICT) <= 1
+    assert disturbance([quiet, hit], STRICT) > 1
+    assert disturbance([hit, hit], STRICT) <= 1
+    assert disturbance([quiet, Slice(0, 0.1, 0.2, foreign=0.11)], STRICT) > 1
 
 
 def test_a_tick_of_one_cpu_drops_nothing() -> None:
     quiet, tick = Slice(0, 0.0, 0.1), Slice(0, 0.1, 0.2, steal=0.05)
-    assert not is_disturbed([quiet, tick], STRICT)
+    assert disturbance([quiet, tick], STRICT) <= 1
     longer = Slice(0, 0.0, 10.0), Slice(0, 10.0, 20.0, steal=0.05)
-    assert is_disturbed(longer, STRICT)
+    assert disturbance(longer, STRICT) > 1
+
+
+def test_without_any_allowance_any_difference_disturbs() -> None:
+    nothing = Limits(steal=0.0, foreign=0.05, tick_seconds=0.0)
+    assert disturbance([Slice(0, 0.0, 0.1), Slice(0, 0.1, 0.2, steal=0.001)], nothing) == float("inf")
+    assert disturbance([Slice(0, 0.0, 0.1), Slice(0, 0.1, 0.2)], nothing) == 0
 
 
 def test_rates_are_by_turn_with_the_cells_in_their_order() -> None:

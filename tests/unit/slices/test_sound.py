@@ -1,10 +1,13 @@
 """Where slices are sound, by the plan."""
 
+from pathlib import Path
+
 import pytest
 from tests.unit.plans import changed_plan, small_plan
 
 from octavo.errors import UsageError
 from octavo.lab.slices import sound
+from octavo.lab.slices.turns import USUAL
 from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan, restore_plan
 from octavo.workloads import find
@@ -28,14 +31,44 @@ def test_blocks_of_a_server_take_turns() -> None:
 @pytest.mark.parametrize(
     ("factor", "level"),
     [
-        ("cache", "cold"), ("wal_regime", "steady"), ("memory", "1GB"), ("device", "mbps=40"),
-        ("filesystem", "ext4/4kB"), ("page_cache", "64kB"), ("huge_pages", "2MB"), ("rate", "100"),
+        ("cache", "cold"), ("wal_regime", "steady"), ("device", "gp2:100"), ("rate", "100"),
     ],
 )  # fmt: skip
 def test_what_a_pause_would_change_is_measured_trial_by_trial(factor: str, level: str) -> None:
     reason = why_not(small_plan(**{factor: [level]}))
     assert reason is not None
     assert reason.startswith(f"{factor}: ")
+
+
+@pytest.mark.parametrize(
+    ("factor", "level"), [("memory", "1GB"), ("device", "mbps=40"), ("filesystem", "ext4/4kB"), ("page_cache", "64kB")]
+)
+def test_readers_take_turns_on_volumes_and_under_limits_of_their_own(factor: str, level: str) -> None:
+    plan = small_plan(**{factor: [level]})
+    assert why_not(plan) is None
+    writers = [cell for cell in make_cells(plan) if "read-write" in cell.condition]
+    reason = sound.why_not(plan, find(plan.workload), writers)
+    assert (reason or "").startswith(f"{factor}: ") is (factor in ("memory", "device"))
+
+
+def test_a_knob_of_one_device_is_none_of_several_volumes() -> None:
+    assert "readahead" in str(why_not(small_plan(device=["loop"], readahead=["64kB"])))
+    assert why_not(small_plan(device=["loop"])) is None
+
+
+def test_slices_under_a_limit_are_long_enough_for_what_the_kernel_lets_through_at_once() -> None:
+    limited, native = (make_cells(small_plan(device=[level])) for level in ("mbps=40", "native"))
+    assert sound.shortest_slice(limited) == 1.0
+    assert sound.shortest_slice(native) == sound.shortest_slice(make_cells(small_plan(device=["loop"]))) == USUAL
+
+
+def test_with_groups_of_version_2_limited_cells_are_measured_trial_by_trial(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").write_text("cpu io memory\n")
+    assert "version 2" in str(sound.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path))
+    assert sound.not_here(make_cells(small_plan()), tmp_path) is None
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory/memory.limit_in_bytes").write_text("0")
+    assert sound.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path) is None
 
 
 def test_a_knob_of_the_host_may_be_set_but_not_differ() -> None:

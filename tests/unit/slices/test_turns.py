@@ -101,11 +101,20 @@ def test_a_disturbed_turn_is_made_up_for() -> None:
     assert done.kept == set(range(12)) - {1, 3}
 
 
-def test_a_round_that_is_always_disturbed_ends() -> None:
+def test_a_round_that_is_always_disturbed_is_no_longer_and_keeps_all() -> None:
     machine = Machine()
     machine.steal = dict.fromkeys(range(1, 1000, 2), 0.5)
     done = run(runners(machine, 100, 100), orders(), Pace(0.1, 1.0, LIMITS), machine, machine, lambda _: None)
-    assert (len(done.orders), done.kept) == (20, set())
+    assert (len(done.orders), done.disturbed) == (10, 10)
+    assert done.kept == set(range(10))
+
+
+def test_what_cannot_be_made_up_for_is_the_least_disturbed() -> None:
+    machine = Machine()
+    machine.steal = {1: 0.5, 3: 0.5, 5: 0.9, 7: 0.5, 9: 0.5, 21: 0.5}  # turns 0 to 4, then 10
+    done = run(runners(machine, 100, 100), orders(), Pace(0.1, 1.0, LIMITS), machine, machine, lambda _: None)
+    assert (len(done.orders), done.disturbed) == (11, 6)
+    assert done.kept == set(range(11)) - {2}
 
 
 def test_a_cell_whose_client_has_gone_has_no_more_slices() -> None:

@@ -1,5 +1,6 @@
 """Counting: which transactions belong to a slice, and which turns are kept."""
 
+import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
@@ -95,18 +96,23 @@ class Limits:
     tick_seconds: float
 
 
-def is_disturbed(turn: Sequence[Slice], limits: Limits) -> bool:
-    """Whether others took much more of the CPU in one slice of the turn than in another.
+def disturbance(turn: Sequence[Slice], limits: Limits) -> float:
+    """How much more of the CPU others took in one slice of the turn than in another, as a multiple of the limits: above
+    1 the turn is disturbed.
 
     What hits all slices of a turn alike cancels in their ratios; what hits one of them drops the turn for all cells,
     so that no cell can gain by it.
     """
     shortest = min(one.ended - one.began for one in turn)
     tick = limits.tick_seconds / shortest if shortest > 0 else 0.0
-    for most, shares in ((limits.steal, [one.steal for one in turn]), (limits.foreign, [one.foreign for one in turn])):
-        if max(shares) - min(shares) > most + tick:
-            return True
-    return False
+    both = ((limits.steal, [one.steal for one in turn]), (limits.foreign, [one.foreign for one in turn]))
+    return max(_multiple(max(shares) - min(shares), most + tick) for most, shares in both)
+
+
+def _multiple(apart: float, most: float) -> float:
+    if most > 0:
+        return apart / most
+    return math.inf if apart > 0 else 0.0
 
 
 def rates_by_turn(tallies: Sequence[Tally], turns: set[int]) -> list[list[float]]:

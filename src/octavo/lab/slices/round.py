@@ -1,7 +1,8 @@
 """A round in slices: every cell's server on its pristine copy with its client, all up at once, then turns.
 
 The order of what is made: first all copies, then all servers, so that no cell's caches are emptied for another's; then
-all are warmed at the same time, for nothing is measured yet; then the clients start, one after the other.
+all are warmed at the same time, for nothing is measured yet; then devices are limited and clients started, one after
+the other.
 """
 
 import math
@@ -18,14 +19,19 @@ from typing import Any
 import psycopg
 
 from octavo import knobs
-from octavo.errors import HostError, OctavoError
-from octavo.host import child_group
+from octavo.errors import OctavoError
+from octavo.host import cgroup, child_group, set_user_id
+from octavo.host.loop_volume import Volume
+from octavo.host.page_cache import cached_bytes
 from octavo.host.process_table import read_process
 from octavo.instruments.observe import Watching, facts_of
-from octavo.knobs import cpu_pinning
+from octavo.knobs import cpu_pinning, device
 from octavo.knobs.base import Place
+from octavo.knobs.server_group import server_group
 from octavo.lab.laps import Laps
+from octavo.lab.mistakes import reason
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
+from octavo.lab.server_log import limited_log
 from octavo.lab.slices import turns
 from octavo.lab.slices.count import Limits, rates_by_turn
 from octavo.lab.slices.disturbance import Meter
@@ -99,10 +105,12 @@ class _Cell:
     stack: ExitStack
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     error: str | None = None
+    volume: Volume | None = None
     directory: Path | None = None
     server: Server | None = None
     group: Path | None = None
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
     started: float = 0.0
     clock: _RunningClock = field(default_factory=_RunningClock)
     watching: Watching | None = None
@@ -116,12 +124,14 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, l
     """One round of these cells, of which the first is the baseline where there is one.
 
     A cell that fails is out, and the others go on. Raises HostError when every later trial would fail, SlowError when
-    slices are no use.
+    slices are no use, OctavoError when what came of the round is no cell's own.
     """
-    with ExitStack() as whole:
+    with set_user_id.none_left(equipment.account), ExitStack() as whole:
         first = next(iter(trials.values()))
         cells = [_Cell(name, trial, whole.enter_context(ExitStack())) for name, trial in trials.items()]
         child_group.of(equipment.journal)  # before threads ask for it
+        for cell in cells:  # two at once may be given the same loop device
+            _try(cell, lambda cell: _volume(equipment, cell))
         _at_once(cells, lambda cell: _copy(equipment, cell))
         laps.end("copy")
         state = None
@@ -148,6 +158,8 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, l
             cell.facts["knobs_drifted"] = state.drifted() if state else []
         judged = {cell.name: _result(equipment, cell, done) for cell in running if cell.error is None}
         laps.end("measure")
+        for cell in cells:
+            _close(cell)
         found = {cell.name: cell.error or judged[cell.name] for cell in cells}
         return Measured(found, _facts(cells), done.pace.slice_seconds, done.effects)
 
@@ -170,12 +182,17 @@ def _try(cell: _Cell, step: Callable[[_Cell], None]) -> None:
         return
     try:
         step(cell)
-    except HostError:
-        raise
-    except (OctavoError, psycopg.Error) as error:
-        cell.error = " ".join(str(error).split())
-        # With the error, so that what it ends may know a full disk by it and stop the run.
-        cell.stack.__exit__(type(error), error, error.__traceback__)
+    except Exception as error:  # but what would fail every later trial
+        cell.error = reason(error)
+        _close(cell, error)
+
+
+def _close(cell: _Cell, error: Exception | None = None) -> None:
+    """Ends what the cell has: with its error, so that what ends may know a full disk by it and stop the run."""
+    try:
+        cell.stack.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+    except Exception as worse:
+        cell.error = reason(worse)
 
 
 def _at_once(cells: Sequence[_Cell], step: Callable[[_Cell], None]) -> None:
@@ -185,8 +202,15 @@ def _at_once(cells: Sequence[_Cell], step: Callable[[_Cell], None]) -> None:
             future.result()
 
 
+def _volume(equipment: Equipment, cell: _Cell) -> None:
+    dataset = cell.trial.dataset
+    content = dataset.copy_bytes + dataset.spec.wal_bytes
+    cell.volume = cell.stack.enter_context(device.volume(cell.trial.levels, content, equipment.journal))
+
+
 def _copy(equipment: Equipment, cell: _Cell) -> None:
-    directory, caches = cell.stack.enter_context(pristine_copy(cell.trial.dataset, equipment.journal))
+    place = cell.volume.directory if cell.volume is not None else None
+    directory, caches = cell.stack.enter_context(pristine_copy(cell.trial.dataset, equipment.journal, place))
     cell.facts |= caches
     cell.directory = directory
 
@@ -201,12 +225,18 @@ def _start(equipment: Equipment, cell: _Cell) -> None:
         cell.group = None
     if cell.group is not None:
         cell.stack.callback(child_group.remove, cell.group)
+    memory = cell.stack.enter_context(
+        server_group(trial.levels, equipment.journal, huge_page_bytes=trial.huge_page_bytes)
+    )
     cell.server = server = cell.stack.enter_context(
         cluster.start(
             trial.dataset.build, directory, settings, equipment.journal, equipment.account, log=trial.log,
-            below=cell.group,
+            memory_group=memory, below=cell.group,
         )
     )  # fmt: skip
+    cell.stack.enter_context(limited_log(trial.log, server.process))
+    if memory is not None:
+        cell.facts["memory_limit_bytes"] = cgroup.achieved_limit(memory)
     cell.facts["database_bytes"] = server.query("size")[0]["bytes"]
     cell.facts["server_cpus"] = cpu_pinning.pin(server.process.pid, trial.levels["server_cpus"])
     cell.settings = server.settings()
@@ -223,10 +253,16 @@ def _regime(equipment: Equipment, cell: _Cell) -> None:
 
 
 def _begin(equipment: Equipment, cell: _Cell) -> None:
-    """The instruments look, the client starts, and then all of the cell stands still."""
+    """The device is limited, the instruments look, the client starts, and then all of the cell stands still."""
     server, workload = _server(cell), equipment.workload
     assert isinstance(workload, RunsInTurns)
-    cell.watching = cell.stack.enter_context(equipment.observers.start(server, running=cell.clock))
+    limited = device.limited(cell.trial.levels["device"], cell.volume, equipment.journal, server.group)
+    cell.limits = cell.stack.enter_context(limited)
+    cell.facts |= cell.limits
+    own_device = cell.volume is not None
+    cell.watching = cell.stack.enter_context(
+        equipment.observers.start(server, running=cell.clock, own_device=own_device)
+    )
     output = cell.trial.log.with_suffix("").with_suffix(".client.log")
     cell.client = cell.stack.enter_context(workload.client(server, cell.trial.levels, cell.trial.seed, output))
     freezer = GroupFreezer(cell.group) if cell.group is not None else ClientFreezer(cell.client.pid)
@@ -280,8 +316,10 @@ def _turns(equipment: Equipment, cells: Sequence[_Cell], wanted: Wanted, baselin
     whole = sorted(_common(runners, done.kept))
     if all(len(order) == len(runners) for order in done.orders):
         effects = after_effects(rates_by_turn([one.tally for one in runners], set(whole)), done.orders, whole)
-    # Judged turn by turn instead; the means are facts of each trial.
-    return _Done(pace, done, effects, replace(surroundings, foreign_cpu_share=None))
+    # CPU is judged turn by turn instead; the means are facts of each trial. What others read and wrote meanwhile met
+    # every cell alike.
+    surroundings = replace(surroundings, foreign_cpu_share=None, foreign_read_bytes=None, foreign_written_bytes=None)
+    return _Done(pace, done, effects, surroundings)
 
 
 def _common(runners: Sequence[turns.Runner], kept: set[int]) -> set[int]:
@@ -310,6 +348,7 @@ def _result(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:
     server, runner, client, watching = _server(cell), _runner(cell), cell.client, cell.watching
     assert client is not None and watching is not None
     tally, kept = runner.tally, done.turns.kept
+    surroundings = _of_cell(cell, done.surroundings)
     result = result_of(
         tally, kept, asked=done.pace.wanted_seconds, cpu_seconds=cell.client_cpu,
         problems=problems(cell.exit_code, client.output), output=client.output,
@@ -318,14 +357,30 @@ def _result(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:
     seen = watching.finish(replace(result, transactions=tally.all_transactions))
     seen = replace(seen, series=(series_of(tally, kept), *seen.series))
     cell.facts |= {
-        **facts_of(seen), "surroundings": asdict(done.surroundings), **_slice_facts(runner, done)
+        **facts_of(seen), "surroundings": asdict(surroundings), **_slice_facts(runner, done)
     }  # fmt: skip
     started_after: float | None = None
     with suppress(OctavoError, psycopg.Error):
         started_after = server.query("started")[0]["started"]
     return equipment.watched(
-        server, cell.trial, cell.facts, cell.settings, result, seen, done.surroundings, cell.started, started_after
+        server, cell.trial, cell.facts, cell.settings, result, seen, surroundings, cell.started, started_after
     )
+
+
+def _of_cell(cell: _Cell, all_cells: Surroundings) -> Surroundings:
+    """With what a cell's own volume and memory group say of it alone."""
+    mine = all_cells
+    if cell.volume is not None:  # its device has been read by nobody else: `device_read_bytes` says it
+        mine = replace(mine, own_read_bytes=None)
+    server = _server(cell)
+    if "memory_limit_bytes" in cell.facts and server.group is not None:
+        cell.facts["memory_limit_shared_bytes"] = cgroup.shared_bytes(server.group)
+        try:
+            mine = replace(mine, cached_bytes=cached_bytes(server.directory))
+        except OSError as error:
+            reason = f"the kernel does not say what is cached ({error.strerror})"
+            mine = replace(mine, blind={**mine.blind, "memory_limit": reason})
+    return mine
 
 
 def _slice_facts(runner: turns.Runner, done: _Done) -> dict[str, Any]:
@@ -335,6 +390,7 @@ def _slice_facts(runner: turns.Runner, done: _Done) -> dict[str, Any]:
         "slice_seconds": done.pace.slice_seconds,
         "turns": len(done.turns.orders),
         "turns_dropped": len(done.turns.orders) - len(done.turns.kept),
+        "turns_disturbed": done.turns.disturbed,
         "ran_seconds": round(runner.ran, 3),
     }
     if slices:

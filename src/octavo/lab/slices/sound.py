@@ -10,7 +10,13 @@ from pathlib import Path
 from octavo import knobs
 from octavo.errors import UsageError
 from octavo.home import make_directory, octavo_home
+from octavo.host import cgroup
+from octavo.host.block_limit import Limits
 from octavo.hugepages.pool import meminfo
+from octavo.knobs import device
+from octavo.knobs.base import AS_FOUND
+from octavo.knobs.volume_types import parse_device
+from octavo.lab.slices.turns import USUAL
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.plan.server_settings import settings_of
@@ -25,11 +31,6 @@ _SPARE_OF_DISK = 1.1
 _LEVELS = {
     "cache": ("warm", "cold caches are filled but once"),
     "wal_regime": ("after-checkpoint", "the regime steady follows the clock of checkpoints"),
-    "memory": ("none", "a memory limit makes the kernel reclaim while the cell stands still"),
-    "device": ("native", "a limited device saves up its tokens while the cell stands still"),
-    "filesystem": ("native", "a volume of its own would be needed by each cell"),
-    "page_cache": ("as-found", "a volume of its own would be needed by each cell"),
-    "huge_pages": ("off", "the pool holds the pages of one server"),
     "rate": ("none", "the times at which transactions are due do not stand still"),
 }
 _TAILS = ("pgbench-tail",)
@@ -61,7 +62,43 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
     for name in (*knobs.all_knobs(), "client_cpus"):
         if len({cell.levels.get(name) for cell in cells}) > 1:
             return f"{name} is the whole host's, and differs between cells"
-    return _timers(plan, workload, cells)
+    return _volumes(workload, cells) or _timers(plan, workload, cells)
+
+
+def _volumes(workload: RunsInTurns, cells: Sequence[Cell]) -> str | None:
+    """What cells on volumes of their own, or under memory limits of their own, may not do."""
+    for cell in cells:
+        levels = cell.levels
+        volume = parse_device(levels.get("device", "native"))
+        if volume is not None and volume.burst is not None and volume.burst.credits:
+            return "device: a volume earns credits while its cell stands still"
+        if volume is not None and volume.highest != Limits() and not workload.only_reads(levels):
+            return "device: the kernel writes back at the device's limit while the cell stands still"
+        if levels.get("memory", "none") != "none" and not workload.only_reads(levels):
+            return "memory: the kernel writes back and reclaims while the cell stands still"
+        if device.needs_volume(levels):
+            for name in knobs.OF_THE_DEVICE:
+                if levels.get(name, AS_FOUND) != AS_FOUND:
+                    return f"{name} is set on one device, and each cell has a volume of its own"
+    return None
+
+
+def shortest_slice(cells: Sequence[Cell]) -> float:
+    """Seconds of a slice at the least: under a device's limit the kernel lets through at once what one of its own
+    intervals allows, 0.1 s at most (block/blk-throttle.c, throtl_slice), which has to lie in the part of a slice that
+    is not counted."""
+    limited = (parse_device(cell.levels.get("device", "native")) for cell in cells)
+    return 1.0 if any(volume is not None and volume.highest != Limits() for volume in limited) else USUAL
+
+
+def not_here(cells: Sequence[Cell], root: Path = cgroup.ROOT) -> str | None:
+    """Why this host cannot stop these cells whole, or None: with control groups of version 2 a server whose memory or
+    device is limited is in the group of its limit, and in no other."""
+    for cell in cells:
+        memory = cell.levels.get("memory", "none") != "none" and cgroup.memory_controller(root)
+        if (memory and memory == cgroup.version_2("memory", root)) or device.needs_group(cell.levels):
+            return "a server in the group of its limit cannot be stopped with its client (control groups, version 2)"
+    return None
 
 
 def _timers(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
@@ -87,7 +124,7 @@ def _seconds(settings: Mapping[str, str], name: str, otherwise: float) -> float:
 
 def no_room(needs: Sequence[tuple[Levels, int, int]]) -> str | None:
     """Why the cells are too large to be up at once, or None. Of each: its levels, its database, its copy in bytes."""
-    wanted = sum(parse_size(levels["shared_buffers"]) + database + _SERVER_BYTES for levels, database, _ in needs)
+    wanted = sum(_memory(levels, database) for levels, database, _ in needs)
     there = meminfo("MemAvailable", Path("/proc"))
     if wanted > _MOST_OF_MEMORY * there:
         return f"all cells at once need {human_size(wanted)} of memory, and {human_size(there)} are available"
@@ -96,6 +133,19 @@ def no_room(needs: Sequence[tuple[Levels, int, int]]) -> str | None:
     if copies > free:
         return f"all cells at once need {human_size(copies)} of disk, and {human_size(free)} are free"
     return None
+
+
+def room_for_huge_pages() -> int:
+    """How much of the memory pools may take for servers that are up at once, in bytes: the rest is for their data."""
+    return meminfo("MemAvailable", Path("/proc")) // 2
+
+
+def _memory(levels: Levels, database: int) -> int:
+    # Huge pages are in their pool already.
+    buffers = parse_size(levels["shared_buffers"]) if levels.get("huge_pages", "off") == "off" else 0
+    most = buffers + database + _SERVER_BYTES
+    limit = levels.get("memory", "none")
+    return most if limit == "none" else min(most, parse_size(limit) + _SERVER_BYTES)
 
 
 def refuse(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> None:

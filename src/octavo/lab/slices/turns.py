@@ -1,25 +1,28 @@
 """The turns of a round: everything stands still but the one cell whose slice it is."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from octavo.lab.slices.count import Limits, Slice, Tally, is_disturbed
+from octavo.lab.slices.count import Limits, Slice, Tally, disturbance
 from octavo.lab.slices.disturbance import Moment
 from octavo.lab.slices.freeze import Freezer
 from octavo.plan.model import LONGEST_SLICE
 
-USUAL = 0.1
-# So many transactions make a slice: fewer scatter by more than a fifth by chance alone.
-_FEWEST = 20
+# The shorter the slices the nearer together in time is what is compared, as long as a slice has transactions enough:
+# `_MANY`, or as many as `_LONG` seconds have, but `_FEWEST` at the least, which scatter by a fifth by chance alone.
+USUAL = 0.05
+_MANY, _LONG, _FEWEST = 200, 0.25, 20
 # The pilot: until a client has logged so many transactions (its log comes in blocks of about a hundred lines), or has
 # run so long.
 _PILOT_SLICE = 0.5
 _PILOT_FEWEST = 200
 _PILOT_SECONDS = 5.0
-# Turns that are dropped are made up for, until there were so many times those that were wanted.
-_MOST_TIMES = 2.0
+# Turns that are dropped are made up for, until there were so many times those that were wanted. Where others are never
+# quiet, more rounds tell more than more turns to choose from.
+_MOST_TIMES = 1.5
 _SHOW_SECONDS = 1.0
 
 
@@ -102,10 +105,16 @@ class Pace:
 
 @dataclass(slots=True)
 class Turns:
-    """What ran: the order of each turn (by place of the runner), and those that are kept."""
+    """What ran: the order of each turn (by place of the runner), those that are kept, and how disturbed each was."""
 
     orders: list[list[int]] = field(default_factory=list[list[int]])
     kept: set[int] = field(default_factory=set[int])
+    disturbances: list[float] = field(default_factory=list[float])
+
+    @property
+    def disturbed(self) -> int:
+        """How many turns were."""
+        return sum(one > 1 for one in self.disturbances)
 
 
 def pilot(runners: Sequence[Runner], clock: Clock) -> float:
@@ -124,10 +133,12 @@ def pilot(runners: Sequence[Runner], clock: Clock) -> float:
 def slice_for(rate: float, shortest: float = USUAL) -> float:
     """Seconds of a slice that has transactions enough at this rate.
 
-    >>> slice_for(5000.0), slice_for(50.0), slice_for(0.0)
-    (0.1, 0.4, 10.0)
+    >>> slice_for(5000.0), slice_for(2000.0), slice_for(500.0), slice_for(50.0), slice_for(0.0)
+    (0.05, 0.1, 0.25, 0.4, 10.0)
     """
-    return min(LONGEST_SLICE, max(shortest, _FEWEST / rate)) if rate > 0 else LONGEST_SLICE
+    if rate <= 0:
+        return LONGEST_SLICE
+    return min(LONGEST_SLICE, max(shortest, min(_MANY / rate, _LONG), _FEWEST / rate))
 
 
 def run(
@@ -138,14 +149,24 @@ def run(
     clock: Clock,
     show: Callable[[Turns], None],
 ) -> Turns:
-    """Turns until every cell has what is wanted of those that are kept, or twice as many have been tried.
+    """Turns until every cell has what is wanted of those that are not disturbed.
+
+    Where that cannot be had with half as many again, the least disturbed of those that ran are kept. Which these are
+    depends on what others did, and on no cell's numbers.
 
     A cell whose client has gone has no more slices. `show` is called about once a second, while all stands still.
     """
     turns = Turns()
+    seconds: list[float] = []
     kept_seconds, shown = 0.0, clock.now()
-    most = max(1, round(_MOST_TIMES * pace.wanted_seconds / pace.slice_seconds))
-    while kept_seconds < pace.wanted_seconds and len(turns.orders) < most:
+    few = max(1, math.ceil(pace.wanted_seconds / pace.slice_seconds))
+    most = round(_MOST_TIMES * few)
+
+    def within_reach() -> bool:
+        return few - len(turns.kept) <= most - len(turns.orders)
+
+    # Trying more is of use while there are tries enough for what is wanted.
+    while kept_seconds < pace.wanted_seconds and (len(turns.orders) < few or within_reach()):
         number = len(turns.orders)
         order = [place for place in next(orders) if runners[place].client.is_alive()]
         if not order:
@@ -159,12 +180,19 @@ def run(
             runners[place].tally.add_slice(slices[-1])
             before = after
         turns.orders.append(order)
+        turns.disturbances.append(disturbance(slices, pace.limits))
+        seconds.append(min(one.ended - one.began for one in slices))
         for runner in runners:
             runner.tally.add(runner.client.finished())
-        if not is_disturbed(slices, pace.limits):
+        if turns.disturbances[number] <= 1:
             turns.kept.add(number)
-            kept_seconds += min(one.ended - one.began for one in slices)
+            kept_seconds += seconds[number]
         if clock.now() - shown >= _SHOW_SECONDS:
             shown = clock.now()
             show(turns)
+    for number in sorted(set(range(len(turns.orders))) - turns.kept, key=lambda one: turns.disturbances[one]):
+        if kept_seconds >= pace.wanted_seconds:
+            break
+        turns.kept.add(number)
+        kept_seconds += seconds[number]
     return turns

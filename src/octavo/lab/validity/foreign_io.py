@@ -6,19 +6,21 @@ write is asked for. Bytes written at the device come late and from the kernel, s
 """
 
 from octavo.lab.validity.evidence import Evidence
+from octavo.lab.validity.possible_change import left_by_device
 from octavo.units import human_size, parse_size
 
 NAME = "foreign_io"
 
 
 def judge(evidence: Evidence) -> str | None:
-    """Invalid when foreign reads at the device and foreign writes make more than `most_foreign_io` a second."""
+    """Invalid when foreign reads at the device and foreign writes make more than `most_foreign_io` a second, unless the
+    trial's own limited device was in use to the full: then it could not have served more without them."""
     seen = evidence.surroundings
     if seen is None or seen.seconds <= 0:
         return None
     read, written = seen.foreign_read_bytes or 0, seen.foreign_written_bytes or 0
     most = evidence.thresholds.most_foreign_io
-    if read + written <= parse_size(most) * seen.seconds:
+    if read + written <= parse_size(most) * seen.seconds or left_by_device(evidence) <= evidence.threshold:
         return None
     whom = f", most of all {seen.busiest_with_storage}" if seen.busiest_with_storage else ""
     return (

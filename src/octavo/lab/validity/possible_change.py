@@ -17,10 +17,10 @@ def possible_change(evidence: Evidence, lost: float) -> float:
     its limit can have served no more than all of it, however much CPU there was.
     """
     of_cpu = lost / (1 - lost) if lost < 1 else math.inf
-    return min(of_cpu, _left_by_device(evidence))
+    return min(of_cpu, left_by_device(evidence))
 
 
-def _left_by_device(evidence: Evidence) -> float:
+def left_by_device(evidence: Evidence) -> float:
     """How much more a limited device could have served; infinite without limits, or where nobody saw the device."""
     try:
         volume = parse_device(evidence.levels.get("device", "native"))

@@ -1,0 +1,82 @@
+"""Ratios with their intervals as lines of text that close in while a round in slices goes on."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rich.table import Table
+from rich.text import Text
+
+_WIDTH = 41
+# The scale reaches so far on both sides of 1 at the least, so that noise does not fill it.
+_LEAST = math.log(1.1)
+_Z = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A cell's ratio to the baseline, with about 95 % from turns alone; loads scatter as well, so it is no verdict."""
+
+    label: str
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What ended rounds said of a cell: logarithms of its ratio, with their standard errors."""
+
+    ended: dict[tuple[str, str], list[tuple[float, float]]] = field(
+        default_factory=dict[tuple[str, str], list[tuple[float, float]]]
+    )
+
+    def add(self, condition: str, line: Line) -> None:
+        """A round that has ended."""
+        self.ended.setdefault((condition, line.label), []).append(_estimate(line))
+
+    def with_now(self, condition: str, line: Line) -> Line:
+        """The round that goes on together with those that ended, weighted by their errors."""
+        estimates = [*self.ended.get((condition, line.label), ()), _estimate(line)]
+        known = [(value, error) for value, error in estimates if error > 0]
+        if not known:
+            return line
+        weight = math.fsum(1 / error**2 for _, error in known)
+        mean = math.fsum(value / error**2 for value, error in known) / weight
+        half = _Z / math.sqrt(weight)
+        return Line(line.label, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+
+
+def _estimate(line: Line) -> tuple[float, float]:
+    return math.log(line.ratio), math.log(line.high / line.low) / (2 * _Z)
+
+
+def table(title: str, lines: Sequence[Line], width: int = _WIDTH) -> Table:
+    """The lines on one scale, equally long on both sides of 1."""
+    ends = [abs(math.log(end)) for line in lines for end in (line.low, line.high)]
+    reach = max([_LEAST, *ends])
+    shown = Table.grid(padding=(0, 2))
+    shown.add_row(Text(title, style="bold"), "", f"{math.exp(-reach):.2f}{'1':^{width - 8}}{math.exp(reach):.2f}", "")
+    for line in lines:
+        style = "bold" if not line.low <= 1 <= line.high else ""
+        shown.add_row(
+            Text(f"  {line.label}"),
+            Text(f"× {line.ratio:.3f}", style=style),
+            Text(drawn(line, reach, width), style=style),
+            f"{line.low:.3f} to {line.high:.3f}",
+        )
+    return shown
+
+
+def drawn(line: Line, reach: float, width: int = _WIDTH) -> str:
+    """An interval as text, on a logarithmic scale from exp(-reach) to exp(reach).
+
+    >>> drawn(Line("4kB", 1.02, 0.98, 1.06), 0.1, 21)
+    '        ──│─●────    '
+    """
+    at = [round((math.log(one) / reach + 1) / 2 * (width - 1)) for one in (line.low, line.ratio, line.high)]
+    low, middle, high = (min(width - 1, max(0, place)) for place in at)
+    cells = ["─" if low <= place <= high else " " for place in range(width)]
+    cells[(width - 1) // 2] = "│"
+    cells[middle] = "●"
+    return "".join(cells)

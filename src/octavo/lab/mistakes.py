@@ -1,0 +1,30 @@
+"""What is said of an error that no code of ours expected: it is in a workload, an instrument or a knob."""
+
+import traceback
+from pathlib import Path
+
+import psycopg
+
+from octavo.errors import HostError, OctavoError
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+def reason(error: Exception) -> str:
+    """Why a trial or a load failed, in a line; of an unexpected error its type, file and line as well.
+
+    Raises the error itself when every later trial would fail by it: HostError, and OSError, mostly a full disk.
+    """
+    if isinstance(error, HostError) or (isinstance(error, OSError) and not isinstance(error, psycopg.Error)):
+        raise error
+    text = " ".join(str(error).split())
+    if isinstance(error, (OctavoError, psycopg.Error)):
+        return text
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({_short(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}{f': {text}' if text else ''}{where}"
+
+
+def _short(filename: str) -> str:
+    path = Path(filename)
+    return str(path.relative_to(_PACKAGE.parent)) if path.is_relative_to(_PACKAGE) else str(path)

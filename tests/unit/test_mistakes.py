@@ -1,0 +1,32 @@
+"""A workload's own mistake fails its trial and says where it is; what fails every trial ends the run."""
+
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import HostError, OctavoError
+from octavo.lab.mistakes import reason
+
+
+def caught(error: Exception) -> Exception:
+    try:
+        raise error
+    except Exception as found:
+        return found
+
+
+def test_a_mistake_names_its_type_file_and_line() -> None:
+    found = reason(caught(KeyError("rows")))
+    assert found.startswith("KeyError: 'rows' (")
+    assert f"{Path(__file__)}, line " in found
+    assert "\n" not in reason(caught(ValueError("two\nlines")))
+
+
+def test_what_is_expected_is_its_own_text() -> None:
+    assert reason(caught(OctavoError("the server died"))) == "the server died"
+
+
+@pytest.mark.parametrize("error", [HostError("the disk is full"), OSError(28, "No space left on device")])
+def test_what_fails_every_later_trial_is_raised(error: Exception) -> None:
+    with pytest.raises(type(error)):
+        reason(error)
