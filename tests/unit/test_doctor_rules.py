@@ -53,6 +53,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("kernel-page", {"host.memory.page_bytes": 64 * kB}, "warning"),
         ("kernel-page", {"host.memory.page_bytes": 64 * kB, "server.databases_bytes": 30 * GB}, "ok"),
         ("kernel-page", {"host.memory.page_bytes": 64 * kB, "setting.debug_io_direct": "data"}, "not applicable"),
+        ("kernel-page", {"host.memory.page_bytes": 16 * kB}, "note"),
         ("kernel-page", {"host.memory.page_bytes": 16 * kB, "setting.block_size": 16 * kB}, "ok"),
         ("kernel-page", {"host.fs.block_bytes": 128 * kB, "host.fs.type": "zfs"}, "warning"),
         ("kernel-page", {"host.fs.block_bytes": {"unknown": "nfs does not say"}}, "ok"),
@@ -116,6 +117,8 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "host.thp.shmem": "always"}, "ok"),
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=2, free=2)], "setting.max_connections": 5},
          "warning"),
+        # The rest of a pool that another server uses.
+        ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=20, free=2)], "setting.max_connections": 5}, "ok"),
         ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "setting.huge_pages": "off"}, "warning"),
         ("huge-pages", SMALL_PAGES | {"host.machine": "s390x"}, "unknown"),
         ("huge-pages-pool", {}, "ok"),

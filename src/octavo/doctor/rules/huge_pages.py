@@ -26,7 +26,8 @@ def _judge(asked: Asked) -> Ok | Finding:
         f"page tables of {connections:,} connections that have touched all of shared memory: {human_size(before)}, of "
         f"which huge pages save {human_size(saved)} ({percent(share)} of the memory)"
     )
-    if setting == "try" and wanted.pool.available:
+    # Where others use the pool, what is free of it may be theirs.
+    if setting == "try" and wanted.pool.available and not wanted.pool.in_use:
         idle = wanted.pool.available * wanted.pool.page
         return _finding(
             asked, wanted, "warning",
@@ -57,7 +58,7 @@ def _finding(asked: Asked, wanted: HugePages, severity: Severity, seen: str, cos
 RULE = Rule(
     "huge-pages",
     "Is shared memory in huge pages, where that saves something?",
-    "huge_pages = try fell back while huge pages are free, or page tables at max_connections cost 1 % of the memory "
+    "huge_pages = try fell back while a pool is there that nobody uses, or page tables at max_connections cost 1 % of the memory "
     "and 256 MB more than with huge pages (5 %: a warning)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021): 25 GB of page tables at 80 "
     "connections, 61 MB with huge pages; PostgreSQL's manual, huge_pages and huge_pages_status",

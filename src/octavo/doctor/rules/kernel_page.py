@@ -5,6 +5,8 @@ from octavo.doctor.engine import Finding, Ok, Rule
 from octavo.doctor.facts import Asked, NotApplicableError
 from octavo.units import format_size, human_size
 
+_MUCH = 4
+
 
 def _judge(asked: Asked) -> Ok | Finding:
     block = asked.whole("setting.block_size")
@@ -40,7 +42,7 @@ def _judge(asked: Asked) -> Ok | Finding:
                "mkfs.xfs -b size=4096 DEVICE")  # fmt: skip
         takes, check = "restart", "stat -f -c %s DATA_DIRECTORY"
     return Finding(
-        "warning",
+        "warning" if factor >= _MUCH else "note",
         f"{of} of {format_size(unit)} under data blocks of {format_size(block)}",
         f"a random read of {format_size(block)} that misses both caches reads {format_size(unit)}: {factor} times the "
         f"bytes ({percent(1 - 1 / factor)} of them for nothing), so that a volume reaches its throughput limit at 1/"
@@ -54,8 +56,8 @@ def _judge(asked: Asked) -> Ok | Finding:
 RULE = Rule(
     "kernel-page",
     "Is a data block smaller than the least that the kernel reads?",
-    "the memory page or the filesystem's block is larger than a data block, and the databases are larger than "
-    "shared_buffers",
+    "the memory page or the filesystem's block is larger than a data block (a warning from four times on), and "
+    "the databases are larger than shared_buffers",
     "Franck Pachot, PostgreSQL on ARM: default page size matters (2022): the same query 1 s at 4 kB and 87 s at 64 kB",
     _judge,
     ("CPU memory page", "data block", "filesystem block"),
