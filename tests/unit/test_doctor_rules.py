@@ -106,6 +106,10 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("huge-pages-group", {"host.huge.group_limits": [group(64 * GB, 33 * GB)]}, "ok"),
         ("huge-pages-group", {"host.huge.group_limits": [group(0)], "setting.huge_pages": "off"}, "ok"),
         ("huge-pages-group", {"host.huge.group_limits": [group(0, page=GB)]}, "ok"),
+        # A limit on reservations refuses mmap: try falls back, on does not start.
+        ("huge-pages-group", {"host.huge.group_limits": [group(0, reservations=True)]}, "error"),
+        ("huge-pages-group", {"host.huge.group_limits": [group(0, reservations=True)], "setting.huge_pages": "try"},
+         "ok"),
         # Without free pages mmap fails first, and try falls back.
         ("huge-pages-group", {"host.huge.group_limits": [group(0)], "host.huge.pools": [pool()], **SMALL_PAGES}, "ok"),
         ("huge-pages-group", {"host.huge.group_limits": [group(0)], "host.huge.pools": [pool(total=40000, free=40000)],

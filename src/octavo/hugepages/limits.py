@@ -17,6 +17,7 @@ from octavo.units import format_size, human_size
 
 Severity = Literal["error", "warning", "note"]
 _ROOT = Path("/")
+RESERVATIONS = "hugetlb group, reservations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def judge_groups(limits: list[GroupLimit], pool: PoolState, needed: int | None, 
     if refused and reserved is not None:
         found.append(
             Limit(
-                "hugetlb group, reservations",
+                RESERVATIONS,
                 severity,
                 f"{reserved.group} allows {_allowed(reserved)} of {size} pages",
                 f"{once}{wanted} is refused at start (ENOMEM): on does not start, try runs without",

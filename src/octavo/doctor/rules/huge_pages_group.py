@@ -3,7 +3,7 @@
 from octavo.doctor.amounts import group_limits, huge_pages
 from octavo.doctor.engine import Finding, Ok, Rule
 from octavo.doctor.facts import Asked
-from octavo.hugepages.limits import judge_groups
+from octavo.hugepages.limits import RESERVATIONS, judge_groups
 from octavo.units import format_size
 
 
@@ -28,6 +28,8 @@ def _judge(asked: Asked) -> Ok | Finding:
             f"huge_pages = {setting} " + ("runs on small ones" if setting == "try" else "does not start")
         )
     worst = found[0]
+    if worst.limit == RESERVATIONS and setting == "try":
+        return Ok(f"{worst.found}: refused when they are mapped, so huge_pages = try runs on small ones")
     return Finding(
         worst.severity,
         worst.found,
