@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from octavo.doctor.engine import Result, Rule
-from octavo.doctor.facts import Facts
+from octavo.doctor.facts import Fact, Facts
 from octavo.units import format_size
 
+_COMBINED = "setting.io_combine_limit"
 # Layer, the fact that has its size, and facts that say more of it.
 _LAYERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("CPU memory page", "host.memory.page_bytes", ()),
@@ -16,7 +17,7 @@ _LAYERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("data block", "setting.block_size", ()),
     ("WAL block", "setting.wal_block_size", ()),
     ("WAL segment", "setting.wal_segment_size", ()),
-    ("I/O request", "setting.io_combine_limit", ("setting.io_method",)),
+    ("I/O request", _COMBINED, ("setting.io_method",)),
     ("readahead", "host.device.readahead_bytes", ()),
     ("filesystem block", "host.fs.block_bytes", ("host.fs.type",)),
     ("largest device request", "host.device.largest_request_bytes", ()),
@@ -33,6 +34,8 @@ def page_stack(facts: Facts, results: Sequence[Result], rules: Iterable[Rule]) -
     rows: list[dict[str, Any]] = []
     for layer, name, more in _LAYERS:
         fact = facts[name]
+        if fact.absent and name == _COMBINED:
+            fact = Fact(name, facts["setting.block_size"].value, "a block, before PostgreSQL 17")
         size = fact.value if name and fact.is_known else None
         words = [f"{one.rpartition('.')[2]} {facts[one].value}" for one in more if facts[one].value is not None]
         if name and size is None:

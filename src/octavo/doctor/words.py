@@ -7,6 +7,12 @@ from octavo.doctor.engine import SEVERITIES, STATUSES
 from octavo.units import format_size, human_count, human_size
 
 _MOST = 80
+# Settings in bytes.
+_SIZES = frozenset({
+    "block_size", "effective_cache_size", "huge_page_size", "io_combine_limit", "io_max_combine_limit",
+    "maintenance_work_mem", "max_wal_size", "shared_buffers", "shared_memory_size", "wal_block_size",
+    "wal_segment_size", "work_mem",
+})  # fmt: skip
 
 
 def verdict(server: Mapping[str, Any]) -> str:
@@ -40,6 +46,8 @@ def shown(name: str, value: Any) -> str:
 
     >>> shown("host.memory.page_bytes", 65536), shown("server.connections", 7), shown("x", None), shown("x", [{}, {}])
     ('64kB', '7', 'none', '2 entries')
+    >>> shown("setting.work_mem", 4 * 1024**2), shown("setting.shared_memory_size_in_huge_pages", 67503)
+    ('4MB', '67503')
     """
     if value is None:
         return "none"
@@ -49,7 +57,7 @@ def shown(name: str, value: Any) -> str:
         entries = cast("list[Any]", value)
         plain = not any(isinstance(one, dict) for one in entries)
         return ", ".join(map(str, entries)) or "none" if plain else f"{len(entries)} entries"
-    if isinstance(value, int) and ("bytes" in name or (name.startswith("setting.") and value >= 8192)):
+    if isinstance(value, int) and ("bytes" in name or name.removeprefix("setting.") in _SIZES):
         return format_size(value) if "memory." not in name or value < 1024**2 else human_size(value)
     if isinstance(value, float):
         return human_size(value) + "/s" if "bytes_per_second" in name else f"{value:,.4g}"

@@ -4,7 +4,6 @@ from octavo.doctor.amounts import HugePages, huge_pages, memory_bytes, on_huge_p
 from octavo.doctor.engine import Finding, Ok, Rule, Severity
 from octavo.doctor.facts import Asked, NotApplicableError
 from octavo.doctor.huge_page_lines import lines_to_take
-from octavo.hugepages.advice import FAILURES
 from octavo.units import format_size, human_size
 
 _MUCH, _SOME, _FEW_BYTES = 0.05, 0.01, 256 * 1024**2
@@ -31,7 +30,7 @@ def _judge(asked: Asked) -> Ok | Finding:
         idle = wanted.pool.available * wanted.pool.page
         return _finding(
             asked, wanted, "warning",
-            f"huge_pages = try fell back to small pages, while {wanted.pool.available:,} huge pages of "
+            f"huge_pages = try fell back to small pages, in silence, while {wanted.pool.available:,} huge pages of "
             f"{format_size(wanted.pool.page)} are free ({wanted.needed:,} are needed)",
             f"{human_size(idle)} of memory are set aside for nothing; {cost}",
         )  # fmt: skip
@@ -40,14 +39,18 @@ def _judge(asked: Asked) -> Ok | Finding:
     severity: Severity = "warning" if share >= _MUCH else "note"
     if share < _SOME or saved < _FEW_BYTES:
         return Ok(f"huge_pages = {setting}, small pages in use; {cost}: too little to matter")
-    seen = "huge_pages = off" if setting == "off" else f"huge_pages = {setting} fell back to small pages: no free pool"
+    seen = (
+        "huge_pages = off"
+        if setting == "off"
+        else f"huge_pages = {setting} fell back to small pages, in silence: no page is free"
+    )
     return _finding(asked, wanted, severity, seen, cost)
 
 
 def _finding(asked: Asked, wanted: HugePages, severity: Severity, seen: str, cost: str) -> Finding:
     return Finding(
         severity,
-        f"{seen}; {FAILURES['try']}" if "fell back" in seen else seen,
+        seen,
         cost,
         lines_to_take(asked, wanted),
         "restart",
