@@ -90,7 +90,12 @@ def test_planted_faults_are_found_and_none_invented(build: Build, journal: Journ
     with data_directory(build, journal, account) as path:
         with running(build, path, journal, account, **SMALL) as server:
             clean = report_of(dsn_of(server))
+            there = examine.on(path)
+            assert there is not None
+            assert statuses(there.look(0.0)) == statuses(clean)
+            there.close()
             server.shut_down()
+        assert examine.on(path) is None
         stopped = examine.of_stopped(path, build.prefix / "bin")
         assert statuses(stopped)["work-mem"] == statuses(stopped)["checksums"] == "ok"
         assert not findings(clean) & {*FAULTS, "checksums"}

@@ -33,7 +33,7 @@ def doctor(
     dsn: Annotated[
         str | None, typer.Option(help="A running server, as psql takes it; else every server of this host.")
     ] = None,
-    pgdata: Annotated[Path | None, typer.Option(help="The data directory of a stopped cluster.")] = None,
+    pgdata: Annotated[Path | None, typer.Option(help="A data directory, whether a server runs on it or not.")] = None,
     bindir: Annotated[Path | None, typer.Option(help="Its programs, for --pgdata.")] = None,
     before_start: Annotated[
         bool, typer.Option("--before-start", help="There is no server yet: would initdb or a start die here?")
@@ -114,10 +114,14 @@ def _found(
         return report.document([_from_file(facts)])
     if shared_buffers is not None:
         return report.document([examine.before_start(parse_size(shared_buffers), "try")])
-    if pgdata is not None:
-        return report.document([examine.of_stopped(pgdata, bindir)])
     with ExitStack() as stack:
-        patients, refused = examine.patients(dsn)
+        if pgdata is not None:
+            running = examine.on(pgdata)
+            if running is None:
+                return report.document([examine.of_stopped(pgdata, bindir)])
+            patients, refused = [running], []
+        else:
+            patients, refused = examine.patients(dsn)
         for patient in patients:
             stack.callback(patient.close)
         return report.document([*(patient.look(seconds) for patient in patients), *refused])

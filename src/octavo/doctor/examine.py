@@ -105,6 +105,23 @@ def _not_asked(listener: Listener, problem: str) -> dict[str, Any]:
     return report.part(str(listener), facts, problem)
 
 
+def on(pgdata: Path) -> Patient | None:
+    """The server that runs on a data directory, None when there is none to be seen.
+
+    Raises HostError when it cannot be asked, UsageError when one may run there out of sight.
+    """
+    from octavo.hugepages.postmaster_files import running_on
+
+    try:
+        found = running_on(pgdata) if (pgdata / "postmaster.pid").exists() else None
+        owner = pgdata.stat().st_uid
+    except OSError as error:
+        raise HostError(f"--pgdata {pgdata}: {error.strerror}; run as the server's user or as root") from None
+    if found is None or not found.socket or not found.port.isdecimal():
+        return None
+    return _connect_to(Listener(found.socket, int(found.port), owner))
+
+
 def of_stopped(pgdata: Path, bindir: Path | None) -> dict[str, Any]:
     """A cluster that does not run. Raises UsageError and HostError."""
     return report.part(f"{pgdata} (stopped)", gather.of_stopped(pgdata, bindir))

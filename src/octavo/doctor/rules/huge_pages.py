@@ -39,11 +39,8 @@ def _judge(asked: Asked) -> Ok | Finding:
     severity: Severity = "warning" if share >= _MUCH else "note"
     if share < _SOME or saved < _FEW_BYTES:
         return Ok(f"huge_pages = {setting}, small pages in use; {cost}: too little to matter")
-    seen = (
-        "huge_pages = off"
-        if setting == "off"
-        else f"huge_pages = {setting} fell back to small pages, in silence: no page is free"
-    )
+    silent = f"huge_pages = {setting} fell back to small pages, in silence: no page is free"
+    seen = "huge_pages = off" if setting == "off" else silent
     return _finding(asked, wanted, severity, seen, cost)
 
 
