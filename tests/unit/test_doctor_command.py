@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.unit.test_doctor import CASAL, LDAXR, STLXR, elf, words
 from typer.testing import CliRunner
 
 from octavo.cli.app import app
@@ -47,8 +48,8 @@ def test_the_verdict_comes_first_then_the_stack_then_the_worst_finding() -> None
 
 def test_verbose_lists_every_rule_with_its_reason() -> None:
     _, text = doctor("--facts", PAGES, "--verbose")
-    for words in ("not applicable", "Franck Pachot", "io-method"):
-        assert words in text
+    for word in ("not applicable", "Franck Pachot", "io-method"):
+        assert word in text
 
 
 def test_the_formats(tmp_path: Path) -> None:
@@ -67,6 +68,18 @@ def test_the_formats(tmp_path: Path) -> None:
     assert json.loads(doctor("--compare", str(again), str(again), "--format", "json")[1])["changes"] == []
 
 
+def test_a_program_for_arm_is_looked_at_anywhere(tmp_path: Path) -> None:
+    program = tmp_path / "postgres"
+    program.write_bytes(elf(words(LDAXR, STLXR)))
+    code, text = doctor("--binary", str(program), "--fail-on", "warning")
+    assert code == 1 and "WARNING lse: the program has 2 load- and store-exclusive instructions" in text
+    program.write_bytes(elf(words(LDAXR, STLXR, CASAL)))
+    assert doctor("--binary", str(program), "--fail-on", "note")[0] == 0
+    for file in (program.with_name("nothing"), Path(__file__)):
+        with pytest.raises(UsageError, match="--binary"):
+            doctor("--binary", str(file))
+
+
 def test_a_rule_is_explained() -> None:
     _, text = doctor("--explain", "kernel-page")
     assert text.startswith("kernel-page: Is a data block smaller") and "Source: Franck Pachot" in text
@@ -75,7 +88,7 @@ def test_a_rule_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "said"),
     [
         (("--dsn", "", "--before-start"), "give one of --dsn, --pgdata"),
         (("--bindir", "/x"), "give --pgdata too"),
@@ -85,6 +98,6 @@ def test_a_rule_is_explained() -> None:
         (("--interval", "soon", "--facts", PAGES), "is not a duration"),
     ],
 )
-def test_what_cannot_be_is_said(arguments: tuple[str, ...], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_what_cannot_be_is_said(arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
         doctor(*arguments)

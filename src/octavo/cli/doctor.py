@@ -39,6 +39,9 @@ def doctor(
         bool, typer.Option("--before-start", help="There is no server yet: would initdb or a start die here?")
     ] = False,
     shared_buffers: Annotated[str, typer.Option(help="What that server would have.")] = "128MB",
+    binary: Annotated[
+        Path | None, typer.Option(help="A postgres for 64-bit Arm, on any host: has it the CPU's atomic instructions?")
+    ] = None,
     facts: Annotated[Path | None, typer.Option(help="Facts of another host, as JSON, instead of looking.")] = None,
     compare: Annotated[
         tuple[Path, Path] | None, typer.Option(help="Two reports of --format json: what changed.")
@@ -64,8 +67,8 @@ def doctor(
     """
     from octavo.errors import UsageError
 
-    if sum((dsn is not None, pgdata is not None, before_start, facts is not None, compare is not None)) > 1:
-        raise UsageError("give one of --dsn, --pgdata, --before-start, --facts and --compare")
+    if before_start + sum(one is not None for one in (dsn, pgdata, binary, facts, compare)) > 1:
+        raise UsageError("give one of --dsn, --pgdata, --before-start, --binary, --facts and --compare")
     if bindir is not None and pgdata is None:
         raise UsageError("--bindir says where the programs of --pgdata are; give --pgdata too")
     if explain is not None:
@@ -75,7 +78,7 @@ def doctor(
     elif watch is not None:
         _watch(dsn, watch, format)
     else:
-        found = _found(dsn, pgdata, bindir, shared_buffers if before_start else None, facts, interval)
+        found = _found(dsn, pgdata, bindir, shared_buffers if before_start else None, binary, facts, interval)
         _print(found, format, verbose=verbose)
         _end(found, fail_on)
 
@@ -103,8 +106,8 @@ def _compare(before: Path, after: Path, format: DoctorFormat) -> None:
 
 
 def _found(
-    dsn: str | None, pgdata: Path | None, bindir: Path | None, shared_buffers: str | None, facts: Path | None,
-    interval: str,
+    dsn: str | None, pgdata: Path | None, bindir: Path | None, shared_buffers: str | None, binary: Path | None,
+    facts: Path | None, interval: str,
 ) -> dict[str, Any]:  # fmt: skip
     from octavo.doctor import examine, report
     from octavo.units import parse_duration, parse_size
@@ -112,6 +115,8 @@ def _found(
     seconds = parse_duration(interval)
     if facts is not None:
         return report.document([_from_file(facts)])
+    if binary is not None:
+        return report.document([examine.of_program(binary)])
     if shared_buffers is not None:
         return report.document([examine.before_start(parse_size(shared_buffers), "try")])
     with ExitStack() as stack:

@@ -127,6 +127,11 @@ def of_stopped(pgdata: Path, bindir: Path | None) -> dict[str, Any]:
     return report.part(f"{pgdata} (stopped)", gather.of_stopped(pgdata, bindir))
 
 
+def of_program(program: Path) -> dict[str, Any]:
+    """A postgres for AArch64, wherever it runs. Raises UsageError."""
+    return report.part(str(program), gather.of_program(program))
+
+
 def before_start(shared_buffers: int, huge_pages: str) -> dict[str, Any]:
     """This host, for a server that does not exist yet."""
     facts = gather.before_start(shared_buffers, huge_pages, Path("/"))

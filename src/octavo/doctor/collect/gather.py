@@ -11,6 +11,7 @@ from octavo.doctor.collect.live import Reading, live_facts, take
 from octavo.doctor.collect.processes import memory_limit, process_facts
 from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.facts import Fact, Facts
+from octavo.errors import UsageError
 from octavo.postgres.user_connection import UsersConnection
 
 _BEFORE_START = "no server yet"
@@ -72,6 +73,26 @@ def before_start(shared_buffers: int, huge_pages: str, directory: Path) -> Facts
             Fact("server.", absent=_BEFORE_START),
             Fact("host.process.", absent=_BEFORE_START),
             Fact("live.", absent=_BEFORE_START),
+        ]
+    )
+
+
+def of_program(program: Path) -> Facts:
+    """A program for AArch64, on whatever machine. Raises UsageError when it is none or cannot be read."""
+    try:
+        counted = count_atomics(program)
+    except OSError as error:
+        raise UsageError(f"--binary {program}: {error.strerror}") from None
+    if counted is None:
+        raise UsageError(f"--binary {program} is no program for AArch64, which is what there is to look at")
+    lse, exclusive = counted
+    alone = "this is about a program alone"
+    return Facts(
+        [
+            Fact("host.machine", "aarch64", f"{program}: its header"),
+            Fact("host.cpu.lse", True, "--binary: a CPU that has them is meant"),
+            Fact("host.process.atomics", {"lse": lse, "exclusive": exclusive}, f"{program}: its instructions"),
+            *(Fact(name, absent=alone) for name in ("host.", "server.", "setting.", "live.")),
         ]
     )
 

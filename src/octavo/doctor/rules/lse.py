@@ -17,11 +17,12 @@ def _judge(asked: Asked) -> Ok | Finding:
         raise UnknownError("host.process.atomics has another form") from None
     if lse or not exclusive:
         return Ok(f"the program has {lse} LSE instructions and {exclusive} exclusive ones")
-    cores = asked.whole("host.cores")
+    cores = asked.whole_or_none("host.cores")
+    many = f"that {cores} cores want at once" if cores else "that several cores want at once"
     return Finding(
         "warning",
-        f"the running postgres has {exclusive} load- and store-exclusive instructions and none of LSE; the CPU has LSE",
-        f"a lock that {cores} cores want at once is retried in loops instead of taken in one instruction",
+        f"the program has {exclusive} load- and store-exclusive instructions and none of LSE; the CPU has LSE",
+        f"a lock {many} is retried in loops of {exclusive} exclusives instead of taken in one instruction",
         ("# a build by GCC 10 or later (-moutline-atomics is its default), or with", "CFLAGS='-march=armv8.2-a'"),
         "restart",
         "objdump -d $(which postgres) | grep -cE 'casal|ldaddal|swpa'",
