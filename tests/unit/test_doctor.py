@@ -238,13 +238,15 @@ def test_other_programs_are_none_of_aarch64(tmp_path: Path) -> None:
 
 
 def elf(code: bytes, machine: int = 183) -> bytes:
-    """A 64-bit little-endian program with one executable segment."""
-    header = (
-        b"\x7fELF\x02\x01\x01"
-        + bytes(9)
-        + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    """A 64-bit little-endian program with a section of instructions, and one of constants that look like them."""
+    constants = words(CASAL, STLXR) * 3
+    start = 64 + len(code) + len(constants)
+    header = struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 0, start, 0, 64, 0, 0, 64, 2, 0)
+    sections = b"".join(
+        struct.pack("<IIQQQQIIQQ", 0, 1, flags, 0, offset, length, 0, 0, 4, 0)
+        for flags, offset, length in ((6, 64, len(code)), (2, 64 + len(code), len(constants)))
     )
-    return header + struct.pack("<IIQQQQQQ", 1, 5, 120, 0, 0, len(code), len(code), 4) + code
+    return b"\x7fELF\x02\x01\x01" + bytes(9) + header + code + constants + sections
 
 
 def test_servers_are_found_by_their_sockets(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 _AARCH64 = 183
-_LOAD, _EXECUTABLE = 1, 1
+_PROGBITS, _INSTRUCTIONS, _HEADER_BYTES = 1, 4, 64  # of a section (elf(5))
 _MOST_BYTES = 256 * 1024**2
 # For bytes 1, 2 and 3 of the word (byte 0 holds registers only): which bits count, and what they are.
 _Pattern = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
@@ -22,7 +22,7 @@ _EXCLUSIVE: _Pattern = ((0x7C, 0x7C), (0xA0, 0x00), (0x3F, 0x08))
 
 
 def count_atomics(program: Path) -> tuple[int, int] | None:
-    """LSE instructions and exclusive ones in the program's executable segments; None when it is no AArch64 program.
+    """LSE instructions and exclusive ones in a program's sections of instructions; None when it is none for AArch64.
 
     Raises OSError.
     """
@@ -30,17 +30,23 @@ def count_atomics(program: Path) -> tuple[int, int] | None:
         content = file.read(_MOST_BYTES)
     if len(content) < 64 or content[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", content, 18)[0] != _AARCH64:
         return None
-    (table,), (size, number) = struct.unpack_from("<Q", content, 32), struct.unpack_from("<HH", content, 54)
     lse = exclusive = 0
-    for at in range(table, table + size * number, size or 1):
-        if at + 56 > len(content):
-            break
-        kind, flags, offset, _, _, length = struct.unpack_from("<IIQQQQ", content, at)
-        if kind == _LOAD and flags & _EXECUTABLE:
-            code = content[offset : offset + length]
-            lse += sum(_count(pattern, code) for pattern in (_OPERATION, _EXCHANGE, _COMPARE))
-            exclusive += _count(_EXCLUSIVE, code)
+    for offset, length in _code(content):
+        code = content[offset : offset + length]
+        lse += sum(_count(pattern, code) for pattern in (_OPERATION, _EXCHANGE, _COMPARE))
+        exclusive += _count(_EXCLUSIVE, code)
     return lse, exclusive
+
+
+def _code(content: bytes) -> list[tuple[int, int]]:
+    """Offset and length of each section of instructions; a segment of them may hold constants as well (elf(5))."""
+    (table,), (size, number) = struct.unpack_from("<Q", content, 40), struct.unpack_from("<HH", content, 58)
+    found: list[tuple[int, int]] = []
+    for at in range(table, min(table + size * number, len(content) - _HEADER_BYTES + 1), size or _HEADER_BYTES):
+        _, kind, flags, _, offset, length = struct.unpack_from("<IIQQQQ", content, at)
+        if kind == _PROGBITS and flags & _INSTRUCTIONS:
+            found.append((offset, length))
+    return found
 
 
 def _count(pattern: _Pattern, code: bytes) -> int:
