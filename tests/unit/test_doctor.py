@@ -113,6 +113,12 @@ def test_a_row_of_pg_settings(row: Any, value: Any) -> None:
     assert row[0] in fact.source
 
 
+def test_an_infinite_number_is_unknown() -> None:
+    facts = Facts([Fact("server.wal.seconds", float("inf"), "pg_stat_wal: seconds")])
+    assert "pg_stat_wal: seconds says inf" in facts["server.wal.seconds"].unknown
+    json.dumps(facts.as_dict(), allow_nan=False)
+
+
 HOST = {
     "proc/meminfo": "MemTotal: 1000 kB\nMemAvailable: 600 kB\nHugepagesize: 2048 kB\nSwapTotal: 0 kB\n",
     "proc/sys/vm/overcommit_memory": "2\n", "proc/sys/vm/swappiness": "60\n",

@@ -6,6 +6,7 @@ or text, as PostgreSQL's `pg_settings` says what it is. A value of null is known
 what it is about does not exist: a setting of a later version, a server that does not run yet.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -49,7 +50,7 @@ class Facts(Mapping[str, Fact]):
     """Facts by name. One whose name ends in a dot holds for every name that begins so and is not here itself."""
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
-        self._facts = {fact.name: fact for fact in facts}
+        self._facts = {fact.name: _finite(fact) for fact in facts}
 
     def __getitem__(self, name: str) -> Fact:
         if found := self._facts.get(name):
@@ -70,6 +71,13 @@ class Facts(Mapping[str, Fact]):
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {name: fact.as_dict() for name, fact in self._facts.items()}
+
+
+def _finite(fact: Fact) -> Fact:
+    """JSON has no infinity, and no rule can do with one."""
+    if isinstance(fact.value, float) and not math.isfinite(fact.value):
+        return Fact(fact.name, unknown=f"{fact.source} says {fact.value}")
+    return fact
 
 
 def read_facts(document: Any) -> Facts:

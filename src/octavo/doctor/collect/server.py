@@ -130,7 +130,7 @@ def _probe(connection: UsersConnection, query: str, name: str, parse: Callable[[
         reason = _line(error)
     except KeyError:
         return [Fact(name, absent=f"PostgreSQL {connection.info.server_version // 10000} does not count it")]
-    except (ValueError, TypeError, IndexError, UsageError):
+    except (ValueError, ArithmeticError, TypeError, IndexError, UsageError):
         reason = "the server's answer has another form than PostgreSQL's"
     return [Fact(name, unknown=reason)]
 
