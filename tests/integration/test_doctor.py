@@ -253,6 +253,12 @@ def test_debians_postgresql(home: Path, journal: Journal, account: Account) -> N
     assert told["huge-pages"] == "ok" and told["work-mem"] == "ok"
 
 
+def shared_buffers(data: Path) -> str:
+    """What initdb has written of it."""
+    text = (data / "postgresql.conf").read_text()
+    return next(line for line in text.splitlines() if line.startswith("shared_buffers")).split()[2]
+
+
 @needs_root
 @pytest.mark.skipif(not offers_hugetlb(), reason="no hugetlb controller of version 2 here")
 def test_a_bus_error_is_said_before_and_its_advice_cures_it(
@@ -282,5 +288,17 @@ def test_a_bus_error_is_said_before_and_its_advice_cures_it(
             advice = next(line for line in said["fix"] if line.startswith("initdb")).split()[1:3]
             lives = within(group, account.uid, account.gid, initdb, "-D", place / "lives", "--no-sync", *advice)
             assert lives.returncode == 0, lives.stderr
+            assert shared_buffers(place / "lives") == "128MB"
+            if DEBIAN.is_dir():  # 15 has no -c: the line for its sample file
+                share, old = place / "share", DEBIAN / "initdb"
+                shutil.copytree("/usr/share/postgresql/15", share)
+                died = within(group, account.uid, account.gid, old, "-D", place / "dies-15", "--no-sync")
+                assert "Bus error" in died.stderr or died.returncode == -signal.SIGBUS, died.stderr
+                line = next(line for line in said["fix"] if "postgresql.conf.sample" in line).split("'")[1]
+                with (share / "postgresql.conf.sample").open("a") as file:
+                    file.write(f"{line}\n")
+                lives = within(group, account.uid, account.gid, old, "-D", place / "lives-15", "--no-sync", "-L", share)
+                assert lives.returncode == 0, lives.stderr
+                print("15 chose shared_buffers", shared_buffers(place / "lives-15"))
     finally:
         shutil.rmtree(place)
