@@ -177,6 +177,7 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("shared-buffers", {"setting.shared_buffers": 100 * GB}, "warning"),
         ("shared-buffers", {"host.memory.group_limit_bytes": 40 * GB}, "warning"),
         ("shared-buffers", {"setting.shared_buffers": 128 * MB}, "note"),
+        ("shared-buffers", {"setting.shared_buffers": 400 * kB, "server.databases_bytes": 8 * MB}, "warning"),
         ("shared-buffers", {"setting.shared_buffers": 128 * MB, "server.databases_bytes": 500 * MB}, "ok"),
         ("shared-buffers", {"setting.shared_buffers": 128 * MB, "server.databases_bytes": {"unknown": "x"}}, "unknown"),
         ("work-mem", {"setting.work_mem": 512 * MB}, "note"),

@@ -36,7 +36,11 @@ def _judge(asked: Asked) -> Ok | Finding:
         worst.consequence,
         (
             "initdb -c huge_pages=off …   # PostgreSQL 16 and later",
-            "echo 'huge_pages = off' >> $(pg_config --sharedir)/postgresql.conf.sample   # before 16, before initdb",
+            # The servers that initdb tries out before it has a configuration die all the same: without these lines 15
+            # chose shared_buffers = 400kB (seen here).
+            "printf 'huge_pages = off\\nshared_buffers = %s\\nmax_connections = 100\\n' "
+            f"{format_size(asked.whole('setting.shared_buffers'))} "
+            ">> $(pg_config --sharedir)/postgresql.conf.sample   # before 16, before initdb",
             "echo 'huge_pages = off' >> $PGDATA/postgresql.conf   # for a server that is initialised",
             f"# or allow them: {worst.fix}",
         ),

@@ -7,7 +7,7 @@ from octavo.units import format_size, human_size
 
 _LARGE, _DEFAULT = 0.60, 128 * 1024**2
 _ROOMY, _MANY_TIMES = 4 * 1024**3, 8
-_MB = 1024**2
+_MB, _TINY = 1024**2, 8 * 1024**2
 
 
 def _judge(asked: Asked) -> Ok | Finding:
@@ -21,6 +21,17 @@ def _judge(asked: Asked) -> Ok | Finding:
             seen,
             f"{human_size(memory - buffers)} are left for page cache, page tables and all that backends sort and hash",
             (alter("shared_buffers", format_size(quarter)),),
+            "restart",
+            "SHOW shared_buffers;",
+        )
+    if buffers < _TINY and memory >= _ROOMY:
+        blocks, connections = buffers // asked.whole("setting.block_size"), asked.whole("setting.max_connections")
+        return Finding(
+            "warning",
+            f"{seen}; no initdb chooses so little unless the servers that it tried out died",
+            f"{blocks:,} blocks for up to {connections:,} connections; a Bus error by huge pages at initdb leaves this "
+            "behind, and a small max_connections",
+            (alter("shared_buffers", "128MB"), "SHOW max_connections;   -- 100 by default"),
             "restart",
             "SHOW shared_buffers;",
         )
@@ -44,7 +55,7 @@ RULE = Rule(
     "shared-buffers",
     "Does shared_buffers fit the memory?",
     "shared_buffers is more than 60 % of the memory, or is the default of 128 MB with 4 GB of memory or more and "
-    "databases of eight times its size",
+    "databases of eight times its size, or it is less than 8 MB (a warning)",
     "PostgreSQL's manual, shared_buffers (a quarter of memory to begin with, not more than 40 %)",
     _judge,
     ("shared_buffers",),
