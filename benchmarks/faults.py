@@ -18,7 +18,8 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -28,9 +29,15 @@ from faulty.fingerprint import Ours, difference, take
 from faulty.victim import ROOT, Row, octavo
 
 from octavo.home import make_directory, octavo_home
+from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_caches
 
-_SHARED = {"builds": "tests/builds", "sources": "sources", "ccache": "ccache"}
-_QUICK_KILLS = 24
+# Builds and sources are those of the machine's tests.
+_SHARED = {"builds": "tests/builds", "sources": "sources"}
+_QUICK_KILLS = 4
+# How the kills are shared out over the scenarios that are killed.
+_SHARES = {"run": 3, "hugepages": 1, "build": 1, "io": 1}
+_SIZES = ["--data-block", "4kB,8kB,16kB", "--wal-block", "8kB,16kB"]
+_QUICKLY = ("run", "hugepages", "build", "io", "report-full")
 _FEW_SIZES = ["--data-block", "4kB,8kB", "--wal-block", "8kB"]
 
 sys.path.insert(0, str(ROOT))  # the small source is the tests'
@@ -39,8 +46,8 @@ sys.path.insert(0, str(ROOT))  # the small source is the tests'
 def main() -> None:
     """Kills, prints the table, and exits with 1 when a line of it is not sound."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100, help="over all commands")
-    parser.add_argument("--quick", action="store_true", help=f"{_QUICK_KILLS} kills, and a small matrix")
+    parser.add_argument("--kills", type=int, default=100, help="over all commands that are chosen")
+    parser.add_argument("--quick", action="store_true", help=f"{_QUICK_KILLS} kills, a small matrix, few full disks")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--only",
@@ -52,11 +59,15 @@ def main() -> None:
         sys.exit("knobs need root")
     place = Path(tempfile.mkdtemp(prefix="octavo-faults-", dir="/var/tmp"))  # where the server's user may enter
     place.chmod(0o755)
+    # In the background of a shell these are ignored, and so would all be that is interrupted.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, _ended)
+    ours = Ours(place)
     try:
-        sound = campaign(place, arguments)
+        sound = campaign(ours, arguments)
     finally:
-        octavo(place / "home", "host", "restore")
+        octavo(ours, place / "home", "host", "restore")
         shutil.rmtree(place, ignore_errors=True)
     sys.exit(0 if sound else 1)
 
@@ -66,26 +77,33 @@ def _ended(_number: int, _frame: FrameType | None) -> None:
     sys.exit(143)
 
 
-def campaign(place: Path, arguments: argparse.Namespace) -> bool:
+def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
     """All scenarios and their table. Returns whether every line of it is sound."""
-    count = min(arguments.kills, _QUICK_KILLS) if arguments.quick else arguments.kills
+    quick: bool = arguments.quick
+    count = min(arguments.kills, _QUICK_KILLS) if quick else arguments.kills
     draw = random.Random(arguments.seed)
-    ours, home = Ours(place), place / "home"
+    home = ours.place / "home"
     home.mkdir(mode=0o755)
+    ours.temporary.mkdir(mode=0o755)
     for name, shared in _SHARED.items():
         (home / name).symlink_to(make_directory(octavo_home() / shared))
-    os.environ["TMPDIR"] = str(place)
+    (home / COMPILER_CACHE).symlink_to(compiler_caches(octavo_home() / "tests"))
+    os.environ["TMPDIR"] = str(ours.temporary)
     before = take(ours)
     rows: list[Row] = []
-    for name, work in scenarios(ours, home, draw, count, _FEW_SIZES if arguments.quick else []):
-        if not arguments.only or name in arguments.only.split(","):
+    chosen = arguments.only.split(",") if arguments.only else _QUICKLY if quick else None
+    killing = {name: share for name, share in _SHARES.items() if chosen is None or name in chosen}
+    kills = {name: max(1, round(count * share / sum(killing.values()))) for name, share in killing.items()}
+    for name, work in scenarios(ours, home, draw, kills, quick=quick):
+        if chosen is None or name in chosen:
             print(f"{name} …", file=sys.stderr, flush=True)
+            began = time.monotonic()
             if (row := work()) is not None:
                 rows.append(row)
-                print(as_line(row), file=sys.stderr, flush=True)
+                print(f"{as_line(row)} {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
                 for line in (*row.left, *row.problems):
                     print(f"  {line}", file=sys.stderr, flush=True)
-    last = octavo(home, "host", "restore")
+    last = octavo(ours, home, "host", "restore")
     left = difference(before, take(ours))
     print_table(rows)
     print(f"then octavo host restore: exit code {last.code}; {len(left)} differences from the host as it was")
@@ -95,18 +113,20 @@ def campaign(place: Path, arguments: argparse.Namespace) -> bool:
 
 
 def scenarios(
-    ours: Ours, home: Path, draw: random.Random, count: int, sizes: list[str]
+    ours: Ours, home: Path, draw: random.Random, kills: Mapping[str, int], *, quick: bool
 ) -> list[tuple[str, Callable[[], Row | None]]]:
-    """Name and work of each. The kills are shared out: half of them on runs."""
-    few = max(1, count // 6)
+    """Name and work of each, with so many kills for those that are killed."""
+    blocks, sizes = (["8kB"], _FEW_SIZES) if quick else (["4kB", "8kB"], _SIZES)
     return [
-        ("run", partial(killed.run_of_every_knob, ours, home, draw, max(1, count - 3 * few))),
-        ("hugepages", partial(killed.hugepages_apply, ours, home, draw, few)),
-        ("build", partial(killed.build_of_a_matrix, ours, home, draw, few, sizes)),
-        ("io", partial(killed.io_make, ours, home, draw, few)),
+        ("run", partial(killed.run_of_every_knob, ours, home, draw, kills.get("run", 0), blocks)),
+        ("hugepages", partial(killed.hugepages_apply, ours, home, draw, kills.get("hugepages", 0))),
+        ("build", partial(killed.build_of_a_matrix, ours, home, draw, kills.get("build", 0), sizes)),
+        ("io", partial(killed.io_make, ours, home, draw, kills.get("io", 0))),
         ("home-full", partial(disks.full_home, ours, home)),
+        ("home-full-before", partial(disks.full_from_the_start, ours, home)),
         ("runtime-full", partial(disks.full_runtime_directory, ours, home)),
         ("report-full", partial(disks.full_report_target, ours, home)),
+        ("io-full", partial(disks.full_io_target, ours, home)),
         ("read-only", partial(disks.read_only_store, ours, home)),
         ("oom", partial(disks.killed_for_memory, ours, home)),
     ]
@@ -114,7 +134,7 @@ def scenarios(
 
 def print_table(rows: list[Row]) -> None:
     """The table, as docs/security.md has it."""
-    print("| scenario | kills | put back at once / by restore | lost trials | left behind | resumed |")
+    print("| scenario | kills or faults | put back at once / by restore | lost trials | left behind | resumed |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for row in rows:
         print(as_line(row))

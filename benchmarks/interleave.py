@@ -19,8 +19,9 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
+
+import numpy as np
 
 ROOT = Path(__file__).parents[1]
 HALF_WIDTH = 0.03
@@ -75,7 +76,7 @@ class Seen:
         logs = self.logs.get(name, [])
         if len(logs) < 2:
             return math.nan, math.inf
-        deviation = stdev(logs)
+        deviation = float(np.std(logs, ddof=1))
         rounds = max(FEWEST_ROUNDS, (1.96 * deviation / math.log1p(HALF_WIDTH)) ** 2)
         return deviation, rounds * sum(self.seconds) / len(logs)
 
@@ -136,14 +137,14 @@ def show(row: str, kind: str, seen: dict[str, Seen]) -> None:
         deviation, seconds = until[mode]
         count = len(one.logs.get(kind, []))
         line = (
-            f"{row:11} {kind:11} | {mode:7} {fmean(one.seconds):7.1f} {count:4} / {len(one.seconds):<2}"
+            f"{row:11} {kind:11} | {mode:7} {np.mean(one.seconds):7.1f} {count:4} / {len(one.seconds):<2}"
             f"  {deviation * 100:7.2f} %  {seconds:9.0f} s |"
         )
         if mode == "trials":
             logs = [each.logs.get(kind, []) for each in seen.values()]
             if all(len(found) > 1 for found in logs):
-                apart = fmean(logs[0]) - fmean(logs[1])
-                error = math.sqrt(sum(stdev(found) ** 2 / len(found) for found in logs))
+                apart = np.mean(logs[0]) - np.mean(logs[1])
+                error = math.sqrt(sum(np.std(found, ddof=1) ** 2 / len(found) for found in logs))
                 line += f" {until['trials'][1] / until['slices'][1]:10.1f}   {apart * 100:+.1f} ± {error * 100:.1f} %"
         print(line, flush=True)
 

@@ -27,12 +27,14 @@ from pathlib import Path
 
 import numpy as np
 from published_grid import replay
+from scipy.signal import lfilter
 
 from octavo.analysis.components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.layout import Floats, Layout
 from octavo.analysis.looks import Course, Look, Question, Role, begin, go_on, look
 from octavo.analysis.verdict import judge
+from octavo.lab.slices.order import turns
 from octavo.plan.cells import Cell, order_of_round
 
 THRESHOLD = 0.03
@@ -41,6 +43,19 @@ MIXTURE = (0.0, 0.0, 0.0, 0.025, -0.025, 0.035, -0.035, 0.08, -0.08, 0.15)
 QUICK = (0.0, 0.04, -0.04, 0.1, -0.1)
 GRID = Path(__file__).parents[2] / "shared" / "data" / "vondra-tpch-i5"
 CHUNK = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """A round in slices. The logarithm of each slice's rate has noise of its own (`fast`, a deviation) and noise that
+    fades (`slow`, with autocorrelation exp(-1 / `fades`) from slice to slice); what ran before a slice moves it by up
+    to `carry`: nothing after the baseline and its control, all of it after the others."""
+
+    turns: int = 160
+    fast: float = 0.05
+    slow: float = 0.2
+    fades: float = 10.0
+    carry: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,7 @@ class Scenario:
     loads: int = 8
     rounds: int = 24
     conditions: int = 1
+    slices: Slices | None = None
 
 
 def scenarios() -> list[Scenario]:
@@ -83,6 +99,7 @@ def scenarios() -> list[Scenario]:
     one = functools.partial(Scenario, cells=6, effects=MIXTURE)
     quick = functools.partial(Scenario, residual=0.007, load=0.005, loads=6, rounds=10, conditions=3)
     short = functools.partial(Scenario, "quick, 4 loads", residual=0.007, load=0.005, loads=4, rounds=6)
+    slices = functools.partial(Scenario, cells=2, residual=0.0, load=0.005, loads=6, rounds=10, conditions=3)
     return [
         *found,
         quick("quick, A/A", cells=2, effects=(0.0,)),
@@ -91,6 +108,10 @@ def scenarios() -> list[Scenario]:
         quick("quick, mixture", cells=3, effects=QUICK),
         short(cells=2, effects=QUICK),
         short(cells=3, effects=QUICK),
+        slices("slices, A/A", effects=(0.0,), slices=Slices()),
+        slices("slices, mixture", effects=QUICK, slices=Slices()),
+        slices("slices, slow noise", effects=QUICK, slices=Slices(slow=0.3, fades=100.0)),
+        slices("slices, carry-over 1 %", effects=QUICK, slices=Slices(carry=0.01)),
         one("strong drift", walk=0.2, trend=1.0),
         one("autocorrelation 0.9", memory=0.9),
         one("3 % outliers", outliers=0.03),
@@ -148,7 +169,11 @@ def run_experiment(scenario: Scenario, seed: int, *, full_grid: bool) -> Experim
             break
         going_on = [cells[0], *(cells[row] for row in open_rows), cells[-1]]
         rows = [int(cell.id) for cell in order_of_round(going_on, number, 1, seed)]
-        values[rows, number - 1] = own[rows, number - 1] + host.trials(deviations[rows])
+        if scenario.slices is not None:
+            errors = slice_errors(scenario.slices, rows, f"{seed}/{number}", source)
+        else:
+            errors = host.trials(deviations[rows])
+        values[rows, number - 1] = own[rows, number - 1] + errors
         trials += len(rows)
         course = go_on(course, layout, question, number)
     found = [(row, look_of(course, row)) for row in question.rows(Role.COMPARED)]
@@ -175,12 +200,12 @@ class Host:
     """What trials have in common with those before them: drift and memory."""
 
     def __init__(self, scenario: Scenario, source: np.random.Generator) -> None:
-        self._scenario, self._source = scenario, source
+        self._scenario, self.source = scenario, source
         self._level = self._remembered = 0.0
 
     def trials(self, deviations: Floats) -> Floats:
         """The errors of successive trials; NaN is one that is not believed."""
-        scenario, source, count = self._scenario, self._source, len(deviations)
+        scenario, source, count = self._scenario, self.source, len(deviations)
         span = 10 * (scenario.cells + 1)
         steps = self._level + np.cumsum(source.normal(scenario.trend / span, scenario.walk / np.sqrt(span), count))
         self._level = float(steps[-1])
@@ -192,6 +217,22 @@ class Host:
         slow = np.where(source.random(count) < scenario.outliers, source.exponential(0.1, count), 0.0)
         lost = np.where(source.random(count) < scenario.missing, np.nan, 0.0)
         return steps + deviations * errors - slow + lost
+
+
+def slice_errors(slices: Slices, rows: Sequence[int], seed: str, source: np.random.Generator) -> Floats:
+    """What a round in slices adds to the logarithm of each row's trial, in the order of the rows."""
+    count = len(rows)
+    orders = np.array([order for order, _ in zip(turns(count, seed), range(slices.turns), strict=False)])
+    sequence = orders.ravel()
+    kept = np.exp(-1 / slices.fades)
+    fresh = source.normal(0, slices.slow * np.sqrt(1 - kept**2), len(sequence))
+    fresh[0] = source.normal(0, slices.slow)
+    noise = lfilter([1.0], [1.0, -kept], fresh) + source.normal(0, slices.fast, len(sequence))
+    last = max(rows)  # the control
+    left = np.array([0.0 if row in (0, last) else slices.carry for row in rows])
+    noise[1:] += left[sequence[:-1]]
+    rates = np.exp(noise)
+    return np.log([rates[sequence == place].mean() for place in range(count)])
 
 
 @functools.cache
@@ -251,7 +292,11 @@ def rounds_of_full_grid(
     layout = Layout(values, loads, np.arange(len(cells)), np.array(range(1, own.shape[1] + 1)), 0)
     for number in range(1, scenario.rounds + 1):
         rows = [int(cell.id) for cell in order_of_round(cells, number, 2, seed)]
-        values[rows, number - 1] = own[rows, number - 1] + host.trials(deviations[rows])
+        if scenario.slices is not None:
+            errors = slice_errors(scenario.slices, rows, f"{seed}/full/{number}", host.source)
+        else:
+            errors = host.trials(deviations[rows])
+        values[rows, number - 1] = own[rows, number - 1] + errors
         found = contrasts(layout.until(np.full(len(cells), number)))
         if number < 2 or (question.waits_for_loads and not found.components.general):
             continue

@@ -30,8 +30,10 @@ def pytest_configure() -> None:
     hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     hypothesis.settings.load_profile("shared")
     # A suite in the background of a shell inherits that these are ignored, and so would all that it interrupts.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    # One that is told to stop takes away what it made.
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

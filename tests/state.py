@@ -4,14 +4,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
-from octavo.host.children import server_account
 from octavo.host.journal import Journal
-from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_cache
+from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_caches
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
@@ -33,8 +31,7 @@ def shared_state() -> Generator[Path, None, None]:
     directory.chmod(0o755)
     for name, place in _SHARED.items():
         (directory / name).symlink_to(make_directory(machine / place))
-    with suppress(HostError):  # without the account nothing is built
-        (directory / COMPILER_CACHE).symlink_to(compiler_cache(machine / "tests", server_account()))
+    (directory / COMPILER_CACHE).symlink_to(compiler_caches(machine / "tests"))
     before = os.environ.get("OCTAVO_HOME")
     os.environ["OCTAVO_HOME"] = str(directory)
     try:

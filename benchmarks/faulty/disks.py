@@ -4,15 +4,18 @@ import os
 import subprocess
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from octavo.host.cgroup import memory_controller
+from octavo.host.loop_volume import cannot_make
 
 from .fingerprint import Ours, take
-from .victim import Row, Trial, check_ended, octavo, put_back, stored
+from .victim import Row, Trial, check_ended, newest, octavo, put_back
 
-_SHARED = ("builds", "sources", "ccache")
 _MB = 1024**2
+# A fault that a user meets ends the command with one of these: the host cannot do it, or trials failed.
+_FAILED = (1, 3, 4)
 _PLAN = """
 name = "faults"
 question = "What does a full disk cost?"
@@ -38,8 +41,9 @@ most_foreign_io = "1TB"
 shortest_duration = "1%"
 fewest_transactions = 1
 """
+_TRIALS = 3
 _SIMPLE = _PLAN.format(
-    workload="pgbench", rounds=4, baseline='data_block = "8kB"', factors='mode = "read-write"\nscale = 1'
+    workload="pgbench", rounds=_TRIALS, baseline='data_block = "8kB"', factors='mode = "read-write"\nscale = 1'
 )
 
 
@@ -79,63 +83,86 @@ def loop(place: Path, image: Path, megabytes: int) -> Generator[str, None, None]
 
 
 def _share(home: Path, with_home: Path) -> None:
-    """The builds of one state directory for another."""
-    for name in _SHARED:
-        with suppress(FileExistsError):
-            (with_home / name).symlink_to((home / name).resolve())
+    """The builds and sources of one state directory for another."""
+    for link in home.iterdir():
+        if link.is_symlink():
+            (with_home / link.name).symlink_to(link.resolve())
 
 
-def _until_it_fails(row: Row, home: Path, fail: Callable[[], None]) -> None:
-    """A run of which, after its first trial, a disk fails: it ends in one line, and keeps what it reported."""
-    plan = home.parent / f"{home.name}.toml"
+def _fill(directory: Path) -> Path:
+    """Takes whatever is free there, in a file that it gives."""
+    ballast = directory / "ballast"
+    with ballast.open("ab", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(_MB)):
+            pass
+    with ballast.open("ab", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(512)):
+            pass
+    return ballast
+
+
+def _until_it_fails(row: Row, ours: Ours, home: Path, fail: Callable[[], object]) -> set[Trial]:
+    """A run of which, after its first trial, a disk fails: it ends in one line. Returns the trials it reported."""
+    plan = ours.place / f"{home.name}.toml"
     plan.write_text(_SIMPLE)
     failed: list[str] = []
 
     def watch(line: str, process: subprocess.Popen[str]) -> None:
-        if ": tps " in line and process.poll() is None:
+        if ": tps " in line and not failed and process.poll() is None:
             fail()
             failed.append(line)
 
     row.kills += 1
-    ended = octavo(home, "run", plan, "--seed", "3", on_line=watch)
+    ended = octavo(ours, home, "run", plan, "--seed", "3", on_line=watch)
     if not failed:
         row.problems.append(f"no trial came about: {ended.last}")
-    check_ended(row, ended, allowed=(1, 3, 4))
-    row.reported = set(ended.trials)
+    check_ended(row, ended, allowed=_FAILED)
+    return ended.trials
 
 
-def _resumes(row: Row, home: Path) -> None:
-    row.lost += len(row.reported - stored(home))
+def _resumes(row: Row, ours: Ours, home: Path, reported: set[Trial]) -> None:
+    """The newest run has what it reported, and goes on to its end."""
+    before = newest(home)
+    row.lost += len(reported - (before.finished if before else set()))
     row.to_resume += 1
-    ended = octavo(home, "run", "--resume", "last")
-    row.resumed += ended.code == 0
-    if ended.code != 0:
-        row.problems.append(f"resuming ended with {ended.code}: {ended.last}")
-
-
-def _settle(row: Row, ours: Ours, home: Path, before: dict[str, str]) -> None:
-    """As after a kill, which was counted before."""
-    put_back(row, ours, home, before)
-    row.kills -= 1
+    ended = octavo(ours, home, "run", "--resume", "last")
+    now = newest(home)
+    if ended.code == 0 and now is not None and len(now.finished) == _TRIALS:
+        row.resumed += 1
+    else:
+        row.problems.append(f"resuming ended with {ended.code}: {now and now.others} {ended.last}")
 
 
 def full_home(ours: Ours, home: Path) -> Row:
     """The state directory's filesystem is full after the first trial."""
-    row = Row("OCTAVO_HOME full")
+    row = Row("state directory full during a run")
     with tmpfs(ours.place / "full", 1024) as small:
         _share(home, small)
         before = take(ours)
-        ballast = small / "ballast"
+        reported = _until_it_fails(row, ours, small, partial(_fill, small))
+        (small / "ballast").unlink(missing_ok=True)
+        put_back(row, ours, small, before)
+        _resumes(row, ours, small, reported)
+    return row
 
-        def fill() -> None:
-            with ballast.open("ab", buffering=0) as file, suppress(OSError):
-                while file.write(bytes(_MB)):
-                    pass
 
-        _until_it_fails(row, small, fill)
-        ballast.unlink(missing_ok=True)
-        _settle(row, ours, small, before)
-        _resumes(row, small)
+def full_from_the_start(ours: Ours, home: Path) -> Row:
+    """The state directory's filesystem has no room for anything: a run, a build, a report."""
+    row = Row("state directory full from the start")
+    plan = ours.place / "full-before.toml"
+    plan.write_text(_SIMPLE)
+    with tmpfs(ours.place / "full-before", 64) as small:
+        _share(home, small)
+        before = take(ours)
+        ballast = _fill(small)
+        for command in (("run", plan), ("build", "--data-block", "16kB"), ("report", "last")):
+            row.kills += 1
+            check_ended(row, octavo(ours, small, *command), allowed=(2, *_FAILED))
+            put_back(row, ours, small, before)
+        ballast.unlink()
+        row.to_resume += 1
+        # What was half made then does not stand in the way of what comes.
+        row.resumed += octavo(ours, small, "runs").code == 0
     return row
 
 
@@ -146,50 +173,78 @@ def full_runtime_directory(ours: Ours, home: Path) -> Row:
     plan = ours.place / "runtime.toml"
     plan.write_text(_SIMPLE)
     script = 'mount --make-rprivate / && mount -t tmpfs -o size=4k,nr_inodes=2 none /run && exec "$@"'
-    ended = octavo(home, "run", plan, "--rounds", "1", before=["unshare", "--mount", "sh", "-c", script, "sh"])
-    check_ended(row, ended, allowed=(1, 3, 4))
-    _settle(row, ours, home, before)
-    row.to_resume += 1
-    row.resumed += octavo(home, "run", "--resume", "last").code in (0, 2)  # or it had not become a run
+    earlier = newest(home)
+    ended = octavo(ours, home, "run", plan, before=["unshare", "--mount", "sh", "-c", script, "sh"])
+    check_ended(row, ended, allowed=_FAILED)
+    put_back(row, ours, home, before)
+    if newest(home) != earlier:
+        _resumes(row, ours, home, ended.trials)
     return row
 
 
 def full_report_target(ours: Ours, home: Path) -> Row:
     """No room for a page: what was there before stays, and the next one is whole."""
-    row = Row("report's target full", kills=1)
+    row = Row("target of a report full", kills=1)
     before = take(ours)
-    with tmpfs(ours.place / "target", 1) as small:
+    if newest(home) is None:
+        plan = ours.place / "reported.toml"
+        plan.write_text(_SIMPLE)
+        check_ended(row, octavo(ours, home, "run", plan), allowed=[0])
+    with tmpfs(ours.place / "target", 64) as small:
         page = small / "report.html"
-        (small / "ballast").write_bytes(bytes(_MB - 64 * 1024))
-        ended = octavo(home, "report", "last", "--html", page)
-        check_ended(row, ended, allowed=(1, 3))
-        row.left += [f"file {path}" for path in small.iterdir() if path.name != "ballast"]
-        (small / "ballast").unlink()
+        page.write_text("the one before")
+        ballast = _fill(small)
+        ended = octavo(ours, home, "report", "last", "--html", page)
+        check_ended(row, ended, allowed=_FAILED)
+        row.lost += page.read_text() != "the one before"
+        row.left += [f"file {path}" for path in small.iterdir() if path not in (ballast, page)]
+        ballast.unlink()
         row.to_resume += 1
-        with tmpfs(ours.place / "roomy", 64) as roomy:
-            row.resumed += octavo(home, "report", "last", "--html", roomy / "report.html").code == 0
-    _settle(row, ours, home, before)
+        again = octavo(ours, home, "report", "last", "--html", page)
+        row.resumed += again.code == 0 and "</html>" in page.read_text()
+    put_back(row, ours, home, before)
     return row
 
 
-def read_only_store(ours: Ours, home: Path) -> Row:
-    """The device of the state directory takes no more writes after the first trial."""
-    row = Row("store's disk read-only")
+def full_io_target(ours: Ours, home: Path) -> Row:
+    """No room for the file that `octavo io --make` makes: there is none then, and it is made when there is."""
+    row = Row("target of io --make full", kills=1)
+    before = take(ours)
+    with loop(ours.place / "io-target", ours.place / "io-target.image", 96):
+        file = ours.place / "io-target" / "made"
+        ballast = _fill(file.parent)
+        arguments = ("io", file, "--make", "32MB", "--seconds", "0.2", "--policy", "run")
+        check_ended(row, octavo(ours, home, *arguments), allowed=_FAILED)
+        row.left += [f"file {path}" for path in file.parent.iterdir() if path.name not in (ballast.name, "lost+found")]
+        ballast.unlink()
+        row.to_resume += 1
+        again = octavo(ours, home, *arguments)
+        row.resumed += again.code == 0
+        check_ended(row, again, allowed=[0])
+    put_back(row, ours, home, before)
+    return row
+
+
+def read_only_store(ours: Ours, home: Path) -> Row | None:
+    """The disk of the state directory takes no more writes after the first trial. None where there is no such disk."""
+    if cannot_make("ext4") is not None:
+        return None
+    row = Row("store's disk read-only during a run")
     before_all = take(ours)
     with loop(ours.place / "readonly", ours.place / "readonly.image", 1024) as device:
         small = ours.place / "readonly"
         _share(home, small)
         before = take(ours)
-        _until_it_fails(row, small, lambda: _turn_read_only(device))
+        reported = _until_it_fails(row, ours, small, partial(_turn_read_only, device))
         ours.learn(small)
         # As an administrator does: stop what uses it, check, mount again.
-        subprocess.run(["umount", "--lazy", small], check=True)
+        octavo(ours, home, "host", "restore")
+        subprocess.run(["umount", small], check=True)
         subprocess.run(["fsck.ext4", "-p", "-f", device], check=False, capture_output=True)
         subprocess.run(["mount", "-o", "errors=remount-ro", device, small], check=True)
-        _settle(row, ours, small, before)
-        _resumes(row, small)
-    _settle(row, ours, home, before_all)
-    row.at_once -= 1
+        put_back(row, ours, small, before)
+        _resumes(row, ours, small, reported)
+    put_back(row, ours, home, before_all, counted=False)
     return row
 
 
@@ -216,12 +271,14 @@ def killed_for_memory(ours: Ours, home: Path) -> Row | None:
         )
     )  # fmt: skip
     before = take(ours)
-    ended = octavo(home, "run", plan, "--seed", "3")
+    ended = octavo(ours, home, "run", plan, "--seed", "3")
     check_ended(row, ended, allowed=(0, 4))
-    reported: set[Trial] = {trial for trial in ended.trials if "small.sql" in trial[1]}
-    row.lost += len(reported - stored(home))
-    if not reported:
-        row.problems.append(f"no trial came about: {ended.last}")
-    _settle(row, ours, home, before)
-    row.to_resume, row.resumed = 1, int(octavo(home, "run", "--resume", "last").code in (0, 2, 4))
+    stored = newest(home)
+    if stored is None or not any("small.sql" in cell for _, cell in ended.trials):
+        row.problems.append(f"no trial came about: {stored and stored.others} {ended.last}")
+    elif not stored.others:
+        row.problems.append("no server met the OOM killer")
+    else:
+        row.lost += len(ended.trials - stored.finished)
+    put_back(row, ours, home, before)
     return row

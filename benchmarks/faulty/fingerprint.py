@@ -28,17 +28,23 @@ _SYSFS = (
 # Counters of what khugepaged has done.
 _NO_SETTINGS = frozenset({"pages_collapsed", "full_scans"})
 _PUBLIC = ("/tmp", "/var/tmp", "/run", "/run/octavo", "/dev/shm")  # noqa: S108
-# Names that other tests and their helpers use meanwhile.
-_OTHERS = ("octavo-test-", "octavo-fuzz-", "octavo-demo")
 _GROUPS = ("", "memory", "unified", "freezer", "blkio", "cpuset")
 
 
 @dataclass
 class Ours:
-    """What is known to be of this campaign: its directory, and the tokens of the commands that it started."""
+    """What is known to be of this campaign: its directory, and the tokens of the commands that it started.
+
+    In the directory a temporary one is for files outside of every state directory (TMPDIR).
+    """
 
     place: Path
     tokens: set[str] = field(default_factory=set[str])
+
+    @property
+    def temporary(self) -> Path:
+        """What TMPDIR is for the commands."""
+        return self.place / "tmp"
 
     def learn(self, home: Path) -> None:
         """Notes the tokens of the journals that are there now."""
@@ -109,12 +115,11 @@ def _files(ours: Ours) -> Iterator[str]:
     """Files of ours outside of the home, and what must not stay inside of it."""
     for directory in map(Path, _PUBLIC):
         for path in directory.glob("*"):
-            known = any(path.name.startswith(f"{token[:8]}-") for token in ours.tokens)
-            octavos = path.name.startswith((".octavo", "octavo")) and not path.name.startswith(_OTHERS)
-            if known or (octavos and path != ours.place):
+            if any(token[:8] in path.name for token in ours.tokens):
                 yield f"file {path}"
+    yield from (f"file {path}" for path in ours.temporary.glob("*"))
     for home in (ours.place, *ours.place.glob("*/")):
-        for name in ("scratch", "volumes", "journal"):
+        for name in ("scratch", "volumes", "journal", "work"):
             yield from (f"file {path}" for path in (home / name).glob("*"))
 
 

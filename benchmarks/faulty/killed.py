@@ -1,11 +1,14 @@
 """Kills at random moments: of a run that turns every knob, of `hugepages apply`, `build` and `io --make`."""
 
+import json
 import os
 import random
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+from octavo.host.block_limit import cannot_limit
 from octavo.host.cgroup import memory_controller
 from octavo.host.children import server_account
 from octavo.host.loop_volume import cannot_make
@@ -13,31 +16,25 @@ from octavo.knobs.base import not_writable
 from octavo.postgres.builds.cache import MANIFEST
 
 from .fingerprint import Ours, take
-from .victim import WAYS, Row, Trial, Way, check_ended, octavo, put_back, stored, until_trials
+from .victim import KILLED, Row, Stored, Trial, check_ended, draw_kills, newest, octavo, put_back
 
-# A command that ends by itself before its kill ends well; one that is killed may end by the signal, or as interrupted.
-_KILLED = (0, -9, -15, 130, 143)
-# The moments are drawn from the whole of a command, and a tenth more.
-_BEYOND = 1.1
-
-
-def kills(draw: random.Random, count: int, longest: float) -> list[tuple[float, Way, float]]:
-    """So many moments in seconds, each with its way, in turn, and the seconds to the second signal."""
-    return [
-        (draw.uniform(0.0, _BEYOND * longest), WAYS[number % len(WAYS)], draw.uniform(0.0, 1.0))
-        for number in range(count)
-    ]
+# So many kills of one run before it is brought to its end.
+_KILLS_OF_A_RUN = 3
+# Every so many runs make their loads anew, so that kills meet those, too.
+_LOADS_ANEW_EVERY = 4
 
 
-def plan_of_every_knob() -> str:
-    """A plan of seconds with every knob that this host has, beside a plain baseline."""
+def plan_of_every_knob(data_blocks: Sequence[str]) -> str:
+    """A plan of a trial of seconds at each data block, with every knob that this host has."""
     cpus = sorted(os.sched_getaffinity(0))
     levels = {
         "thp": "madvise", "shmem_thp": "advise", "thp_defrag": "defer", "khugepaged": "4096/20s", "readahead": "128kB",
-        "swappiness": "61", "dirty_limits": "9%/19%", "overcommit": "always", "device": "iops=20000,mbps=400",
+        "swappiness": "61", "dirty_limits": "9%/19%", "overcommit": "always",
         "server_cpus": str(cpus[0]), "client_cpus": str(cpus[-1]),
     }  # fmt: skip
-    levels["filesystem"] = "xfs" if cannot_make("xfs") is None else "ext4"
+    if cannot_make("ext4") is None:
+        levels["filesystem"] = "xfs" if cannot_make("xfs") is None else "ext4"
+        levels["device"] = "iops=400,mbps=20" if cannot_limit() is None else "loop"
     if Path("/sys/kernel/mm/hugepages/hugepages-2048kB").exists():
         levels["huge_pages"] = "2MB"
     if not_writable(Path("/sys/class/zram-control/hot_remove")) is None:
@@ -51,14 +48,15 @@ def plan_of_every_knob() -> str:
 name = "faults"
 question = "Is the host as it was found?"
 workload = "pgbench"
-rounds = 1000
+rounds = 1
 loads = 1
 stopping = "fixed"
 control = false
+interleave = "trials"
 baseline = {{ data_block = "8kB" }}
 
 [factors]
-data_block = ["4kB", "8kB"]
+data_block = {json.dumps(data_blocks)}
 mode = "read-write"
 scale = 1
 clients = 1
@@ -77,35 +75,70 @@ fewest_transactions = 1
 """
 
 
-def run_of_every_knob(ours: Ours, home: Path, draw: random.Random, count: int) -> Row:
-    """One run, killed and resumed again and again."""
+def run_of_every_knob(
+    ours: Ours, home: Path, draw: random.Random, count: int, data_blocks: Sequence[str] = ("4kB", "8kB")
+) -> Row:
+    """Runs that are killed and resumed, and killed again, and then brought to their end."""
     row = Row("a run with every knob")
     plan = home / "faults.toml"
-    plan.write_text(plan_of_every_knob())
+    plan.write_text(plan_of_every_knob(data_blocks))
     before = take(ours)
-    first = until_trials(home, 2, "run", plan, "--seed", "5")
-    ours.learn(home)
-    check_ended(row, first, allowed=_KILLED)
-    if not first.trials:
-        row.problems.append(f"no trial came about: {first.last}")
+    whole = octavo(ours, home, "run", plan, "--seed", "5")
+    check_ended(row, whole, allowed=[0])
+    first = newest(home)
+    if first is None or len(first.finished) != len(data_blocks):
+        row.problems.append(f"the run came to nothing before any kill: {first and first.others} {whole.last}")
         return row
-    put_back(row, ours, home, before)
-    reported: set[Trial] = set(first.trials)
-    again = until_trials(home, 1, "run", "--resume", "last")
-    reported |= set(again.trials)
-    put_back(row, ours, home, before)
-    row.to_resume, row.resumed = 1, int(bool(again.trials))
-    for kill in kills(draw, max(0, count - 2), again.seconds):
-        ended = octavo(home, "run", "--resume", "last", kill=kill)
-        check_ended(row, ended, allowed=_KILLED)
-        put_back(row, ours, home, before)
-        reported |= set(ended.trials)
-        row.lost += len(reported - stored(home))
-        reported &= stored(home)  # what is lost is counted once
-    row.to_resume += 1
-    row.resumed += bool(until_trials(home, 1, "run", "--resume", "last").trials)
-    put_back(row, ours, home, before)
+    put_back(row, ours, home, before, counted=False)
+    finished_before = {first.run}
+    run: str | None = None  # the one that is killed, once it is in the store
+    reported: set[Trial] = set()
+    of_this_run = runs = 0
+    for kill in draw_kills(draw, count, whole.seconds):
+        if run is None and runs % _LOADS_ANEW_EVERY == 0:
+            shutil.rmtree(home / "datasets", ignore_errors=True)
+        arguments = ("run", "--resume", run) if run else ("run", plan, "--seed", str(5 + row.kills))
+        ended = octavo(ours, home, *arguments, kill=kill)
+        row.kills += 1
+        runs += run is None
+        check_ended(row, ended, allowed=KILLED, kill=kill)
+        put_back(row, ours, home, before, kill)
+        stored = newest(home)
+        if stored is None or stored.run in finished_before:  # killed before there was a run
+            continue
+        run, of_this_run = stored.run, of_this_run + 1
+        reported = _kept(row, reported | ended.trials, stored)
+        if of_this_run == _KILLS_OF_A_RUN or stored.status == "finished":
+            _to_its_end(row, ours, home, before, stored, reported)
+            finished_before.add(run)
+            run, of_this_run, reported = None, 0, set[Trial]()
+    if run is not None and (stored := newest(home)) is not None:
+        _to_its_end(row, ours, home, before, stored, reported)
     return row
+
+
+def _kept(row: Row, reported: set[Trial], stored: Stored) -> set[Trial]:
+    """Counts the trials that were said to be finished and are not in the store; returns the others."""
+    row.lost += len(reported - stored.finished)
+    return reported & stored.finished
+
+
+def _to_its_end(row: Row, ours: Ours, home: Path, before: dict[str, str], stored: Stored, reported: set[Trial]) -> None:
+    """Resumes a run that was interrupted; it keeps what it had, and ends whole."""
+    if stored.status == "finished":
+        return
+    row.to_resume += 1
+    ended = octavo(ours, home, "run", "--resume", stored.run)
+    now = newest(home)
+    if now is None or now.run != stored.run:
+        row.problems.append(f"{stored.run} is not in the store any more")
+        return
+    _kept(row, reported | stored.finished | ended.trials, now)
+    if ended.code == 0 and now.status == "finished" and not now.others:
+        row.resumed += 1
+    else:
+        row.problems.append(f"resuming {stored.run} ended with {ended.code}: {now.others} {ended.last}")
+    put_back(row, ours, home, before, counted=False)
 
 
 def hugepages_apply(ours: Ours, home: Path, draw: random.Random, count: int) -> Row:
@@ -126,22 +159,21 @@ def hugepages_apply(ours: Ours, home: Path, draw: random.Random, count: int) -> 
         file.write("shared_buffers = 32MB\n")
     arguments = ("hugepages", "apply", "--pgdata", data, "--bindir", programs, "--page-size", "2MB")
     before = take(ours)
-    whole = octavo(home, *arguments)
+    whole = octavo(ours, home, *arguments)
     check_ended(row, whole, allowed=[0])
-    _give_back(row, home)
-    for kill in kills(draw, count, whole.seconds):
-        ended = octavo(home, *arguments, kill=kill)
-        check_ended(row, ended, allowed=_KILLED)
-        ours.learn(home)
+    _give_back(row, ours, home)
+    for kill in draw_kills(draw, count, whole.seconds):
+        ended = octavo(ours, home, *arguments, kill=kill)
+        row.kills += 1
+        check_ended(row, ended, allowed=KILLED, kill=kill)
         if (home / "huge_pages.json").exists():  # applied: that is no leftover, and undone as a user would
-            octavo(home, "host", "restore")
-            _give_back(row, home)
-        put_back(row, ours, home, before)
+            _give_back(row, ours, home)
+        put_back(row, ours, home, before, kill)
     return row
 
 
-def _give_back(row: Row, home: Path) -> None:
-    ended = octavo(home, "hugepages", "undo")
+def _give_back(row: Row, ours: Ours, home: Path) -> None:
+    ended = octavo(ours, home, "hugepages", "undo")
     check_ended(row, ended, allowed=[0])
 
 
@@ -154,28 +186,33 @@ def build_of_a_matrix(ours: Ours, home: Path, draw: random.Random, count: int, s
     """Many builds out of one tree: what was published before a kill stays, and the next command makes the rest."""
     from tests.integration.tiny_postgres import write_tarball
 
+    del home  # it makes builds of its own
     row = Row("octavo build --matrix")
     own = ours.place / "builder"
     own.mkdir(mode=0o755)
     tarball = write_tarball(own)
     arguments = ("build", "--matrix", *sizes, "--source", tarball)
     before = take(ours)
-    whole = octavo(own, *arguments)
+    whole = octavo(ours, own, *arguments)
     check_ended(row, whole, allowed=[0])
     all_of_them = _published(own)
-    for kill in kills(draw, count, whole.seconds):
-        shutil.rmtree(own / "builds", ignore_errors=True)
-        ended = octavo(own, *arguments, kill=kill)
-        check_ended(row, ended, allowed=_KILLED)
+    for kill in draw_kills(draw, count, whole.seconds):
+        shutil.rmtree(own / "builds")
+        ended = octavo(ours, own, *arguments, kill=kill)
+        row.kills += 1
+        check_ended(row, ended, allowed=KILLED, kill=kill)
         published = _published(own)
-        put_back(row, ours, own, before)
+        put_back(row, ours, own, before, kill)
         row.lost += len(published - _published(own))
-    row.to_resume = 1
-    again = octavo(own, *arguments)
-    row.resumed = int(again.code == 0 and _published(own) == all_of_them)
-    put_back(row, ours, own, before)
-    row.kills -= 1
-    row.at_once -= 1
+        if published == all_of_them:
+            continue
+        row.to_resume += 1
+        again = octavo(ours, own, *arguments)
+        if again.code == 0 and _published(own) == all_of_them:
+            row.resumed += 1
+        else:
+            row.problems.append(f"building the rest ended with {again.code} ({kill}): {again.last}")
+        put_back(row, ours, own, before, counted=False)
     return row
 
 
@@ -192,17 +229,19 @@ def io_make(ours: Ours, home: Path, draw: random.Random, count: int) -> Row:
     file = place / "made"
     arguments = ("io", file, "--make", "256MB", "--seconds", "0.2", "--policy", "single,run")
     before = take(ours)
-    whole = octavo(home, *arguments)
+    whole = octavo(ours, home, *arguments)
     check_ended(row, whole, allowed=[0])
-    for kill in kills(draw, count, whole.seconds):
+    for kill in draw_kills(draw, count, whole.seconds):
         file.unlink(missing_ok=True)
-        ended = octavo(home, *arguments, kill=kill)
-        check_ended(row, ended, allowed=_KILLED)
-        put_back(row, ours, home, before)
+        ended = octavo(ours, home, *arguments, kill=kill)
+        row.kills += 1
+        check_ended(row, ended, allowed=KILLED, kill=kill)
+        put_back(row, ours, home, before, kill)
         row.left += [f"file {path}" for path in place.iterdir() if path != file]
         row.to_resume += 1
         # A file that is there is whole.
-        again = octavo(home, *(("io", file, "--verify", "--policy", "run") if file.exists() else arguments))
+        again = octavo(ours, home, *(("io", file, "--verify", "--policy", "run") if file.exists() else arguments))
         row.resumed += again.code == 0
-        check_ended(row, again, allowed=[0])
+        check_ended(row, again, allowed=[0], kill=kill)
+    file.unlink(missing_ok=True)
     return row

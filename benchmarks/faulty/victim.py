@@ -1,6 +1,7 @@
 """Octavo's command line as a victim: started, killed at a moment, restored after, and what it had reported by then."""
 
 import os
+import random
 import re
 import signal
 import sqlite3
@@ -13,17 +14,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from octavo.errors import HostError
+from octavo.host.lock import host_lock
+
 from .fingerprint import Ours, difference, take
 
 ROOT = Path(__file__).parents[2]
 Way = Literal["SIGKILL", "SIGTERM", "SIGINT twice"]
 WAYS: tuple[Way, ...] = ("SIGKILL", "SIGTERM", "SIGINT twice")
+# A command that ends by itself before its kill ends well; one that is killed ends by the signal, or as interrupted.
+KILLED = (0, -9, -15, -2, 130)
 
 Trial = tuple[int, str]
 
 _REPORTED = re.compile(r"^round (\d+), trial \d+ of \d+: (.+?): tps ")
 # After a signal that may clean up.
 _PATIENCE_SECONDS = 60.0
+_BETWEEN_LOOKS_SECONDS = 0.5
+# The moments are drawn from the whole of a command, and a little more: what it does last is met, too.
+_BEYOND = 1.03
 
 
 @dataclass
@@ -39,15 +48,26 @@ class Row:
     resumed: int = 0
     to_resume: int = 0
     problems: list[str] = field(default_factory=list[str])
-    reported: set[Trial] = field(default_factory=set[Trial])
-    """The trials that were said to be finished."""
 
     def sound(self) -> bool:
         """Whether nothing was lost or left, and all resumed."""
         return not self.lost and not self.left and not self.problems and self.resumed == self.to_resume
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """When in seconds, how, and the seconds from there to the second signal."""
+
+    after: float
+    way: Way
+    again: float
+
+    def __str__(self) -> str:
+        """As a problem names it."""
+        return f"{self.way} after {self.after:.2f} s"
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """How a command ended: its exit code (negative: a signal), its lines, and seconds."""
 
@@ -56,9 +76,9 @@ class Ended:
     seconds: float
 
     @property
-    def trials(self) -> list[Trial]:
+    def trials(self) -> set[Trial]:
         """The trials that it reported finished: round and cell."""
-        return [(int(found[1]), found[2]) for line in self.lines if (found := _REPORTED.match(line))]
+        return {(int(found[1]), found[2]) for line in self.lines if (found := _REPORTED.match(line))}
 
     @property
     def last(self) -> str:
@@ -66,24 +86,59 @@ class Ended:
         return self.lines[-1] if self.lines else "it said nothing"
 
 
+def draw_kills(draw: random.Random, count: int, longest: float) -> list[Kill]:
+    """So many kills, the ways in turn; one moment out of each equal part of the whole time, in random order."""
+    parts = draw.sample(range(count), count)
+    return [
+        Kill(
+            (part + draw.random()) / count * _BEYOND * longest,
+            WAYS[number % len(WAYS)],
+            draw.uniform(0.0, 1.0),
+        )
+        for number, part in enumerate(parts)
+    ]
+
+
 def octavo(
+    ours: Ours,
     home: Path,
     *arguments: str | Path,
-    kill: tuple[float, Way, float] | None = None,
+    kill: Kill | None = None,
     on_line: Callable[[str, subprocess.Popen[str]], None] | None = None,
     before: Sequence[str] = (),
 ) -> Ended:
-    """Runs `./octavo`, after the words `before`; `on_line` sees what it says.
+    """Runs `./octavo`, after the words `before`; `on_line` sees what it says. Waits while another run measures here."""
+    while True:
+        ended = _once(ours, home, [*before, str(ROOT / "octavo"), *map(str, arguments)], kill, on_line)
+        if ended.code != HostError.exit_code or "is measuring on this host" not in ended.last:
+            return ended
+        _wait_for_the_host()
 
-    `kill` are the seconds until a signal, which one, and those until the second one.
-    """
+
+def _wait_for_the_host() -> None:
+    """Until nobody holds the run lock."""
+    while True:
+        try:
+            with host_lock():
+                return
+        except HostError:
+            time.sleep(_BETWEEN_LOOKS_SECONDS)
+
+
+def _once(
+    ours: Ours,
+    home: Path,
+    command: Sequence[str],
+    kill: Kill | None,
+    on_line: Callable[[str, subprocess.Popen[str]], None] | None,
+) -> Ended:
     began = time.monotonic()
     process = subprocess.Popen(
-        [*before, str(ROOT / "octavo"), *map(str, arguments)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
-        env={**os.environ, "OCTAVO_HOME": str(home)}, cwd="/", start_new_session=True,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        errors="replace", env={**os.environ, "OCTAVO_HOME": str(home)}, cwd="/", start_new_session=True,
     )  # fmt: skip
-    killer = threading.Thread(target=_kill, args=(process, *kill)) if kill else None
+    hung: list[Kill] = []
+    killer = threading.Thread(target=_kill, args=(ours, home, process, kill, hung)) if kill else None
     if killer:
         killer.start()
     lines: list[str] = []
@@ -92,6 +147,7 @@ def octavo(
         with process.stderr:
             for line in process.stderr:
                 lines.append(line.rstrip("\n"))
+                ours.learn(home)
                 if on_line:
                     on_line(lines[-1], process)
         code = process.wait()
@@ -101,64 +157,88 @@ def octavo(
         raise
     if killer:
         killer.join()
+    lines += [f"it did not end within {_PATIENCE_SECONDS:.0f} s of its {one.way}" for one in hung]
     return Ended(code, lines, time.monotonic() - began)
 
 
-def until_trials(home: Path, wanted: int, *arguments: str | Path) -> Ended:
-    """Runs octavo until it has reported so many trials, and interrupts it then."""
-    done: list[str] = []
-
-    def watch(line: str, process: subprocess.Popen[str]) -> None:
-        if _REPORTED.match(line):
-            done.append(line)
-            if len(done) == wanted:
-                process.send_signal(signal.SIGINT)
-
-    return octavo(home, *arguments, on_line=watch)
-
-
-def _kill(process: subprocess.Popen[str], seconds: float, way: Way, again: float) -> None:
-    first = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGINT twice": signal.SIGINT}[way]
-    for patience, number in ((seconds, first), (again, signal.SIGINT if way == "SIGINT twice" else None)):
+def _kill(ours: Ours, home: Path, process: subprocess.Popen[str], kill: Kill, hung: list[Kill]) -> None:
+    """The signal, and for SIGINT a second one; whoever does not end then is killed, and that is noted."""
+    first = {"SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGINT twice": signal.SIGINT}[kill.way]
+    steps = [(kill.after, first), *([(kill.again, first)] if kill.way == "SIGINT twice" else [])]
+    for seconds, number in steps:
         try:
-            process.wait(patience if number is not None else 0)
-            return
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
-            if number is not None:
-                process.send_signal(number)
+            ours.learn(home)
+            process.send_signal(number)
+        else:
+            return
     try:
         process.wait(_PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
+        hung.append(kill)
         process.kill()
 
 
-def put_back(row: Row, ours: Ours, home: Path, before: dict[str, str]) -> None:
-    """Looks at the host after a kill, restores it where that is needed, and counts."""
-    row.kills += 1
+def put_back(
+    row: Row, ours: Ours, home: Path, before: dict[str, str], kill: Kill | None = None, *, counted: bool = True
+) -> None:
+    """Looks at the host after a kill or a fault, restores it where that is needed, and counts.
+
+    Only a SIGKILL may leave work for the restore: after any other signal the command puts everything back itself, and
+    so does one that ends as it should, which is not `counted`.
+    """
     ours.learn(home)
-    if not difference(before, take(ours)):
-        row.at_once += 1
+    found = difference(before, take(ours))
+    if not found:
+        row.at_once += counted
         return
-    ended = octavo(home, "host", "restore")
+    if not counted or (kill is not None and kill.way != "SIGKILL"):
+        when = "after a command that ended" if kill is None else f"after {kill}"
+        row.problems += [f"not put back at once {when}: {line}" for line in found]
+    ended = octavo(ours, home, "host", "restore")
     left = difference(before, take(ours))
     row.left += left
-    row.by_restore += not left
+    row.by_restore += counted and not left
     if ended.code != 0:
         row.problems.append(f"host restore ended with {ended.code}: {ended.last}")
 
 
-def check_ended(row: Row, ended: Ended, *, allowed: Sequence[int]) -> None:
+def check_ended(row: Row, ended: Ended, *, allowed: Sequence[int], kill: Kill | None = None) -> None:
     """Notes a traceback, a hang, or an exit code that is none of those."""
+    when = f" ({kill})" if kill else ""
     if any("Traceback" in line for line in ended.lines):
-        row.problems.append(f"a traceback: {ended.last}")
-    elif ended.code not in allowed:
-        row.problems.append(f"exit code {ended.code}: {ended.last}")
+        row.problems.append(f"a traceback{when}: {ended.last}")
+    elif ended.code not in allowed or "did not end within" in ended.last:
+        row.problems.append(f"exit code {ended.code}{when}: {ended.last}")
 
 
-def stored(home: Path) -> set[Trial]:
-    """The finished trials of the newest run in the store: round and cell."""
-    with closing(sqlite3.connect(home / "octavo.sqlite")) as store:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The newest run of a store: its id and status, and its trials that ended well and otherwise."""
+
+    run: str
+    status: str
+    finished: frozenset[Trial]
+    others: tuple[str, ...]
+
+
+def newest(home: Path) -> Stored | None:
+    """What the store has of the newest run; None before there is one."""
+    if not (home / "octavo.sqlite").exists():
+        return None
+    with closing(sqlite3.connect(home / "octavo.sqlite", timeout=60)) as store:
+        if not store.execute("SELECT count(*) FROM sqlite_master WHERE name = 'trial'").fetchone()[0]:
+            return None
+        found = store.execute("SELECT id, status FROM run ORDER BY started DESC, id DESC LIMIT 1").fetchone()
+        if found is None:
+            return None
         rows = store.execute(
-            "SELECT round, cell FROM trial WHERE status = 'ok' AND run = (SELECT id FROM run ORDER BY started DESC)"
+            "SELECT round, cell, status, reason FROM trial WHERE run = ? ORDER BY id", (found[0],)
         ).fetchall()
-    return {(int(number), str(cell)) for number, cell in rows}
+    return Stored(
+        found[0],
+        found[1],
+        frozenset((int(number), str(cell)) for number, cell, status, _ in rows if status == "ok"),
+        tuple(f"{status}: {reason}" for _, _, status, reason in rows if status != "ok"),
+    )

@@ -23,43 +23,67 @@ _HOME_MODE = 0o711
 # What is in it for its owner alone.
 _PRIVATE_DIRECTORIES = ("journal", "runs", "sources")
 _STORE = "octavo.sqlite"
+_MOST_LINKS = 40  # as many as the kernel follows (path_resolution(7))
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def octavo_home() -> Path:
     """The state directory: OCTAVO_HOME, else /var/lib/octavo for root, else below the XDG data home.
 
-    Raises HostError when OCTAVO_HOME is something else, or for root when another user can change what is there.
+    For root without a link in it, so that it stays the directory that was checked. Raises HostError when OCTAVO_HOME
+    is something else, or for root when another user can change what is there.
     """
-    if chosen := os.environ.get("OCTAVO_HOME"):
-        if os.path.lexists(chosen) and not Path(chosen).is_dir():
-            raise HostError(f"OCTAVO_HOME={chosen} is no directory; name one that is, or that can be made")
-        home = Path(chosen).absolute()
-        if os.geteuid() == 0:
-            _check_roots_alone(home)
-        return home
+    chosen = os.environ.get("OCTAVO_HOME")
+    if chosen and os.path.lexists(chosen) and not Path(chosen).is_dir():
+        raise HostError(f"OCTAVO_HOME={chosen} is no directory; name one that is, or that can be made")
     if os.geteuid() == 0:
-        return Path("/var/lib/octavo")
+        return _roots_alone(Path(chosen or "/var/lib/octavo").absolute())
+    if chosen:
+        return Path(chosen).absolute()
     data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(data_home) / "octavo"
 
 
-def _check_roots_alone(home: Path) -> None:
-    """Raises HostError unless the home, and every directory above it, is root's and others cannot change its entries.
+def _roots_alone(home: Path) -> Path:
+    """The home as it really is, without links. Raises HostError unless it, every directory on the way and every link is
+    root's, and others cannot change the directories' entries.
 
-    Who can rename a directory above has another one there in its place.
+    Who can rename a directory above, or make a link anew, has another one there in its place.
     """
-    real = home.resolve()
-    for directory in (real, *real.parents):
-        with suppress(FileNotFoundError):
-            facts = directory.stat()
-            if facts.st_uid != 0:
-                why = f"belongs to user {facts.st_uid}"
-            elif facts.st_mode & _WRITABLE_BY_OTHERS and not facts.st_mode & stat.S_ISVTX:
-                why = "may be written by others"
-            else:
-                continue
-            raise HostError(f"OCTAVO_HOME={home}: {directory} {why}, who could make root do as they like; name another")
+    here = Path("/")
+    waiting = list(home.parts[:0:-1])
+    links = 0
+    _check_roots(home, here)
+    while waiting:
+        part = waiting.pop()
+        if part == "..":
+            here = here.parent
+            continue
+        try:
+            target = str((here / part).readlink())
+        except OSError:  # no link, or not there yet
+            here /= part
+        else:
+            if (links := links + 1) > _MOST_LINKS:
+                raise HostError(f"OCTAVO_HOME={home} leads through too many links; name another")
+            if (owner := (here / part).lstat().st_uid) != 0:
+                raise HostError(f"OCTAVO_HOME={home}: {here / part} is a link of user {owner}'s; name another")
+            here = Path("/") if target.startswith("/") else here
+            waiting += [word for word in reversed(target.split("/")) if word not in ("", ".")]
+        _check_roots(home, here)
+    return here
+
+
+def _check_roots(home: Path, directory: Path) -> None:
+    with suppress(FileNotFoundError):
+        facts = directory.lstat()
+        if facts.st_uid != 0:
+            why = f"belongs to user {facts.st_uid}"
+        elif facts.st_mode & _WRITABLE_BY_OTHERS and not facts.st_mode & stat.S_ISVTX:
+            why = "may be written by others"
+        else:
+            return
+        raise HostError(f"OCTAVO_HOME={home}: {directory} {why}, who could make root do as they like; name another")
 
 
 def secure_home() -> None:

@@ -9,6 +9,8 @@ from tests.integration import tiny_postgres
 
 from octavo.home import make_directory
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.fixture
 def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

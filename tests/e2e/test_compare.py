@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.e2e.conftest import Octavo
 
+pytestmark = pytest.mark.beside
+
 MAP = """
 baseline = { data_block = "8kB" }
 [factors]

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -142,3 +143,28 @@ def test_two_runs_do_not_measure_at_once(octavo: Octavo, home: Path, plan_file: 
         run.stderr.read()
         run.stderr.close()
         run.wait()
+
+
+_INTERRUPTED_BEFORE_IT_BEGINS = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+os.kill(os.getpid(), signal.SIGINT)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_an_interrupt_while_python_starts_is_a_line_and_an_exit_code(home: Path) -> None:
+    """The launcher holds it back (the test below); it arrives when it can be answered."""
+    command = [sys.executable, "-c", _INTERRUPTED_BEFORE_IT_BEGINS, sys.executable, "-I", "-m", "octavo", "runs"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "octavo: interrupted\n")
+
+
+def test_the_launcher_holds_interrupts_back(tmp_path: Path) -> None:
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!{sys.executable}\nimport signal\nprint(*signal.pthread_sigmask(signal.SIG_BLOCK, ()))\n")
+    python.chmod(0o755)
+    (tmp_path / "octavo").write_bytes((ROOT / "octavo").read_bytes())
+    blocked = subprocess.run(["sh", tmp_path / "octavo"], capture_output=True, text=True, check=True).stdout
+    assert str(int(signal.SIGINT)) in blocked.split()

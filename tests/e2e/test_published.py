@@ -13,6 +13,8 @@ import pytest
 from tests.e2e.conftest import ROOT, Octavo
 from tests.published import TPCH_I5, needs_tpch_i5
 
+pytestmark = pytest.mark.beside
+
 DATA, WAL, SEGMENTS = (1, 2, 4, 8, 16, 32), (1, 2, 4, 8, 16, 32, 64), (16, 1, 512)
 Place = tuple[int, int, int]
 

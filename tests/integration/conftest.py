@@ -33,8 +33,12 @@ _BUILDER = """
 from octavo.host.journal import Journal
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
+def tell(step):
+    if step.doing == "compilation":
+        print(step.done, flush=True)
+
 with Journal() as journal:
-    ensure_build(BuildSpec("18", "8kB", "8kB"), journal, progress=lambda doing, done, total: print(done, flush=True))
+    ensure_build(BuildSpec("18", "8kB", "8kB"), journal, progress=tell)
 """
 
 

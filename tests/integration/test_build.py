@@ -7,16 +7,21 @@ from pathlib import Path
 
 import pytest
 from tests.integration.conftest import MadeApart
+from tests.thorough import in_thorough_tests
 
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.postgres.builds.as_account import COMPILER_CACHE
 from octavo.postgres.builds.cache import Build, find_build, list_builds
+from octavo.postgres.builds.findings import shipped
 from octavo.postgres.builds.make import ensure_build
+from octavo.postgres.builds.prove import prove
 from octavo.postgres.builds.spec import BuildSpec
 
 from . import tiny_postgres
+
+pytestmark = pytest.mark.beside
 
 
 def output(journal: Journal, *arguments: str | Path) -> str:
@@ -50,7 +55,7 @@ def test_nothing_in_it_tells_where_it_was_compiled(build: Build) -> None:
 def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:
     spec = BuildSpec("18", build.manifest["data_block"], build.manifest["wal_block"])
     steps: list[int] = []
-    again = ensure_build(spec, journal, progress=lambda doing, done, total: steps.append(done))
+    again = ensure_build(spec, journal, progress=lambda step: steps.append(step.done))
     assert (again.prefix, steps) == (build.prefix, [])
     assert find_build(spec) == build
 
@@ -81,6 +86,15 @@ def test_two_separate_builds_are_the_same_byte_for_byte(made_apart: MadeApart, b
     assert made_apart.build.manifest["files"] == here.manifest["files"]
 
 
+@in_thorough_tests
+def test_what_ships_about_the_sizes_gives_the_builds_of_the_sources(builds: dict[str, Build], journal: Journal) -> None:
+    """Minutes: PostgreSQL is compiled without the compiler's cache, and all of it compared with the shared tree's."""
+    assert shipped("18.6")
+    spec = BuildSpec("18", "4kB", "16kB")
+    assert builds["4kB"].manifest["version"] == "18.6"
+    assert prove(spec, journal).differing == ()
+
+
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
 def test_two_who_ask_at_once_get_one_build(empty_home: Path, tmp_path: Path) -> None:
     compiled: list[str] = []
@@ -90,9 +104,7 @@ def test_two_who_ask_at_once_get_one_build(empty_home: Path, tmp_path: Path) -> 
     def ask(name: str) -> None:
         with Journal() as journal:
             spec = BuildSpec("18", "8kB", "8kB")
-            found.append(
-                ensure_build(spec, journal, local=tarball, progress=lambda doing, done, total: compiled.append(name))
-            )
+            found.append(ensure_build(spec, journal, local=tarball, progress=lambda step: compiled.append(name)))
 
     threads = [threading.Thread(target=ask, args=(name,)) for name in ("one", "two")]
     for thread in threads:

@@ -15,6 +15,8 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 
+pytestmark = pytest.mark.beside
+
 
 def told(suite: Suite) -> str:
     """What a failed test says: the first difference that nothing explains, or the first failure."""

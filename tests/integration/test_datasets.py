@@ -32,6 +32,8 @@ from octavo.postgres.pinned import pinned_settings
 from octavo.workloads import custom, find, pgbench
 from octavo.workloads.base import Levels, Workload
 
+pytestmark = pytest.mark.beside
+
 RUN = {"mode": "read-write", "clients": "2", "duration": "1s", "rate": "none", "protocol": "prepared"}
 SMALL = {**RUN, "scale": "2", "age": "packed"}
 

@@ -296,10 +296,8 @@ def test_a_bus_error_is_said_before_and_its_advice_cures_it(
                 assert "Bus error" in died.stderr or died.returncode == -signal.SIGBUS, died.stderr
                 line = next(line for line in said["fix"] if line.startswith("printf"))
                 sample = share / "postgresql.conf.sample"
-                subprocess.run(
-                    ["sh", "-c", line.replace("$(pg_config --sharedir)/postgresql.conf.sample", str(sample))],
-                    check=True,
-                )
+                line = line.replace("$(pg_config --sharedir)/postgresql.conf.sample", str(sample))
+                subprocess.run(["sh", "-c", line], check=True)
                 lives = within(group, account.uid, account.gid, old, "-D", place / "lives-15", "--no-sync", "-L", share)
                 assert lives.returncode == 0, lives.stderr
                 assert shared_buffers(place / "lives-15") == "128MB"

@@ -21,6 +21,8 @@ from octavo.postgres.extension import build_extension, installed_extensions, sou
 from octavo.postgres.scratch import scratch_server
 from octavo.postgres.source import find_source, sha256_of
 
+pytestmark = pytest.mark.beside
+
 BUILDS = pytest.mark.parametrize("build", ["4kB"], indirect=True)
 
 

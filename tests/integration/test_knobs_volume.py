@@ -13,6 +13,7 @@ from octavo import knobs
 from octavo.errors import HostError
 from octavo.host import block_limit, cgroup, confine, loop_volume, mounts
 from octavo.host.journal import Journal, restore
+from octavo.host.kernel_value import KernelValue
 from octavo.host.undo import Undone
 from octavo.knobs import device, filesystem, huge_pages, probe
 from octavo.knobs.base import Place
@@ -178,6 +179,23 @@ def limits_of(number: str) -> list[str]:
     """The lines of all limits on this device."""
     files = Path("/sys/fs/cgroup/blkio").glob("blkio.throttle.*_device")
     return [line for file in files for line in file.read_text().splitlines() if line.startswith(f"{number} ")]
+
+
+@limits
+def test_a_limit_that_was_left_on_a_device_does_not_hold_for_the_next_volume(home: Path) -> None:
+    """As of a run whose state directory was removed: the kernel keeps a limit by the device's number."""
+    with Journal() as journal, device.volume({"device": "loop"}, 8 * _MB, journal) as made:
+        assert made is not None
+        left = KernelValue(Path("/sys/fs/cgroup/blkio/blkio.throttle.read_iops_device"), "device", made.number)
+    left.write("304")
+    try:
+        with Journal() as journal, device.volume({"device": "loop"}, 8 * _MB, journal) as again:
+            assert again is not None
+            assert again.number == left.device
+            assert not limits_of(again.number)
+    finally:
+        left.write("")
+    assert nothing_left(home)
 
 
 @limits

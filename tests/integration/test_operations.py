@@ -22,6 +22,8 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import Server
 from octavo.units import parse_size
 
+pytestmark = pytest.mark.beside
+
 # What only a fuller cache has companions for.
 _MAY_BE_SKIPPED = {
     "minor update",

@@ -24,6 +24,8 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.source import sha256_of
 from octavo.units import parse_size
 
+pytestmark = pytest.mark.beside
+
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-shlibdeps") is None, reason="no dpkg-dev here")
 needs_debootstrap = pytest.mark.skipif(shutil.which("debootstrap") is None, reason="no debootstrap here")
 

@@ -10,6 +10,8 @@ from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.units import parse_size
 
+pytestmark = pytest.mark.beside
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "experiments" / "regression.md"
 
 

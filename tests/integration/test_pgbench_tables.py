@@ -9,6 +9,8 @@ from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
 from octavo.workloads import pgbench_tables
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.mark.parametrize(("block", "width", "fillfactor"), [("4kB", 1000, 50), ("32kB", 121, 100)])
 def test_tables_are_as_large_as_foretold(

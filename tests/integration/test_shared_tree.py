@@ -21,9 +21,12 @@ from octavo.postgres.builds.cache import Build, list_builds
 from octavo.postgres.builds.make import FROM_SCRATCH, ensure_builds
 from octavo.postgres.builds.prove import prove, replace_derived
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.stages import LOOKING, Step
 from octavo.postgres.source import sha256_of
 
 from . import tiny_postgres
+
+pytestmark = pytest.mark.beside
 
 DATA, WAL = ("8kB", "2kB", "32kB"), ("8kB", "64kB")
 SPECS = [BuildSpec("18", data, wal) for data, wal in product(DATA, WAL)]
@@ -85,11 +88,36 @@ def test_each_object_is_compiled_once_for_what_it_depends_on(own_home: Path, tmp
             SPECS,
             journal,
             local=tiny_postgres.write_tarball(tmp_path),
-            progress=lambda doing, done, total: steps.append((doing, total)),
+            progress=lambda step: steps.append((step.doing, step.total)),
         )
     # For the 5 sizes beside the first: data.c, sized.c, libcommon.a and sized_program for 2 data blocks, wal.c for one
     # WAL block, both.c and postgres for 5 pairs, conditional.c for its other text, and 5 notes that a build is ready.
     assert steps[-1] == ("compilation of 5 more sizes", 4 * 2 + 1 + 5 * 2 + 1 + 5)
+
+
+def test_what_was_found_before_is_not_looked_for_again_and_a_changed_source_is(own_home: Path, tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def note(step: Step) -> None:
+        if step.doing == LOOKING and step.done == 0:
+            asked.append(step.total)
+
+    changed = tmp_path / "changed"
+    changed.mkdir()
+    first = tiny_postgres.write_tarball(tmp_path)
+    second = tiny_postgres.write_tarball(changed, plain='#include "c.h"\nint plain(void) { return BLCKSZ; }\n')
+    with Journal() as journal:
+        made = ensure_builds(SPECS[:2], journal, local=first, progress=note)
+        shutil.rmtree(own_home / "builds")
+        again = ensure_builds(SPECS[:2], journal, local=first, progress=note)
+        assert [build.manifest["files"] for build in again] == [build.manifest["files"] for build in made]
+        other = ensure_builds(SPECS[:3], journal, local=second, progress=note)
+        assert not any(build.manifest["made"] == FROM_SCRATCH for build in (*made, *again, *other))
+        assert [says(build, journal).split()[-1] for build in other] == ["8192", "8192", "2048"]
+        assert prove(SPECS[2], journal, local=second).differing == ()
+    # Of 12 objects the sizes reach 4; 1 has a conditional, and is asked about again for the second of the sizes.
+    # In the other source they reach plain.c, too.
+    assert asked == [13, 6, 8]
 
 
 @pytest.mark.parametrize(

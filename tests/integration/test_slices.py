@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.conftest import needs_root
+from tests.integration.servers import MB
 
 from octavo.analysis.document import make_document
 from octavo.home import octavo_home, store_path
 from octavo.host import child_group
 from octavo.lab.events import Event, Notice, TurnsGoOn
+from octavo.lab.runnable import cannot_run
 from octavo.lab.session import Ended, start_run
+from octavo.lab.slices import sound
+from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan, parse_plan
 from octavo.store.store import Store
 
@@ -93,6 +98,35 @@ def test_a_round_in_slices_from_plan_to_document(home: Path) -> None:
         rates = [one for _, one in store.series([trial["id"] for trial in document["trials"]], ["tps"])]
     assert len(rates) == 3
     assert all(len(one.values) >= 9 for one in rates)
+
+
+@needs_root
+def test_readers_take_turns_on_limited_volumes_in_memory_groups(home: Path) -> None:
+    """Larger than its memory, so that each cell reads at the limit of its own device."""
+    plan = changed(
+        {
+            'slice = "100ms"\n': "",
+            'mode = "read-write"': 'mode = "read-only"\ndevice = "mbps=20"\nmemory = "96MB"',
+            "scale = 1\n": "scale = 8\n",
+            'duration = "1s"': 'duration = "8s"',
+            'shared_buffers = "32MB"': 'shared_buffers = "16MB"',
+            "fewest_transactions = 1": 'fewest_transactions = 1\nmost_limit_error = "100%"',
+        }
+    )
+    if reasons := [reason for cell in make_cells(plan) if (reason := cannot_run(cell) or sound.not_here([cell]))]:
+        pytest.skip(reasons[0])
+    _, document, _ = run(plan)
+    trials = document["trials"]
+    assert [(trial["status"], trial["reason"], trial["facts"].get("interleave")) for trial in trials] == [
+        ("ok", None, "slices")
+    ] * 3
+    for trial in trials:
+        values = {one["metric"]: one["value"] for one in trial["observations"] if one["item"] is None}
+        assert trial["facts"]["slice_seconds"] == 1.0
+        assert trial["facts"]["memory_limit_bytes"] == 96 * MB
+        # The device's own figures, by the time that the cell ran.
+        assert 1_000 < values["device_read_kb_per_second"] < 1.25 * 20 * 1024
+    assert len({trial["facts"]["volume"]["device"] for trial in trials}) == 3
 
 
 def test_where_slices_are_not_sound_the_run_says_why_and_goes_on(home: Path) -> None:

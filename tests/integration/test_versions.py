@@ -17,6 +17,8 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.limits import MAJOR_VERSIONS
 from octavo.units import parse_size
 
+pytestmark = pytest.mark.beside
+
 
 @pytest.fixture(params=["4kB", "8kB", "32kB"])
 def data_block(request: pytest.FixtureRequest) -> str:

@@ -1,5 +1,6 @@
 """What a child with the account's rights cannot get or leave behind, tried with small programs instead of servers."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -34,6 +35,13 @@ def account() -> Account:
         pytest.skip(str(error))
 
 
+@pytest.fixture
+def place(shared: Path, account: Account) -> Path:
+    """A directory of the account's."""
+    os.chown(shared, account.uid, account.gid)
+    return shared
+
+
 def shell(script: str, journal: Journal, account: Account, *, network: bool = False) -> str:
     finished = children.run(["sh", "-c", script], journal, role="test", account=account, network=network)
     return children.check(finished, "the script").stdout
@@ -58,6 +66,46 @@ def test_a_set_user_id_file_gives_nothing(journal: Journal, account: Account, tm
     program.chmod(0o4755)
     assert f"uid={account.uid}(" in (said := shell(str(program), journal, account))
     assert "euid=" not in said
+
+
+_MODES = """
+import ctypes, os, socket, stat
+open("file", "w").close()
+os.chmod("file", 0o755)
+def tried(change):
+    try: change()
+    except OSError as error: print(error.errno, end=" ")
+    else: print("changed", end=" ")
+libc = ctypes.CDLL(None, use_errno=True)
+def called(*arguments):
+    if libc.syscall(*arguments) != 0: raise OSError(ctypes.get_errno(), "")
+for mode in (0o4755, 0o2755, 0o6755):
+    tried(lambda: os.chmod("file", mode))
+    descriptor = os.open("file", os.O_RDWR)
+    tried(lambda: os.fchmod(descriptor, mode))
+    tried(lambda: os.chmod(os.path.abspath("file"), mode, follow_symlinks=True))
+    tried(lambda: called(452, -100, b"file", mode, 0))
+    tried(lambda: os.chmod("file", mode, dir_fd=os.open(".", os.O_RDONLY)))
+descriptor = os.open("born", os.O_RDWR | os.O_CREAT, 0o6755)
+os.write(descriptor, b"#!/bin/sh")
+print(*(oct(os.stat(name).st_mode & 0o7777) for name in ("file", "born")))
+"""
+
+
+@needs_root
+def test_no_child_of_the_accounts_makes_a_set_user_id_file(journal: Journal, account: Account, place: Path) -> None:
+    """By no call, nor where nobody looks for one afterwards; and not by what it starts."""
+    (place / "try.py").write_text(_MODES)
+    finished = children.run(
+        ["sh", "-c", f"exec /usr/bin/python3 -I {place}/try.py"],
+        journal, role="test", account=account, directory=place,
+    )  # fmt: skip
+    *refused, file, born = finished.stdout.split()
+    assert set(refused) <= {str(errno.EPERM), str(errno.ENOSYS)}, finished  # no fchmodat2(2) before Linux 6.6
+    assert len(refused) == 15
+    assert (file, born) == ("0o755", "0o755")
+    # Nothing of ours has the filter.
+    assert "Seccomp:\t0" in Path("/proc/self/status").read_text()
 
 
 @needs_root

@@ -74,11 +74,29 @@ def test_digests_are_of_the_copy_and_what_is_the_same_is_shared(made: Path, acco
         ("share", "../../.."),
         # As a text it stays inside; by way of bin/lib, which leads to lib, it does not.
         ("bin/out", "lib/../../x"),
+        # Inside in the copy; once an extension has installed a link `bin/later` to "..", it is not.
+        ("bin/out", "later/../x"),
+        # Out and back in by the name of our copy, which is not that of the published prefix.
+        ("bin/out", "../../published/x"),
     ],
 )
 def test_a_link_that_leads_out_is_refused_by_name(made: Path, account: Account, name: str, target: str) -> None:
     (made / name).symlink_to(target)
     with pytest.raises(OctavoError, match=f"{name} is a link to '{target}', out of the installation"):
+        published(made, account)
+
+
+def test_links_to_links_that_stay_inside_are_taken(made: Path, account: Account) -> None:
+    (made / "lib" / "libx.so.2").symlink_to("libx.so")
+    (made / "lib" / "all").symlink_to("../bin/lib")
+    target = published(made, account)
+    assert (target / "lib" / "all" / "libx.so.2").read_text() == "library"
+
+
+def test_a_link_to_a_link_that_leads_out_is_refused(made: Path, account: Account) -> None:
+    (made / "bin" / "first").symlink_to("second")
+    (made / "bin" / "second").symlink_to("../..")
+    with pytest.raises(OctavoError, match="is a link to"):
         published(made, account)
 
 

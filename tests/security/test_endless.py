@@ -1,6 +1,7 @@
 """What would wait for ever, grow for ever, or end in a traceback, is a line."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.safe_read import read_tail, read_text
@@ -25,7 +27,7 @@ from octavo.postgres.cluster import last_words
 _SECONDS = 60.0
 
 
-def _in_time(work: Callable[[], object]) -> object:
+def in_time(work: Callable[[], object]) -> object:
     """What the work gives or raises; a failure when it waits, which no signal of pytest's own would end."""
     found: list[object] = []
 
@@ -57,11 +59,11 @@ def test_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "postmaster.pid")
     os.mkfifo(tmp_path / "postmaster.opts")
     with pytest.raises(UsageError, match="regular file"):
-        _in_time(lambda: refuse_running(tmp_path))
-    assert _in_time(lambda: last_options(tmp_path)) == []
-    assert _in_time(lambda: last_words(tmp_path / "postmaster.pid")) == "it said nothing"
+        in_time(lambda: refuse_running(tmp_path))
+    assert in_time(lambda: last_options(tmp_path)) == []
+    assert in_time(lambda: last_words(tmp_path / "postmaster.pid")) == "it said nothing"
     with pytest.raises(OSError, match="regular file"):
-        _in_time(lambda: read_text(tmp_path / "postmaster.pid"))
+        in_time(lambda: read_text(tmp_path / "postmaster.pid"))
 
 
 def test_only_regular_files_of_a_size_are_read(tmp_path: Path) -> None:
@@ -74,6 +76,22 @@ def test_only_regular_files_of_a_size_are_read(tmp_path: Path) -> None:
     for other in ("link", ".", "missing"):
         with pytest.raises(OSError, match=r".+"):
             read_text(tmp_path / other)
+
+
+def test_a_suggested_dsn_is_one_word_for_the_shell(tmp_path: Path) -> None:
+    """Whatever a file of the server's user says: an administrator copies it into root's shell."""
+    proc, data = tmp_path / "proc", tmp_path / "data"
+    (proc / "7").mkdir(parents=True)
+    data.mkdir()
+    (proc / "7" / "stat").write_text(f"7 (postgres) S 1 {' '.join(['0'] * 48)}\n")
+    (proc / "7" / "cwd").symlink_to(data)
+    socket = "/run/a b'; reboot #"
+    for port, expected in (("5433", {"port": "5433"}), ("1 user=x", {})):
+        (data / "postmaster.pid").write_text(f"7\n{data}\n1\n{port}\n{socket}\n")
+        with pytest.raises(UsageError) as caught:
+            refuse_running(data, proc)
+        (dsn,) = shlex.split(str(caught.value).partition("--dsn ")[2])
+        assert conninfo_to_dict(dsn) == {"host": socket, "dbname": "postgres", **expected}
 
 
 def test_a_postmaster_pid_that_does_not_end(tmp_path: Path) -> None:
@@ -170,7 +188,7 @@ def test_what_is_no_file_is_no_plan(tmp_path: Path) -> None:
         path = str(tmp_path / f"{name}.toml")
         for read in (partial(find_plan, path), partial(read_map, Path(path))):
             with pytest.raises(UsageError) as caught:
-                _in_time(read)
+                in_time(read)
             assert "\n" not in str(caught.value)
 
 
@@ -178,4 +196,4 @@ def test_a_distance_without_end_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(1 << 20))
     job = Job((str(tmp_path / "file"),), 4096, "random", method="advised", distance=99_999_999_999, seconds=0.1)
     with pytest.raises(UsageError, match="a distance of 99999999999; choose"):
-        _in_time(lambda: measure(job, lambda _phase, _done, _total: True))
+        in_time(lambda: measure(job, lambda _phase, _done, _total: True))

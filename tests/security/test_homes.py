@@ -89,6 +89,32 @@ def test_root_has_no_home_that_others_can_change(own_home: Path, which: str, how
         os.chown(wrong, 0, 0)
 
 
+@needs_root
+def test_roots_home_is_resolved_once_and_every_link_on_the_way_is_roots(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two", "theirs"):
+        (shared / name).mkdir()
+    (shared / "link").symlink_to("one")
+    (shared / "chain").symlink_to(shared / "theirs" / "link")
+    (shared / "theirs" / "link").symlink_to("../one")
+    monkeypatch.setenv("OCTAVO_HOME", str(shared / "link" / "home"))
+    assert octavo_home() == shared / "one" / "home"
+    os.chown(shared / "link", 65534, 65534, follow_symlinks=False)
+    with pytest.raises(HostError, match="link is a link of user 65534's"):
+        octavo_home()
+    # Where it leads is root's; who makes the link on the way anew decides where it leads next time.
+    monkeypatch.setenv("OCTAVO_HOME", str(shared / "chain" / "home"))
+    assert octavo_home() == shared / "one" / "home"
+    os.chown(shared / "theirs", 65534, 65534)
+    with pytest.raises(HostError, match="theirs belongs to user 65534"):
+        octavo_home()
+    (shared / "one" / "self").symlink_to("self/self")
+    monkeypatch.setenv("OCTAVO_HOME", str(shared / "one" / "self"))
+    with pytest.raises(HostError, match=r"is no directory|too many links"):
+        octavo_home()
+
+
 def test_a_runtime_directory_of_ones_own(shared: Path) -> None:
     made = home._own_directory(shared / "mine", 0o700)  # pyright: ignore[reportPrivateUsage]
     assert mode(made) == 0o700

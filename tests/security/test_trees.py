@@ -231,6 +231,42 @@ def test_lent_files_are_read_by_the_account_and_written_by_nobody_else(
     assert not top.exists()
 
 
+def test_a_file_that_is_replaced_while_it_is_lent_is_the_one_that_was_checked(
+    place: Path, secret: Path, journal: Journal, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = place / "archive"
+    archive.mkdir()
+    (archive / "toc.dat").write_text("toc")
+    make_readable = trees.make_readable
+
+    def replace(path: Path, to: Account) -> Path:
+        if path.name == "archive":  # the copy's own directory, made when the original has been checked
+            (archive / "toc.dat").unlink()
+            (archive / "toc.dat").symlink_to(secret)
+        return make_readable(path, to)
+
+    monkeypatch.setattr(trees, "make_readable", replace)
+    with files.lent([archive], journal, account) as (copy,):
+        assert (archive / "toc.dat").is_symlink()
+        assert (copy / "toc.dat").read_text() == "toc"
+
+
+@needs_root
+@pytest.mark.parametrize("way", ["file", "directory"])
+def test_a_link_of_another_user_lends_nothing_of_roots(
+    way: str, place: Path, secret: Path, journal: Journal, account: Account
+) -> None:
+    theirs = place / "theirs"
+    theirs.mkdir()
+    (theirs / "dump").symlink_to(secret if way == "file" else secret.parent)
+    os.chown(theirs, 65534, 65534)
+    for ask in (files.digest, files.size_of):
+        with pytest.raises(UsageError, match=r"theirs/dump (is reached by a link|cannot be read)"):
+            ask(theirs / "dump")
+    with pytest.raises(UsageError), files.lent([theirs / "dump"], journal, account):
+        pass
+
+
 @pytest.mark.parametrize("kind", ["link", "directory", "fifo"])
 def test_an_archive_with_links_is_refused_by_name(
     kind: str, place: Path, secret: Path, journal: Journal, account: Account

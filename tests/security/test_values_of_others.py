@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.host import trusted_paths
+from octavo.host import kernel_value, trusted_paths
 from octavo.host.journal import Journal, restore
 from octavo.host.kernel_value import KernelValue, changed
 from octavo.host.process import boot_id
@@ -74,3 +74,35 @@ def test_an_earlier_versions_entry_that_took_any_value_for_ours(queue: Queue, ow
     path.write_text(json.dumps(entry) + "\n")
     assert [one.what for one in restore()] == ["left"]
     assert queue.readahead.read() == "4096"
+
+
+@pytest.mark.parametrize(
+    ("now", "after", "what"), [((1, 2), "4096", "put back"), (None, "4096", "put back"), ((1, 3), "64", "left")]
+)
+def test_a_loop_device_that_another_image_has_by_now(
+    tmp_path: Path,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    now: tuple[int, int] | None,
+    after: str,
+    what: str,
+) -> None:
+    """A killed run's device was detached, and given to somebody else, before its journal was replayed."""
+    monkeypatch.setattr(trusted_paths, "KERNEL_ROOTS", (tmp_path,))
+    on: list[tuple[int, int] | None] = [(1, 2)]
+
+    def backing(_name: str) -> tuple[int, int] | None:
+        return on[0]
+
+    monkeypatch.setattr(kernel_value, "backing", backing)
+    readahead = KernelValue(tmp_path / "block/loop3/queue/read_ahead_kb")
+    readahead.path.parent.mkdir(parents=True)
+    readahead.path.write_text("4096")
+    with Journal() as journal, changed(readahead, "64", journal):
+        journal.path.with_name("killed.jsonl").write_text(journal.path.read_text())
+        on[0] = now
+        assert [one.what for one in restore()] == [what]
+        assert readahead.read() == after
+        readahead.write("64")
+        on[0] = (1, 2)
+    assert readahead.read() == "4096", "at the end of the command itself"

@@ -1,5 +1,6 @@
 """The doctor's engine, facts, collectors on planted trees, and its report in each format."""
 
+# pyright: reportPrivateUsage=false
 import json
 import os
 import struct
@@ -11,8 +12,9 @@ import pytest
 from tests.unit.planted import plant
 
 from octavo.doctor import compare, html, markdown, report
+from octavo.doctor import examine as examine_module
 from octavo.doctor.collect.atomics import count_atomics
-from octavo.doctor.collect.find import listeners
+from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
 from octavo.doctor.collect.live import Reading, live_facts
 from octavo.doctor.collect.processes import memory_limit, process_facts
@@ -260,16 +262,33 @@ def test_servers_are_found_by_their_sockets(tmp_path: Path) -> None:
 
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / ".s.PGSQL.5433"))
+        (tmp_path / "x,example.invalid").mkdir()
+        (tmp_path / "x,example.invalid/.s.PGSQL.5433").hardlink_to(tmp_path / ".s.PGSQL.5433")
         rows = [
             f"0: 2 0 00010000 0001 01 1 {tmp_path}/.s.PGSQL.5433",
             f"0: 2 0 00010000 0001 01 1 {tmp_path}/.s.PGSQL.5434",  # gone, or in another container
             f"0: 2 0 00000000 0001 03 1 {tmp_path}/.s.PGSQL.5433",  # a connection
             "0: 2 0 00010000 0001 01 1 /run/dbus/system_bus_socket",
+            f"0: 2 0 00010000 0001 01 1 {tmp_path}/x,example.invalid/.s.PGSQL.5433",  # libpq would take two hosts
             "0: 2 0 00010000 0001 01 1",
         ]
         plant(tmp_path, {"net/unix": "Num RefCount Protocol Flags Type St Inode Path\n" + "\n".join(rows)})
         (found,) = listeners(tmp_path)
     assert (found.directory, found.port, found.owner) == (str(tmp_path), 5433, os.geteuid())
+
+
+def test_a_directory_of_anybody_adds_nothing_to_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    from psycopg.conninfo import conninfo_to_dict
+
+    asked: list[dict[str, Any]] = []
+
+    def connect(dsn: str) -> None:
+        asked.append(conninfo_to_dict(dsn))
+
+    monkeypatch.setattr(examine_module, "_connect", connect)
+    examine_module._connect_to(Listener("/x' port=1 sslkey=/etc/shadow", 5432, os.geteuid()))
+    assert asked[0]["host"] == "/x' port=1 sslkey=/etc/shadow"
+    assert set(asked[0]) <= {"host", "port", "user", "dbname"}
 
 
 HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m"

@@ -63,4 +63,5 @@ def test_the_probe_of_a_limited_device() -> None:
     assert device.probe_seconds({"device": "native"}) == device.probe_seconds({"device": "loop"}) == 0
     # Two sizes, a second and a quarter each.
     assert device.probe_seconds({"device": "iops=1000,mbps=100"}) == 2.5
+    assert device.probe_seconds({"device": "mbps=100"}) == 1.25
     assert device.probe_seconds({"device": "iops=20"}) > device.probe_seconds({"device": "iops=1000"})

@@ -1,16 +1,19 @@
 """What a killed Octavo leaves behind is found by identity and ended; what is not its own is left alone."""
 
+import errno
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from octavo.host import children, process
-from octavo.host.journal import TOKEN_VARIABLE, Journal, recover
+from octavo.host.journal import TOKEN_VARIABLE, Journal, recover, restore
 
 # Starts a child through the journal, makes a directory, says so, and is then killed.
 _VICTIM = """
@@ -224,3 +227,43 @@ def test_children_know_only_what_they_need(monkeypatch: pytest.MonkeyPatch) -> N
         names = {line.partition("=")[0] for line in finished.stdout.splitlines()}
     assert names == {"PATH", "LC_ALL", TOKEN_VARIABLE}
     assert os.environ["PGPASSWORD"] == "secret"
+
+
+def test_a_journal_that_was_never_born_is_removed(home: Path) -> None:
+    """Its process was killed before it had its name: nothing was changed yet."""
+    with Journal() as journal:
+        left, alive, other = (journal.path.with_name(name) for name in (f".{'a' * 32}", f".{'b' * 32}", ".note"))
+        for path in (left, alive, other):
+            path.touch(0o600)
+        with alive.open("ab") as locked:
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            assert restore() == []
+            assert not left.exists()
+            assert alive.exists() and other.exists(), "a live process's, and somebody's own"
+
+
+def test_a_journal_that_finds_no_room_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_self: Journal, _line: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Journal, "_write", full)
+    with pytest.raises(OSError, match="No space"):
+        Journal()
+    assert list((home / "journal").iterdir()) == []
+
+
+def test_a_journal_that_was_taken_for_a_dead_ones_is_begun_anew(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+    taken: list[Path] = []
+
+    def late(file: Any, operation: int) -> None:
+        if not taken:
+            taken.extend((home / "journal").glob(".*"))
+            taken[0].unlink()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with Journal() as journal:
+        assert len(taken) == 1
+        assert journal.path.exists()
+    assert list((home / "journal").iterdir()) == []

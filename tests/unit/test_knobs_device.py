@@ -87,7 +87,11 @@ def test_what_probes_should_find() -> None:
         "read_bytes_per_second": 125 * _MB,
         "written_bytes_per_second": 125 * _MB,
     }
-    assert device.expected(Limits(None, 4096 * 100))["reads_per_second"] == 100
+    assert device.expected(Limits(2000, 4096 * 100))["reads_per_second"] == 100
+    assert device.expected(Limits(None, 40 * _MB)) == {
+        "read_bytes_per_second": 40 * _MB,
+        "written_bytes_per_second": 40 * _MB,
+    }
 
 
 def test_which_cells_need_a_volume() -> None:

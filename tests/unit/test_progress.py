@@ -7,8 +7,9 @@ from tests.unit.analysis.making import read_only_plan
 
 from octavo.cli.progress import RunProgress
 from octavo.cli.ratio_lines import Line, Rounds, drawn
-from octavo.lab.events import RoundsStarted, RoundStarted, TrialEnded, TurnsGoOn
+from octavo.lab.events import BuildProgress, RoundsStarted, RoundStarted, TrialEnded, TurnsGoOn
 from octavo.observation import Observation
+from octavo.postgres.builds.stages import Step
 from octavo.store.records import TrialRecord
 
 
@@ -60,3 +61,14 @@ def test_the_last_word_of_a_round_in_slices_stays(capsys: pytest.CaptureFixture[
     progress(TurnsGoOn(2, ((cell, 1.0432, 1.031, 1.0557),), 1.0, ended=True))
     line = f"round 2, about 95 % for this round alone: {cell.label} × 1.043 (1.031 to 1.056)\n"
     assert capsys.readouterr().err == line
+
+
+def test_a_build_says_what_is_next_and_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = RunProgress()
+    for done in (0, 1, 421, 422, 1683):
+        progress(BuildProgress(Step("compilation", done, 1683, 95.0 if done else 120.0, "finding")))
+    assert capsys.readouterr().err.splitlines() == [
+        "compilation: step 0 of 1683; builds ready in about 2 min; next: finding",
+        "compilation: step 421 of 1683; builds ready in about 1 min 35 s; next: finding",
+        "compilation: step 1683 of 1683; builds ready in about 1 min 35 s; next: finding",
+    ]

@@ -20,7 +20,7 @@ from octavo.host.children import Finished
 from octavo.host.journal import Journal
 from octavo.postgres.source import Source, find_source, sha256_of, unpack
 from octavo.postgres.sources import debian, fetched, tree, upstream
-from octavo.postgres.sources.snapshot import take_snapshot
+from octavo.postgres.sources.snapshot import opened_tree, take_snapshot
 from octavo.postgres.versions import answers, is_release, is_version, major_of, order_of
 
 
@@ -108,7 +108,8 @@ def test_a_local_tarball_is_taken_with_its_digest(home: Path, journal: Journal) 
     tarball = home / "postgresql-18.3.tar.bz2"
     tarball.write_bytes(b"not much")
     source = find_source("18", journal, tarball)
-    assert source == Source("18.3", tarball, hashlib.sha256(b"not much").hexdigest(), f"local file {tarball.name}")
+    digest = hashlib.sha256(b"not much").hexdigest()
+    assert source == Source("18.3", tarball, digest, f"local file {tarball.name}", tarball)
     with pytest.raises(UsageError, match=r"it is PostgreSQL 18\.3, and 17 was asked for; say --pg 18"):
         find_source("17", journal, tarball)
     with pytest.raises(UsageError, match=r"and 18\.2 was asked for; say --pg 18\.3"):
@@ -264,13 +265,14 @@ def test_a_file_that_is_swapped_for_a_link_is_not_followed(home: Path, journal: 
     root = make_tree(home / "postgresql", "18.6")
     secret = home / "secret"
     secret.write_text("nobody's business")
-    with pytest.raises(OctavoError, match=r"src/include/c\.h cannot be taken"):
-        (root / "src" / "include").rename(home / "elsewhere")
-        (root / "src" / "include").symlink_to(home / "elsewhere")
-        take_snapshot(root, ["configure.ac", "src/include/c.h"], "test", journal)
-    os.mkfifo(root / "pipe")
-    with pytest.raises(OctavoError, match="pipe cannot be taken"):
-        take_snapshot(root, ["pipe"], "test", journal)
+    (root / "src" / "include").rename(home / "elsewhere")
+    (root / "src" / "include").symlink_to(home / "elsewhere")
+    with opened_tree(root) as top:
+        with pytest.raises(OctavoError, match=r"src/include/c\.h cannot be taken"):
+            take_snapshot(root, top, ["configure.ac", "src/include/c.h"], "test", journal)
+        os.mkfifo(root / "pipe")
+        with pytest.raises(OctavoError, match="pipe cannot be taken"):
+            take_snapshot(root, top, ["pipe"], "test", journal)
 
 
 # ── What was fetched before ───────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,17 @@ def test_a_store_of_another_version_is_left_alone(store: Store, home: Path) -> N
         connection.execute("UPDATE schema_version SET version = 99")
     with pytest.raises(OctavoError, match="schema version 99"):
         Store.open(home / "octavo.sqlite")
+
+
+def test_a_store_whose_tables_were_never_made_has_no_runs(home: Path) -> None:
+    """Whoever was to make them was killed before."""
+    (home / "octavo.sqlite").touch()
+    assert list_runs(home / "octavo.sqlite") == []
+    with pytest.raises(UsageError, match="there is no run yet"):
+        find_run(home / "octavo.sqlite", "last")
+    with closing(Store.open(home / "octavo.sqlite")) as store:
+        add_run(store, "one")
+    assert [row["id"] for row in list_runs(home / "octavo.sqlite")] == ["one"]
 
 
 def test_what_is_no_store_is_named(home: Path) -> None:

@@ -1,5 +1,6 @@
 """Crashes: what a server's log and its core files tell of them."""
 
+import errno
 import os
 import re
 import resource
@@ -39,8 +40,8 @@ def crashes_in_log(log: Path, *, killing_is_tested: bool) -> list[Failure]:
     """
     try:
         lines = trees.read_text(log).splitlines()
-    except OSError:
-        return []
+    except OSError as error:
+        return [Failure(log.stem, f"{log}: {error.strerror}", ())] if error.errno == errno.EFBIG else []
     found: list[Failure] = []
     for place, line in enumerate(lines):
         match = _CRASH.search(line)

@@ -27,29 +27,29 @@ _INDEX_TUPLES = (
 
 LIMIT_ERRORS = (
     LimitError(
-        re.compile(r"ERROR:  row is too big: size (?P<size>\d+), maximum size (?P<most>\d+)"),
+        re.compile(r"ERROR:  row is too big: size (?P<size>\d{1,18}), maximum size (?P<most>\d+)"),
         (formulas.heap_tuple,),
         "a row must fit on one page (MaxHeapTupleSize)",
     ),
     LimitError(
         re.compile(
-            r'ERROR:  index row size (?P<size>\d+) exceeds btree version 4 maximum (?P<most>\d+) for index "\w+"'
+            r'ERROR:  index row size (?P<size>\d{1,18}) exceeds btree version 4 maximum (?P<most>\d+) for index "\w+"'
         ),
         (formulas.btree_tuple,),
         "three B-tree keys must fit on one page (BTMaxItemSize)",
     ),
     LimitError(
-        re.compile(r'ERROR:  index row size (?P<size>\d+) exceeds maximum (?P<most>\d+) for index "\w+"'),
+        re.compile(r'ERROR:  index row size (?P<size>\d{1,18}) exceeds maximum (?P<most>\d+) for index "\w+"'),
         _INDEX_TUPLES,
         "an index row must fit on its page (the access method's largest item)",
     ),
     LimitError(
-        re.compile(r'ERROR:  value (?P<size>\d+) out of bounds for option "toast_tuple_target"'),
+        re.compile(r'ERROR:  value (?P<size>\d{1,18}) out of bounds for option "toast_tuple_target"'),
         (formulas.toast_tuple_target_most,),
         "toast_tuple_target goes up to the largest tuple of a page (TOAST_TUPLE_TARGET_MAIN)",
     ),
     LimitError(
-        re.compile(r'ERROR:  value (?P<size>\d+) out of bounds for option "siglen"'),
+        re.compile(r'ERROR:  value (?P<size>\d{1,18}) out of bounds for option "siglen"'),
         (formulas.gist_key,),
         "a signature goes up to the largest GiST key of a page (GISTMaxIndexKeySize)",
     ),

@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.1
 _STREAM_REGRESS = "027_stream_regress"  # runs the regression suite on a primary, with a standby behind it
 _STREAM_POINT = "regression tests pass"
 _POINT = re.compile(r"(?P<ok>ok|not ok) +(?P<number>\d+)(?: +- +(?P<name>.*))?")
-_PLAN = re.compile(r"1\.\.(?P<points>\d+)(?: +# SKIP (?P<reason>.*))?")
+_PLAN = re.compile(r"1\.\.(?P<points>\d{1,9})(?: +# SKIP (?P<reason>.*))?")
 _DEFAULT_BLOCK = "8kB"
 _SHARED_BUFFERS = re.compile(r"(?P<setting>shared_buffers ?= ?)(?P<size>\d+(?:kB|MB))\b")
 _BAIL_OUT = re.compile(r"Bail out!.*")

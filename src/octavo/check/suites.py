@@ -20,7 +20,7 @@ from octavo.host import children, trees
 Progress = Callable[[str, int, int], None]
 
 _RESULT = re.compile(r"(?P<ok>ok|not ok) +\d+ +[-+] (?P<test>\S+) +\d+ ms(?P<directive>.*)")
-_PLAN = re.compile(r"1\.\.(\d+)")
+_PLAN = re.compile(r"1\.\.(\d{1,9})")
 _CONNECTIONS = 20  # PostgreSQL's own limit for its parallel schedule (GNUmakefile: MAXCONNOPT)
 
 

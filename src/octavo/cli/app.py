@@ -62,8 +62,20 @@ app.command()(iotop)
 def main() -> NoReturn:
     """Runs the command line and exits with its code."""
     os.umask(0o022)  # the servers' user has to reach builds and sockets
-    interrupt_once()
     sys.stdout, sys.stderr = guarded(sys.stdout), guarded(sys.stderr)
+    try:
+        interrupt_once()
+        code = _run()
+        no_more_interrupts()
+    except KeyboardInterrupt:
+        no_more_interrupts()
+        print("octavo: interrupted", file=sys.stderr)
+        code = Interrupted.exit_code
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Puts back what earlier commands left, and runs this one. Returns its exit code."""
     try:
         if sys.argv[1:3] != ["host", "restore"]:  # which does it, and tells it itself
             _recover()
@@ -72,9 +84,6 @@ def main() -> NoReturn:
     except OctavoError as error:
         print(f"octavo: {error}", file=sys.stderr)
         code = error.exit_code
-    except KeyboardInterrupt:
-        print("octavo: interrupted", file=sys.stderr)
-        code = Interrupted.exit_code
     except BrokenPipeError:
         # The reader has gone, as `octavo runs | head` may; nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -82,8 +91,7 @@ def main() -> NoReturn:
     except OSError as error:
         print(f"octavo: {_of_the_system(error)}", file=sys.stderr)
         code = HostError.exit_code
-    no_more_interrupts()
-    sys.exit(code)
+    return code
 
 
 def _recover() -> None:

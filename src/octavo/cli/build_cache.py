@@ -192,12 +192,20 @@ def execute(
 ) -> None:
     """Run a program with a cached build's programs first on the PATH. Its exit code is the program's.
 
+    It runs as you: as root, think of who wrote the sources of the build and of its extensions.
+
     Example: octavo build exec --data-block 4kB -- psql -h /tmp -c 'show block_size'
     """
-    from octavo.host.foreground import become
-    from octavo.postgres.builds.usage import user_environment
+    import os
+    import sys
 
-    become(command, user_environment(_chosen(data_block, wal_block, pg, name)))
+    from octavo.host.foreground import become
+    from octavo.postgres.builds.usage import not_postgresqls, user_environment
+
+    build = _chosen(data_block, wal_block, pg, name)
+    if os.geteuid() == 0 and (foreign := not_postgresqls(build)):
+        print(f"{command[0]} runs as root, and the build has {', '.join(foreign)}", file=sys.stderr)
+    become(command, user_environment(build))
 
 
 def _chosen(data_block: str, wal_block: str, pg: str, name: str | None) -> "Build":

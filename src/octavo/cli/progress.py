@@ -24,7 +24,7 @@ from octavo.lab.events import (
     TurnsGoOn,
 )
 from octavo.plan.cells import Cell
-from octavo.postgres.builds.spec import Progress as BuildCallback
+from octavo.postgres.builds.make import Report
 from octavo.report.numbers import amount
 from octavo.store.records import TrialRecord
 from octavo.units import human_count, human_duration
@@ -78,13 +78,16 @@ class RunProgress:
                 self._say(event.text)
 
     def _build(self, event: BuildProgress) -> None:
+        step = event.step
+        ahead = f"step {step.done} of {step.total}; builds ready in about {human_duration(step.left)}"
+        then = f"; next: {step.then}" if step.then else ""
         if self._bars is not None:
-            self._show(event.name, event.done, event.total, f"step {event.done} of {event.total}")
-        quarter = event.done * _QUARTERS // event.total
-        if quarter > self._quarter.get(event.name, 0):
-            self._quarter[event.name] = quarter
+            self._show(step.doing, step.done, step.total, f"{ahead}{then}")
+        quarter = step.done * _QUARTERS // max(step.total, 1)
+        if quarter > self._quarter.get(step.doing, -1):
+            self._quarter[step.doing] = quarter
             if self._bars is None:
-                self._say(f"{event.name}: step {event.done} of {event.total}")
+                self._say(f"{step.doing}: {ahead}{then}")
 
     def _estimated(self, event: Estimated) -> None:
         prepare, trials = human_duration(event.prepare_seconds), human_duration(event.trial_seconds)
@@ -156,10 +159,10 @@ class RunProgress:
 
 
 @contextmanager
-def build_progress() -> Generator[BuildCallback, None, None]:
+def build_progress() -> Generator[Report, None, None]:
     """A progress callback for builds."""
     with RunProgress() as progress:
-        yield lambda doing, done, total: progress(BuildProgress(doing, done, total))
+        yield lambda step: progress(BuildProgress(step))
 
 
 class _Bars(Progress):

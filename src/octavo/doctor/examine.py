@@ -85,16 +85,19 @@ def _connect_to(listener: Listener) -> Patient:
     """As the server's own user where we are root: its name is the superuser's by default, and peer lets it in."""
     import pwd
 
-    dsn = f"{listener} dbname=postgres"
+    from psycopg.conninfo import make_conninfo
+
+    user = None
     if os.geteuid() == 0:
         # Whoever owns the socket may be anybody: nothing of root's environment is for him.
         forget_environment()
         try:
-            dsn += f" user={pwd.getpwuid(listener.owner).pw_name}"
+            user = pwd.getpwuid(listener.owner).pw_name
         except KeyError:
             raise HostError(f"{listener}: user {listener.owner} has no name") from None
     with acting_as(listener.owner):
-        return _connect(dsn)
+        # Quoted: a directory may be named by anybody.
+        return _connect(make_conninfo(host=listener.directory, port=listener.port, user=user, dbname="postgres"))
 
 
 def _not_asked(listener: Listener, problem: str) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 cgroup version 1: `blkio.throttle.*` at the root of the hierarchy (Documentation/admin-guide/cgroup-v1/
 blkio-controller.rst), because a limit on a child group does not hold for writeback; the device has to be a private
-one. It survives the loop device's image and would hit who takes the device next, so it is journaled.
+one. It survives the loop device's image and would hit who takes the device next: it is journaled, and a device that was
+just attached is first rid of what a journal no longer knows (`lift`).
 cgroup version 2: `io.max` of the server's group (Documentation/admin-guide/cgroup-v2.rst), gone with the group.
 """
 
 import os
-from collections.abc import Generator
+import threading
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,25 +69,56 @@ def throttled(
     requests, bytes_a_second = most.whole()
     with ExitStack() as stack:
         values: dict[str, KernelValue] = {}
+        throttle = _PerFile(values)
         for name, limit in (("iops", requests), ("bps", bytes_a_second)):
             for direction in ("read", "write") if limit is not None else ():
                 path = _version_1_file(root, direction, name)
                 value = KernelValue(path, "device", number)
                 stack.enter_context(changed(value, str(limit), journal, ours=(1, limit or 0), ours_later=True))
                 values[f"{direction} {name}"] = value
-        yield _PerFile(values)
+        stack.callback(throttle.end)
+        yield throttle
 
 
-@dataclass(frozen=True, slots=True)
+def lift(number: str, root: Path = cgroup.ROOT) -> None:
+    """Takes every limit off a device (`major:minor`) that was just attached, before anything uses it.
+
+    The kernel keeps a limit by the device's number, also while nothing is attached: one that is found on a new device
+    was meant for the one before, whose journal is lost. On version 2 limits are a group's, and go with it.
+    """
+    if not _version_1(root):
+        return
+    for name in ("iops", "bps"):
+        for direction in ("read", "write"):
+            value = KernelValue(_version_1_file(root, direction, name), "device", number)
+            if value.read():
+                _write(value, "")
+
+
 class _PerFile:
-    values: dict[str, KernelValue]
+    """The files of version 1. After `end` nothing is written: a thread that an interrupt has left running still asks.
+
+    What it wrote after the values were put back would stay on the device's number.
+    """
+
+    def __init__(self, values: Mapping[str, KernelValue]) -> None:
+        self._values = values
+        self._writing = threading.Lock()
+        self._ended = False
 
     def limit(self, reads: Limits, writes: Limits) -> None:
-        for direction, limits in (("read", reads), ("write", writes)):
-            for name, wanted in zip(("iops", "bps"), limits.whole(), strict=True):
-                value = self.values.get(f"{direction} {name}")
-                if value is not None and wanted is not None:
-                    _write(value, str(wanted))
+        with self._writing:
+            if self._ended:
+                return
+            for direction, limits in (("read", reads), ("write", writes)):
+                for name, wanted in zip(("iops", "bps"), limits.whole(), strict=True):
+                    value = self._values.get(f"{direction} {name}")
+                    if value is not None and wanted is not None:
+                        _write(value, str(wanted))
+
+    def end(self) -> None:
+        with self._writing:
+            self._ended = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from octavo.errors import HostError, OctavoError
-from octavo.host import child_group, confine
+from octavo.host import child_group, child_output, confine, mode_filter
 from octavo.host.journal import TOKEN_VARIABLE, Journal
-from octavo.host.process import identify
+from octavo.host.process import BUILDS, SERVERS, identify
 
 # A child sees no more of the environment than this, so that a trial does not depend on who started it.
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -29,7 +29,7 @@ _PLAIN_ENVIRONMENT = {"PATH": PLAIN_PATH, "LC_ALL": "C.UTF-8"}
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The unprivileged user that servers and their clients run as."""
+    """An unprivileged user: that of servers and their clients, or that of builds."""
 
     name: str
     uid: int
@@ -48,12 +48,24 @@ class Finished:
 
 def server_account() -> Account:
     """Who servers run as: the user `octavo` when we are root, else ourselves. Raises HostError without it."""
+    return _account(SERVERS, "run servers")
+
+
+def build_account() -> Account:
+    """Who builds and packages are made as: the user `octavo-build` when we are root, else ourselves.
+
+    Not the servers': what a dump's programs could change would be in the next build. Raises HostError without it.
+    """
+    return _account(BUILDS, "make builds")
+
+
+def _account(name: str, purpose: str) -> Account:
     if os.geteuid() != 0:
         return Account(pwd.getpwuid(os.geteuid()).pw_name, os.geteuid(), os.getegid())
     try:
-        entry = pwd.getpwnam("octavo")
+        entry = pwd.getpwnam(name)
     except KeyError:
-        raise HostError("there is no user octavo to run servers as; script/bootstrap makes it") from None
+        raise HostError(f"there is no user {name} to {purpose} as; script/bootstrap makes it") from None
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
@@ -89,9 +101,11 @@ def start(
         command = [*rights, *command]
     # Within version 2 a process is in one group: its own, which lies below the limited one.
     entered = [group for group in groups if own is None or own.parent != group]
-    try:
-        child: subprocess.Popen[str] = subprocess.Popen(
-            [*confine.entering([*entered, *([own] if own else [])]), *command],
+    arranged = [*confine.entering([*entered, *([own] if own else [])]), *command]
+
+    def begin() -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            arranged,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -101,6 +115,10 @@ def start(
             env=whole_environment,
             start_new_session=True,
         )
+
+    try:
+        # A child of our own user can do with its files what it likes: they are ours.
+        child = mode_filter.started(begin) if account is not None and os.geteuid() == 0 else begin()
     except OSError as error:
         raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
     number = record(child.pid, journal, role, end_signal)
@@ -166,7 +184,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> Finished:
-    """Runs a child to its end; `on_line` sees its standard output line by line.
+    """Runs a child to its end; `on_line` sees its standard output line by line. Raises what `child_output.read` does.
 
     The CPU seconds are those of all children reaped meanwhile: one client runs at a time.
     """
@@ -183,16 +201,7 @@ def run(
         stderr=subprocess.STDOUT if on_line else subprocess.PIPE,
     )
     try:
-        if on_line is None:
-            stdout, stderr = child.communicate()
-        else:
-            assert child.stdout is not None
-            lines: list[str] = []
-            for line in child.stdout:
-                lines.append(line)
-                on_line(line.rstrip("\n"))
-            stdout, stderr = "".join(lines), ""
-            child.wait()
+        stdout, stderr = child_output.read(child, role, on_line)
     except BaseException:
         _end(child)
         raise

@@ -39,15 +39,6 @@ def open_below(directory: int, path: str, flags: int = 0) -> int:
             os.close(descriptor)
 
 
-def read_text(path: Path) -> str:
-    """The text of a regular file that somebody else may have made. Raises OSError when it is none."""
-    descriptor = os.open(path, _CAREFULLY)
-    with os.fdopen(descriptor, errors="replace") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "it is no regular file")
-        return file.read()
-
-
 def copy_out(
     tree: Path, place: str, target: Path, account: Account, *, earlier: tuple[Path, Mapping[str, str]] | None = None
 ) -> dict[str, str]:
@@ -127,10 +118,25 @@ def _same(path: Path, digest: str, other: Path, other_digest: str | None) -> boo
     )  # fmt: skip
 
 
+def leads_out(path: str, text: str) -> bool:
+    """Whether the link at this path below a tree, with this text, may lead out of it by way of any other link.
+
+    It goes up first, no further than its own depth, and then only down: whatever the names below are, or become
+    later, directories or other links that keep this rule, nothing outside is reached. Its directories are no links.
+
+    >>> leads_out("lib/libpq.so", "libpq.so.5"), leads_out("bin/lib", "../lib")
+    (False, False)
+    >>> leads_out("lib/x", "../../x"), leads_out("lib/x", "/etc"), leads_out("lib/x", "y/../../x")
+    (True, True, True)
+    """
+    parts = text.split("/")
+    ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+    return text.startswith("/") or ups > path.count("/") or ".." in parts[ups:]
+
+
 def _check_links(target: Path, links: list[str]) -> None:
-    """Raises OctavoError for a link that leads out. In our copy, which nobody changes, each can be followed."""
-    inside = Path(os.path.realpath(target))
+    """Raises OctavoError for a link that leads out, or may do so once there is more beside it."""
     for path in links:
         text = str((target / path).readlink())
-        if text.startswith("/") or not Path(os.path.realpath(target / path)).is_relative_to(inside):
+        if leads_out(path, text):
             raise OctavoError(f"{path} is a link to {text!r}, out of the installation; it is not installed")

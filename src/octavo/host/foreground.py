@@ -74,7 +74,7 @@ def interrupt_once() -> None:
 
     A second one would break off what the first has begun to put away. An impatient user sends it, and so does a
     terminal that closes: SIGHUP from the shell, and from the kernel when the shell has gone. What nohup or a shell's
-    `&` ignores stays ignored.
+    `&` ignores stays ignored. What the launcher held back (SIGINT, blocked while Python starts) arrives now.
     """
 
     interrupted = False
@@ -89,6 +89,7 @@ def interrupt_once() -> None:
     for number in _ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
 
 def no_more_interrupts() -> None:

@@ -9,6 +9,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -66,11 +67,15 @@ class Journal:
         self.path = directory / f"{self.token}.jsonl"
         # Made under another name, locked and signed before it shows, so that nobody finds it unlocked or nobody's.
         hidden = directory / f".{self.token}"
-        descriptor = os.open(hidden, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        self._file = os.fdopen(descriptor, "a", encoding="utf-8")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        self._write({"number": 0, "kind": "owner", **asdict(itself())})
-        hidden.rename(self.path)
+        self._file = _begun(hidden)
+        try:
+            self._write({"number": 0, "kind": "owner", **asdict(itself())})
+            hidden.rename(self.path)
+        except BaseException:  # a full disk
+            hidden.unlink(missing_ok=True)
+            with suppress(OSError):  # what could not be written, once more
+                self._file.close()
+            raise
         sync_directory(directory)
         self._open: dict[int, Entry] = {}
         self.children: Path | None = None
@@ -140,6 +145,30 @@ def _as_read_back(entry: Entry) -> Entry:
     return json.loads(json.dumps(entry))
 
 
+def _begun(path: Path) -> IO[str]:
+    """A new file, locked. Raises OSError.
+
+    One that is not locked yet may be taken for a dead process's, and removed: then it is made anew.
+    """
+    while True:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        file = os.fdopen(descriptor, "a", encoding="utf-8")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return file
+        file.close()
+
+
+def _remove_unborn(name: str, directory: int) -> None:
+    """Removes what a process that was killed just then had begun as its journal: it had changed nothing yet."""
+    with suppress(OSError):  # it is gone or locked, or not for us
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+        with os.fdopen(descriptor, "rb"):
+            if _not_a_journal(os.fstat(descriptor)) is None:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name, dir_fd=directory)
+
+
 def recover() -> list[str]:
     """Undoes what killed Octavo processes left behind. Returns a line for each thing put right, or not."""
     return [told.line for told in restore()]
@@ -160,7 +189,11 @@ def restore() -> list[Undone]:
     try:
         if why := _not_ours(os.fstat(directory)):
             return [Undone("left", f"left the journals in {path}: the directory {why}")]
-        names = sorted(entry.name for entry in os.scandir(directory) if entry.name.endswith(".jsonl"))
+        entries = [entry.name for entry in os.scandir(directory)]
+        for name in entries:
+            if re.fullmatch(r"\.[0-9a-f]{32}", name):
+                _remove_unborn(name, directory)
+        names = sorted(name for name in entries if name.endswith(".jsonl"))
         return [told for name in names for told in _restore_one(path / name, directory)]
     finally:
         os.close(directory)

@@ -1,7 +1,8 @@
 """A value of the kernel in /proc or /sys: read, changed by way of the journal, read back, and put back.
 
 Putting back never undoes what somebody else has changed since: a value that is not the one we set is left.
-A reboot puts every such value back by itself, so an entry of another boot has nothing to undo.
+A reboot puts every such value back by itself, so an entry of another boot has nothing to undo. A loop device that
+another image was attached to since is another device.
 """
 
 import re
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
+from octavo.host.loop_devices import backing, loop_of
 from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
 
@@ -77,7 +79,9 @@ def changed(
         yield found
         return
     moved = [(one, _moved(one, before)) for one in moves if (before := _readable(one)) is not None]
-    facts = {"moves": [entry for _, entry in moved]} if moved else {}
+    facts: dict[str, Any] = {"moves": [entry for _, entry in moved]} if moved else {}
+    if (loop := loop_of(value.path, value.device)) is not None:
+        facts["backing"] = list(backing(loop) or ()) or None
     number = journal.record(
         "value", path=str(value.path), form=value.form, device=value.device, found=found, set=text, ours=ours,
         boot_id=boot_id(), **facts,
@@ -117,6 +121,8 @@ def undo_value(entry: Entry) -> Undone | None:
     value = KernelValue(Path(entry["path"]), entry["form"], entry["device"])
     if entry["boot_id"] != boot_id() or not value.path.exists():
         return None
+    if _has_another_image(value, entry.get("backing")):
+        return Undone("left", f"left {value}: the device was on an image of ours, and is on another one by now")
     moved = [
         (KernelValue(Path(one["path"]), one["form"], one["device"]), one["found"], one["set"])
         for one in entry.get("moves", ())
@@ -141,6 +147,13 @@ def undo_value(entry: Entry) -> Undone | None:
     if others:
         return Undone("left", "; ".join([*([told.line] if told is not None else []), *others]))
     return told
+
+
+def _has_another_image(value: KernelValue, was_on: list[int] | None) -> bool:
+    """Whether the value is a loop device's that was on one file, and is on another one now."""
+    loop = loop_of(value.path, value.device)
+    now_on = backing(loop) if loop is not None and was_on is not None else None
+    return now_on is not None and list(now_on) != was_on
 
 
 def _put_back(value: KernelValue, entry: Entry) -> Undone | None:

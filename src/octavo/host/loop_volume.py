@@ -3,14 +3,12 @@
 The loop device reads and writes its image with direct I/O, so that the image is not cached a second time below the
 filesystem (losetup(8), --direct-io). Nothing is discarded: a hole punched into the image would be read without the
 device. A device's limits and queue settings outlive the image that was attached, so whoever changes them puts them
-back before.
+back before; a limit that somebody has left all the same is lifted from a new device.
 """
 
-import fcntl
 import os
 import secrets
 import shutil
-import struct
 import subprocess
 import time
 from collections.abc import Callable, Generator
@@ -21,14 +19,13 @@ from typing import Any
 
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children, kernel_text, mounts
+from octavo.host import block_limit, children, kernel_text, mounts
 from octavo.host.journal import Journal
 from octavo.host.kernel_text import shown
+from octavo.host.loop_devices import devices_on, number_of
 from octavo.host.undo import Entry, Undone
 
 _SYS = Path("/sys")
-_LOOP_GET_STATUS64 = 0x4C05
-_STATUS_BYTES = 232  # struct loop_info64
 _PATIENCE_SECONDS = 10.0
 # mkfs.xfs refuses less (xfsprogs since 5.19).
 SMALLEST_BYTES = 300 * 1024**2
@@ -77,13 +74,15 @@ def loop_volume(size: int, kind: str, block: int, journal: Journal) -> Generator
         stack.callback(journal.undo, journal.record("loop", image=str(image), **_identity(image)))
         device = Path(_run(journal, "losetup", "--find", "--show", "--direct-io=on", image).strip())
         facts = _SYS / "block" / device.name
+        number = (facts / "dev").read_text().strip()
+        block_limit.lift(number)
         if (facts / "loop/dio").read_text().strip() != "1":
             raise HostError(f"{place} has no direct I/O, so a volume there would be cached twice; set OCTAVO_HOME")
         _run(journal, *_mkfs(kind, block), device)
         entry = journal.record("mount", directory=str(directory), image=str(image), **_identity(image))
         stack.callback(journal.undo, entry)
         _run(journal, "mount", "-t", kind, device, directory)
-        yield Volume(directory, image, device.name, (facts / "dev").read_text().strip(), kind)
+        yield Volume(directory, image, device.name, number, kind)
 
 
 def cannot_make(kind: str) -> str | None:
@@ -129,7 +128,7 @@ def undo_loop(entry: Entry) -> Undone | None:
     if not found:
         return None
     again = "octavo host restore tries again"
-    numbers = [_number_of(device) for device in found]
+    numbers = [number_of(device) for device in found]
     if any(mount.device in numbers or Path(mount.source).name in found for mount in mounts.mounts()):
         return Undone("failed", f"could not detach {', '.join(found)} from {image}: it is still mounted; {again}")
     for device in found:
@@ -145,7 +144,7 @@ def undo_mount(entry: Entry) -> Undone | None:
     mount = mounts.at(directory)
     if mount is None:
         return None
-    if mount.device not in [_number_of(device) for device in _attached(entry)]:
+    if mount.device not in [number_of(device) for device in _attached(entry)]:
         source = shown(mount.source)
         return Undone("failed", f"could not unmount our volume from {directory}: {source} is mounted over it")
     said = _ask("umount", str(directory))
@@ -176,51 +175,20 @@ def devices_of(image: str) -> list[str]:
         facts = Path(image).stat()
     except OSError:
         return []
-    return _devices_on(facts.st_dev, facts.st_ino)
+    return devices_on(facts.st_dev, facts.st_ino)
 
 
 def _attached(entry: Entry) -> list[str]:
     """The loop devices on the image of an entry: by its inode, as another file may have, or have had, its name."""
     if entry.get("inode") is None:  # an earlier version's
         return devices_of(entry["image"])
-    return _devices_on(entry["inode_device"], entry["inode"])
+    return devices_on(entry["inode_device"], entry["inode"])
 
 
 def _identity(image: Path) -> dict[str, int]:
     """What the image is known by in the journal, also when it has lost its name."""
     facts = image.stat()
     return {"inode_device": facts.st_dev, "inode": facts.st_ino}
-
-
-def _devices_on(device: int, inode: int) -> list[str]:
-    """The loop devices that are attached to this file. Without the right to ask there is none."""
-    names = (entry.parent.name for entry in (_SYS / "block").glob("loop*/loop"))
-    return [name for name in sorted(names) if _backing(name) == (device, inode)]
-
-
-def _backing(name: str) -> tuple[int, int] | None:
-    """Device and inode of the file that a loop device is on (LOOP_GET_STATUS64 in linux/loop.h)."""
-    status = bytearray(_STATUS_BYTES)
-    try:
-        opened = os.open(f"/dev/{name}", os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        fcntl.ioctl(opened, _LOOP_GET_STATUS64, status)
-    except OSError:  # detached meanwhile
-        return None
-    finally:
-        os.close(opened)
-    device, inode = struct.unpack_from("QQ", status)
-    return device, inode
-
-
-def _number_of(name: str) -> str:
-    """The `major:minor` of a device, empty when it is gone."""
-    try:
-        return (_SYS / "block" / name / "dev").read_text().strip()
-    except OSError:
-        return ""
 
 
 def _until(holds: Callable[[], bool]) -> bool:

@@ -12,10 +12,10 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-# Besides ourselves, who a root's children run as; a process of anybody else is not ours, whatever it carries.
 # An environment may be as long as a process makes it (prctl(2), PR_SET_MM); execve(2) takes 128 kB a string.
 _MOST_ENVIRONMENT = 4 * 1024**2
-_ACCOUNTS = ("octavo",)
+# Besides ourselves, who a root's children run as; a process of anybody else is not ours, whatever it carries.
+SERVERS, BUILDS = "octavo", "octavo-build"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def _start_time(pid: int) -> int | None:
         return None
     # The command's name stands in parentheses and may hold any bytes, so count from the last one.
     fields = stat.rpartition(b")")[2].split()
-    return None if len(fields) < 20 or fields[0] == b"Z" else int(fields[19])
+    return int(fields[19]) if len(fields) >= 20 and fields[0] != b"Z" and fields[19].isdigit() else None
 
 
 def identify(pid: int) -> ProcessIdentity | None:
@@ -101,7 +101,7 @@ def _our_users() -> set[int]:
     """The user ids whose processes may be ours."""
     users = {os.getuid(), os.geteuid()}
     if os.geteuid() == 0:
-        for name in _ACCOUNTS:
+        for name in (SERVERS, BUILDS):
             with contextlib.suppress(KeyError):
                 users.add(pwd.getpwnam(name).pw_uid)
     return users

@@ -14,6 +14,7 @@ from octavo.host.kernel_text import lines
 
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
 _TRIES = 20
+_LONGEST_TITLE = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,15 @@ class Process:
 
 
 Table = Mapping[int, Process]
+
+
+def title_of(pid: int, proc: Path = Path("/proc")) -> str:
+    """The beginning of its command line (proc_pid_cmdline(5)), which is as long as a process makes it. Raises OSError.
+
+    PostgreSQL's processes write their role there.
+    """
+    with (proc / str(pid) / "cmdline").open("rb", buffering=0) as file:
+        return (file.read(_LONGEST_TITLE) or b"").decode(errors="replace")
 
 
 def read_process(pid: int, proc: Path = Path("/proc"), *, storage: bool = False) -> Process | None:

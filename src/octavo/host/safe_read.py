@@ -3,9 +3,11 @@
 import errno
 import os
 import stat
+from collections.abc import Generator
 from pathlib import Path
 
 _TAIL = 1024**2
+_LONGEST_LINE = 64 * 1024
 
 
 def read_text(path: Path, limit: int = 64 * 1024) -> str:
@@ -37,6 +39,13 @@ def read_tail(path: Path, limit: int = _TAIL) -> str:
         os.close(descriptor)
     # A single line that is longer than all that is read is better told in part than not at all.
     return text if start == 0 else text.partition("\n")[2] or text
+
+
+def lines_of(descriptor: int, longest: int = _LONGEST_LINE) -> Generator[str, None, None]:
+    """The lines of an open file, without their ends; of one that is longer than so many bytes several parts."""
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        while line := file.readline(longest):
+            yield line.decode(errors="replace").rstrip("\n")
 
 
 def _open(path: Path) -> int:

@@ -26,6 +26,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # PostgreSQL's own directories nest four deep. What is published must not be too deep for cp(1), which goes by names.
 _DEEPEST = 32
+_MOST_TEXT = 256 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +142,21 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
     return descriptor
 
 
+def open_directory(path: Path) -> int:
+    """A descriptor of a directory to look into; links as in `open_file`. Raises OSError."""
+    return _open_directory(path, os.O_RDONLY)
+
+
 def read_text(path: Path) -> str:
-    """The text of a regular file, opened as `open_file` does. Raises OSError."""
-    with os.fdopen(open_file(path), errors="replace") as file:
-        return file.read()
+    """The text of a regular file, opened as `open_file` does.
+
+    Raises OSError, with EFBIG for one of more than 256 MB: the log of all of PostgreSQL's own tests has a tenth of it.
+    """
+    with os.fdopen(open_file(path), "rb") as file:
+        content = file.read(_MOST_TEXT + 1)
+    if len(content) > _MOST_TEXT:
+        raise OSError(errno.EFBIG, f"it has more than {_MOST_TEXT // 1024**2} MB", str(path))
+    return content.decode(errors="replace")
 
 
 def open_files(tree: Path) -> Generator[int, None, None]:
@@ -217,11 +229,19 @@ def walk(tree: Path, *, strict: bool = False) -> Generator[Place, None, None]:
     once more from the top. What cannot be opened is left out, or with `strict` raises OSError.
     """
     try:
-        top = _open_directory(tree, os.O_RDONLY)
+        top = open_directory(tree)
     except OSError:
         if strict:
             raise
         return
+    try:
+        yield from walk_from(top, strict=strict)
+    finally:
+        os.close(top)
+
+
+def walk_from(top: int, *, strict: bool = True) -> Generator[Place, None, None]:
+    """The same, of an open directory."""
     here = os.dup(top)
     # Each directory from the top to the one that is open, with what is still to be visited in it.
     levels: list[_Level] = []
@@ -253,7 +273,6 @@ def walk(tree: Path, *, strict: bool = False) -> Generator[Place, None, None]:
                         here = above
     finally:
         os.close(here)
-        os.close(top)
 
 
 @dataclass(frozen=True, slots=True)

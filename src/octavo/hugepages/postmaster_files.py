@@ -1,6 +1,7 @@
 """What a postmaster leaves in its data directory: postmaster.pid while it runs, postmaster.opts of its last start."""
 
 import re
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,11 +32,9 @@ def refuse_running(data: Path, proc: Path = _PROC) -> None:
     `postgres -C` would end it.
     """
     if found := running_on(data, proc):
-        parts = (found.socket and f"host={found.socket}", found.port and f"port={found.port}", "dbname=postgres")
         where = ", in a container" if found.apart else ""
-        raise UsageError(
-            f"a server (pid {found.pid}{where}) runs on {data}; ask it: --dsn '{' '.join(filter(None, parts))}'"
-        )
+        dsn = _dsn(found.socket, found.port)
+        raise UsageError(f"a server (pid {found.pid}{where}) runs on {data}; ask it: --dsn {dsn}")
 
 
 def running_on(data: Path, proc: Path = _PROC) -> Running | None:
@@ -85,6 +84,22 @@ def last_options(data: Path) -> list[str]:
         elif word in ("-c", "-B", "-N"):
             found.append({"-c": "", "-B": "shared_buffers=", "-N": "max_connections="}[word] + following)
     return [argument for setting in found for argument in ("-c", setting)]
+
+
+def _dsn(socket: str, port: str) -> str:
+    """The connection string as a word for the shell. Both parts are in a file of the server's user, who may be anybody.
+
+    >>> _dsn("/run/postgresql", "5432"), _dsn("/run/a b", "1 user=x")
+    ("'host=/run/postgresql port=5432 dbname=postgres'", '\\'host=\\'"\\'"\\'/run/a b\\'"\\'"\\' dbname=postgres\\'')
+    """
+    from psycopg.conninfo import make_conninfo
+
+    parts = {
+        "host": socket if socket.isprintable() else "",
+        "port": port if port.isdecimal() else "",
+        "dbname": "postgres",
+    }
+    return shlex.quote(make_conninfo("", **{name: value for name, value in parts.items() if value}))
 
 
 def _on(data: Path, proc: Path) -> Process | None:

@@ -12,7 +12,7 @@ not in RssShmem.
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.host.process_table import read_table
+from octavo.host.process_table import read_table, title_of
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Gauge, Rate, Reading
 from octavo.instruments.procfs import ProcFile, descriptors_to_spare, number_after
@@ -146,7 +146,7 @@ class _Family:
         )
 
     def _role(self, pid: int) -> str | None:
-        return role_of((self._proc / str(pid) / "cmdline").read_text(errors="replace"), self._cluster_name)
+        return role_of(title_of(pid, self._proc), self._cluster_name)
 
     def _bury(self, pid: int) -> None:
         """Forgets a process that has ended, but not what it used."""

@@ -8,7 +8,7 @@ process that asked for it: what the kernel writes back later is the kernel's. Ne
 import os
 from pathlib import Path
 
-from octavo.host.process_table import read_process
+from octavo.host.process_table import read_process, title_of
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Rate, Ratio, Reading, Total
 from octavo.instruments.processes import POSTMASTER
@@ -115,7 +115,7 @@ class _Roles:
         if process.parent != self._target.postmaster:
             return OTHERS
         try:
-            return role_of((self._target.proc / str(pid) / "cmdline").read_text(errors="replace"))
+            return role_of(title_of(pid, self._target.proc))
         except OSError:
             return GONE
 

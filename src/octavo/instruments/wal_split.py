@@ -27,7 +27,7 @@ _CREATED = Metric("wal_segments_created", "WAL segments created, not recycled", 
 
 _MOST_BYTES = 512 * 1024**2
 _SHORT_HEADER, _LONG_HEADER = 24, 40
-_TOTAL = re.compile(r"^Total\s+\d+\s+(\d+) \[[^]]*\]\s+(\d+) \[", re.MULTILINE)
+_TOTAL = re.compile(r"^Total\s+\d+\s+(\d{1,19}) \[[^]]*\]\s+(\d{1,19}) \[", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.host.process_table import read_process
+from octavo.host.process_table import read_process, title_of
 from octavo.instruments.processes import POSTMASTER, child_pids
 from octavo.instruments.roles import role_of
 from octavo.iotop.clean import one_line
@@ -83,7 +83,7 @@ class Processes:
 
     def _title(self, pid: int) -> str:
         try:
-            return (self._proc / str(pid) / "cmdline").read_text(errors="replace").replace("\0", " ").strip()
+            return title_of(pid, self._proc).replace("\0", " ").strip()
         except OSError:
             return ""
 

@@ -185,6 +185,9 @@ def probe_seconds(levels: Levels) -> float:
 def expected(limits: Limits) -> dict[str, float]:
     """What requests of 4 kB and of 256 kB get under these limits, for reads and for writes.
 
+    Without a limit of requests only large ones are asked about: small ones would be as many as the probe's own
+    processor allows, and say nothing more of the limit of bytes.
+
     >>> expected(Limits(1000, 100 * 2**20))["reads_per_second"], expected(Limits(100, None))["read_bytes_per_second"]
     (1000, 26214400)
     """
@@ -194,12 +197,8 @@ def expected(limits: Limits) -> dict[str, float]:
     requests = infinite if limits.requests is None else limits.requests
     amount = infinite if limits.bytes is None else limits.bytes
     small, large = min(requests, amount / _SMALL), min(amount, requests * _LARGE)
-    return {
-        "reads_per_second": small,
-        "writes_per_second": small,
-        "read_bytes_per_second": large,
-        "written_bytes_per_second": large,
-    }
+    of_small = {} if limits.requests is None else {"reads_per_second": small, "writes_per_second": small}
+    return {**of_small, "read_bytes_per_second": large, "written_bytes_per_second": large}
 
 
 def _filesystem(levels: Levels) -> str:

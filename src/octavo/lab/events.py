@@ -4,16 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from octavo.plan.cells import Cell
+from octavo.postgres.builds.stages import Step
 from octavo.store.records import TrialRecord
 
 
 @dataclass(frozen=True, slots=True)
 class BuildProgress:
-    """A build is made: `done` of `total` steps."""
+    """A build is made."""
 
-    name: str
-    done: int
-    total: int
+    step: Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,7 @@ class PostgresBench:
             specs,
             self._journal,
             waiting=lambda: self._notify(Preparing("another process is making one of the builds; waiting")),
-            progress=lambda doing, done, total: self._notify(BuildProgress(doing, done, total)),
+            progress=lambda step: self._notify(BuildProgress(step)),
             notice=lambda text: self._notify(Notice(text)),
         )
         self._builds.update(zip(specs, builds, strict=True))

@@ -17,6 +17,7 @@ from octavo.host import children, trees
 from octavo.host.children import Account, Finished
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import end, find_by_environment
+from octavo.host.safe_read import read_tail, read_text
 from octavo.operations import contents
 from octavo.operations.companions import Companions
 from octavo.operations.contents import Contents
@@ -146,7 +147,7 @@ class Ground:
         try:
             server = self.serve(directory)
         except OctavoError:
-            return said(self.log_of(directory).read_text(errors="replace"))
+            return said(read_tail(self.log_of(directory)))
         server.stop()
         raise OctavoError("the server started on a data directory that it must refuse")
 
@@ -180,14 +181,17 @@ class Ground:
     @contextmanager
     def load(self, server: Server, rate: int) -> Generator[None, None, None]:
         """pgbench writes at this rate a second meanwhile; at the end it is cut off, as an application would be."""
+        log = self.root / "load.log"
+        output = trees.new_log(log)
         child, entry = children.start(
             [
                 server.build.program("pgbench"), "--no-vacuum", "--client=2", f"--rate={rate}", "--time=86400",
                 "--random-seed=1",
             ],
             self.journal, role="pgbench", account=self.account, directory=self.place,
-            environment={**server.client_environment(), "PGAPPNAME": "load"},
+            environment={**server.client_environment(), "PGAPPNAME": "load"}, stdout=output, stderr=output,
         )  # fmt: skip
+        os.close(output)
         try:
             wait_for(
                 "pgbench to write",
@@ -195,11 +199,11 @@ class Ground:
             )
             yield
             if child.poll() is not None:
-                raise OctavoError(f"pgbench stopped while it should write: {child.communicate()[1].strip()[-200:]}")
+                raise OctavoError(f"pgbench stopped while it should write: {read_tail(log).strip()[-200:]}")
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGTERM)
-            child.communicate()
+            child.wait()
             children.ended(self.journal, entry)
         wait_for(
             "the backends of pgbench to end",
@@ -262,5 +266,5 @@ def wait_for(what: str, happened: Callable[[], bool], patience_seconds: float = 
 def _server_pid(data: Path) -> int | None:
     """The pid in the data directory's postmaster.pid."""
     with suppress(OSError, ValueError, IndexError):
-        return int(trees.read_text(data / "postmaster.pid").splitlines()[0])
+        return int(read_text(data / "postmaster.pid").splitlines()[0])
     return None

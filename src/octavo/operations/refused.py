@@ -4,6 +4,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.host import children
+from octavo.host.safe_read import read_tail
 from octavo.operations.base import Evidence, Operation
 from octavo.operations.ground import Ground, wait_for
 from octavo.postgres.cluster import SUPERUSER, Server
@@ -44,7 +45,7 @@ def _check_replica(ground: Ground) -> Evidence:
         with ground.serve(own, settings={"primary_conninfo": source}):
             wait_for(
                 "the replica's complaint",
-                lambda: _ANOTHER_CLUSTER in ground.log_of(own).read_text(errors="replace"),
+                lambda: _ANOTHER_CLUSTER in read_tail(ground.log_of(own)),
                 _PATIENCE_SECONDS,
             )
     return Evidence(

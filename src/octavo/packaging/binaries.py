@@ -8,7 +8,7 @@ from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
 from octavo.host import children, trees
-from octavo.host.children import server_account
+from octavo.host.children import build_account
 from octavo.host.copy_out import copy_out
 from octavo.host.journal import Journal
 
@@ -34,7 +34,7 @@ def strip(tree: Path, work: Path, journal: Journal) -> None:
     What is in a build was compiled of somebody's source, so that binutils read and write it as the account, in a copy
     below `work`, which must not exist yet.
     """
-    account = server_account()
+    account = build_account()
     trees.make_for(work, account)
     arguments = ["cp", "-R", "--preserve=mode,links", "-T", tree, work / "tree"]
     children.check(children.run(arguments, journal, role="copy", account=account), f"copying {tree}")
@@ -86,4 +86,4 @@ def _files_that_begin(tree: Path, magic: bytes) -> Iterator[Path]:
 def _binutils(tool: str, *arguments: str | Path, journal: Journal) -> str:
     if shutil.which(tool, path=children.PLAIN_PATH) is None:
         raise HostError(f"{tool} is missing; script/bootstrap installs it with the compiler (binutils)")
-    return children.check(children.run([tool, *arguments], journal, role=tool, account=server_account()), tool).stdout
+    return children.check(children.run([tool, *arguments], journal, role=tool, account=build_account()), tool).stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.host import children
-from octavo.host.children import server_account
+from octavo.host.children import build_account
 from octavo.host.journal import Journal
 from octavo.packaging.archive import write_ar, write_tar
 from octavo.packaging.contents import Contents, lay_out
@@ -32,7 +32,7 @@ def write(build: Build, scratch: Path, journal: Journal, local: Path | None) -> 
     control = scratch / "control"
     control.mkdir()
     architecture = children.check(
-        children.run(["dpkg", "--print-architecture"], journal, role="dpkg", account=server_account()),
+        children.run(["dpkg", "--print-architecture"], journal, role="dpkg", account=build_account()),
         "asking dpkg for the architecture",
     ).stdout.strip()
     depends = _depends(contents, root, scratch, journal)
@@ -88,7 +88,7 @@ def _depends(contents: Contents, root: Path, scratch: Path, journal: Journal) ->
             ["dpkg-shlibdeps", "-O", f"-S{root}", *(f"-e{path}" for path in contents.linkage.files)],
             journal,
             role="dpkg-shlibdeps",
-            account=server_account(),
+            account=build_account(),
             directory=place,
         )
     finally:

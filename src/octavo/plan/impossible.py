@@ -99,11 +99,12 @@ _PAGE_CACHES = {
 }
 # The most blocks of one request (PG_IOV_MAX, src/include/port/pg_iovec.h), by the first major version that has it.
 _MOST_COMBINED = {18: 128, 17: 32}
+_LONGEST_NUMBER = 20
 
 
 def _blocks(text: str, block: int) -> int | None:
     """A setting in blocks: a bare number counts them, a size is rounded to them. None when it is neither."""
-    if text.isdecimal():
+    if text.isdecimal() and len(text) < _LONGEST_NUMBER:
         return int(text)
     try:
         return round(parse_size(text) / block)
@@ -184,7 +185,7 @@ def _recycled_wal(levels: Levels, settings: Settings) -> str | None:
 def _max_wal_size(levels: Levels, settings: Settings) -> str | None:
     segment = parse_size(levels["wal_segment"])
     text = settings.get("max_wal_size", format_size(64 * segment))  # what initdb writes: DEFAULT_MAX_WAL_SEGS
-    most = int(text) * 1024**2 if text.isdecimal() else _size_or_none(text)
+    most = int(text) * 1024**2 if text.isdecimal() and len(text) < _LONGEST_NUMBER else _size_or_none(text)
     if most is None:
         return None
     if most < 2 * segment:

@@ -29,6 +29,8 @@ DATABASE = "octavo"
 _PORT = 5432  # only a part of the socket's name: no server listens on TCP
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
+_SHUT_DOWN_SECONDS = 300.0
+_SLOW_DISK = 10_000_000  # bytes a second
 _PATIENCE_SECONDS = 10
 
 
@@ -182,10 +184,18 @@ class Server:
         return self.process.poll() is None
 
     def shut_down(self) -> None:
-        """Stops it with a checkpoint, however long that takes. Raises OctavoError when it did not end cleanly."""
+        """Stops it with a checkpoint, which may have all of its data to write.
+
+        Raises OctavoError when it did not end cleanly, or not in the time that a slow disk takes for that.
+        """
         self.disconnect()
+        patience = _SHUT_DOWN_SECONDS + trees.allocated_bytes(self.directory) / _SLOW_DISK
         self.process.send_signal(signal.SIGINT)
-        if self.process.wait() != 0:
+        try:
+            code = self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            raise OctavoError(f"the server did not shut down within {patience:.0f} s; its log is {self.log}") from None
+        if code != 0:
             raise OctavoError(f"the server did not shut down cleanly: {last_words(self.log)}; its log is {self.log}")
         self._clear()
 

@@ -216,7 +216,7 @@ def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Gen
             "compiler": build.manifest.get("compiler_command", "gcc"),
             "extension": {"pg_config": str(prefix / "bin" / "pg_config"), "prefix": str(prefix), "subject": subject},
         }
-        place.make(asked, source, cached=True, progress=_quiet, ready=_quiet)
+        place.make(asked, source, cache=f"extension {directory.resolve()}", progress=_quiet, ready=_quiet)
         place.copy(0, staged)
         files = sorted(path for path in staged.rglob("*") if path.is_symlink() or path.is_file())
         yield {str(path.relative_to(staged)): path for path in files}
@@ -291,9 +291,10 @@ def _check_free(build: Build, record: Mapping[str, Any], ours: set[str]) -> None
 
 
 def _put(source: Path, target: Path, prefix: Path) -> None:
-    # A link that was installed before may be one of the parents.
-    if not Path(os.path.realpath(target.parent)).is_relative_to(os.path.realpath(prefix)):
-        raise OctavoError(f"{target.parent} leads out of {prefix}; nothing is installed there")
+    # A link that was installed before may be one of the parents; what `copy_out` says of a link holds below no link.
+    for above in target.relative_to(prefix).parents[:-1]:
+        if (prefix / above).is_symlink():
+            raise OctavoError(f"{prefix / above} is a link; nothing is installed below it")
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     beside.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ tarball) all become a tarball with its version, its digest and its origin in wor
 
 import tarfile
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -78,7 +79,7 @@ def _local(path: Path, wanted: str, journal: Journal) -> Source:
         raise UsageError(
             f"--source {path}: no such file or directory; give a tarball, a source tree or a git checkout of PostgreSQL"
         )
-    source = kind.take(path, journal)
+    source = replace(kind.take(path, journal), given=path)
     if not answers(source.version, wanted):
         say = str(major_of(source.version)) if wanted.isdecimal() else source.version
         raise UsageError(

@@ -40,6 +40,9 @@ def list_runs(path: Path) -> list[dict[str, Any]]:
     try:
         with closing(connect_to_read(path)) as connection:
             connection.row_factory = sqlite3.Row
+            # Whoever was to make its tables was killed before: the next run makes them.
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return []
             rows = [dict(row) for row in connection.execute(_QUERY)]
     except sqlite3.Error as error:
         told = explain(error, path, f"the store {path} cannot be read")

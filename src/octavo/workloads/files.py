@@ -1,5 +1,6 @@
 """A user's own files: what a plan calls them, what identifies them, and handing them to the servers' user."""
 
+import errno
 import functools
 import hashlib
 import os
@@ -16,6 +17,7 @@ from octavo.errors import UsageError
 from octavo.home import make_directory, octavo_home
 from octavo.host import trees
 from octavo.host.children import Account
+from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
 
 _PIECE = 1024**2
@@ -46,51 +48,76 @@ def absolute(text: str) -> Path:
 
 
 def opened(path: Path) -> IO[bytes]:
-    """The user's own file for reading. Raises UsageError for what is no regular file or cannot be read."""
+    """The user's own file for reading; never through a link that others could have put there (`trees.open_file`).
+
+    Raises UsageError for such a link, for what is no regular file or cannot be read.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return os.fdopen(descriptor, "rb")
-        os.close(descriptor)
+        return os.fdopen(trees.open_file(path), "rb")
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    raise UsageError(f"{path} is neither a file nor a directory of files")
+        raise _refusal(path, error) from None
 
 
-def files_of(path: Path) -> list[Path]:
-    """A file, or a directory's files, sorted. Raises UsageError for a directory that holds anything else.
+def _refusal(path: Path, error: OSError) -> UsageError:
+    if error.errno == errno.EINVAL:
+        return UsageError(f"{path} is neither a file nor a directory of files")
+    if error.errno == errno.ELOOP:
+        return UsageError(f"{path} is reached by a link that another user may have made; name the file itself")
+    return UsageError(f"{path} cannot be read: {error.strerror}")
 
-    Links in it would lead to what whoever made the archive chose.
+
+def each(path: Path) -> Generator[tuple[str, int], None, None]:
+    """A file, or a directory's files in order: its path below the directory (of a file: nothing) and a descriptor.
+
+    Each is opened once, and checked and read by that descriptor, which is closed when the next is asked for; so it does
+    not matter what is renamed meanwhile. Raises UsageError for what cannot be read, and for a directory that holds
+    anything but files and directories: links in it would lead to what whoever made the archive chose.
     """
     if not path.is_dir():
-        return [path]
-    found: list[Path] = []
+        with opened(path) as file:
+            yield "", file.fileno()
+        return
     try:
-        for place in trees.walk(path.resolve(), strict=True):
-            for name in place.names:
-                if not stat.S_ISREG(os.stat(name, dir_fd=place.descriptor, follow_symlinks=False).st_mode):
-                    inside = trees.shown(Path(place.path, name))
-                    raise UsageError(f"{path}: {inside} in it is no regular file; an archive may hold no links")
-                found.append(path / place.path / name)
+        top = trees.open_directory(path)
+    except OSError as error:
+        raise _refusal(path, error) from None
+    try:
+        for name in _names(path, top):
+            descriptor = open_below(top, name)
+            try:
+                _check_regular(path, name, os.fstat(descriptor))
+                yield name, descriptor
+            finally:
+                os.close(descriptor)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    return sorted(found)
+    finally:
+        os.close(top)
+
+
+def _names(path: Path, top: int) -> list[str]:
+    names: list[str] = []
+    for place in trees.walk_from(top):
+        for name in place.names:
+            inside = f"{place.path}/{name}".lstrip("/")
+            _check_regular(path, inside, os.stat(name, dir_fd=place.descriptor, follow_symlinks=False))
+            names.append(inside)
+    return sorted(names, key=lambda name: name.split("/"))
+
+
+def _check_regular(path: Path, inside: str, facts: os.stat_result) -> None:
+    if not stat.S_ISREG(facts.st_mode):
+        raise UsageError(f"{path}: {trees.shown(inside)} in it is no regular file; an archive may hold no links")
 
 
 def digest(path: Path) -> str:
     """The sha256 of a file, or of a directory's files with their names. Raises UsageError when it cannot be read."""
-    try:
-        facts = tuple(
-            (str(file), file.stat().st_size, file.stat().st_mtime_ns, file.stat().st_ino) for file in files_of(path)
-        )
-        return _digest(path, facts)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    return _digest(path, tuple(_facts(name, descriptor) for name, descriptor in each(path)))
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file, or of a directory's files. Raises UsageError as `files_of` does."""
-    return sum(file.stat().st_size for file in files_of(path))
+    """Bytes of a file, or of a directory's files. Raises UsageError as `each` does."""
+    return sum(os.fstat(descriptor).st_size for _, descriptor in each(path))
 
 
 @contextmanager
@@ -115,28 +142,43 @@ def lent(paths: Sequence[Path], journal: Journal, account: Account) -> Generator
         copies = [directory / str(number) / path.name for number, path in enumerate(paths)]
         for path, copy in zip(paths, copies, strict=True):
             trees.make_readable(copy.parent, account)
-            for file in files_of(path):
-                _lend(file, copy / file.relative_to(path), copy.parent, account)
+            for name, descriptor in each(path):
+                _lend(descriptor, copy / name, copy.parent, account)
         yield copies
 
 
-def _lend(original: Path, copy: Path, top: Path, account: Account) -> None:
-    """Copies one file, with the directories above it up to `top`."""
+def _lend(original: int, copy: Path, top: Path, account: Account) -> None:
+    """Copies one open file, with the directories above it up to `top`."""
     for parent in reversed(copy.relative_to(top).parents):
         if not (top / parent).exists():
             trees.make_readable(top / parent, account)
-    with opened(original) as source, os.fdopen(trees.new_readable(copy, account), "wb") as target:
+    with (
+        os.fdopen(original, "rb", closefd=False) as source,
+        os.fdopen(trees.new_readable(copy, account), "wb") as target,
+    ):
         shutil.copyfileobj(source, target, _PIECE)
 
 
+_Facts = tuple[str, int, int, int]
+
+
+def _facts(name: str, descriptor: int) -> _Facts:
+    facts = os.fstat(descriptor)
+    return name, facts.st_size, facts.st_mtime_ns, facts.st_ino
+
+
 @functools.lru_cache(maxsize=64)
-def _digest(path: Path, facts: tuple[tuple[str, int, int, int], ...]) -> str:
+def _digest(path: Path, facts: tuple[_Facts, ...]) -> str:
     """Read once while names, sizes, times and inodes stay: a large archive is asked for by every cell."""
     whole = hashlib.sha256()
-    for name, size, *_ in facts:
-        if path.is_dir():
-            whole.update(f"{Path(name).relative_to(path)}\0{size}\0".encode())
-        with opened(Path(name)) as file:
+    read: list[_Facts] = []
+    for name, descriptor in each(path):
+        read.append(_facts(name, descriptor))
+        if name:
+            whole.update(f"{name}\0{read[-1][1]}\0".encode(errors="surrogateescape"))
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             while piece := file.read(_PIECE):
                 whole.update(piece)
+    if tuple(read) != facts:
+        raise UsageError(f"{path} changed while it was read; run again")
     return whole.hexdigest()

@@ -3,17 +3,18 @@
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.factor import Check, Factor, duration, one_of, whole_number
 from octavo.host import children
+from octavo.host.safe_read import lines_of
 from octavo.host.trees import open_file
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
-from octavo.units import parse_duration
+from octavo.units import human_size, parse_duration
 from octavo.workloads.base import Levels, WorkloadResult
 
 _WARM_SECONDS = 2
@@ -21,6 +22,7 @@ _LOG_PREFIX = "transactions"
 # The log is to hold this share of the transactions at most, and no more than what happens in so many seconds.
 _MOST_SAMPLED = 0.1
 _SAMPLED_SECONDS = 1.0
+_MOST_SAMPLED_BYTES = 1024**3
 
 # A line of the log: client, the number of its transaction, latency in µs, script, seconds, microseconds. A failed
 # transaction has a word in place of a latency.
@@ -179,11 +181,21 @@ def _logs(server: Server) -> list[Path]:
 
 
 def _sampled_latencies(paths: Iterable[Path]) -> list[float]:
-    latencies: list[float] = []
+    return parse_log(log_lines(paths, _MOST_SAMPLED_BYTES))
+
+
+def log_lines(paths: Iterable[Path], most: int) -> Generator[str, None, None]:
+    """The lines of pgbench's logs, which are in a directory of the account's.
+
+    Raises OctavoError when they have more than so many bytes: whatever wrote them is not what was asked for.
+    """
+    left = most
     for path in paths:
-        with os.fdopen(open_file(path), errors="replace") as file:
-            latencies += parse_log(file)
-    return latencies
+        with os.fdopen(open_file(path), "rb") as file:
+            left -= os.fstat(file.fileno()).st_size
+            if left < 0:
+                raise OctavoError(f"pgbench's logs have more than {human_size(most)}; shorten the trial")
+            yield from lines_of(file.fileno())
 
 
 def complaint(stdout: str, stderr: str) -> str:

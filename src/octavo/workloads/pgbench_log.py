@@ -7,14 +7,13 @@ client a line of about 40 bytes each, and 16 bytes of memory when they are read 
 
 from __future__ import annotations
 
-import os
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
-from octavo.host.trees import open_file
+from octavo.errors import OctavoError
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.workloads import pgbench_client
@@ -22,6 +21,9 @@ from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.pgbench_client import percentile
 
 _PREFIX = "every_transaction"
+# 16 bytes each; an hour at 50,000 a second.
+_MOST_TRANSACTIONS = 200_000_000
+_MOST_BYTES = 16 * 1024**3
 _PERCENTILES = {
     name: (float(name), Metric(f"latency_p{name.replace('.', '_')}_ms", f"latency, {name}th percentile", "ms", "lower"))
     for name in ("50", "95", "99", "99.9")
@@ -69,16 +71,17 @@ def measure(
 
 
 def read(paths: Iterable[Path]) -> dict[int, Finished]:
-    """The transactions of these logs, by number of script."""
+    """The transactions of these logs, by number of script. Raises OctavoError when there are too many to keep."""
     found: dict[int, Finished] = {}
-    for path in paths:
-        with os.fdopen(open_file(path), errors="replace") as lines:
-            for line in lines:
-                if (columns := pgbench_client.LOGGED.match(line)) is None:
-                    continue
-                script = found.setdefault(int(columns[2]), Finished())
-                script.latencies.append(int(columns[1]) / 1e3)
-                script.ended.append(int(columns[3]) + int(columns[4]) / 1e6)
+    count = 0
+    for line in pgbench_client.log_lines(paths, _MOST_BYTES):
+        if (columns := pgbench_client.LOGGED.match(line)) is None:
+            continue
+        if (count := count + 1) > _MOST_TRANSACTIONS:
+            raise OctavoError(f"pgbench logged more than {_MOST_TRANSACTIONS:,} transactions; shorten the trial")
+        script = found.setdefault(int(columns[2]), Finished())
+        script.latencies.append(int(columns[1]) / 1e3)
+        script.ended.append(int(columns[3]) + int(columns[4]) / 1e6)
     return found
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.host import children
+from octavo.host.safe_read import read_tail
 from octavo.postgres.cluster import Server
 from octavo.workloads.base import Levels
 from octavo.workloads.pgbench_client import complaint, options
@@ -29,6 +30,11 @@ _PREFIX = "turns"
 _UNTIL_TOLD_SECONDS = 30 * 86_400
 _END_SECONDS = 30.0
 _PIECE = 1024**2
+# A slice lasts seconds, and a line has about 40 bytes: 2 million transactions a second for ten seconds.
+_MOST_SINCE = 1024**3
+_LONGEST_LINE = 64 * 1024
+_MOST_LOGS = 1024  # one for each thread
+_MOST_OUTPUT = 16 * 1024**2
 
 
 class Client:
@@ -49,7 +55,7 @@ class Client:
     @property
     def output(self) -> str:
         """All it has said so far."""
-        return self._output.read_text(errors="replace")
+        return read_tail(self._output, _MOST_OUTPUT)
 
     def is_alive(self) -> bool:
         """Whether it still runs."""
@@ -62,6 +68,8 @@ class Client:
         """
         for path in self._server.socket_directory.glob(f"{_PREFIX}.*"):
             if path not in self._logs:
+                if len(self._logs) >= _MOST_LOGS:
+                    raise OctavoError(f"there are more than {_MOST_LOGS} logs of pgbench's in {path.parent}")
                 self._logs[path] = _Log(_open(path, self._server.account.uid))
         return [one for log in self._logs.values() for one in parse(log.lines(), self._shift)]
 
@@ -95,16 +103,21 @@ class _Log:
     offset: int = 0
     rest: bytes = b""
 
-    def lines(self) -> list[str]:
-        """The whole lines since the last call, which are cut off."""
-        found = [self.rest]
+    def lines(self) -> Generator[str, None, None]:
+        """The whole lines since the last call, which are cut off when all were taken.
+
+        Raises OctavoError when it is more than pgbench can have written.
+        """
+        end = self.offset + _MOST_SINCE
         while piece := os.pread(self.descriptor, _PIECE, self.offset):
-            found.append(piece)
             self.offset += len(piece)
+            whole, found, self.rest = (self.rest + piece).rpartition(b"\n")
+            if self.offset > end or len(self.rest) > _LONGEST_LINE:
+                raise OctavoError("pgbench's log holds more than pgbench writes")
+            if found:
+                yield from whole.decode(errors="replace").splitlines()
         # pgbench goes on writing at its own place: what lies before is a hole from now on.
         os.ftruncate(self.descriptor, 0)
-        whole, _, self.rest = b"".join(found).rpartition(b"\n")
-        return whole.decode(errors="replace").splitlines()
 
 
 def _open(path: Path, owner: int) -> int:

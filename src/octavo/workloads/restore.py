@@ -149,10 +149,10 @@ def _check_version(version: str | None, archive: Path, server: Server) -> None:
 
 def _version_in(text: str) -> str | None:
     """The server's major version (9 for 9.6) that pg_dump notes at the head of what it writes."""
-    match = re.search(r"^(?:--|;)\s+Dumped from database version:? (\d+)", text, re.MULTILINE)
+    match = re.search(r"^(?:--|;)\s+Dumped from database version:? (\d{1,6})\b", text, re.MULTILINE)
     return match[1] if match else None
 
 
 def _head(script: Path) -> str:
     with script.open(errors="replace") as file:
-        return "".join(line for line, _ in zip(file, range(_LINES_OF_HEADER), strict=False))
+        return "".join(file.readline(_LONGEST_STATEMENT) for _ in range(_LINES_OF_HEADER))

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from octavo.host.process_table import title_of
 from octavo.instruments.processes import OURS, POSTMASTER, child_pids
 from octavo.instruments.procfs import number_after
 from octavo.instruments.roles import CLIENT, role_of
@@ -137,4 +138,4 @@ def touched(pid: int, region: int, proc: Path = _PROC) -> Touched | None:
 
 
 def _role(pid: int, proc: Path) -> str:
-    return role_of((proc / str(pid) / "cmdline").read_text(errors="replace")) or "starting"
+    return role_of(title_of(pid, proc)) or "starting"

@@ -14,8 +14,8 @@ from tests.integration.conftest import needs_root
 
 from octavo.errors import OctavoError
 from octavo.home import make_directory
-from octavo.host import child_group
-from octavo.host.children import Account, server_account
+from octavo.host import child_group, children
+from octavo.host.children import Account, build_account, server_account
 from octavo.host.journal import Journal
 from octavo.host.process import find_by_environment
 from octavo.postgres.builds import as_account
@@ -24,7 +24,7 @@ from octavo.postgres.builds.make import ensure_build, ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.extension import build_extension, installed_extensions
 
-pytestmark = needs_root
+pytestmark = [needs_root, pytest.mark.beside]
 
 _SIZES = [BuildSpec("18", "8kB"), BuildSpec("18", "4kB")]
 
@@ -44,7 +44,7 @@ def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture
 def account() -> Account:
-    return server_account()
+    return build_account()
 
 
 # Tried from a shell while a build goes on. What it finds out is in the file that "$1" names.
@@ -101,7 +101,7 @@ _CONFIGURED = {
     "world-bin:\n"
     "install-world-bin:\n"
     "\tmkdir -p $(PREFIX)/bin $(PREFIX)/share\n"
-    "\tcp postgres $(PREFIX)/bin && cp told.txt $(PREFIX)/share && chmod 6755 $(PREFIX)/bin/postgres\n",
+    "\tcp postgres $(PREFIX)/bin && cp told.txt $(PREFIX)/share ; ! chmod 6755 $(PREFIX)/bin/postgres\n",
     "src/test/perl/Makefile": "install:\n",
 }
 
@@ -176,7 +176,9 @@ def extension(directory: Path, home: Path, plant: str) -> Path:
 def test_what_an_extensions_makefile_runs_is_the_accounts(
     own_home: Path, build: Build, tmp_path: Path, account: Account
 ) -> None:
-    source = extension(tmp_path, own_home, "cp attempts $(TO)/bin/mighty && chmod 6755 $(TO)/bin/mighty")
+    source = extension(
+        tmp_path, own_home, "cp attempts $(TO)/bin/mighty && chmod 755 $(TO)/bin/mighty; ! chmod 6755 $(TO)/bin/mighty"
+    )
     with Journal() as journal:
         record = build_extension(build, source, journal).record
     assert set(record["files"]) == {"bin/mighty", "share/extension/petals.control", "share/extension/told.txt"}
@@ -190,6 +192,8 @@ def test_what_an_extensions_makefile_runs_is_the_accounts(
     [
         ("ln -s /etc/shadow $(TO)/share/shadow", "share/shadow is a link to '/etc/shadow'"),
         ("ln -s ../../../store $(TO)/share/store", "share/store is a link to"),
+        # Inside as long as nothing of that name is there; by way of another extension's link it would lead out.
+        ("ln -s later/../../../store $(TO)/share/store", "share/store is a link to"),
         ("ln /etc/passwd $(TO)/share/passwd", "installation of petals .* failed|share/passwd is no file that"),
         ("mkfifo $(TO)/share/pipe", "share/pipe is neither a file"),
         ("cp attempts $(TO)/bin/ls", "would install bin/ls, a program of the name that .*/ls has"),
@@ -212,16 +216,51 @@ def test_an_older_link_leads_no_file_out(own_home: Path, build: Build, tmp_path:
     outside = make_directory(own_home / "outside")
     (build.prefix / "share" / "way").symlink_to(outside)
     plant = "mkdir $(TO)/share/way && cp attempts $(TO)/share/way/file"
-    with Journal() as journal, pytest.raises(OctavoError, match="leads out of"):
+    with Journal() as journal, pytest.raises(OctavoError, match="share/way is a link; nothing is"):
         build_extension(build, extension(tmp_path, own_home, plant), journal)
     assert list(outside.iterdir()) == []
 
 
-def test_the_compilers_cache_is_the_accounts_and_an_older_one_goes(own_home: Path, account: Account) -> None:
-    make_directory(own_home / "ccache" / "0")
-    cache = as_account.compiler_cache(own_home, account)
-    assert (cache.stat().st_uid, cache.stat().st_mode & 0o777) == (account.uid, 0o700)
-    assert not (own_home / "ccache").exists()
-    os.chown(cache, 0, 0)
+def test_who_can_write_a_compilers_cache_finds_no_other_one(own_home: Path, account: Account) -> None:
+    """Neither what a dump runs, as the servers' user, nor what another source runs, as the builds' own."""
+    cache = as_account.compiler_cache(own_home, account, "releases")
+    other = as_account.compiler_cache(own_home, account, "extension petals")
+    assert as_account.compiler_cache(own_home, account, "releases") == cache != other
+    (cache / "object").write_text("as compiled\n")
+    top = own_home / as_account.COMPILER_CACHE
+    look = f"ls {top}; cat {top}/.key; echo poison >{cache}/object; cat {cache}/object"
+    with Journal() as journal:
+        said = [
+            children.run(["sh", "-c", look], journal, role="test", account=each) for each in (server_account(), account)
+        ]
+    assert said[0].stdout == ""
+    assert said[0].stderr.count("ermission denied") == 4
+    assert (cache / "object").read_text() == "as compiled\n"
+    # The builds' own user may use the one whose name it is told, and finds no others.
+    assert said[1].stdout == "as compiled\n"
+    assert said[1].stderr.count("ermission denied") == 3  # the object is root's in this test
+    assert len(cache.name) == 64
+
+
+def test_an_extension_is_not_told_of_the_cache_of_the_releases(own_home: Path, build: Build, tmp_path: Path) -> None:
+    plant = "echo $$CCACHE_DIR >$(TO)/share/where; ls $$CCACHE_DIR/.. >$(TO)/share/all; :"
+    with Journal() as journal:
+        build_extension(build, extension(tmp_path, own_home, plant), journal)
+    where = (build.prefix / "share" / "where").read_text().strip()
+    assert Path(where).parent == own_home / as_account.COMPILER_CACHE
+    assert (build.prefix / "share" / "all").read_text() == ""
+    assert len([path for path in Path(where).parent.iterdir() if path.is_dir()]) == 2
+
+
+def test_caches_of_an_earlier_version_and_old_ones_go(own_home: Path, account: Account) -> None:
+    old = make_directory(own_home / as_account.COMPILER_CACHE / "0")
+    first = as_account.compiler_cache(own_home, account, "first")
+    assert not old.exists()
+    caches = [as_account.compiler_cache(own_home, account, str(number)) for number in range(10)]
+    os.utime(caches[1], (0, 0))
+    as_account.compiler_cache(own_home, account, "2")
+    assert first.exists()
+    assert [path.exists() for path in caches] == [number != 1 for number in range(10)]
+    os.chown(caches[2], 0, 0)
     with pytest.raises(OctavoError, match="does not belong to"):
-        as_account.compiler_cache(own_home, account)
+        as_account.compiler_cache(own_home, account, "2")

@@ -114,9 +114,7 @@ _ESCAPES = {
     "a process in the background": Escape(
         f"env -i setsid sh -c 'exec sleep {_SLEEPS}' >/dev/null 2>&1 </dev/null &", None
     ),
-    "a set-user-ID file": Escape(
-        "cp /bin/true {left} && chmod 4755 {left}", "-program was made a set-user-ID file of .*, which was undone"
-    ),
+    "a set-user-ID file": Escape("cp /bin/true {left} && chmod 4755 {left}", r"restoring dump\.sql failed: .*program"),
     "a file that only root may read": Escape("cat {secret} >stolen", r"restoring dump\.sql failed: .*program"),
     "a call outside": Escape("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'", r"restoring dump\.sql failed: .*program"),
     "a hard link to a file of root's": Escape("ln {file} planted", "."),

@@ -15,7 +15,8 @@ from pathlib import Path
 from octavo.host.kernel_text import lines
 from octavo.host.process_table import read_table
 
-_SOCKET = re.compile(r"^(/.*)/\.s\.PGSQL\.(\d{1,5})$")
+# A comma in a directory's name would make two hosts of it.
+_SOCKET = re.compile(r"^(/[^,]*)/\.s\.PGSQL\.(\d{1,5})$")
 _LISTENS = 0x10000
 
 

@@ -158,8 +158,7 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, l
             cell.facts["knobs_drifted"] = state.drifted() if state else []
         judged = {cell.name: _result(equipment, cell, done) for cell in running if cell.error is None}
         laps.end("measure")
-        for cell in cells:
-            _close(cell)
+        _each_at_once(cells, _close)
         found = {cell.name: cell.error or judged[cell.name] for cell in cells}
         return Measured(found, _facts(cells), done.pace.slice_seconds, done.effects)
 
@@ -196,9 +195,13 @@ def _close(cell: _Cell, error: Exception | None = None) -> None:
 
 
 def _at_once(cells: Sequence[_Cell], step: Callable[[_Cell], None]) -> None:
-    """The step of all cells at the same time."""
+    """The step of all cells that are still in at the same time."""
+    _each_at_once(cells, lambda cell: _try(cell, step))
+
+
+def _each_at_once(cells: Sequence[_Cell], do: Callable[[_Cell], None]) -> None:
     with ThreadPoolExecutor(max_workers=max(1, len(cells))) as pool:
-        for future in [pool.submit(_try, cell, step) for cell in cells]:
+        for future in [pool.submit(do, cell) for cell in cells]:
             future.result()
 
 

@@ -3,6 +3,7 @@
 `worker` is the process that makes them; here it is started, watched, and what it has made is copied out.
 """
 
+import hmac
 import json
 import os
 import secrets
@@ -11,6 +12,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,8 +22,8 @@ from typing import Any
 
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children, trees
-from octavo.host.children import Account, server_account
+from octavo.host import children, set_user_id, trees
+from octavo.host.children import Account, build_account
 from octavo.host.copy_out import copy_out
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import MANIFEST, RECORDS
@@ -34,7 +36,10 @@ _TREE_BYTES = 700 * 1024**2
 _BUILD_BYTES = 40 * 1024**2
 
 COMPILER_CACHE = "compiler-cache"
-_OLD_COMPILER_CACHE = "ccache"  # root's own, from when root compiled
+# Enough for the releases and a few trees that somebody works on. ccache keeps each below CCACHE_MAXSIZE.
+_MOST_CACHES = 8
+_IN_USE_SECONDS = 86_400.0  # no build takes as long
+_KEY = ".key"
 
 # The worker's longest line has a tool's output in it, in JSON.
 _LONGEST_LINE = 16 * 1024**2
@@ -57,12 +62,18 @@ class Place:
     journal: Journal
 
     def make(
-        self, asked: Mapping[str, Any], source: Path, *, cached: bool, progress: Progress, ready: Callable[[int], None]
+        self,
+        asked: Mapping[str, Any],
+        source: Path,
+        *,
+        cache: str | None,
+        progress: Progress,
+        ready: Callable[[int], None],
     ) -> None:
         """Has the worker make it; `ready` is called with the number of each installation that is finished.
 
-        `cached`: whether the compiler's results come from and go to ccache. Raises OctavoError with the log's place
-        when a tool fails, NotShareableHere when the sizes cannot share a tree.
+        `cache`: whose sources they are, so that ccache keeps their results apart; None to go without it. Raises
+        OctavoError with the log's place when a tool fails, NotShareableHere when the sizes cannot share a tree.
         """
         request = self.directory / "request.json"
         request.touch(0o600)
@@ -74,7 +85,7 @@ class Place:
                     "gid": self.account.gid,
                     "directory": str(self.tree),
                     "source": str(source),
-                    "cache": str(compiler_cache(octavo_home(), self.account)) if cached else None,
+                    "cache": str(compiler_cache(octavo_home(), self.account, cache)) if cache else None,
                 }
             )
         )
@@ -147,18 +158,19 @@ def open_place(name: str, subject: str, journal: Journal, *, builds: int) -> Gen
             f"{work} has {free // 1024**2} MB free and this needs about {needed // 1024**2} MB; make room, "
             "octavo build rm removes builds"
         )
-    account = server_account()
+    account = build_account()
     directory = work / f"{name}-{journal.token[:8]}-{secrets.token_hex(2)}"
     entry = journal.record("directory", path=str(directory))
-    try:
-        make_directory(directory)
-        directory.chmod(0o711)
-        check_reachable(directory / "tree", account)
-        tree = trees.make_for(directory / "tree", account)
-        yield Place(directory, tree, subject, work / f"{name}.log", account, journal)
-    finally:
-        trees.remove(directory)
-        journal.done(entry)
+    with set_user_id.none_left(account):  # beside its tree, which is gone by then
+        try:
+            make_directory(directory)
+            directory.chmod(0o711)
+            check_reachable(directory / "tree", account)
+            tree = trees.make_for(directory / "tree", account)
+            yield Place(directory, tree, subject, work / f"{name}.log", account, journal)
+        finally:
+            trees.remove(directory)
+            journal.done(entry)
 
 
 def work_directory() -> Path:
@@ -166,22 +178,53 @@ def work_directory() -> Path:
     return octavo_home() / "work"
 
 
-def compiler_cache(home: Path, account: Account) -> Path:
-    """The directory below the home where ccache keeps what was compiled; the account's, made where there is none."""
-    old = home / _OLD_COMPILER_CACHE
-    if old.is_dir() and not old.is_symlink() and old.stat().st_uid == os.geteuid():
-        trees.remove(old)
-    path = home / COMPILER_CACHE
+def compiler_cache(home: Path, account: Account, whose: str) -> Path:
+    """The account's directory where ccache keeps what was compiled of somebody's sources, made where there is none.
+
+    All builds run as one account, and a Makefile could put into such a cache what it likes. So each has a name that
+    only we can know, in a directory that nobody can list: who can write one cannot find the others.
+    """
+    top = compiler_caches(home)
+    path = top / hmac.digest((top / _KEY).read_bytes(), whose.encode(errors="surrogateescape"), "sha256").hex()
     if not path.exists():
-        made = trees.make_for(home / f".{COMPILER_CACHE}-{secrets.token_hex(4)}", account)
+        made = trees.make_for(top / f".{secrets.token_hex(16)}", account)
         try:
             made.rename(path)
         except OSError:  # another command was first
             trees.remove(made)
-    facts = path.stat()
+    facts = path.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != account.uid:
         raise HostError(f"{path} does not belong to {account.name}; remove it")
+    os.utime(path)
+    _forget_old(top)
     return path
+
+
+def _forget_old(top: Path) -> None:
+    used = sorted((each.lstat().st_mtime, each) for each in top.iterdir() if each.name != _KEY)
+    for moment, each in used[:-_MOST_CACHES]:
+        if moment < time.time() - _IN_USE_SECONDS:
+            trees.remove(each)
+
+
+def compiler_caches(home: Path) -> Path:
+    """The directory of all caches, ours, which may be entered only. One of an earlier version is thrown away."""
+    top = home / COMPILER_CACHE
+    if not (top / _KEY).exists():
+        if top.exists() and not top.is_symlink():
+            trees.remove(top)
+        made = make_directory(home) / f".{COMPILER_CACHE}-{secrets.token_hex(4)}"
+        made.mkdir(mode=0o711)
+        made.chmod(0o711)
+        with os.fdopen(os.open(made / _KEY, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as key:
+            key.write(secrets.token_bytes(32))
+        try:
+            made.rename(top)
+        except OSError:  # another command was first
+            trees.remove(made)
+    if top.stat().st_uid != os.geteuid():
+        raise HostError(f"{top} does not belong to {os.geteuid()}; remove it")
+    return top
 
 
 def _words(text: object) -> str:

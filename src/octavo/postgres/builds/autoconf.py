@@ -9,6 +9,7 @@ from pathlib import Path
 from octavo.postgres.builds.installation import make_portable
 from octavo.postgres.builds.recipe import PREFIX
 from octavo.postgres.builds.spec import Progress
+from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION
 from octavo.postgres.builds.workplace import Workplace
 
 # make tells no total: this is how many there are in 15.18, and other minor versions have about as many.
@@ -24,7 +25,8 @@ def install_with_make(
     It compiles in the unpacked tree itself, which is ours alone: from another directory make names every source by
     its full path, and each message of the server would carry the workplace.
     """
-    workplace.run("env", "-C", tree, "./configure", *options, doing="configuration")
+    progress(CONFIGURATION, 0, 1)
+    workplace.run("env", "-C", tree, "./configure", *options, doing=CONFIGURATION)
     # PostgreSQL's makefiles hand LDFLAGS to pg_config through a shell that expands $ORIGIN: to itself.
     make = ("env", "ORIGIN=$ORIGIN", "make", "-C", tree)
     compiled = 0
@@ -33,9 +35,9 @@ def install_with_make(
         nonlocal compiled
         if _COMPILATION.search(line):
             compiled += 1
-            progress("compilation", compiled, max(compiled, _COMPILATIONS))
+            progress(COMPILATION, compiled, max(compiled, _COMPILATIONS))
 
-    workplace.run(*make, f"-j{os.cpu_count() or 1}", "world-bin", doing="compilation", on_line=watch)
+    workplace.run(*make, f"-j{os.cpu_count() or 1}", "world-bin", doing=COMPILATION, on_line=watch)
     workplace.run(*make, "install-world-bin", f"DESTDIR={destination}", doing="installation")
     # The modules that test extensions, which make leaves out unless configure found all that its own tests need.
     perl = tree / "src" / "test" / "perl"

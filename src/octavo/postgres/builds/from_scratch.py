@@ -7,6 +7,7 @@ from octavo.postgres.builds import meson, recipe
 from octavo.postgres.builds.autoconf import install_with_make
 from octavo.postgres.builds.installation import lay_out
 from octavo.postgres.builds.spec import BuildSpec, Progress
+from octavo.postgres.builds.stages import CONFIGURATION
 from octavo.postgres.builds.workplace import Workplace
 from octavo.postgres.source import unpack_file
 
@@ -21,6 +22,7 @@ def install_from_scratch(
     if not recipe.has_meson(version):
         return install_with_make(workplace, tree, destination, options, progress)
     build = workplace.directory / "build"
+    progress(CONFIGURATION, 0, 1)
     meson.configure(workplace, tree, build, options)
     meson.compile_installed(workplace, build, progress)
     return lay_out(meson.installed(workplace, build), destination, workplace.directory)

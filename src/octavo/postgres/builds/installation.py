@@ -3,12 +3,12 @@
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from octavo.host import children
-from octavo.host.children import server_account
+from octavo.host.children import build_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.recipe import PREFIX, RUN_PATH, RUN_PATH_FOR_MAKE, SOURCE_PLACE
 from octavo.postgres.source import Source, sha256_of
@@ -102,7 +102,7 @@ def make_manifest(
     `digests` has those of the regular files. Raises OctavoError when the new server does not even tell its version.
     """
     reported = children.check(
-        children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test", account=server_account()),
+        children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test", account=build_account()),
         "the new postgres",
     ).stdout.strip()
     linked = sorted(path for path in root.rglob("*") if path.is_symlink() and path.is_file())
@@ -113,6 +113,11 @@ def make_manifest(
         "origin": source.origin,
         **ingredients,
         "made": how,
-        "source": {**asdict(source), "tarball": source.tarball.name},
+        "source": {
+            "version": source.version,
+            "tarball": source.tarball.name,
+            "sha256": source.sha256,
+            "origin": source.origin,
+        },
         "files": dict(sorted(files.items(), key=lambda file: Path(file[0]))),
     }

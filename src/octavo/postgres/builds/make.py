@@ -11,8 +11,10 @@ from octavo.host.journal import Journal
 from octavo.postgres.builds import recipe
 from octavo.postgres.builds.as_account import NotShareableHere, Place, open_place
 from octavo.postgres.builds.cache import Build, key_of, locked, publish, read_build, unpublished
+from octavo.postgres.builds.findings import shipped
 from octavo.postgres.builds.installation import make_manifest
-from octavo.postgres.builds.spec import BuildSpec, Progress
+from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.stages import Stages, Step, costs
 from octavo.postgres.builds.toolchain import check_tools, describe_compiler
 from octavo.postgres.builds.usage import note_use
 from octavo.postgres.source import Source, find_source
@@ -46,6 +48,9 @@ FROM_SCRATCH = "from scratch"
 _SIZES = ("data_block", "wal_block", "data_segment", "key")
 
 
+Report = Callable[[Step], None]
+
+
 def quiet(*_: object) -> None:
     """Tells nobody."""
 
@@ -55,7 +60,7 @@ def ensure_build(
     journal: Journal,
     *,
     local: Path | None = None,
-    progress: Progress = quiet,
+    progress: Report = quiet,
     waiting: Callable[[], None] = quiet,
 ) -> Build:
     """The build for the spec, made now if the cache does not have it. See `ensure_builds`."""
@@ -67,7 +72,7 @@ def ensure_builds(
     journal: Journal,
     *,
     local: Path | None = None,
-    progress: Progress = quiet,
+    progress: Report = quiet,
     waiting: Callable[[], None] = quiet,
     ready: Callable[[Build], None] = quiet,
     notice: Callable[[str], None] = quiet,
@@ -120,7 +125,7 @@ def plan_builds(specs: Sequence[BuildSpec], journal: Journal, local: Path | None
 def _ensure_family(
     family: Sequence[Planned],
     journal: Journal,
-    progress: Progress,
+    progress: Report,
     waiting: Callable[[], None],
     ready: Callable[[Build], None],
     notice: Callable[[str], None],
@@ -141,7 +146,7 @@ def _ensure_family(
                 ready(make_from_scratch(build, journal, progress))
 
 
-def make_from_scratch(planned: Planned, journal: Journal, progress: Progress = quiet) -> Build:
+def make_from_scratch(planned: Planned, journal: Journal, progress: Report = quiet) -> Build:
     """Makes one build by itself and puts it into the cache."""
     with made_from_scratch(planned, journal, progress) as (root, digests):
         manifest = make_manifest(root, planned.source, planned.ingredients, FROM_SCRATCH, journal, digests)
@@ -150,7 +155,7 @@ def make_from_scratch(planned: Planned, journal: Journal, progress: Progress = q
 
 @contextmanager
 def made_from_scratch(
-    planned: Planned, journal: Journal, progress: Progress = quiet, *, cached: bool = True
+    planned: Planned, journal: Journal, progress: Report = quiet, *, cached: bool = True
 ) -> Generator[tuple[Path, dict[str, str]], None, None]:
     """One build made by itself: a copy of ours that is gone at the end, and its files' sha256.
 
@@ -167,7 +172,7 @@ def made_from_scratch(
 
 
 def _make_together(
-    missing: Sequence[Planned], journal: Journal, progress: Progress, ready: Callable[[Build], None]
+    missing: Sequence[Planned], journal: Journal, progress: Report, ready: Callable[[Build], None]
 ) -> None:
     check_tools(meson=True)
     first = missing[0]
@@ -185,16 +190,22 @@ def _make_together(
 
     name = f"{first.source.version}-together-{first.family}"
     with open_place(name, f"PostgreSQL {first.spec.version}", journal, builds=len(missing)) as place:
-        _make(place, missing, progress, finished, cached=True)
+        _make(place, missing, progress, finished)
 
 
 def _make(
-    place: Place, planned: Sequence[Planned], progress: Progress, finished: Callable[[int], None], *, cached: bool
+    place: Place,
+    planned: Sequence[Planned],
+    progress: Report,
+    finished: Callable[[int], None],
+    *,
+    cached: bool = True,
 ) -> None:
     """Has builds that differ only in their sizes made; `finished` is called once with the number of each."""
     first = planned[0]
     asked = {
         "compiler": first.spec.compiler,
+        "compiled_by": first.ingredients["compiler"],
         "spec": asdict(first.spec),
         "version": first.source.version,
         "sha256": first.source.sha256,
@@ -207,6 +218,8 @@ def _make(
             pending.remove(number)
             finished(number)
 
-    place.make(asked, first.source.tarball, cached=cached, progress=progress, ready=ready)
+    cache = first.source.whose if cached else None
+    stages = Stages(costs(len(planned), known=bool(shipped(first.source.version))), progress)
+    place.make(asked, first.source.tarball, cache=cache, progress=stages, ready=ready)
     if pending:
         raise OctavoError(f"the build of {place.subject} ended before everything was made")

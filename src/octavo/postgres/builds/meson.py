@@ -8,13 +8,14 @@ from pathlib import Path
 
 from octavo.postgres.builds.installation import Installed
 from octavo.postgres.builds.spec import Progress
+from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION
 from octavo.postgres.builds.workplace import Workplace
 
 
 def configure(workplace: Workplace, tree: Path, build: Path, options: Sequence[str]) -> None:
     """Sets the build directory up, or changes the options of one that is."""
     again = ["--reconfigure"] if (build / "build.ninja").exists() else []
-    workplace.run("meson", "setup", *again, build, tree, *options, doing="configuration")
+    workplace.run("meson", "setup", *again, build, tree, *options, doing=CONFIGURATION)
 
 
 def compile_installed(workplace: Workplace, build: Path, progress: Progress) -> list[str]:
@@ -23,7 +24,7 @@ def compile_installed(workplace: Workplace, build: Path, progress: Progress) -> 
     known = {line.rpartition(": ")[0] for line in listed.splitlines()}
     files = _introspected(workplace, build)
     targets = sorted(known & {os.path.relpath(path, build) for path in files if Path(path).is_relative_to(build)})
-    workplace.ninja("-C", build, *targets, doing="compilation", progress=progress)
+    workplace.ninja("-C", build, *targets, doing=COMPILATION, progress=progress)
     return targets
 
 

@@ -49,6 +49,7 @@ def preprocess(
         return reaches, hashlib.sha256(text).hexdigest()
 
     answers: list[tuple[list[bool], str | None]] = []
+    tell(0)
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         try:
             for answered in pool.map(work, jobs):

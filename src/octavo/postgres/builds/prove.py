@@ -10,13 +10,14 @@ from octavo.postgres.builds.cache import read_build
 from octavo.postgres.builds.make import (
     FROM_SCRATCH,
     Planned,
+    Report,
     ensure_builds,
     made_from_scratch,
     make_from_scratch,
     plan_builds,
     quiet,
 )
-from octavo.postgres.builds.spec import BuildSpec, Progress
+from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.builds.usage import remove
 from octavo.postgres.source import sha256_of
 
@@ -40,7 +41,7 @@ def draw(specs: Sequence[BuildSpec], count: int) -> list[BuildSpec]:
     return random.SystemRandom().sample(list(specs), min(count, len(specs)))
 
 
-def prove(spec: BuildSpec, journal: Journal, *, local: Path | None = None, progress: Progress = quiet) -> Proof:
+def prove(spec: BuildSpec, journal: Journal, *, local: Path | None = None, progress: Report = quiet) -> Proof:
     """Builds once more from scratch, without the compiler's cache, and compares every file with the cached build's.
 
     Both are read from disk, so that a cached build that was changed since is found, too. What an extension added
@@ -56,7 +57,7 @@ def prove(spec: BuildSpec, journal: Journal, *, local: Path | None = None, progr
 
 
 def replace_derived(
-    specs: Sequence[BuildSpec], journal: Journal, *, local: Path | None = None, progress: Progress = quiet
+    specs: Sequence[BuildSpec], journal: Journal, *, local: Path | None = None, progress: Report = quiet
 ) -> int:
     """Throws away those of the builds that came out of a shared tree, and makes each from scratch. Returns how many."""
     derived: list[Planned] = []

@@ -17,6 +17,7 @@ from octavo.errors import OctavoError
 from octavo.postgres.builds import meson, recipe
 from octavo.postgres.builds.archives import members_linked
 from octavo.postgres.builds.commands import RULE, Command, edge, read_commands
+from octavo.postgres.builds.findings import Findings
 from octavo.postgres.builds.installation import derive, lay_out
 from octavo.postgres.builds.size_dependence import (
     HEADER,
@@ -27,6 +28,7 @@ from octavo.postgres.builds.size_dependence import (
     with_macros,
 )
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
+from octavo.postgres.builds.stages import CONFIGURATION, compiling_more
 from octavo.postgres.builds.workplace import Workplace
 from octavo.postgres.source import unpack_file
 
@@ -40,6 +42,7 @@ def build_together(
     version: str,
     tarball: IO[bytes],
     sizes: Sequence[Sizes],
+    findings: Findings,
     finished: Finished,
     progress: Progress,
 ) -> None:
@@ -50,11 +53,12 @@ def build_together(
     tree = unpack_file(tarball, workplace.directory / "source")
     build = workplace.directory / "build"
     options = [*recipe.options(spec, version), *recipe.size_options(sizes[0], version)]
+    progress(CONFIGURATION, 0, 1)
     meson.configure(workplace, tree, build, options)
-    check_configuration(workplace, spec, version, tree, build, sizes)
+    check_configuration(workplace, spec, version, tree, build, sizes, findings)
     targets = meson.compile_installed(workplace, build, progress)
     installed = meson.installed(workplace, build)
-    graph = Graph(workplace, spec, build, targets, sizes, progress)
+    graph = Graph(workplace, spec, build, targets, sizes, findings, progress)
     root = lay_out(installed, workplace.directory / "install", workplace.directory)
     finished(sizes[0], derive(root, {}, workplace.directory / sizes[0].label))
 
@@ -80,6 +84,7 @@ class Graph:
         build: Path,
         targets: Sequence[str],
         sizes: Sequence[Sizes],
+        findings: Findings,
         progress: Progress,
     ) -> None:
         self._workplace = workplace
@@ -91,7 +96,7 @@ class Graph:
         self._commands = read_commands(workplace, build)
         wanted = _closure(self._commands, targets)
         objects = [command for command in wanted.values() if command.compiles]
-        self._dependence: Dependence = derive_dependence(workplace, build, objects, sizes, progress)
+        self._dependence: Dependence = derive_dependence(workplace, build, objects, sizes, findings, progress)
         self._needs: dict[str, frozenset[str]] = {}
         # Until the linker was asked, every member of an archive counts.
         self._members: dict[str, list[str]] = {}
@@ -207,12 +212,12 @@ class Graph:
             places = [self._make(target, sizes, lines, written) for target in self._targets]
             lines += edge(f"ready/{label}", f"touch ready/{label}", places)
         file.write_text("\n".join(lines) + "\n")
-        doing = f"compilation of {len(wanted)} more sizes"
+        doing = compiling_more(len(wanted))
         with ThreadPoolExecutor(1) as finisher:
             pending: list[Future[None]] = []
 
             def watch(line: str) -> None:
-                if match := re.match(r"(\d+)/(\d+) (?:ready/(\S+))?", line):
+                if match := re.match(r"(\d{1,9})/(\d{1,9}) (?:ready/(\S+))?", line):
                     self._progress(doing, int(match[1]), int(match[2]))
                     if match[3]:
                         pending.append(finisher.submit(finish, wanted[match[3]]))

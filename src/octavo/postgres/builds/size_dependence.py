@@ -8,9 +8,12 @@ Three ways lead from a size into an object, and each is looked for:
   its text is compared at every combination of sizes that is wanted.
 - A configured file other than pg_config.h. `check_configuration` configures once more with other sizes and compares.
 
+What was looked at before (`findings`) is not looked at again.
+
 `prove` is what keeps this honest: it builds from scratch and compares every byte.
 """
 
+import json
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +22,10 @@ from pathlib import Path
 
 from octavo.postgres.builds import meson, recipe
 from octavo.postgres.builds.commands import Command, read_dependencies
+from octavo.postgres.builds.findings import Findings
 from octavo.postgres.builds.preprocess import preprocess
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
+from octavo.postgres.builds.stages import LOOKING
 from octavo.postgres.builds.workplace import ToolFailed, Workplace
 
 HEADER = "src/include/pg_config.h"
@@ -47,28 +52,53 @@ class Dependence:
 
 
 def check_configuration(
-    workplace: Workplace, spec: BuildSpec, version: str, tree: Path, build: Path, sizes: Sequence[Sizes]
+    workplace: Workplace,
+    spec: BuildSpec,
+    version: str,
+    tree: Path,
+    build: Path,
+    sizes: Sequence[Sizes],
+    findings: Findings,
 ) -> None:
     """Configures a copy of a configured directory with sizes that all differ, and compares every file.
 
     Raises NotShareable unless the sizes' macros in pg_config.h are the only difference, and are what
     `Sizes.macros` says for both.
     """
+    key = _key_of_configuration(workplace, spec, version, build, findings)
+    if key in findings.known:
+        return
     other = Sizes(*(_another(getattr(spec.sizes, name), name, sizes) for name in Sizes.__slots__))
     probe = workplace.directory / "probe"
     shutil.copytree(build, probe, symlinks=True)
     meson.configure(workplace, tree, probe, recipe.size_options(other, version))
-    differing = [
-        str(path.relative_to(build))
-        for path in build.rglob("*")
-        if path.is_file() and not _is_mesons_own(path.relative_to(build)) and not _same(path, build, probe)
-    ]
+    differing = [str(path.relative_to(build)) for path in _configured(build) if not _same(path, build, probe)]
     if differing != [HEADER]:
         raise NotShareable(f"the sizes change {', '.join(differing) or 'nothing'} and not only {HEADER}")
     here, there = (build / HEADER).read_text(), (probe / HEADER).read_text()
     if with_macros(here, other.macros) != there or with_macros(there, spec.sizes.macros) != here:
         raise NotShareable(f"the sizes change {HEADER} in another way than known")
     shutil.rmtree(probe)
+    findings.keep([key])
+
+
+def _key_of_configuration(workplace: Workplace, spec: BuildSpec, version: str, build: Path, findings: Findings) -> str:
+    """What decides how a configuration with other sizes differs: what is configured, by what, and what came out."""
+    files = {str(path.relative_to(build)): path.read_bytes() for path in _configured(build)}
+    files[HEADER] = _without_sizes((build / HEADER).read_text()).encode()
+    meson_version = json.loads((build / "meson-info" / "meson-info.json").read_text())["meson_version"]["full"]
+    how = [f"meson {meson_version}", *recipe.options(spec, version)]
+    return findings.key_of_configuration(how, files, workplace.directory)
+
+
+def _configured(build: Path) -> list[Path]:
+    """Every file of a configured directory but meson's own records."""
+    return [path for path in build.rglob("*") if path.is_file() and not _is_mesons_own(path.relative_to(build))]
+
+
+def _without_sizes(header: str) -> str:
+    """The header as it is for all sizes."""
+    return with_macros(header, dict.fromkeys(Sizes(1024, 1024, 1024).macros, "SIZE"))
 
 
 def _another(size: int, name: str, sizes: Sequence[Sizes]) -> int:
@@ -103,6 +133,7 @@ def derive_dependence(
     build: Path,
     objects: Sequence[Command],
     sizes: Sequence[Sizes],
+    findings: Findings,
     progress: Progress,
 ) -> Dependence:
     """Finds on which sizes each of the objects depends. The first of the sizes is the one that was compiled."""
@@ -116,10 +147,15 @@ def derive_dependence(
         (directory / "pg_config.h").write_text(with_macros(header, marked))
         markers.append(marked)
     dependencies = read_dependencies(workplace, build)
-    conditional = files_with_conditionals({file for files in dependencies.values() for file in files}, build, macros)
-    tested = [command for command in objects if conditional & set(dependencies.get(command.output, []))]
+    keys = findings.keys_of_compilations(
+        objects, dependencies, build, workplace.directory, {HEADER: _without_sizes(header)}
+    )
+    unknown = [command for command in objects if keys.get(command.output) not in findings.known]
+    read = {file for command in unknown for file in dependencies.get(command.output, [])}
+    conditional = files_with_conditionals(read, build, macros)
+    tested = [command for command in unknown if conditional & set(dependencies.get(command.output, []))]
     several = {command.output for command in tested}
-    jobs = [(command.output, 0, command) for command in objects]
+    jobs = [(command.output, 0, command) for command in unknown]
     jobs += [(command.output, number, command) for command in tested for number in range(1, len(sizes))]
     answers = _preprocess(workplace, build, jobs, several, markers, progress)
     reached: dict[str, set[str]] = {}
@@ -131,6 +167,7 @@ def derive_dependence(
             known = kept.setdefault(output, {})
             known.setdefault(digest, _text(workplace, number, output))
             texts.setdefault(output, {})[sizes[number]] = [*known].index(digest)
+    findings.keep(keys[output] for output, names in reached.items() if not names and output in keys.keys() - several)
     return Dependence(
         {output: frozenset(names) for output, names in reached.items() if names},
         {output: numbers for output, numbers in texts.items() if len(kept[output]) > 1},
@@ -192,8 +229,7 @@ def _preprocess(
         }
         for output, number, command in jobs
     ]
-    doing = "finding what depends on the sizes"
     try:
-        return preprocess(asked, build, workplace.environment, lambda done: progress(doing, done, len(jobs)))
+        return preprocess(asked, build, workplace.environment, lambda done: progress(LOOKING, done, len(jobs)))
     except RuntimeError as error:
-        raise ToolFailed(doing, str(error)) from error
+        raise ToolFailed(LOOKING, str(error)) from error

@@ -24,7 +24,7 @@ def describe_compiler(compiler: str, journal: Journal) -> str:
         raise HostError(
             f"the compiler {compiler} is missing; script/bootstrap installs gcc, another one is yours to install"
         )
-    account = children.server_account()
+    account = children.build_account()
     version, machine = (
         children.check(
             children.run([path, question], journal, role="compiler", account=account), "asking the compiler"

@@ -14,6 +14,7 @@ from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import (
     MANIFEST,
+    RECORDS,
     Build,
     builds_directory,
     find_build,
@@ -22,6 +23,7 @@ from octavo.postgres.builds.cache import (
     read_build,
 )
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.sources.base import is_checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,14 @@ def user_environment(build: Build) -> dict[str, str]:
     """The user's own environment with the build's programs first on the PATH."""
     path = os.environ.get("PATH") or children.PLAIN_PATH
     return {**os.environ, "PATH": f"{build.prefix / 'bin'}{os.pathsep}{path}"}
+
+
+def not_postgresqls(build: Build) -> list[str]:
+    """What in the build was made from sources that are no checked release of PostgreSQL's: its own, its extensions."""
+    origin: str = build.manifest["origin"]
+    own = [] if is_checked(origin) else [f"itself from {origin}"]
+    records = (build.prefix / RECORDS).glob("[!.]*.json")
+    return own + sorted(f"the extension {path.stem}" for path in records)
 
 
 def usage_of(build: Build) -> Usage:

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from octavo.errors import HostError, OctavoError
 from octavo.host import confine
+from octavo.postgres.builds.findings import Findings, shipped
 from octavo.postgres.builds.from_scratch import install_from_scratch
 from octavo.postgres.builds.pgxs import install_extension
 from octavo.postgres.builds.shared_tree import NotShareable, build_together
@@ -39,11 +40,12 @@ def main(request: Path) -> int:
         sha256 = asked.get("sha256")
         same = sha256 is None or hashlib.file_digest(source, "sha256").hexdigest() == sha256
         source.seek(0)
+        known = shipped(asked.get("version", ""))
         confine.become(asked["uid"], asked["gid"])
         try:
             if not same:
                 raise OctavoError(f"{source.name} changed while it was used; run again")
-            _make(asked, source)
+            _make(asked, source, known)
         except NotShareable as reason:
             _tell(not_shareable=str(reason))
         except ToolFailed as error:
@@ -57,12 +59,12 @@ def main(request: Path) -> int:
     return 1
 
 
-def _make(asked: Mapping[str, Any], source: IO[bytes]) -> None:
+def _make(asked: Mapping[str, Any], source: IO[bytes], known: frozenset[str]) -> None:
     directory = Path(asked["directory"])
     os.chdir(directory)
     (directory / FINISHED).mkdir()
-    cache = asked["cache"]
-    workplace = set_up(directory, asked["compiler"], Path(cache) if cache else None)
+    cache = Path(asked["cache"]) if asked["cache"] else None
+    workplace = set_up(directory, asked["compiler"], cache)
     if extension := asked.get("extension"):
         _ready(directory, 0, install_extension(workplace, source, **extension))
         return
@@ -77,7 +79,8 @@ def _make(asked: Mapping[str, Any], source: IO[bytes]) -> None:
     def finished(each: Sizes, root: Path) -> None:
         _ready(directory, sizes.index(each), root)
 
-    build_together(workplace, spec, asked["version"], source, sizes, finished, _progress)
+    findings = Findings(asked["compiled_by"], asked["sha256"], known, cache).with_kept()
+    build_together(workplace, spec, asked["version"], source, sizes, findings, finished, _progress)
 
 
 def _ready(directory: Path, number: int, root: Path) -> None:

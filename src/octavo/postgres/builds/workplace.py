@@ -85,7 +85,7 @@ class Workplace:
         """Runs ninja and tells its steps."""
 
         def watch(line: str) -> None:
-            if match := re.match(r"(\d+)/(\d+) ", line):
+            if match := re.match(r"(\d{1,9})/(\d{1,9}) ", line):
                 progress(doing, int(match[1]), int(match[2]))
 
         self.run("ninja", *arguments, doing=doing, on_line=watch)

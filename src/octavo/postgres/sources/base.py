@@ -8,6 +8,9 @@ from typing import Protocol
 
 from octavo.host.journal import Journal
 
+# How the origin of a fetched source ends.
+SIGNED, KNOWN = "signature checked by apt", "sha256 known to Octavo"
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -17,6 +20,18 @@ class Source:
     tarball: Path
     sha256: str
     origin: str
+    given: Path | None = None
+    """Where the user gave it, None when it was fetched."""
+
+    @property
+    def whose(self) -> str:
+        """Whoever wrote it can change what the compiler's cache holds of these sources, and of no others."""
+        return str(self.given or ("releases" if is_checked(self.origin) else self.sha256))
+
+
+def is_checked(origin: str) -> bool:
+    """Whether a source of this origin is a release that somebody else vouches for, so that all are equally good."""
+    return origin.endswith((SIGNED, KNOWN)) and not origin.startswith(("local ", "git "))
 
 
 class LocalKind(Protocol):

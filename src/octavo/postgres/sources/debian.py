@@ -10,7 +10,7 @@ from octavo.errors import HostError
 from octavo.host import children
 from octavo.host.children import Finished
 from octavo.host.journal import Journal
-from octavo.postgres.sources.base import version_in_name
+from octavo.postgres.sources.base import SIGNED, version_in_name
 from octavo.postgres.versions import answers, is_release, is_version, major_of, order_of
 
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -52,7 +52,7 @@ def fetch(wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
         tarballs = [path for path in download.glob("*.orig.tar.*") if version_in_name(path)]
         if finished.returncode == 0 and tarballs:
             (description,) = download.glob("*.dsc")
-            return tarballs[0], f"Debian source package {description.stem}, signature checked by apt"
+            return tarballs[0], f"Debian source package {description.stem}, {SIGNED}"
         problem = problem or _problem(finished)
     raise HostError(f"Debian: {problem}")
 

@@ -9,7 +9,7 @@ from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.sources.base import Source
-from octavo.postgres.sources.snapshot import take_snapshot, version_of_tree
+from octavo.postgres.sources.snapshot import opened_tree, take_snapshot, version_of_tree
 
 # Where git looks for the user's own settings.
 _ENVIRONMENT = ("HOME", "XDG_CONFIG_HOME")
@@ -31,39 +31,41 @@ def take(path: Path, journal: Journal, /) -> Source:
     """
     if _is_bare(path):
         raise UsageError(f"--source {path}: a bare repository has no files; give a checkout of it (git worktree add)")
-    commit = _git(path, journal, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
-    version_of_tree(path)
-    changed = _git(path, journal, "status", "--porcelain", "--untracked-files=no")
-    tracked = _git(path, journal, "ls-files", "-z").split("\0")
-    files = [name for name in tracked if name and ((path / name).is_symlink() or (path / name).is_file())]
-    origin = f"git commit {commit}{' with uncommitted changes' if changed.strip() else ''}"
-    return take_snapshot(path, files, origin, journal)
+    with opened_tree(path) as top:
+        commit = _git(path, top, journal, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
+        version_of_tree(path, top)
+        changed = _git(path, top, journal, "status", "--porcelain", "--untracked-files=no")
+        tracked = _git(path, top, journal, "ls-files", "-z").split("\0")
+        files = [name for name in tracked if name and ((path / name).is_symlink() or (path / name).is_file())]
+        origin = f"git commit {commit}{' with uncommitted changes' if changed.strip() else ''}"
+        return take_snapshot(path, top, files, origin, journal)
 
 
 def _is_bare(path: Path) -> bool:
     return all((path / name).exists() for name in ("HEAD", "objects", "refs"))
 
 
-def _owner(path: Path) -> Account:
-    """Whom the checkout belongs to, when we are root, else ourselves."""
+def _owner(top: int) -> Account:
+    """Whom the open checkout belongs to, when we are root, else ourselves."""
     if os.geteuid() != 0:
         return children.server_account()
-    facts = path.stat()
+    facts = os.fstat(top)
     return Account(f"user {facts.st_uid}", facts.st_uid, facts.st_gid)
 
 
-def _git(path: Path, journal: Journal, *arguments: str) -> str:
+def _git(path: Path, top: int, journal: Journal, *arguments: str) -> str:
     if shutil.which("git", path=children.PLAIN_PATH) is None:
         raise HostError(f"--source {path}: git is missing, and this is a git checkout; install git")
-    owner = _owner(path)
+    owner = _owner(top)
     own = owner.uid == os.geteuid()
     environment = {name: os.environ[name] for name in _ENVIRONMENT if own and name in os.environ}
     # The index is not written: status refreshes it otherwise, and the checkout is the user's.
     finished = children.run(
-        ["git", "--no-optional-locks", "-C", path, *arguments],
+        ["git", "--no-optional-locks", *arguments],
         journal,
         role="git",
         account=owner,
+        directory=Path(f"/proc/self/fd/{top}"),  # the very directory whose owner this is
         environment=environment,
     )
     if finished.returncode == 0:

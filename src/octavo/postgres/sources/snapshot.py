@@ -1,15 +1,18 @@
 """A directory's files as a tarball that is the same for the same contents, so that its digest stands for them."""
 
+import errno
 import os
 import secrets
 import stat
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory
-from octavo.host.copy_out import open_below, read_text
+from octavo.host import trees
+from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
 from octavo.postgres.sources import fetched
 from octavo.postgres.sources.base import TELLING_FILES, Source, sha256_of, version_in_text
@@ -17,40 +20,59 @@ from octavo.postgres.versions import is_version
 
 # One time for every file: that of its last change is no part of the contents. 1980, because zip starts there.
 _TIME = 315532800
+# configure.ac has 90 kB.
+_MOST_TEXT = 16 * 1024**2
 
 
-def version_of_tree(root: Path) -> str:
-    """The version that the tree itself tells. Raises UsageError when it tells none."""
+@contextmanager
+def opened_tree(root: Path) -> Generator[int, None, None]:
+    """A descriptor of the tree's own directory: what is looked at, and as whom, and what is taken is then one tree.
+
+    Links as in `trees.open_directory`. Raises UsageError.
+    """
+    try:
+        top = trees.open_directory(root)
+    except OSError as error:
+        why = (
+            "a link that another user may have made" if error.errno in (errno.ELOOP, errno.ENOTDIR) else error.strerror
+        )
+        raise UsageError(f"--source {root}: it cannot be opened: {why}; name the directory itself") from None
+    try:
+        yield top
+    finally:
+        os.close(top)
+
+
+def version_of_tree(root: Path, top: int) -> str:
+    """The version that the open tree itself tells. Raises UsageError when it tells none."""
     for name in TELLING_FILES:
         try:
-            version = version_in_text(name, read_text(root / name))
+            with os.fdopen(open_below(top, name), "rb") as file:
+                text = file.read(_MOST_TEXT).decode(errors="replace")
         except OSError:
             continue
+        version = version_in_text(name, text)
         if version and is_version(version):
             return version
     raise UsageError(f"--source {root}: no PostgreSQL source tree (its configure.ac and meson.build name no version)")
 
 
-def take_snapshot(root: Path, names: Iterable[str], origin: str, journal: Journal) -> Source:
-    """Packs these files (paths relative to the root) of the tree. The tarball goes when the journal is closed.
+def take_snapshot(root: Path, top: int, names: Iterable[str], origin: str, journal: Journal) -> Source:
+    """Packs these files (paths relative to the open tree) of it. The tarball goes when the journal is closed.
 
     What is built is what the digest says, whatever happens to the tree meanwhile. Raises OctavoError when a file
     cannot be read, or changes while it is.
     """
-    version = version_of_tree(root)
+    version = version_of_tree(root, top)
     directory = fetched.directory() / f".snapshot-{secrets.token_hex(4)}"
     journal.record("directory", path=str(directory))
     make_directory(directory)
     tarball = directory / f"postgresql-{version}.tar"
     name = ""
     try:
-        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            with tarfile.open(tarball, "w", format=tarfile.PAX_FORMAT) as archive:
-                for name in sorted(names):
-                    _add(archive, top, name, f"postgresql-{version}/{name}")
-        finally:
-            os.close(top)
+        with tarfile.open(tarball, "w", format=tarfile.PAX_FORMAT) as archive:
+            for name in sorted(names):
+                _add(archive, top, name, f"postgresql-{version}/{name}")
     except (OSError, ValueError) as error:
         raise OctavoError(
             f"--source {root}: {name} cannot be taken: {getattr(error, 'strerror', '') or error}"

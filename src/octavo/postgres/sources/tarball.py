@@ -8,6 +8,9 @@ from octavo.host.journal import Journal
 from octavo.postgres.sources.base import TELLING_FILES, Source, sha256_of, version_in_name, version_in_text
 from octavo.postgres.versions import is_version
 
+# configure.ac has 90 kB.
+_MOST_TEXT = 16 * 1024**2
+
 
 def recognises(path: Path, /) -> bool:
     """Whether it is a file."""
@@ -31,7 +34,7 @@ def _version_inside(path: Path) -> str | None:
             for member in archive:
                 name = member.name.removeprefix("./").partition("/")[2]
                 file = archive.extractfile(member) if name in TELLING_FILES else None
-                if file and (version := version_in_text(name, file.read().decode(errors="replace"))):
+                if file and (version := version_in_text(name, file.read(_MOST_TEXT).decode(errors="replace"))):
                     return version
     except (tarfile.TarError, EOFError, OSError):
         pass

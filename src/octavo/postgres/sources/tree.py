@@ -7,7 +7,7 @@ from pathlib import Path
 from octavo.errors import UsageError
 from octavo.host.journal import Journal
 from octavo.postgres.sources.base import Source
-from octavo.postgres.sources.snapshot import take_snapshot, version_of_tree
+from octavo.postgres.sources.snapshot import opened_tree, take_snapshot, version_of_tree
 
 # What configure leaves in the tree that it is run in, and meson or configure in a build directory.
 _CONFIGURED = ("config.status", "src/include/pg_config.h")
@@ -22,14 +22,15 @@ def recognises(path: Path, /) -> bool:
 
 def take(path: Path, journal: Journal, /) -> Source:
     """All files of the tree but those of build directories in it."""
-    version_of_tree(path)
-    for name in _CONFIGURED:
-        if (path / name).exists():
-            raise UsageError(
-                f"--source {path}: it was configured in place ({name}), and no other build can be made from it; "
-                "run make distclean there, or give a copy without what was built"
-            )
-    return take_snapshot(path, _files(path), f"local source tree {path.name}", journal)
+    with opened_tree(path) as top:
+        version_of_tree(path, top)
+        for name in _CONFIGURED:
+            if (path / name).exists():
+                raise UsageError(
+                    f"--source {path}: it was configured in place ({name}), and no other build can be made from it; "
+                    "run make distclean there, or give a copy without what was built"
+                )
+        return take_snapshot(path, top, _files(path), f"local source tree {path.name}", journal)
 
 
 def _files(root: Path) -> Generator[str, None, None]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
 from octavo.host.journal import Journal
-from octavo.postgres.sources.base import sha256_of
+from octavo.postgres.sources.base import KNOWN, sha256_of
 from octavo.postgres.versions import answers, is_release, order_of
 
 ADDRESS = "https://ftp.postgresql.org/pub/source"
@@ -43,7 +43,7 @@ def fetch(wanted: str, scratch: Path, journal: Journal, /) -> tuple[Path, str]:
     _download(address, tarball)
     if sha256_of(tarball) != expected:
         raise OctavoError(f"upstream: {address} does not have the sha256 {expected}; it is not used")
-    return tarball, f"{address}, sha256 {'known to Octavo' if known else 'as published beside it'}"
+    return tarball, f"{address}, {KNOWN if known else 'sha256 as published beside it'}"
 
 
 def _newest(wanted: str) -> str:
@@ -59,7 +59,8 @@ def _newest(wanted: str) -> str:
 def _unknown(version: str) -> str:
     return (
         f"upstream: the sha256 of {version} is not known to Octavo, and upstream signs no tarball; to trust the "
-        f"checksum published beside it: octavo build --pg {version} --trust-checksum"
+        f"checksum published beside it once: octavo build --pg {version} --trust-checksum; what is run later takes "
+        "the source that it keeps"
     )
 
 

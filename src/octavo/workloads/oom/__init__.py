@@ -58,7 +58,7 @@ _METRICS = (
     _SURVIVED,
 )  # fmt: skip
 
-_KILL = re.compile(r"LOG:  (.+) \(PID (\d+)\) was terminated by signal 9")
+_KILL = re.compile(r"LOG:  (.+) \(PID (\d{1,9})\) was terminated by signal 9")
 
 
 @dataclass(slots=True)

@@ -1,0 +1,114 @@
+"""A child of root's that runs as another account makes no set-user-ID or set-group-ID file, wherever it may write.
+
+No new privileges (prctl(2)) keep it from gaining by such a file, and not from making one: whoever ran that later would
+have the account's rights. So chmod(2) with these bits is refused to it by a filter of system calls (seccomp(2)), which
+it and all that it starts keep for good. A file that is born with them (open(2)) is empty, and loses them when something
+is written into it (inode(7)).
+
+The filter is set in a thread that then starts the child and ends: nothing of ours keeps it.
+"""
+
+import ctypes
+import errno
+import platform
+import stat
+import struct
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """Numbers of system calls: the kernel's arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h;
+    `name` is AUDIT_ARCH_* (include/uapi/linux/audit.h). `modes` has the argument that is the mode, by call.
+    """
+
+    name: int
+    seccomp: int
+    modes: dict[int, int]
+
+
+_FCHMODAT2 = 452
+_MACHINES = {
+    "x86_64": _Machine(0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2}),
+    "aarch64": _Machine(0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2}),
+    "riscv64": _Machine(0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2}),
+}
+_BITS = stat.S_ISUID | stat.S_ISGID
+# Classic BPF (include/uapi/linux/bpf_common.h) on struct seccomp_data: number, machine, address, six arguments.
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_ALLOW, _FAIL = 0x7FFF0000, 0x00050000  # SECCOMP_RET_*; the error is in the lower half
+_X32 = 0x40000000  # __X32_SYSCALL_BIT: the same calls by other numbers
+_SET_FILTER, _SPECULATE = 1, 4  # SECCOMP_FILTER_FLAG_SPEC_ALLOW: the CPU works as it does without a filter
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def started(start: Callable[[], "subprocess.Popen[str]"]) -> "subprocess.Popen[str]":
+    """The child that `start` starts, with the filter where this kernel has one. Raises what `start` raises."""
+    found: list[subprocess.Popen[str] | BaseException] = []
+
+    def run() -> None:
+        try:
+            install()
+            found.append(start())
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, name="start")
+    thread.start()
+    try:
+        thread.join()
+    except BaseException:  # an interrupt: what was started meanwhile is nobody's yet
+        thread.join()
+        if isinstance(found[0], subprocess.Popen):
+            found[0].kill()
+            found[0].wait()
+        raise
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+def install() -> bool:
+    """Sets the filter for the calling thread and what it starts, for good; returns whether it is set.
+
+    Needs root (CAP_SYS_ADMIN). Where it cannot be set, `set_user_id.none_left` finds what was made in the usual places.
+    """
+    machine = _MACHINES.get(platform.machine())
+    if machine is None:
+        return False
+    program = _program(machine)
+    filter_ = ctypes.create_string_buffer(program, len(program))
+    # struct sock_fprog: how many instructions, and where.
+    head = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, ctypes.addressof(filter_)))
+    number = ctypes.c_long(machine.seccomp)
+    return _libc.syscall(number, ctypes.c_uint(_SET_FILTER), ctypes.c_uint(_SPECULATE), ctypes.byref(head)) == 0
+
+
+def _program(machine: _Machine) -> bytes:
+    """Calls for another machine (32 bits on 64, x32) do not exist; a mode with one of the bits is not permitted."""
+    program = [
+        _instruction(_LOAD, _ARCHITECTURE),
+        _instruction(_EQUAL, machine.name, 1, 0),
+        _instruction(_RETURN, _FAIL | errno.ENOSYS),
+        _instruction(_LOAD, _NUMBER),
+        _instruction(_AT_LEAST, _X32, 0, 1),
+        _instruction(_RETURN, _FAIL | errno.ENOSYS),
+    ]
+    for number, argument in machine.modes.items():
+        program += [
+            _instruction(_EQUAL, number, 0, 4),
+            _instruction(_LOAD, _ARGUMENTS + 8 * argument),  # the lower half: these machines are little-endian
+            _instruction(_ANY_BIT, _BITS, 0, 1),
+            _instruction(_RETURN, _FAIL | errno.EPERM),
+            _instruction(_RETURN, _ALLOW),
+        ]
+    return b"".join([*program, _instruction(_RETURN, _ALLOW)])
+
+
+def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, value)

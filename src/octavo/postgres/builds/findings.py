@@ -1,0 +1,115 @@
+"""What was found out before about the sizes: compilations and configurations that they do not change.
+
+Which sizes reach an object is decided by what its compiler reads: the compiler itself, its command, and every file from
+the source to the system's headers, of which ninja has the list. The digest of all of that is the finding's key. The
+values of the sizes are left out of it, as a finding holds for every value; so is the place where it is compiled. What
+has any other key, after an update of one header for example, is looked at again.
+
+Findings of releases ship with Octavo (`findings/VERSION.txt`); those of this machine are kept beside the compiler's
+cache, and are as trustworthy as that one is.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from octavo.postgres.builds.commands import Command
+from octavo.postgres.builds.recipe import SOURCE_PLACE
+
+# The file beside the compiler's cache, and how many keys it holds at the most: a version has about 1500.
+_KEPT = "octavo-findings.txt"
+_MOST_KEPT = 20_000
+_DIGITS = 20
+
+
+def shipped(version: str) -> frozenset[str]:
+    """The keys that ship for this version; none for most."""
+    try:
+        return frozenset(_keys((Path(__file__).parent / "findings" / f"{version}.txt").read_text()))
+    except FileNotFoundError:
+        return frozenset()
+
+
+def _keys(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Those that are known, and a place for those to come.
+
+    `compiler` says which compiler it is and for which machine it compiles, `source` is the source's sha256, `cache` the
+    directory of the compiler's cache, None without one.
+    """
+
+    compiler: str
+    source: str
+    known: frozenset[str] = frozenset()
+    cache: Path | None = None
+
+    def with_kept(self) -> "Findings":
+        """These and the ones that this machine kept."""
+        return replace(self, known=self.known.union(self._kept()))
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Keeps these for the next time, where there is a cache. The oldest make room."""
+        new = sorted(set(keys))
+        if self.cache is not None and new:
+            lines = [*(key for key in self._kept() if key not in set(new)), *new]
+            file = self.cache / f"{_KEPT}.{os.getpid()}"
+            file.write_text("".join(f"{key}\n" for key in lines[-_MOST_KEPT:]))
+            file.replace(self.cache / _KEPT)
+
+    def _kept(self) -> list[str]:
+        try:
+            return _keys((self.cache / _KEPT).read_text()) if self.cache is not None else []
+        except (OSError, ValueError):
+            return []
+
+    def key_of_configuration(self, how: Sequence[str], files: Mapping[str, bytes], work: Path) -> str:
+        """The key of a configuration: how it was asked for, and every file that it wrote, sizes left out."""
+        return self._key(["configuration", self.source, *how, *_lines(files, work)])
+
+    def keys_of_compilations(
+        self,
+        commands: Iterable[Command],
+        dependencies: Mapping[str, Sequence[str]],
+        build: Path,
+        work: Path,
+        without_sizes: Mapping[str, str],
+    ) -> dict[str, str]:
+        """The key of every compilation whose inputs ninja knows, by the object.
+
+        `without_sizes` has the texts of files that hold the sizes, without them.
+        """
+        lines: dict[str, str] = {}
+
+        def line(name: str) -> str:
+            if name not in lines:
+                text = without_sizes.get(name)
+                content = (build / name).read_bytes() if text is None else text.encode()
+                (lines[name],) = _lines({name: content}, work)
+            return lines[name]
+
+        return {
+            command.output: self._key(
+                ["compilation", *command.words, *map(line, sorted(set(dependencies[command.output])))]
+            )
+            for command in commands
+            if command.output in dependencies
+        }
+
+    def _key(self, facts: Sequence[str]) -> str:
+        return hashlib.sha256(json.dumps([self.compiler, *facts]).encode()).hexdigest()[:_DIGITS]
+
+
+def _lines(files: Mapping[str, bytes], work: Path) -> list[str]:
+    """Each file's name and digest, without the name of the place where it is compiled."""
+    before, after = str(work), SOURCE_PLACE
+    return [
+        f"{name.replace(before, after)} {hashlib.sha256(content.replace(before.encode(), after.encode())).hexdigest()}"
+        for name, content in sorted(files.items())
+    ]

@@ -1,0 +1,82 @@
+"""How far a build is, what comes next, and how long all of it will still take."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+# What a stage costs beside the others: CPU seconds of 18.6 with gcc 12.2, on a machine that is otherwise idle.
+_CONFIGURATION, _COMPILATION, _LOOKING, _LOOKING_AGAIN = 15.0, 225.0, 65.0, 15.0
+_ANOTHER_SIZE = 25.0
+# Until that part of the whole is done, the costs say more than the seconds so far.
+_ENOUGH = 0.05
+
+CONFIGURATION = "configuration"
+COMPILATION = "compilation"
+LOOKING = "finding what depends on the sizes"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`done` of `total` steps of what a build is `doing`; `then` is what comes next, "" after the last stage.
+
+    `left` is about how many seconds all of the build will still take.
+    """
+
+    doing: str
+    done: int
+    total: int
+    left: float
+    then: str
+
+
+def compiling_more(sizes: int) -> str:
+    """The name of the stage that makes so many more sizes."""
+    return f"compilation of {sizes} more size{'' if sizes == 1 else 's'}"
+
+
+def costs(builds: int, *, known: bool) -> dict[str, float]:
+    """The stages of so many builds out of one tree, in their order, with what each costs in CPU seconds.
+
+    `known`: whether what the sizes reach was found before.
+
+    >>> list(costs(1, known=False)), sum(costs(2, known=True).values()) < sum(costs(2, known=False).values())
+    (['configuration', 'compilation'], True)
+    """
+    stages = {CONFIGURATION: _CONFIGURATION, COMPILATION: _COMPILATION}
+    if builds > 1:
+        stages[LOOKING] = _LOOKING_AGAIN if known else _LOOKING
+        stages[compiling_more(builds - 1)] = _ANOTHER_SIZE * (builds - 1)
+    return stages
+
+
+class Stages:
+    """Takes what a builder says of its steps, and tells it with what lies ahead."""
+
+    def __init__(
+        self, stages: Mapping[str, float], tell: Callable[[Step], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._stages = stages
+        self._tell = tell
+        self._clock = clock
+        self._began = clock()
+        self._fraction = 0.0
+        self._rate = 1.0 / (os.cpu_count() or 1)
+
+    def __call__(self, doing: str, done: int, total: int) -> None:
+        """Tells one step. What is none of the stages, as in versions that make builds, leaves the time as it was."""
+        names = list(self._stages)
+        whole = sum(self._stages.values())
+        then = ""
+        if doing in self._stages:
+            place = names.index(doing)
+            then = names[place + 1] if place + 1 < len(names) else ""
+            before = sum(self._stages[name] for name in names[:place])
+            part = self._stages[doing] * min(1.0, done / max(total, 1))
+            self._fraction = (before + part) / whole
+        seconds = self._clock() - self._began
+        if self._fraction > _ENOUGH:
+            left = seconds / self._fraction * (1 - self._fraction)
+        else:
+            left = max(0.0, whole * self._rate - seconds)
+        self._tell(Step(doing, done, total, left, then))
