@@ -74,6 +74,7 @@ def test_what_was_written_is_checked(octavo: Octavo, file: Path) -> None:
         (["{tmp}/short", "--block", "512B", "--block-list", "{tmp}/short"], 2, "line 1 of the block list"),
         (["{tmp}/large", "--make", "900000TB"], 3, "make room"),
         (["{tmp}/none/file", "--make", "8kB"], 3, "name a directory that exists"),
+        (["./probe"], 2, "probe: no such file"),
         (["probe"], 2, "reads one file or device"),
         (["probe", "{tmp}/short", "--write"], 2, "has no --write"),
         (["probe", "/no/such"], 2, "no such file"),

@@ -48,7 +48,8 @@ class Readahead(StrEnum):
 def io(
     context: typer.Context,
     files: Annotated[
-        list[Path] | None, typer.Argument(help="A file, the segment files of a relation, or a device.")
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="A file, the segment files of a relation, or a device."),
     ] = None,
     pattern: Annotated[Pattern, typer.Option(help="The order of the blocks; runs are random runs of --run blocks.")] = (
         Pattern.random
@@ -99,12 +100,14 @@ def io(
 
     Reads only, unless --make or --write says otherwise. The default --cache cold drops the files from the page cache.
 
-    octavo io probe FILE tells the device's own sizes instead: where its curves bend, its ceilings, a token bucket.
+    octavo io probe FILE tells the device's own sizes instead: where its curves bend, its ceilings, a token bucket. A
+    file named probe is ./probe.
 
     Example: octavo io /data/test --make 1GB --pattern runs --policy all
     """  # fmt: skip
-    if files and files[0] == Path("probe"):
-        _probe(context, files[1:], seconds, seed, format)
+    paths = [Path(file) for file in files or ()]
+    if files and files[0] == "probe":
+        _probe(context, paths[1:], seconds, seed, format)
         return
 
     from octavo.cli.io_progress import IoProgress
@@ -114,7 +117,7 @@ def io(
     from octavo.io.sweep import document, run_sweep
 
     request = Request(
-        files=tuple(files or ()), segments=segments, make=make, lose_device=i_will_lose_this_device,
+        files=tuple(paths), segments=segments, make=make, lose_device=i_will_lose_this_device,
         pattern=pattern.value, block=block, run=run, stride=stride, seed=seed,
         block_list=block_list, from_query=from_query, dsn=dsn,
         policies=tuple(policy or ("single",)), max_request=max_request, hole=hole, distance=distance, depth=depth,
