@@ -13,6 +13,7 @@ import typer
 from octavo.cli.build import build
 from octavo.cli.cache import cache
 from octavo.cli.compare import compare
+from octavo.cli.doctor import doctor
 from octavo.cli.host import host
 from octavo.cli.hugepages import hugepages
 from octavo.cli.import_ import import_
@@ -53,6 +54,7 @@ app.add_typer(cache, name="cache")
 app.command(context_settings={"allow_interspersed_args": False})(shell)
 app.add_typer(host, name="host")
 app.add_typer(hugepages, name="hugepages")
+app.command()(doctor)
 app.command()(io)
 app.command()(watch)
 app.command()(iotop)
