@@ -24,6 +24,7 @@ from octavo.cli.report import report
 from octavo.cli.run import run
 from octavo.cli.runs import runs
 from octavo.cli.shell import shell
+from octavo.cli.trace import trace
 from octavo.cli.watch import watch
 from octavo.errors import HostError, Interrupted, OctavoError
 from octavo.extras import missing_extra
@@ -58,6 +59,7 @@ app.command()(doctor)
 app.command()(io)
 app.command()(watch)
 app.command()(iotop)
+app.add_typer(trace, name="trace")
 
 
 def main() -> NoReturn:
