@@ -118,6 +118,7 @@ def works(place: Place, octavo: Sequence[str | Path], data: Path, **environment:
     assert "hugepages" in output("--help")
     assert json.loads(output("host", "--format", "json"))["page_stack"]
     dsn = f"host={'/mnt' if place.root else place.socket} user=octavo dbname=postgres"
+    assert "schema_version" in json.loads(output("doctor", "--dsn", dsn, "--fail-on", "never", "--format", "json"))
     plan = json.loads(output("hugepages", "plan", "--dsn", dsn, "--format", "json"))
     assert plan["server"]["shared_memory_bytes"] > 0
     seen = json.loads(output("watch", "--once", "--interval", "100ms", "--dsn", dsn, "--format", "json"))
