@@ -79,8 +79,9 @@ def cost_of(before: Counted, after: Counted, processors: int, most_overhead: flo
     """From the server's counters over a while.
 
     >>> one, two = Counted(0.0, 0, 0, 0, 0), Counted(1.0, 1_000_000, 0, 0, 0)
-    >>> cost_of(one, two, 2, 0.05)
-    Cost(lookups=1000000.0, share=0.225, duty=0.2222222222222222)
+    >>> cost = cost_of(one, two, 2, 0.05)
+    >>> cost.lookups, round(cost.share, 3), round(cost.duty, 3)
+    (1000000.0, 0.225, 0.222)
     """
     lookups = (after.lookups - before.lookups) / max(1e-3, after.at - before.at)
     share = lookups * MICROSECONDS_AN_EVENT / 1e6 / processors
