@@ -13,6 +13,7 @@ from hypothesis import HealthCheck
 from tests.state import DATA_BLOCKS, shared_builds, shared_state
 
 from octavo.home import octavo_home
+from octavo.host import cgroup
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -106,6 +107,13 @@ def octavo(home: Path) -> Octavo:
         )
 
     return call
+
+
+def memory_groups() -> set[Path]:
+    """The memory groups of servers on this host; those of all children of a command stand beside them on version 2."""
+    controller = cgroup.memory_controller()
+    assert controller is not None
+    return set(controller.glob("octavo-*")) - set(controller.glob("octavo-children-*"))
 
 
 @pytest.fixture

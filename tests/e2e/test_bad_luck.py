@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.conftest import memory_groups
 from tests.e2e.conftest import ROOT, Octavo
 
 from octavo.host import cgroup
@@ -100,9 +101,7 @@ def test_a_server_that_the_oom_killer_takes_fails_its_trial_alone(
         assert old in text
         text = text.replace(old, new)
     plan_file.write_text(text)
-    controller = cgroup.memory_controller()
-    assert controller is not None
-    before = set(controller.glob("octavo-*"))
+    before = memory_groups()
     finished = octavo("run", plan_file)
     assert "Traceback" not in finished.stderr
     assert finished.returncode in (0, 4), finished.stderr
@@ -113,5 +112,5 @@ def test_a_server_that_the_oom_killer_takes_fails_its_trial_alone(
     assert {trial["status"] for trial in by_script["small.sql"]} == {"ok"}
     assert {trial["status"] for trial in by_script["large.sql"]} <= {"failed", "invalid"}
     assert all(trial["reason"] for trial in by_script["large.sql"])
-    assert set(controller.glob("octavo-*")) <= before
+    assert memory_groups() <= before
     assert not list((home / "scratch").glob("*"))

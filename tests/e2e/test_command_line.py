@@ -9,8 +9,6 @@ from tests.e2e.conftest import Octavo
 
 from octavo.postgres.limits import DATA_BLOCKS
 
-pytestmark = pytest.mark.beside
-
 _VERBS = (
     ["run"],
     ["runs"],

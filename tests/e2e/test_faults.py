@@ -10,12 +10,14 @@ from tests.e2e.conftest import ROOT
 
 from octavo.postgres.builds.cache import Build
 
+pytestmark = pytest.mark.alone  # the host's fingerprint is taken before and after
+
 _SCENARIOS = ("a run with every knob", "octavo hugepages apply", "octavo build --matrix", "octavo io --make")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_kills_and_full_disks_cost_nothing(builds: dict[str, Build], machine: Path) -> None:
-    """About a minute: every kill is followed by a restore, and by the command that goes on."""
+    """More than a minute: every kill is followed by a restore, and by the command that goes on to its end."""
     assert builds, "what the runs need"
     ended = subprocess.run(
         [sys.executable, ROOT / "benchmarks/faults.py", "--quick"],

@@ -13,6 +13,8 @@ from tests.e2e.conftest import Octavo
 
 from octavo.host import loop_volume, mounts
 
+pytestmark = pytest.mark.alone
+
 _DEFRAG = Path("/sys/kernel/mm/transparent_hugepage/defrag")
 _SLEEP = Path("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs")
 

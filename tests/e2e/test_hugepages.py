@@ -14,7 +14,7 @@ from octavo.host.children import server_account
 from octavo.hugepages.pool import default_page, pool_file, read_pool
 from octavo.knobs.huge_pages import sizes
 
-pytestmark = pytest.mark.skipif(not sizes(), reason="this kernel has no huge pages")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sizes(), reason="this kernel has no huge pages")]
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 # Takes two pages, and is killed before the change is whole.

@@ -17,8 +17,6 @@ from octavo.postgres.cluster import check_reachable
 from octavo.postgres.pinned import pinned_settings
 from octavo.units import parse_size
 
-pytestmark = pytest.mark.beside
-
 
 def test_a_server_has_the_block_size_it_was_built_with(build: Build, journal: Journal, account: Account) -> None:
     block = parse_size(build.manifest["data_block"])

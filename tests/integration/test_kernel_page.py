@@ -19,6 +19,8 @@ from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
 from octavo.workloads.kernel_page import WORKLOAD
 
+pytestmark = pytest.mark.alone
+
 _MB = 1024**2
 _PLAN = """
 name = "small"

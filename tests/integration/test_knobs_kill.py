@@ -42,10 +42,13 @@ _VALUES = (
     "/proc/sys/vm/dirty_background_bytes",
 )
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or loop_volume.cannot_make("xfs") is not None,
-    reason=f"knobs need root and loop devices with XFS: {loop_volume.cannot_make('xfs') or 'no root'}",
-)
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or loop_volume.cannot_make("xfs") is not None,
+        reason=f"knobs need root and loop devices with XFS: {loop_volume.cannot_make('xfs') or 'no root'}",
+    ),
+]
 
 
 def queues() -> list[Path]:

@@ -17,6 +17,8 @@ from octavo.knobs.server_group import server_group
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 
+pytestmark = pytest.mark.alone
+
 _LEVELS = {
     "shared_buffers": "32MB",
     "memory": "256MB",

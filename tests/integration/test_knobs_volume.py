@@ -22,10 +22,13 @@ from octavo.knobs.enforcer import served_by
 from octavo.knobs.server_group import server_group
 from octavo.lab.validity.watch import Watcher
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or loop_volume.cannot_make("ext4") is not None,
-    reason=f"volumes need root and loop devices: {loop_volume.cannot_make('ext4') or 'no root'}",
-)
+pytestmark = [
+    pytest.mark.alone,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or loop_volume.cannot_make("ext4") is not None,
+        reason=f"volumes need root and loop devices: {loop_volume.cannot_make('ext4') or 'no root'}",
+    ),
+]
 _MB = 1024**2
 _CANNOT_LIMIT = block_limit.cannot_limit() or ("it needs a server's group" if block_limit.needs_group() else None)
 limits = pytest.mark.skipif(_CANNOT_LIMIT is not None, reason=str(_CANNOT_LIMIT))

@@ -17,7 +17,7 @@ from octavo.series import Series
 from octavo.store.store import Store
 from octavo.units import parse_size
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
 _SMALL = "2MB"
 
 

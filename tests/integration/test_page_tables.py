@@ -19,6 +19,8 @@ from octavo.workloads.base import WorkloadResult
 from octavo.workloads.oom import Oom
 from octavo.workloads.pooled import Pooled
 
+pytestmark = pytest.mark.alone
+
 _CONNECTIONS = 4
 
 

@@ -27,6 +27,8 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
 from octavo.workloads.base import WorkloadResult
 
+pytestmark = pytest.mark.alone
+
 SECONDS = 3
 # What this host does beside the tests is not their concern.
 NOISE = ("foreign_cpu", "foreign_io")

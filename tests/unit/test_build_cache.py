@@ -32,7 +32,13 @@ def make_build(cache: Path, name: str, data_block: str = "8kB", version: str = "
     (cache / name / "bin").mkdir(parents=True)
     (cache / name / "bin" / "own").write_bytes(b"x" * 10_000)
     manifest = cache / name / "manifest.json"
-    facts = {"version": version, "data_block": data_block, "wal_block": "8kB", "data_segment": "4GB"}
+    facts = {
+        "version": version,
+        "origin": "a test",
+        "data_block": data_block,
+        "wal_block": "8kB",
+        "data_segment": "4GB",
+    }
     manifest.write_text(json.dumps({**facts, "compiler_command": "clang-14", "options": ["-Dcassert=true"]}))
     used = time.time() - days_ago * DAY
     os.utime(manifest, times=(used, used))

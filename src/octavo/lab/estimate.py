@@ -20,8 +20,8 @@ from octavo.units import parse_duration
 from octavo.workloads.base import LoadsSlowly, Workload
 
 # CPU seconds of one build, and of each further one that differs only in its sizes; they keep all cores busy.
-_BUILD_CPU_SECONDS = 420.0
-_FURTHER_BUILD_CPU_SECONDS = 25.0
+_BUILD_CPU_SECONDS = 305.0
+_FURTHER_BUILD_CPU_SECONDS = 37.0
 _BUILD_BYTES = 60 * 1024**2
 # initdb, start and shutdown of a load, and bytes a second that one client loads, vacuums and syncs.
 _LOAD_SECONDS = 1.5
