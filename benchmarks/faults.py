@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 
 from faulty import disks, killed
-from faulty.fingerprint import Ours, difference, take
+from faulty.fingerprint import Ours, attach_once, difference, take
 from faulty.victim import ROOT, Row, octavo
 
 from octavo.home import make_directory, octavo_home
@@ -89,6 +89,7 @@ def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
         (home / name).symlink_to(make_directory(octavo_home() / shared))
     (home / COMPILER_CACHE).symlink_to(compiler_caches(octavo_home() / "tests"))
     os.environ["TMPDIR"] = str(ours.temporary)
+    attach_once(ours.place / "once")
     before = take(ours)
     rows: list[Row] = []
     chosen = arguments.only.split(",") if arguments.only else _QUICKLY if quick else None

@@ -1,6 +1,7 @@
 """What a host looks like where Octavo may change it; of things that others make too, only those that can be ours."""
 
 import os
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -49,6 +50,22 @@ class Ours:
     def learn(self, home: Path) -> None:
         """Notes the tokens of the journals that are there now."""
         self.tokens |= {path.stem for path in (home / "journal").glob("*.jsonl")}
+
+
+def attach_once(image: Path) -> None:
+    """Attaches an image to every loop device that has none, and takes it off again.
+
+    When a device gets its first image the kernel chooses its readahead, and keeps that: nobody's change.
+    """
+    with image.open("wb") as file:
+        file.truncate(1024**2)
+    for device in sorted(Path("/sys/block").glob("loop*")):
+        name = f"/dev/{device.name}"
+        if not (device / "loop").exists():  # one that others take meanwhile is refused
+            attached = subprocess.run(["losetup", "--direct-io=on", name, image], check=False, capture_output=True)
+            if attached.returncode == 0:
+                subprocess.run(["losetup", "--detach", name], check=True)
+    image.unlink()
 
 
 def take(ours: Ours) -> dict[str, str]:

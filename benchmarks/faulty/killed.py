@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from octavo.host.block_limit import cannot_limit
@@ -90,30 +91,37 @@ def run_of_every_knob(
         row.problems.append(f"the run came to nothing before any kill: {first and first.others} {whole.last}")
         return row
     put_back(row, ours, home, before, counted=False)
-    finished_before = {first.run}
-    run: str | None = None  # the one that is killed, once it is in the store
+    over = {first.run}
+    run: Stored | None = None  # the one that is killed, once it is in the store
     reported: set[Trial] = set()
-    of_this_run = runs = 0
-    for kill in draw_kills(draw, count, whole.seconds):
-        if run is None and runs % _LOADS_ANEW_EVERY == 0:
-            shutil.rmtree(home / "datasets", ignore_errors=True)
-        arguments = ("run", "--resume", run) if run else ("run", plan, "--seed", str(5 + row.kills))
+    of_this_run = begun = 0
+    for part in draw_kills(draw, count, 1.0):
+        if run is None:
+            if anew := begun % _LOADS_ANEW_EVERY == 0:
+                shutil.rmtree(home / "datasets", ignore_errors=True)
+            arguments = ("run", plan, "--seed", str(5 + row.kills))
+            longest = whole.seconds - (0.0 if anew else 0.8 * first.preparing)
+            begun += 1
+        else:
+            arguments = ("run", "--resume", run.run)
+            longest = whole.seconds - 0.8 * first.preparing - len(run.finished) * first.measuring / len(data_blocks)
+        kill = replace(part, after=part.after * longest)
         ended = octavo(ours, home, *arguments, kill=kill)
         row.kills += 1
-        runs += run is None
         check_ended(row, ended, allowed=KILLED, kill=kill)
         put_back(row, ours, home, before, kill)
         stored = newest(home)
-        if stored is None or stored.run in finished_before:  # killed before there was a run
+        if stored is None or stored.run in over:  # killed before there was a run
             continue
-        run, of_this_run = stored.run, of_this_run + 1
+        of_this_run += 1
         reported = _kept(row, reported | ended.trials, stored)
-        if of_this_run == _KILLS_OF_A_RUN or stored.status == "finished":
-            _to_its_end(row, ours, home, before, stored, reported)
-            finished_before.add(run)
+        run = stored
+        if stored.status == "finished" or of_this_run == _KILLS_OF_A_RUN:
+            _to_its_end(row, ours, home, before, stored, reported, interrupted=of_this_run > 1)
+            over.add(stored.run)
             run, of_this_run, reported = None, 0, set[Trial]()
-    if run is not None and (stored := newest(home)) is not None:
-        _to_its_end(row, ours, home, before, stored, reported)
+    if run is not None:
+        _to_its_end(row, ours, home, before, run, reported, interrupted=of_this_run > 1)
     return row
 
 
@@ -123,9 +131,13 @@ def _kept(row: Row, reported: set[Trial], stored: Stored) -> set[Trial]:
     return reported & stored.finished
 
 
-def _to_its_end(row: Row, ours: Ours, home: Path, before: dict[str, str], stored: Stored, reported: set[Trial]) -> None:
-    """Resumes a run that was interrupted; it keeps what it had, and ends whole."""
+def _to_its_end(
+    row: Row, ours: Ours, home: Path, before: dict[str, str], stored: Stored, reported: set[Trial], *, interrupted: bool
+) -> None:
+    """Resumes a run that was interrupted, unless it has gone to its end since; it keeps what it had, and ends whole."""
     if stored.status == "finished":
+        row.to_resume += interrupted
+        row.resumed += interrupted and not stored.others
         return
     row.to_resume += 1
     ended = octavo(ours, home, "run", "--resume", stored.run)

@@ -215,12 +215,17 @@ def check_ended(row: Row, ended: Ended, *, allowed: Sequence[int], kill: Kill | 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The newest run of a store: its id and status, and its trials that ended well and otherwise."""
+    """The newest run of a store: its id and status, its trials that ended well and otherwise, and seconds.
+
+    Those until its first trial began, and those of all its trials.
+    """
 
     run: str
     status: str
     finished: frozenset[Trial]
     others: tuple[str, ...]
+    preparing: float
+    measuring: float
 
 
 def newest(home: Path) -> Stored | None:
@@ -230,15 +235,17 @@ def newest(home: Path) -> Stored | None:
     with closing(sqlite3.connect(home / "octavo.sqlite", timeout=60)) as store:
         if not store.execute("SELECT count(*) FROM sqlite_master WHERE name = 'trial'").fetchone()[0]:
             return None
-        found = store.execute("SELECT id, status FROM run ORDER BY started DESC, id DESC LIMIT 1").fetchone()
+        found = store.execute("SELECT id, status, started FROM run ORDER BY started DESC, id DESC LIMIT 1").fetchone()
         if found is None:
             return None
         rows = store.execute(
-            "SELECT round, cell, status, reason FROM trial WHERE run = ? ORDER BY id", (found[0],)
+            "SELECT round, cell, status, reason, started, ended FROM trial WHERE run = ? ORDER BY id", (found[0],)
         ).fetchall()
     return Stored(
         found[0],
         found[1],
-        frozenset((int(number), str(cell)) for number, cell, status, _ in rows if status == "ok"),
-        tuple(f"{status}: {reason}" for _, _, status, reason in rows if status != "ok"),
+        frozenset((int(number), str(cell)) for number, cell, status, *_ in rows if status == "ok"),
+        tuple(f"{status}: {reason}" for _, _, status, reason, *_ in rows if status != "ok"),
+        rows[0][4] - found[2] if rows else 0.0,
+        sum(ended - began for *_, began, ended in rows),
     )

@@ -1,8 +1,10 @@
-"""The part of Octavo that talks to the kernel, written in Rust (crates/octavo-core)."""
+"""The hot paths of Octavo and what talks to the kernel, written in Rust (crates/octavo-core)."""
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Protocol, final
+from typing import Literal, Protocol, TypeAlias, final
+
+from octavo.trace.core_types import BufferPoint, Curve, Missing, Summary, Totals
 
 @final
 class DeviceStatistics:
@@ -218,3 +220,121 @@ def io_is_own(path: str | os.PathLike[str]) -> bool:
         ValueError: there is no such file.
         OSError: it cannot be read.
     """
+
+_Path: TypeAlias = str | os.PathLike[str]
+
+def trace_summary(path: _Path, observe: Callable[[int], object]) -> Summary:
+    """Reads all of a trace, without the interpreter's lock, over what is damaged.
+
+    `observe` is called now and then with the accesses so far, here and below; what it raises, and signals' exceptions,
+    end the work and are raised here.
+
+    Raises:
+        ValueError: nothing of it is a trace, or it has a later version of the format.
+        OSError: it cannot be read.
+    """
+
+def trace_cut(
+    source: _Path, target: _Path, start: int, until: int, relation: int | None, observe: Callable[[int], object]
+) -> tuple[int, Missing]:
+    """Writes what is at or after `start` and before `until`, of one file number or of all.
+
+    Returns how many accesses that are, and what of the source is missing. Raises as `trace_summary`.
+    """
+
+def trace_import(source: _Path, format: str, target: _Path, page_size: int, properties: list[tuple[str, str]]) -> int:
+    """Makes a trace of a file in the format `csv`, `oracle-general`, `iolog` or `blktrace`; returns its accesses.
+
+    Raises:
+        ValueError: the page size is none, or a line of the file is none of this format.
+        OSError: something cannot be read or written.
+    """
+
+def trace_export(source: _Path, format: str, target: _Path) -> Missing:
+    """Writes a trace as `csv`, `oracle-general` or `iolog`. Returns what of it is missing. Raises as `trace_import`."""
+
+def trace_curves(
+    path: _Path,
+    own_size: int,
+    page_sizes: list[int],
+    capacities: list[int],
+    *,
+    rate: float | None,
+    seed: int,
+    threads: int,
+    observe: Callable[[int], object],
+) -> tuple[Totals, list[Curve]]:
+    """LRU hit ratios at the capacities (bytes) for pages of each size (bytes), in one pass over the trace.
+
+    `own_size` is the trace's page size. Smaller pages have two curves: accesses `spread` over the parts of a page as
+    far as can be, and `concentrated` on one part. With a rate only this part of the pages is followed.
+
+    Raises:
+        ValueError: as `trace_summary`, or pages of a size that cannot be made.
+        OSError: it cannot be read.
+    """
+
+def trace_buffers(
+    path: _Path,
+    own_size: int,
+    points: list[tuple[int, int, int, int, int]],
+    *,
+    rate: float | None,
+    seed: int,
+    threads: int,
+    observe: Callable[[int], object],
+) -> tuple[Totals, list[BufferPoint]]:
+    """PostgreSQL's buffer manager at points (page size, shared_buffers, rings of bulk reads, bulk writes and VACUUM,
+    all in bytes), in one pass. With a rate in miniature. Raises as `trace_curves`."""
+
+def trace_policy(
+    path: _Path,
+    own_size: int,
+    page_size: int,
+    policy: Literal["lru", "fifo", "clock"],
+    capacities: list[int],
+    *,
+    threads: int,
+    observe: Callable[[int], object],
+) -> tuple[Totals, list[int]]:
+    """Hits of a textbook policy at capacities in pages, in one pass. Raises as `trace_curves`."""
+
+@final
+class TraceWriter:
+    """A trace that is being written; whole up to the last `flush`, whatever happens then."""
+
+    def __init__(self, path: _Path, page_size: int) -> None:
+        """Raises ValueError for no page size, OSError when the file cannot be made."""
+    def describe(self, name: str, value: str) -> None:
+        """Something about the trace itself."""
+    def setting(self, name: str, value: str) -> None:
+        """A setting of the server."""
+    def relation(
+        self,
+        tablespace: int,
+        database: int,
+        relation: int,
+        *,
+        kind: str,
+        blocks: int,
+        tuples: int,
+        tuple_bytes: int,
+        fillfactor: int,
+        name: str | None,
+    ) -> None:
+        """A relation as the catalog describes it."""
+    def event(self, time: int, kind: str, count: int) -> None:
+        """Something that happened. Raises ValueError for a kind that there is not."""
+    def push(self, accesses: Sequence[tuple[int, int, int, int, int, int, int, int, int]]) -> None:
+        """Accesses: time, backend, tablespace, database, relation, fork, block, kind and strategy as numbers."""
+    def push_probes(self, printed: bytes, began: int, keep: int) -> tuple[int, list[str]]:
+        """What bpftrace printed, a line an access: nanoseconds, pid, fork, block, tablespace, database, relation,
+        backend of a temporary table or -1, whether it extends. All but the last `keep` nanoseconds is written in the
+        order of time; what was `began` is time 0. Returns how many events were lost, and lines that are no accesses."""
+    @property
+    def accesses(self) -> int:
+        """How many there are."""
+    def flush(self) -> None:
+        """Writes what was gathered."""
+    def finish(self) -> None:
+        """Writes the rest, and that nothing is missing at the end; waits until it is on the disk."""

@@ -45,7 +45,7 @@ def whole_number(low: int, high: int) -> Check:
     """Levels that are whole numbers in a range."""
 
     def check(text: str) -> str:
-        if not text.isascii() or not text.isdecimal() or not low <= int(text[:20]) <= high:
+        if not text.isascii() or not text.isdecimal() or len(text) > 20 or not low <= int(text) <= high:
             raise UsageError(f"allowed: whole numbers from {low} to {high}")
         return str(int(text))
 

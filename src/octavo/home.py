@@ -31,7 +31,7 @@ def octavo_home() -> Path:
     """The state directory: OCTAVO_HOME, else /var/lib/octavo for root, else below the XDG data home.
 
     For root without a link in it, so that it stays the directory that was checked. Raises HostError when OCTAVO_HOME
-    is something else, or for root when another user can change what is there.
+    is something else, for root when another user can change what is there, and for a user without a home directory.
     """
     chosen = os.environ.get("OCTAVO_HOME")
     if chosen and os.path.lexists(chosen) and not Path(chosen).is_dir():
@@ -40,7 +40,12 @@ def octavo_home() -> Path:
         return _roots_alone(Path(chosen or "/var/lib/octavo").absolute())
     if chosen:
         return Path(chosen).absolute()
-    data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    try:
+        data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    except RuntimeError:  # as in a container that runs as any user
+        raise HostError(
+            f"user {os.geteuid()} has no home directory; set OCTAVO_HOME to a directory of its own"
+        ) from None
     return Path(data_home) / "octavo"
 
 

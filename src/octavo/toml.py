@@ -1,14 +1,19 @@
 """TOML that somebody else wrote: whatever is in it, the error is a line."""
 
+import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from octavo.errors import UsageError
 from octavo.host.safe_read import read_text
 
 # A plan has kilobytes.
 _MOST_BYTES = 1024**2
+# A plan's own tables are four deep.
+_DEEPEST = 32
+_MOST_PARTS = 100
+_NO_KEY = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*""")
 
 
 def read_toml(path: Path) -> str:
@@ -31,11 +36,31 @@ def read_toml(path: Path) -> str:
 
 def parse_toml(text: str, origin: object) -> dict[str, Any]:
     """The content of a TOML text. Raises UsageError, one line that names the origin."""
+    # tomllib takes time that grows with the cube of the parts of a key: seconds for a few thousand.
+    if any(line.count(".") > _MOST_PARTS for line in _NO_KEY.sub("", text).splitlines()):
+        raise UsageError(f"{origin}: not TOML: a key in it has more than {_MOST_PARTS} parts")
     try:
-        return tomllib.loads(text)
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{origin}: not TOML: {error}") from None
     except RecursionError:
         raise UsageError(f"{origin}: not TOML: it is nested too deep") from None
     except ValueError:  # a number that is longer than Python reads (sys.set_int_max_str_digits), a date that is none
         raise UsageError(f"{origin}: not TOML: a number or a date in it is none that can be read") from None
+    if _is_deep(content):
+        raise UsageError(f"{origin}: not TOML: it is nested too deep")
+    return content
+
+
+def _is_deep(content: object) -> bool:
+    """Whether whoever goes through it by recursion could fail."""
+    level = [content]
+    for _ in range(_DEEPEST):
+        below: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                below += cast(dict[str, object], each).values()
+            elif isinstance(each, list):
+                below += cast(list[object], each)
+        level = below
+    return bool(level)

@@ -3,12 +3,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from octavo.host.journal import Journal, recover
+from octavo.hugepages import apply as pool
+from octavo.hugepages.pool import default_page, pool_file
 from octavo.postgres.builds.as_account import COMPILER_CACHE, work_directory
 from octavo.postgres.builds.cache import Build, list_builds
 from octavo.postgres.builds.make import ensure_build
@@ -62,3 +65,19 @@ def made_apart(builds: dict[str, Build], home: Path) -> Iterator[MadeApart]:
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These pages are few; a run that measures meanwhile may go on."""
+    monkeypatch.setattr(pool, "host_lock", nullcontext)
+
+
+@pytest.fixture
+def pages(no_lock: None) -> Iterator[int]:
+    """The default page size of a machine whose pool is put back at the end, whatever happens."""
+    file = pool_file(default_page())
+    before = file.read_text()
+    yield default_page()
+    pool.undo()
+    file.write_text(before)

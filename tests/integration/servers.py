@@ -16,9 +16,9 @@ MB = 1024**2
 
 
 @contextmanager
-def data_directory(build: Build, journal: Journal, account: Account) -> Generator[Path, None, None]:
-    """An initialised cluster with the laboratory's database."""
-    path = make_directory(octavo_home() / "scratch" / "test") / "data"
+def data_directory(build: Build, journal: Journal, account: Account, name: str = "test") -> Generator[Path, None, None]:
+    """An initialised cluster with the laboratory's database; two at once have different names."""
+    path = make_directory(octavo_home() / "scratch" / name) / "data"
     try:
         cluster.initialise(build, path, journal, account, wal_segment=16 * MB, checksums=True)
         yield path

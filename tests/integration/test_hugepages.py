@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from tests.integration.conftest import needs_root
+from tests.integration.hugetlb import hugetlb_group, offers_hugetlb, within
 from tests.integration.servers import data_directory, running
 
 from octavo.errors import HostError, UsageError
@@ -19,7 +20,7 @@ from octavo.host.journal import Journal
 from octavo.hugepages import apply as pool
 from octavo.hugepages import plan, verify
 from octavo.hugepages.plan import Situation
-from octavo.hugepages.pool import default_page, pool_file, read_pool
+from octavo.hugepages.pool import read_pool
 from octavo.hugepages.stopped import asking
 from octavo.knobs.huge_pages import sizes
 from octavo.postgres.builds.cache import Build
@@ -27,25 +28,8 @@ from octavo.postgres.cluster import Server
 
 MB = 1024**2
 SMALL = {"shared_buffers": "8MB", "max_connections": "20", "wal_buffers": "1MB"}
-_V2 = Path("/sys/fs/cgroup/unified") if Path("/sys/fs/cgroup/unified").is_dir() else Path("/sys/fs/cgroup")
 
 pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sizes(), reason="this kernel has no huge pages")]
-
-
-@pytest.fixture
-def no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These pages are few; a run that measures meanwhile may go on."""
-    monkeypatch.setattr(pool, "host_lock", nullcontext)
-
-
-@pytest.fixture
-def pages(no_lock: None) -> Iterator[int]:
-    """The default page size of a machine whose pool is put back at the end, whatever happens."""
-    file = pool_file(default_page())
-    before = file.read_text()
-    yield default_page()
-    pool.undo()
-    file.write_text(before)
 
 
 def configure(path: Path, **settings: str) -> None:
@@ -239,46 +223,6 @@ def test_a_version_that_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "PG_VERSION").write_text("99\n")
     with pytest.raises(HostError, match=r"no postgres of version 99 was found \(.*--bindir"):
         Situation(tmp_path, None, None)
-
-
-@contextmanager
-def hugetlb_group(limit: int) -> Generator[Path, None, None]:
-    """A group that may have so many bytes of the default page size when they are touched."""
-    control, group = _V2 / "cgroup.subtree_control", _V2 / "octavo-test-huge"
-    on = "hugetlb" in control.read_text().split()
-    if not on:
-        control.write_text("+hugetlb")
-    group.mkdir()
-    try:
-        (group / f"hugetlb.{default_page() // MB}MB.max").write_text(str(limit))
-        yield group
-    finally:
-        group.rmdir()
-        if not on:
-            control.write_text("-hugetlb")
-
-
-def offers_hugetlb() -> bool:
-    controllers = _V2 / "cgroup.controllers"
-    return controllers.exists() and "hugetlb" in controllers.read_text().split()
-
-
-# Enters the group, gives up root where asked to, and becomes what follows.
-_ENTER = """
-import os, resource, sys
-open(sys.argv[1] + "/cgroup.procs", "w").write(str(os.getpid()))
-resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-if sys.argv[2] != "0":
-    os.setgroups([]); os.setresgid(*[int(sys.argv[3])] * 3); os.setresuid(*[int(sys.argv[2])] * 3)
-os.execv(sys.argv[4], sys.argv[4:])
-"""
-
-
-def within(group: Path, uid: int, gid: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", _ENTER, str(group), str(uid), str(gid), *map(str, arguments)],
-        capture_output=True, text=True, check=False, cwd="/",
-    )  # fmt: skip
 
 
 @needs_root

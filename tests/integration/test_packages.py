@@ -1,17 +1,16 @@
 """Packages for real: the same bytes from separate builds, run where unpacked, installed in and purged from a Debian."""
 
-import platform
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.integration.conftest import needs_root
+from tests.integration.debian import clean_debian, needs_debootstrap, this_suite
 from tests.integration.servers import data_directory, running
 from tests.thorough import THOROUGH, in_thorough_tests
 
 from octavo.errors import OctavoError
-from octavo.home import make_directory
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
@@ -27,7 +26,6 @@ from octavo.units import parse_size
 pytestmark = pytest.mark.beside
 
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-shlibdeps") is None, reason="no dpkg-dev here")
-needs_debootstrap = pytest.mark.skipif(shutil.which("debootstrap") is None, reason="no debootstrap here")
 
 PREFIX = "/opt/octavo/postgresql/18-b4w8"
 PACKAGE = "octavo-postgresql-18-b4w8"
@@ -167,46 +165,11 @@ def test_a_build_whose_programs_would_take_the_systems_library_is_refused(
         shutil.rmtree(place)
 
 
-def clean_debian(home: Path, journal: Journal) -> Path:
-    """A tarball of a minimal Debian of the suite that this host has; made once, kept beside the builds."""
-    suite = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    archives = output(journal, "apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages")
-    addresses = [line.split()[1] for line in archives.splitlines() if line.split()[0] == suite]
-    if not addresses:
-        pytest.skip(f"apt knows no archive of {suite or 'this suite'}; apt-get update first")
-    kept = make_directory((home / "builds").resolve().parent / "debian") / f"{suite}-{platform.machine()}.tar.gz"
-    if kept.exists():
-        return kept
-    root = home / "debootstrap"
-    try:
-        # A mount namespace of its own: what it mounts is gone with it, however it ends.
-        made = children.run(
-            ["unshare", "--mount", "debootstrap", "--variant=minbase", suite, root, addresses[0]],
-            journal,
-            role="debootstrap",
-        )
-        if made.returncode != 0:
-            pytest.skip(f"debootstrap: {(made.stdout + made.stderr).strip().splitlines()[-1]}")
-        output(journal, "chroot", root, "apt-get", "clean")
-        output(journal, "tar", "--create", "--gzip", "--directory", root, "--file", kept.with_suffix(".part"), ".")
-        kept.with_suffix(".part").rename(kept)
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
-    return kept
-
-
 @pytest.fixture
 def debian(home: Path, journal: Journal) -> Iterator[Path]:
     """The root of a clean Debian that this test has for itself."""
-    kept = clean_debian(home, journal)
-    root = home / "debian"
-    root.mkdir()
-    try:
-        output(journal, "tar", "--extract", "--same-permissions", "--directory", root, "--file", kept)
-        shutil.copy("/etc/resolv.conf", root / "etc" / "resolv.conf")
+    with clean_debian(home, journal, this_suite()) as root:
         yield root
-    finally:
-        shutil.rmtree(root)
 
 
 @needs_root

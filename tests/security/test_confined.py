@@ -12,7 +12,7 @@ import pytest
 
 from octavo.errors import HostError
 from octavo.home import lock_file
-from octavo.host import child_group, children, confine
+from octavo.host import child_group, children, confine, mode_filter
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal, recover
 from octavo.host.process import ProcessIdentity, identify, is_alive
@@ -93,6 +93,7 @@ print(*(oct(os.stat(name).st_mode & 0o7777) for name in ("file", "born")))
 
 
 @needs_root
+@pytest.mark.skipif(not mode_filter.is_available(), reason="no filter of system calls here")
 def test_no_child_of_the_accounts_makes_a_set_user_id_file(journal: Journal, account: Account, place: Path) -> None:
     """By no call, nor where nobody looks for one afterwards; and not by what it starts."""
     (place / "try.py").write_text(_MODES)

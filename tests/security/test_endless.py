@@ -15,14 +15,18 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from octavo.errors import OctavoError, UsageError
+from octavo.factor import whole_number
 from octavo.host.safe_read import read_tail, read_text
 from octavo.hugepages.postmaster_files import last_options, refuse_running
+from octavo.imports import rows
 from octavo.imports.map_file import read_map
 from octavo.io.engine import measure
 from octavo.io.job import Job
 from octavo.lab.server_log import limited_log, read_log
 from octavo.plan.presets import find_plan
 from octavo.postgres.cluster import last_words
+from octavo.postgres.datasets import control
+from octavo.workloads.pooled import client
 
 _SECONDS = 60.0
 
@@ -197,3 +201,29 @@ def test_a_distance_without_end_is_refused(tmp_path: Path) -> None:
     job = Job((str(tmp_path / "file"),), 4096, "random", method="advised", distance=99_999_999_999, seconds=0.1)
     with pytest.raises(UsageError, match="a distance of 99999999999; choose"):
         in_time(lambda: measure(job, lambda _phase, _done, _total: True))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["size = {a = 1}\n[sizes.quick]\n", f"factors.{'a.' * 5_000}b = 1", "[factors]\n" + "settings." * 90 + "a = 1"],
+    ids=["a size that is a table", "a key of many parts", "settings in settings"],
+)
+def test_a_plan_of_no_plans_form_is_a_line(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    file.write_text(f'name = "a"\nworkload = "pgbench"\n{text}')
+    with pytest.raises(UsageError) as caught:
+        in_time(lambda: find_plan(str(file)))
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_of_thousands_of_digits_are_refused() -> None:
+    long = "0" * 6_000
+    with pytest.raises(UsageError, match="whole numbers from"):
+        whole_number(0, 200)(long)
+    with pytest.raises(ValueError, match="not a whole number"):
+        rows.whole(0, 200)(long)
+    told = f"Database cluster state: shut down\nLatest checkpoint location: 0/1\nLatest checkpoint's NextXID: 0:{long}"
+    with pytest.raises(OctavoError, match="does not tell"):
+        control.parse(told)
+    with pytest.raises(OctavoError, match="sysbench measured nothing"):
+        client.parse(f"transactions: {'8' * 400}\ntotal time: 1.0s\navg: 1.0\n", "", 0, 1.0, 1.0)

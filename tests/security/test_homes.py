@@ -53,6 +53,16 @@ def test_nobody_reads_the_store_and_the_servers_user_still_enters(own_home: Path
     assert as_nobody(code, own_home).communicate()[0].split() == ["refused"] * 3 + ["read"]
 
 
+def test_a_user_who_has_none_is_told_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OCTAVO_HOME", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    nobody_knows = 2**31
+    monkeypatch.setattr("os.geteuid", lambda: nobody_knows)
+    monkeypatch.setattr("os.getuid", lambda: nobody_knows)
+    with pytest.raises(HostError, match=f"^user {nobody_knows} has no home directory; set OCTAVO_HOME"):
+        octavo_home()
+
+
 def test_an_earlier_versions_home_is_tightened_and_nothing_loosened(own_home: Path) -> None:
     for name in ("journal", "runs", "builds"):
         (own_home / name).mkdir(parents=True)

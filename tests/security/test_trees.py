@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import HostError, OctavoError, UsageError
-from octavo.host import children, set_user_id, trees
+from octavo.host import children, mode_filter, set_user_id, trees
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.workloads import files
@@ -314,8 +314,10 @@ def test_a_fifo_is_no_archive(place: Path, journal: Journal, account: Account) -
 
 @needs_root
 def test_set_user_id_files_of_the_accounts_lose_their_bits_and_are_named(
-    place: Path, secret: Path, account: Account
+    place: Path, secret: Path, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where the kernel does not keep them from being made."""
+    monkeypatch.setattr(mode_filter, "is_available", lambda: False)
     shared = place / "tmp"
     (shared / "deeper").mkdir(parents=True)
     program, others, link = shared / "deeper" / "program", shared / "others", shared / "link"

@@ -166,6 +166,7 @@ def test_without_smaps_the_peak_is_still_there(tmp_path: Path) -> None:
     ("files", "pages", "said_by"),
     [
         ({}, None, ""),
+        ({"proc/cmdline": f"hugepages={'9' * 5_000}\n"}, None, ""),
         ({"proc/cmdline": "quiet hugepages=64 hugepagesz=1G hugepages=2\n"}, 64, "command line"),
         ({"proc/cmdline": "default_hugepagesz=2M hugepagesz=2M hugepages=0:3,1:4\n"}, 7, "command line"),
         ({"proc/cmdline": "hugepages=64\n", "etc/sysctl.d/60-pg.conf": "# pool\nvm.nr_hugepages = 72\n"}, 72, "60-pg"),

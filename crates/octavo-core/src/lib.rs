@@ -1,7 +1,9 @@
-//! The part of Octavo that talks to the kernel.
+//! The hot paths of Octavo, and what talks to the kernel.
 //!
 //! Nothing here knows about Python; `octavo-py` puts a thin face on it.
 
 pub mod block_device;
 pub mod io_engine;
+pub mod simulate;
+pub mod trace;
 pub mod translation_unit;

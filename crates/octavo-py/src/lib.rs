@@ -4,15 +4,21 @@ use pyo3::prelude::*;
 
 mod block_device;
 mod io_engine;
+mod simulate;
+mod trace;
 mod translation_unit;
 
-/// The part of Octavo that talks to the kernel.
+/// The hot paths of Octavo, and what talks to the kernel.
 #[pymodule]
 mod _core {
     #[pymodule_export]
     use crate::block_device::{DeviceStatistics, device_statistics};
     #[pymodule_export]
     use crate::io_engine::{IoOutcome, io_is_own, io_make, io_run};
+    #[pymodule_export]
+    use crate::simulate::{trace_buffers, trace_curves, trace_policy};
+    #[pymodule_export]
+    use crate::trace::{TraceWriter, trace_cut, trace_export, trace_import, trace_summary};
     #[pymodule_export]
     use crate::translation_unit::markers_that_reach;
 }

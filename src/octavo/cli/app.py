@@ -13,6 +13,7 @@ import typer
 from octavo.cli.build import build
 from octavo.cli.cache import cache
 from octavo.cli.compare import compare
+from octavo.cli.doctor import doctor
 from octavo.cli.host import host
 from octavo.cli.hugepages import hugepages
 from octavo.cli.import_ import import_
@@ -23,8 +24,10 @@ from octavo.cli.report import report
 from octavo.cli.run import run
 from octavo.cli.runs import runs
 from octavo.cli.shell import shell
+from octavo.cli.trace import trace
 from octavo.cli.watch import watch
 from octavo.errors import HostError, Interrupted, OctavoError
+from octavo.extras import missing_extra
 from octavo.home import octavo_home, secure_home
 from octavo.host.foreground import interrupt_once, no_more_interrupts
 from octavo.host.journal import recover
@@ -52,9 +55,11 @@ app.add_typer(cache, name="cache")
 app.command(context_settings={"allow_interspersed_args": False})(shell)
 app.add_typer(host, name="host")
 app.add_typer(hugepages, name="hugepages")
+app.command()(doctor)
 app.command()(io)
 app.command()(watch)
 app.command()(iotop)
+app.add_typer(trace, name="trace")
 
 
 def main() -> NoReturn:
@@ -114,6 +119,10 @@ def _call(arguments: list[str]) -> int:
         with command.make_context("octavo", arguments) as context:
             command.invoke(context)
     except OctavoError:
+        raise
+    except ModuleNotFoundError as error:
+        if needed := missing_extra(error):
+            raise needed from error
         raise
     except Exception as error:  # click's own errors carry a message, its exits only a code
         code: int | None = getattr(error, "exit_code", None)

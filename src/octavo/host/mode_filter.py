@@ -10,6 +10,7 @@ The filter is set in a thread that then starts the child and ends: nothing of ou
 
 import ctypes
 import errno
+import functools
 import platform
 import stat
 import struct
@@ -71,6 +72,16 @@ def started(start: Callable[[], "subprocess.Popen[str]"]) -> "subprocess.Popen[s
     if isinstance(found[0], BaseException):
         raise found[0]
     return found[0]
+
+
+@functools.cache
+def is_available() -> bool:
+    """Whether children that run as an account get the filter here: as root, on a kernel and a machine that have it."""
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.append(install()), name="try")
+    thread.start()
+    thread.join()
+    return found == [True]
 
 
 def install() -> bool:

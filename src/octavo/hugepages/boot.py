@@ -53,7 +53,7 @@ def _command_line(page: int, default: int, root: Path) -> AtBoot | None:
         name, _, value = word.partition("=")
         if name in ("hugepagesz", "default_hugepagesz"):
             size = _bytes(value) if name == "hugepagesz" else size
-        elif name == "hugepages" and size == page and (numbers := re.findall(r"(?:^|[:,])(\d+)(?=,|$)", value)):
+        elif name == "hugepages" and size == page and (numbers := re.findall(r"(?:^|[:,])(\d{1,18})(?=,|$)", value)):
             found = AtBoot(sum(map(int, numbers)), "the kernel's command line")
     return found
 

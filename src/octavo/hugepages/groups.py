@@ -14,7 +14,7 @@ from octavo.host.mounts import mounts
 
 _PROC = Path("/proc")
 # Version 1 says "no limit" as the largest multiple of a page below 2^63.
-_NONE = 2**62
+NO_LIMIT = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class GroupLimit:
 def group_limits(page: int, pid: int | None = None, proc: Path = _PROC) -> list[GroupLimit]:
     """Every limit on pages of this size that holds for a process (ourselves), the innermost group first."""
     return [
-        limit for group in _groups(pid, proc) for reservations in (False, True)
+        limit for group in group_directories("hugetlb", pid, proc) for reservations in (False, True)
         if (limit := _limit(group, page, reservations)) is not None
     ]  # fmt: skip
 
@@ -68,14 +68,14 @@ def _limit(group: Path, page: int, reservations: bool) -> GroupLimit | None:
             used = int((group / f"{stem}.{used_name}").read_text())
         except OSError:
             continue
-        if limit == "max" or int(limit) >= _NONE:
+        if limit == "max" or int(limit) >= NO_LIMIT:
             return None
         return GroupLimit(group, f"{stem}.{limit_name}", int(limit), used, reservations)
     return None
 
 
-def _groups(pid: int | None, proc: Path) -> Generator[Path, None, None]:
-    """The directories of a process's hugetlb groups, from its own to the topmost that is mounted here.
+def group_directories(controller: str, pid: int | None, proc: Path = _PROC) -> Generator[Path, None, None]:
+    """The directories of a process's groups of this controller, from its own to the topmost that is mounted here.
 
     In a container the path may lead above what is mounted; the mounted root is then all that can be seen.
     """
@@ -87,10 +87,10 @@ def _groups(pid: int | None, proc: Path) -> Generator[Path, None, None]:
     for line in groups:
         _, _, rest = line.partition(":")
         controllers, colon, path = rest.partition(":")
-        if not colon or (controllers and "hugetlb" not in controllers.split(",")):
+        if not colon or (controllers and controller not in controllers.split(",")):
             continue
         for mount in table:
-            first = mount.kind == "cgroup" and "hugetlb" in mount.options.split(",")
+            first = mount.kind == "cgroup" and controller in mount.options.split(",")
             if not (first if controllers else mount.kind == "cgroup2"):
                 continue
             inside = _inside(path, mount.root)

@@ -17,6 +17,7 @@ from octavo.units import format_size, human_size
 
 Severity = Literal["error", "warning", "note"]
 _ROOT = Path("/")
+RESERVATIONS = "hugetlb group, reservations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,18 @@ def find_limits(
 def _shared_memory_type(server: Server | None) -> list[Limit]:
     if server is None or server.shared_memory_type == "mmap":
         return []
-    return [
-        Limit(
-            "shared_memory_type",
-            "error",
-            f"shared_memory_type = {server.shared_memory_type}",
-            "PostgreSQL takes huge pages with mmap only: on does not start, try runs without",
-            "shared_memory_type = mmap",
-        )
-    ]
+    return [no_mmap(server.shared_memory_type)]
+
+
+def no_mmap(kind: str) -> Limit:
+    """What is said of a shared_memory_type other than mmap."""
+    return Limit(
+        "shared_memory_type",
+        "error",
+        f"shared_memory_type = {kind}",
+        "PostgreSQL takes huge pages with mmap only: on does not start, try runs without",
+        "shared_memory_type = mmap",
+    )
 
 
 def _page_size(server: Server | None, pool: PoolState, root: Path) -> list[Limit]:
@@ -98,18 +102,26 @@ def _pending(server: Server | None) -> list[Limit]:
 
 def _group(server: Server | None, pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
     limits = group_limits(pool.page, server.postmaster if server else None, root / "proc")
+    return judge_groups(limits, pool, needed, own, off=server is not None and server.huge_pages == "off")
+
+
+def judge_groups(limits: list[GroupLimit], pool: PoolState, needed: int | None, own: int, *, off: bool) -> list[Limit]:
+    """What these limits of hugetlb groups mean for a server that needs so many pages and holds `own` of them now.
+
+    Without a number of pages it is about initdb and any server. `off`: huge_pages is off.
+    """
     size, held = format_size(pool.page), own * pool.page
     wanted = f"{format_size(needed * pool.page)}" if needed is not None else "a server or initdb"
     found: list[Limit] = []
     touched, reserved = (tightest(limits, reservations=kind) for kind in (False, True))
     # Without huge pages none of this happens, until they are wanted.
-    severity: Severity = "warning" if server is not None and server.huge_pages == "off" else "error"
+    severity: Severity = "warning" if off else "error"
     once = "once huge_pages is on or try, " if severity == "warning" else ""
     refused = reserved is not None and reserved.room(held) < (needed or 1) * pool.page
     if refused and reserved is not None:
         found.append(
             Limit(
-                "hugetlb group, reservations",
+                RESERVATIONS,
                 severity,
                 f"{reserved.group} allows {_allowed(reserved)} of {size} pages",
                 f"{once}{wanted} is refused at start (ENOMEM): on does not start, try runs without",

@@ -3,6 +3,7 @@
 import re
 import shlex
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,10 +15,32 @@ _PROC = Path("/proc")
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that runs on a data directory: its postmaster here, whether it is in a container, and how to reach it
+    (empty where its lock file does not say)."""
+
+    pid: int
+    apart: bool
+    socket: str
+    port: str
+
+
 def refuse_running(data: Path, proc: Path = _PROC) -> None:
     """Raises UsageError when a server runs on the data directory, or may run there out of sight.
 
-    `postgres -C` would end it. A lock file whose pid it cannot see, as of a server in another container, PostgreSQL
+    `postgres -C` would end it.
+    """
+    if found := running_on(data, proc):
+        where = ", in a container" if found.apart else ""
+        dsn = _dsn(found.socket, found.port)
+        raise UsageError(f"a server (pid {found.pid}{where}) runs on {data}; ask it: --dsn {dsn}")
+
+
+def running_on(data: Path, proc: Path = _PROC) -> Running | None:
+    """The server on the data directory. Raises UsageError when one may run there out of sight.
+
+    A lock file whose pid it cannot see, as of a server in another container, PostgreSQL
     takes for left over (CreateLockFile, src/backend/utils/init/miscinit.c) and replaces; a postmaster that misses its
     own shuts down. It has the pid in its first line, port and socket directory in its fourth and fifth (pidfile.h).
     """
@@ -34,13 +57,13 @@ def refuse_running(data: Path, proc: Path = _PROC) -> None:
         port, socket = (lines[3], lines[4]) if len(lines) > 4 else ("", "")
         if socket and apart:
             socket = f"{proc}/{postmaster.pid}/root{socket}"
-        where = ", in a container" if apart else ""
-        raise UsageError(f"a server (pid {postmaster.pid}{where}) runs on {data}; ask it: --dsn {_dsn(socket, port)}")
+        return Running(postmaster.pid, apart, socket, port)
     if lines:
         raise UsageError(
             f"{data / 'postmaster.pid'} names process {lines[0]}, which cannot be seen on this directory: a server in "
             "another container may run on it, and asking would end it; if there is none, remove that file and ask again"
         )
+    return None
 
 
 def last_options(data: Path) -> list[str]:

@@ -161,7 +161,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     """Whole numbers in a range. They raise ValueError."""
 
     def parse(text: str) -> int:
-        if not (text.isascii() and text.isdecimal()) or not low <= int(text[:20]) <= high:
+        if not (text.isascii() and text.isdecimal() and len(text) <= 20) or not low <= int(text) <= high:
             raise ValueError(f"not a whole number from {low} to {high}")
         return int(text)
 

@@ -6,24 +6,30 @@ other servers on this host included. The event is the CPU's cycle counter where 
 """
 
 import os
+import pwd
 import re
+import shutil
 import signal
 import subprocess
+from pathlib import Path
 
 from octavo.errors import HostError
-from octavo.host import children
+from octavo.host import children, trees
+from octavo.host.journal import Journal
 from octavo.instruments import perf_events
 from octavo.instruments.base import Stop, UnavailableError
 from octavo.instruments.tlb import EVENTS
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.workloads.base import WorkloadResult
+from octavo.workloads.files import readable_place
 
 _SHARE = Metric("profile_share", "samples in this function, of all of PostgreSQL's", "fraction")
 _CLOCK = perf_events.Event(perf_events.SOFTWARE, 0)
 _HERTZ = 99
 _MOST = 30
 _SECONDS_TO_END = 30.0
+_KALLSYMS = Path("/proc/kallsyms")
 _LINE = re.compile(r"^\s*([\d.]+)%\s+(\S+)\s+\[[.k]\]\s+(.+?)\s*$", re.MULTILINE)
 
 
@@ -59,17 +65,39 @@ class Profile:
                 raise UnavailableError("perf record did not end") from None
             finally:
                 children.ended(server.journal, entry)
-            report = children.run(
-                ["perf", "report", "--stdio", "--input", data, "--comms", "postgres", "--percentage", "relative",
-                 "--fields", "overhead,dso,sym", "--no-demangle", "--no-inline"],
-                server.journal, role="perf report",
-            )  # fmt: skip
+            report = _report(data, server.journal)
             shares = parse_report(report.stdout)
             if not shares:
                 raise UnavailableError(f"perf found nothing: {' '.join((words or report.stderr).split())[-200:]}")
             return [observe(_SHARE, share, item=item) for item, share in shares[:_MOST]]
 
         return stop
+
+
+def _report(data: Path, journal: Journal) -> children.Finished:
+    """What perf report makes of the data, and of the symbol tables of every program that ran, whoever made that.
+
+    So it runs as nobody, or as ourselves where we are not root. It gets copies of the data and of the kernel's symbols,
+    which are zeros for whoever has no right to them (kernel.kptr_restrict).
+    """
+    account = _nobody()
+    with readable_place("profile", journal, account) as place:
+        for original, name in ((data, "perf.data"), (_KALLSYMS, "kallsyms")):
+            with original.open("rb") as source, os.fdopen(trees.new_readable(place / name, account), "wb") as copy:
+                shutil.copyfileobj(source, copy)
+        return children.run(
+            ["perf", "report", "--stdio", "--input", place / "perf.data", "--kallsyms", place / "kallsyms",
+             "--comms", "postgres", "--percentage", "relative", "--fields", "overhead,dso,sym", "--no-demangle",
+             "--no-inline"],
+            journal, role="perf report", account=account,
+        )  # fmt: skip
+
+
+def _nobody() -> children.Account:
+    if os.geteuid() != 0:
+        return children.server_account()
+    entry = pwd.getpwnam("nobody")
+    return children.Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
 def _event() -> str:

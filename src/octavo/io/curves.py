@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import accumulate
+from math import sqrt
 
 # A drop is believed when the rate after it is below this share of the rate before, …
 _DROP = 0.8
@@ -29,13 +29,17 @@ class Line:
 
 def latency_line(sizes: Sequence[int], seconds: Sequence[float]) -> Line | None:
     """The line with the smallest squared relative errors; None when larger requests do not take longer."""
-    measured = np.asarray(seconds)
-    design = np.column_stack([np.ones(len(sizes)), np.asarray(sizes, dtype=float)]) / measured[:, None]
-    (intercept, slope), *_ = np.linalg.lstsq(design, np.ones(len(sizes)))
+    # A relative error has the weight 1 / seconds; what is squared has the weight squared.
+    weights = [1 / one**2 for one in seconds]
+    size, second = _mean(sizes, weights), _mean(seconds, weights)
+    spread = sum(weight * (one - size) ** 2 for one, weight in zip(sizes, weights, strict=True))
+    points = list(zip(sizes, seconds, strict=True))
+    together = sum(weight * (one - size) * (took - second) for (one, took), weight in zip(points, weights, strict=True))
+    slope = together / spread
+    intercept = second - slope * size
     if slope <= 0 or intercept <= 0:
         return None
-    errors = np.abs(design @ np.array([intercept, slope]) - 1)
-    return Line(float(intercept), float(1 / slope), float(errors.max()))
+    return Line(intercept, 1 / slope, max(abs((intercept + slope * one) / took - 1) for one, took in points))
 
 
 def smallest_reaching(sizes: Sequence[int], rates: Sequence[float], share: float) -> int:
@@ -64,18 +68,41 @@ def find_drop(rates: Sequence[float], interval: float) -> Drop | None:
     The split that leaves the smallest sum of squares (one change point, least squares). It has to be a fall to below
     80 %, by six standard errors, with five samples at each side.
     """
-    series = np.asarray(rates, dtype=float)
-    splits = range(_FEWEST_SAMPLES, len(series) - _FEWEST_SAMPLES + 1)
+    splits = range(_FEWEST_SAMPLES, len(rates) - _FEWEST_SAMPLES + 1)
     if not splits:
         return None
-    split = min(splits, key=lambda at: _squares(series[:at]) + _squares(series[at:]))
-    before, after = series[:split], series[split:]
-    error = float(np.hypot(before.std(ddof=1) / np.sqrt(len(before)), after.std(ddof=1) / np.sqrt(len(after))))
-    fall = float(before.mean() - after.mean())
-    if after.mean() >= _DROP * before.mean() or fall < _STANDARD_ERRORS * error:
+    # Sums of what lies before each place, about the mean of all: nothing is lost to cancellation.
+    centre = sum(rates) / len(rates)
+    sums = [0.0, *accumulate(rate - centre for rate in rates)]
+    squares = [0.0, *accumulate((rate - centre) ** 2 for rate in rates)]
+
+    def part(begin: int, end: int) -> _Part:
+        total, count = sums[end] - sums[begin], end - begin
+        return _Part(count, centre + total / count, max(0.0, squares[end] - squares[begin] - total**2 / count))
+
+    sides = {split: (part(0, split), part(split, len(rates))) for split in splits}
+    split = min(splits, key=lambda at: sum(side.squares for side in sides[at]))
+    before, after = sides[split]
+    fall = before.mean - after.mean
+    error = sqrt(before.error_squared + after.error_squared)
+    if after.mean >= _DROP * before.mean or fall < _STANDARD_ERRORS * error:
         return None
-    return Drop(split * interval, float(before.mean()), float(after.mean()))
+    return Drop(split * interval, before.mean, after.mean)
 
 
-def _squares(part: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> float:
-    return float(((part - part.mean()) ** 2).sum())
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Samples between two splits: how many, their mean, the sum of squares about it."""
+
+    count: int
+    mean: float
+    squares: float
+
+    @property
+    def error_squared(self) -> float:
+        """The standard error of the mean, squared."""
+        return self.squares / (self.count - 1) / self.count
+
+
+def _mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)

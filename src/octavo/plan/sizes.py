@@ -41,7 +41,7 @@ def choose_size(content: Mapping[str, Any], wanted: str | None) -> dict[str, Any
     chosen = wanted or (content.get("size") if sizes else None) or ("quick" if "quick" in sizes else None)
     if chosen is None:
         return plain
-    if chosen not in sizes:
+    if not isinstance(chosen, str) or chosen not in sizes:
         there = f"there are: {', '.join(sizes)}" if sizes else "the plan has no [sizes]"
         raise UsageError(f"no size {chosen!r}; {there}")
     return {**_merged(plain, sizes[chosen]), "size": chosen}

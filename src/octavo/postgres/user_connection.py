@@ -14,6 +14,8 @@ from typing import Any
 
 import psycopg
 from psycopg import conninfo
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
 from psycopg.rows import DictRow, dict_row, tuple_row
 
 from octavo.errors import HostError, UsageError
@@ -42,11 +44,18 @@ class UsersConnection(psycopg.Connection[DictRow]):
     limits: Limits | None = None
 
 
-def connect(dsn: str | None, application_name: str, limits: Limits) -> UsersConnection:
+class _OfAnyBytes(Loader):
+    """Text of a database that does not say what its bytes mean."""
+
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode(errors="replace")
+
+
+def connect(dsn: str | None, application_name: str, limits: Limits, oldest: int = _OLDEST) -> UsersConnection:
     """A connection as the DSN says, else as libpq's environment and defaults do.
 
     The DSN goes to libpq and is kept nowhere. Raises UsageError when it is none, HostError when the server refuses,
-    is too old, or cannot be held to the limits; no error has a password in it.
+    is older than `oldest` (server_version_num), or cannot be held to the limits; no error has a password in it.
     """
     asked = _asked(dsn or "")
     own = str(asked.get("options") or os.environ.get("PGOPTIONS", ""))
@@ -68,8 +77,11 @@ def connect(dsn: str | None, application_name: str, limits: Limits) -> UsersConn
         raise HostError(
             f"cannot connect: {problem}; say where with --dsn, or with libpq's variables (PGHOST, PGUSER …)"
         ) from None
+    if connection.info.encoding == "ascii":  # SQL_ASCII: psycopg would give bytes for every text
+        for kind in ("text", "name", "varchar", "bpchar"):
+            connection.adapters.register_loader(kind, _OfAnyBytes)
     try:
-        _hold_to(connection, limits)
+        _hold_to(connection, limits, oldest)
     except BaseException:
         connection.close()
         raise
@@ -125,10 +137,10 @@ def _asked(dsn: str) -> dict[str, Any]:
     return asked
 
 
-def _hold_to(connection: UsersConnection, limits: Limits) -> None:
+def _hold_to(connection: UsersConnection, limits: Limits, oldest: int) -> None:
     """Sees that what we ask has the limits: by the session where it took them, else by each transaction."""
-    if connection.info.server_version < _OLDEST:
-        raise HostError(f"the server is older than PostgreSQL {_OLDEST // 10000}, the oldest that Octavo knows")
+    if connection.info.server_version < oldest:
+        raise HostError(f"the server is older than PostgreSQL {oldest // 10000}, the oldest that Octavo knows")
     try:
         row = connection.execute(
             "SELECT current_setting('statement_timeout') AS statement_timeout,"

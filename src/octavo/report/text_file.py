@@ -22,7 +22,7 @@ def make_directory_for_files(directory: Path) -> None:
         raise HostError(
             f"{directory} cannot be written: {error.strerror}; name a directory that you may write"
         ) from error
-    _refuse_planted(directory.absolute())
+    refuse_planted(directory.absolute())
 
 
 def write_text(text: str, path: Path) -> Path:
@@ -33,8 +33,8 @@ def write_text(text: str, path: Path) -> Path:
 def write_bytes(content: bytes, path: Path) -> Path:
     """Writes the file and returns its absolute path. Raises HostError when it cannot be written."""
     target = path.absolute()
-    _refuse_planted(target.parent)
-    _refuse_planted(target)
+    refuse_planted(target.parent)
+    refuse_planted(target)
     try:
         replace_file(target, content)
     except OSError as error:
@@ -42,7 +42,7 @@ def write_bytes(content: bytes, path: Path) -> Path:
     return target
 
 
-def _refuse_planted(path: Path) -> None:
+def refuse_planted(path: Path) -> None:
     """Raises HostError when this is somebody else's, or their link, in a directory that all may write, as /tmp.
 
     The rule is that of fs.protected_symlinks and protected_regular (kernel Documentation/admin-guide/sysctl/fs.rst).

@@ -4,6 +4,9 @@ import os
 
 from octavo.host.checks.base import CannotLookError, Found, Host, read_text
 
+GOVERNOR_FIX = "cpupower frequency-set --governor performance"
+NUMA_BALANCING_FIX = "sysctl kernel.numa_balancing=0"
+
 
 def governor(host: Host) -> Found:
     """The CPUs' frequency governors."""
@@ -18,7 +21,7 @@ def governor(host: Host) -> Found:
         "disturbs",
         ", ".join(governors),
         "the frequency follows the load, so that an idle moment costs the next one speed",
-        "cpupower frequency-set --governor performance",
+        GOVERNOR_FIX,
     )
 
 
@@ -100,7 +103,7 @@ def numa_balancing(host: Host) -> Found:
         "note",
         f"on, {len(nodes)} nodes",
         "the kernel unmaps and moves pages while a trial runs",
-        "sysctl kernel.numa_balancing=0",
+        NUMA_BALANCING_FIX,
     )
 
 

@@ -7,6 +7,10 @@ from octavo.units import human_size
 # Of a number of 64 bits.
 _MOST_DIGITS = 20
 
+# For a host whose /sys is where it always is.
+THP_FILE = "/sys/kernel/mm/transparent_hugepage/enabled"
+SWAP_FIX = "swapoff -a && swapon -a, where memory is free for it; sysctl vm.swappiness=1"
+
 
 def swap(host: Host) -> Found:
     """Swap in use, and whether pages are being swapped."""
@@ -36,7 +40,7 @@ def swap(host: Host) -> Found:
             "note",
             found,
             "what was swapped out is read back at some moment of some trial",
-            "swapoff -a && swapon -a, where memory is free for it; sysctl vm.swappiness=1",
+            SWAP_FIX,
         )
     return Found("swap", "fine", found)
 

@@ -23,7 +23,7 @@ from octavo.errors import OctavoError
 from octavo.host import cgroup, child_group, set_user_id
 from octavo.host.loop_volume import Volume
 from octavo.host.page_cache import cached_bytes
-from octavo.host.process_table import read_process
+from octavo.host.process_table import Process, Table, growth, read_process, settled_table, tree
 from octavo.instruments.observe import Watching, facts_of
 from octavo.knobs import cpu_pinning, device
 from octavo.knobs.base import Place
@@ -116,6 +116,8 @@ class _Cell:
     watching: Watching | None = None
     client: Client | None = None
     runner: turns.Runner | None = None
+    processes: Table = field(default_factory=dict[int, Process])
+    read_bytes: int | None = None
     exit_code: int = 0
     client_cpu: float = 0.0
 
@@ -274,6 +276,7 @@ def _begin(equipment: Equipment, cell: _Cell) -> None:
     cell.facts["stopped_between_slices"] = freezer.how
     cell.runner = cell.clock.runner = turns.Runner(freezer, cell.client)
     freezer.freeze()
+    cell.processes = settled_table(server.process.pid, storage=True)
 
 
 def _server(cell: _Cell) -> Server:
@@ -335,6 +338,7 @@ def _end(cell: _Cell) -> None:
     assert client is not None
     if (process := read_process(client.pid)) is not None:
         cell.client_cpu = process.cpu
+    cell.read_bytes = _read_since(cell.processes, _server(cell).process.pid)
     runner.freezer.thaw()
     cell.exit_code, rest = client.end()
     runner.tally.add(rest)
@@ -370,12 +374,19 @@ def _result(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:
     )
 
 
+def _read_since(before: Table, server: int) -> int | None:
+    """What a server and its processes read from storage since; None where /proc/PID/io may not be read."""
+    after = settled_table(server, storage=True)
+    ours = tree(server, after)
+    if any(after[pid].read_bytes is None for pid in ours):
+        return None
+    read = growth(before, after, lambda process: process.read_bytes or 0)
+    return round(sum(read[pid] for pid in ours))
+
+
 def _of_cell(cell: _Cell, all_cells: Surroundings) -> Surroundings:
-    """With what a cell's own volume and memory group say of it alone."""
-    mine = all_cells
-    if cell.volume is not None:  # its device has been read by nobody else: `device_read_bytes` says it
-        mine = replace(mine, own_read_bytes=None)
-    server = _server(cell)
+    """With what a cell's own processes and memory group say of it alone."""
+    mine, server = replace(all_cells, own_read_bytes=cell.read_bytes), _server(cell)
     if "memory_limit_bytes" in cell.facts and server.group is not None:
         cell.facts["memory_limit_shared_bytes"] = cgroup.shared_bytes(server.group)
         try:

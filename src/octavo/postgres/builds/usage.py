@@ -50,7 +50,7 @@ def user_environment(build: Build) -> dict[str, str]:
 
 def not_postgresqls(build: Build) -> list[str]:
     """What in the build was made from sources that are no checked release of PostgreSQL's: its own, its extensions."""
-    origin: str = build.manifest["origin"]
+    origin: str = build.manifest.get("origin", "an unknown source")
     own = [] if is_checked(origin) else [f"itself from {origin}"]
     records = (build.prefix / RECORDS).glob("[!.]*.json")
     return own + sorted(f"the extension {path.stem}" for path in records)

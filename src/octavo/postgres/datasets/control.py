@@ -54,7 +54,7 @@ def parse(text: str) -> Counters:
     """
     values = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
 
-    def value(key: str, pattern: str = r"\d+") -> str:
+    def value(key: str, pattern: str = r"\d{1,19}") -> str:
         found = values.get(key, "")
         if not re.fullmatch(pattern, found):
             raise OctavoError(f"pg_controldata does not tell the {key!r}: {found or 'no such line'}")
@@ -65,8 +65,8 @@ def parse(text: str) -> Counters:
 
     if (state := values.get("Database cluster state")) != "shut down":
         raise OctavoError(f"the cluster was not shut down cleanly; pg_controldata says {state or 'nothing'}")
-    high, low = value("Latest checkpoint location", r"[0-9A-F]+/[0-9A-F]+").split("/")
-    epoch, next_xid = value("Latest checkpoint's NextXID", r"\d+:\d+").split(":")
+    high, low = value("Latest checkpoint location", r"[0-9A-F]{1,8}/[0-9A-F]{1,8}").split("/")
+    epoch, next_xid = value("Latest checkpoint's NextXID", r"\d{1,10}:\d{1,10}").split(":")
     return Counters(
         timeline=checkpoint("TimeLineID"),
         position=int(high, 16) << 32 | int(low, 16),

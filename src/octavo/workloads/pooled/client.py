@@ -61,7 +61,7 @@ def run(server: Server, environment: Mapping[str, str], levels: Levels, seed: in
 
 def parse(stdout: str, stderr: str, returncode: int, seconds_asked: float, cpu_seconds: float) -> WorkloadResult:
     """The result in sysbench's own words. Raises OctavoError when there is none."""
-    transactions = _number(r"^[ \t]*transactions:\s+(\d+)", stdout)
+    transactions = _number(r"^[ \t]*transactions:\s+(\d{1,18})\b", stdout)
     seconds = _number(r"^[ \t]*total time:\s+(\d+(?:\.\d+)?)s", stdout)
     latency = _number(r"^[ \t]*avg:\s+(\d+(?:\.\d+)?)", stdout)
     tail = _number(rf"^[ \t]*{_PERCENTILE}th percentile:\s+(\d+(?:\.\d+)?)", stdout)

@@ -111,7 +111,7 @@ def lent_scripts(server: Server, levels: Levels) -> Generator[list[str], None, N
     constants = {"warehouses": levels["scale"], "nurand_name": C_LAST, "nurand_customer": _C_ID, "nurand_item": _I_ID}
     options = [f"--define={name}={value}" for name, value in constants.items()]
     with resources.as_file(resources.files(__name__)) as directory:
-        paths = [directory / script for script, _ in MIX.values()]
+        paths = [directory.resolve() / script for script, _ in MIX.values()]
         with files.lent(paths, server.journal, server.account) as copies:
             _make_it_ask_for_nothing(copies[list(MIX).index(_ROLLED_BACK)])
             scripts = zip(copies, MIX.values(), strict=True)

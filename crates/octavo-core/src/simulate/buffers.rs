@@ -1,0 +1,455 @@
+use std::collections::HashMap;
+
+use super::{Filter, study::touch};
+use crate::trace::{Kind, Strategy};
+
+const NONE: u32 = u32::MAX;
+/// BM_MAX_USAGE_COUNT of PostgreSQL's buf_internals.h.
+const MOST_USAGE: u8 = 5;
+const USAGE: u8 = 7;
+const DIRTY: u8 = 8;
+/// Backends whose last page counts as pinned; more share a place.
+const PINS: usize = 64;
+
+/// Sizes in bytes of the rings of buffers that bulk operations keep to (GetAccessStrategy in PostgreSQL's freelist.c).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rings {
+    /// Of a scan of a table larger than a quarter of shared_buffers.
+    pub bulk_read: u64,
+    /// Of COPY and the like.
+    pub bulk_write: u64,
+    /// Of VACUUM.
+    pub vacuum: u64,
+}
+
+impl Default for Rings {
+    /// Those of PostgreSQL 17.
+    fn default() -> Self {
+        Self {
+            bulk_read: 256 << 10,
+            bulk_write: 16 << 20,
+            vacuum: 2 << 20,
+        }
+    }
+}
+
+/// What a buffer manager counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BufferCounts {
+    /// Accesses of pages that were there.
+    pub hits: u64,
+    /// Pages that were read into a buffer.
+    pub reads: u64,
+    /// New pages.
+    pub extends: u64,
+    /// Pages that had to leave a buffer.
+    pub evictions: u64,
+    /// Of them those that had to be written first.
+    pub dirty_evictions: u64,
+    /// Pages that checkpoints wrote.
+    pub checkpoint_writes: u64,
+    /// First changes of a page after a checkpoint began.
+    pub full_page_images: u64,
+}
+
+struct Ring {
+    buffers: Vec<u32>,
+    current: usize,
+    stream: u32,
+    page: u32,
+}
+
+/// PostgreSQL's buffer manager (bufmgr.c and freelist.c of versions 15 to 18): a clock sweep over usage counts of at
+/// most 5, and rings for bulk operations. The page that a backend read last counts as pinned.
+///
+/// Memory: 4 bytes a page number, 5 bytes a buffer.
+pub struct BufferManager {
+    buffer_of: Vec<u32>,
+    page_in: Vec<u32>,
+    state: Vec<u8>,
+    hand: usize,
+    used: usize,
+    pinned: [u32; PINS],
+    rings: HashMap<(u32, u8), Ring>,
+    ring_buffers: [usize; 4],
+    scan_threshold: f64,
+    filter: Option<Filter>,
+    counts: BufferCounts,
+    checkpoint: u32,
+    /// By page: the checkpoint after which it was first changed last.
+    image: Vec<u32>,
+}
+
+impl BufferManager {
+    /// With this many bytes of shared_buffers in pages of this size. With a filter it is a miniature of the sampled
+    /// pages only (Waldspurger et al., USENIX ATC 2017), as large as their part of all pages.
+    #[must_use]
+    pub fn new(shared_buffers: u64, page_size: u64, rings: Rings, filter: Option<Filter>) -> Self {
+        let rate = filter.map_or(1.0, Filter::rate);
+        let real = (shared_buffers / page_size.max(1)).max(1);
+        let buffers = ((real as f64 * rate).round() as usize).clamp(1, NONE as usize - 1);
+        let ring = |bytes: u64| {
+            let whole = (bytes / page_size.max(1)).min(real / 8);
+            if whole == 0 {
+                0
+            } else {
+                ((whole as f64 * rate).round() as usize).max(1)
+            }
+        };
+        Self {
+            buffer_of: Vec::new(),
+            page_in: vec![NONE; buffers],
+            state: vec![0; buffers],
+            hand: 0,
+            used: 0,
+            pinned: [NONE; PINS],
+            rings: HashMap::new(),
+            ring_buffers: [
+                0,
+                ring(rings.bulk_read),
+                ring(rings.bulk_write),
+                ring(rings.vacuum),
+            ],
+            scan_threshold: (real / 4) as f64,
+            filter,
+            counts: BufferCounts::default(),
+            checkpoint: 1,
+            image: Vec::new(),
+        }
+    }
+
+    /// What was counted so far, in the sample when there is one.
+    #[must_use]
+    pub const fn counts(&self) -> BufferCounts {
+        self.counts
+    }
+
+    /// The hit ratio of the accesses of a whole trace; with a filter an estimate, corrected as that of a sampled curve.
+    #[must_use]
+    pub fn hit_ratio(&self, accesses: u64) -> f64 {
+        let expected = accesses as f64 * self.filter.map_or(1.0, Filter::rate);
+        let seen = self.counts.hits + self.counts.reads + self.counts.extends;
+        if accesses == 0 {
+            0.0
+        } else {
+            ((self.counts.hits as f64 - (seen as f64 - expected)) / expected).clamp(0.0, 1.0)
+        }
+    }
+
+    /// How many buffers there are.
+    #[must_use]
+    pub fn buffers(&self) -> usize {
+        self.page_in.len()
+    }
+
+    /// How many buffers have each usage count, from 0 to 5; the last number is of those never used.
+    #[must_use]
+    pub fn usage_counts(&self) -> [u64; 7] {
+        let mut found = [0; 7];
+        for state in &self.state[..self.used] {
+            found[usize::from(state & USAGE)] += 1;
+        }
+        found[6] = (self.page_in.len() - self.used) as u64;
+        found
+    }
+
+    /// A checkpoint begins: all dirty pages are written, and the next change of a page puts all of it into the WAL.
+    pub fn begin_checkpoint(&mut self) {
+        for state in &mut self.state {
+            self.counts.checkpoint_writes += u64::from(*state & DIRTY != 0);
+            *state &= !DIRTY;
+        }
+        self.checkpoint += 1;
+    }
+
+    /// Looks up pages that will be accessed soon.
+    #[inline]
+    pub(super) fn touch(&self, pages: impl Iterator<Item = u32>) {
+        touch(&self.buffer_of, pages);
+    }
+
+    /// An access by a backend; `relation` is the size of the page's relation in pages.
+    #[inline]
+    pub fn access(&mut self, page: u32, backend: u32, stream: u32, how: u8, relation: u64) {
+        if self
+            .filter
+            .is_some_and(|filter| filter.takes(page).is_none())
+        {
+            return;
+        }
+        let number = page as usize;
+        if number >= self.buffer_of.len() {
+            self.buffer_of
+                .resize((number + 1).next_power_of_two(), NONE);
+        }
+        let buffer = self.buffer_of[number];
+        let kind = Kind::of(how);
+        if matches!(kind, Kind::Change | Kind::FullPageImage) {
+            self.change(page, buffer);
+            return;
+        }
+        let pin = backend as usize % PINS;
+        if buffer != NONE {
+            self.counts.hits += 1;
+            let in_ring = how >> 4 != 0 && self.uses_ring(Strategy::of(how), relation);
+            let state = &mut self.state[buffer as usize];
+            if !in_ring {
+                *state += u8::from(*state & USAGE < MOST_USAGE);
+            } else if *state & USAGE == 0 {
+                *state += 1;
+            }
+            self.pinned[pin] = buffer;
+            return;
+        }
+        self.pinned[pin] = NONE; // it lets go of its last page before it looks for a buffer
+        let strategy = Strategy::of(how);
+        let buffer = if how >> 4 != 0 && self.uses_ring(strategy, relation) {
+            self.buffer_of_ring(page, backend, stream, strategy)
+        } else {
+            self.victim()
+        };
+        let out = std::mem::replace(&mut self.page_in[buffer as usize], page);
+        if out != NONE {
+            self.buffer_of[out as usize] = NONE;
+            self.counts.evictions += 1;
+            self.counts.dirty_evictions += u64::from(self.state[buffer as usize] & DIRTY != 0);
+        }
+        self.buffer_of[number] = buffer;
+        self.state[buffer as usize] = 1;
+        self.pinned[pin] = buffer;
+        if kind == Kind::Extend {
+            self.counts.extends += 1;
+            self.state[buffer as usize] |= DIRTY;
+        } else {
+            self.counts.reads += 1;
+        }
+    }
+
+    fn change(&mut self, page: u32, buffer: u32) {
+        if buffer != NONE {
+            self.state[buffer as usize] |= DIRTY;
+        }
+        let page = page as usize;
+        if page >= self.image.len() {
+            self.image.resize((page + 1).next_power_of_two(), 0);
+        }
+        if std::mem::replace(&mut self.image[page], self.checkpoint) != self.checkpoint {
+            self.counts.full_page_images += 1;
+        }
+    }
+
+    fn uses_ring(&self, strategy: Strategy, relation: u64) -> bool {
+        self.ring_buffers[usize::from(strategy.number())] > 0
+            && (strategy != Strategy::BulkRead || relation as f64 > self.scan_threshold)
+    }
+
+    /// As GetBufferFromRing and AddBufferToRing: the ring's next buffer unless others use it too.
+    fn buffer_of_ring(&mut self, page: u32, backend: u32, stream: u32, strategy: Strategy) -> u32 {
+        let size = self.ring_buffers[usize::from(strategy.number())];
+        let ring = self
+            .rings
+            .entry((backend, strategy.number()))
+            .or_insert_with(|| Ring {
+                buffers: vec![NONE; size],
+                current: 0,
+                stream,
+                page,
+            });
+        // A scan of its own has a ring of its own: another relation, or the same from its start again.
+        if strategy == Strategy::BulkRead && (ring.stream != stream || page < ring.page) {
+            ring.buffers.fill(NONE);
+        }
+        (ring.stream, ring.page) = (stream, page);
+        ring.current = (ring.current + 1) % size;
+        let current = ring.current;
+        let buffer = ring.buffers[current];
+        if buffer != NONE
+            && self.state[buffer as usize] & USAGE <= 1
+            && !self.pinned.contains(&buffer)
+        {
+            return buffer;
+        }
+        let buffer = self.victim();
+        if let Some(ring) = self.rings.get_mut(&(backend, strategy.number())) {
+            ring.buffers[current] = buffer;
+        }
+        buffer
+    }
+
+    /// As StrategyGetBuffer: a buffer that was never used, else the next under the hand whose usage count is zero.
+    #[inline]
+    fn victim(&mut self) -> u32 {
+        let buffers = self.page_in.len();
+        if self.used < buffers {
+            self.used += 1;
+            return self.used as u32 - 1;
+        }
+        // With all of few buffers pinned PostgreSQL gives up; here the hand takes one in its eighth round.
+        let mut steps = 0;
+        loop {
+            let buffer = self.hand;
+            self.hand += 1;
+            if self.hand == buffers {
+                self.hand = 0;
+            }
+            steps += 1;
+            if self.state[buffer] & USAGE != 0 {
+                if !self.pinned.contains(&(buffer as u32)) {
+                    self.state[buffer] -= 1;
+                } else if steps > 8 * buffers {
+                    return buffer as u32;
+                }
+            } else if !self.pinned.contains(&(buffer as u32)) || steps > 8 * buffers {
+                return buffer as u32;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    const NORMAL: u8 = 0;
+    const SCAN: u8 = 1 << 4;
+    const EXTEND: u8 = 1;
+    const CHANGE: u8 = 2;
+
+    fn manager(buffers: u64) -> BufferManager {
+        BufferManager::new(buffers * 8192, 8192, Rings::default(), None)
+    }
+
+    /// The clock sweep by lists: buffers as (page, usage), the hand at the first one.
+    fn naive(buffers: usize, pages: &[u32]) -> Vec<bool> {
+        let mut list: Vec<(u32, u8)> = Vec::new();
+        pages
+            .iter()
+            .map(|&page| {
+                if let Some(entry) = list.iter_mut().find(|entry| entry.0 == page) {
+                    entry.1 = (entry.1 + 1).min(5);
+                    return true;
+                }
+                if list.len() == buffers {
+                    loop {
+                        let (out, usage) = list.remove(0);
+                        if usage == 0 {
+                            break;
+                        }
+                        list.push((out, usage - 1));
+                    }
+                }
+                list.push((page, 1));
+                false
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn one_backend_sweeps_as_defined(pages in vec(0_u32..40, 0..600), buffers in 1_u64..30) {
+            let mut manager = manager(buffers);
+            let mut hits = 0;
+            let expected = naive(buffers as usize, &pages);
+            for (&page, &expected) in pages.iter().zip(&expected) {
+                manager.access(page, 0, 0, NORMAL, 0);
+                hits += u64::from(expected);
+                prop_assert_eq!(manager.counts().hits, hits);
+            }
+            let counts = manager.counts();
+            prop_assert_eq!(counts.hits + counts.reads, pages.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_page_survives_as_many_rounds_as_it_was_used() {
+        let is_there_after = |pages: u32| {
+            let mut manager = manager(4);
+            for _ in 0..9 {
+                manager.access(0, 0, 0, NORMAL, 0);
+            }
+            assert_eq!(manager.usage_counts()[5], 1);
+            for page in 1..=pages {
+                manager.access(page, 0, 0, NORMAL, 0);
+            }
+            manager.buffer_of[0] != NONE
+        };
+        // Three pages find buffers that were never used; then the hand goes round twice for every three pages.
+        assert!(is_there_after(9));
+        assert!(!is_there_after(10));
+    }
+
+    #[test]
+    fn a_scan_of_a_large_table_keeps_to_its_ring() {
+        let mut manager = manager(1024);
+        for page in 0..100 {
+            manager.access(page, 1, 0, NORMAL, 0);
+        }
+        for page in 1000..5000 {
+            manager.access(page, 2, 7, SCAN, 4000);
+        }
+        // 256 kB are 32 buffers.
+        assert_eq!(manager.used, 132);
+        for page in 0..100 {
+            manager.access(page, 1, 0, NORMAL, 0);
+        }
+        assert_eq!(manager.counts().hits, 100);
+        // A quarter of shared_buffers is the limit.
+        for page in 6000..6256 {
+            manager.access(page, 2, 8, SCAN, 256);
+        }
+        assert_eq!(manager.used, 132 + 256);
+    }
+
+    #[test]
+    fn dirty_pages_are_written_once() {
+        let mut manager = manager(4);
+        for page in 0..4 {
+            manager.access(page, 0, 0, NORMAL, 0);
+            manager.access(page, 0, 0, CHANGE, 0);
+            manager.access(page, 0, 0, CHANGE, 0);
+        }
+        manager.begin_checkpoint();
+        manager.begin_checkpoint();
+        assert_eq!(manager.counts().checkpoint_writes, 4);
+        assert_eq!(manager.counts().full_page_images, 4);
+        manager.access(2, 0, 0, CHANGE, 0);
+        manager.access(9, 0, 0, EXTEND, 0);
+        for page in 10..20 {
+            manager.access(page, 0, 0, NORMAL, 0);
+        }
+        let counts = manager.counts();
+        assert_eq!(
+            (
+                counts.full_page_images,
+                counts.extends,
+                counts.dirty_evictions
+            ),
+            (5, 1, 2)
+        );
+    }
+
+    #[test]
+    fn every_buffer_pinned_still_ends() {
+        let mut manager = manager(2);
+        for page in 0..50 {
+            manager.access(page, page, 0, NORMAL, 0);
+        }
+        assert_eq!(manager.counts().reads, 50);
+    }
+
+    #[test]
+    fn a_miniature_has_the_hit_ratio_of_the_whole() {
+        let pages: Vec<u32> = super::super::sampled::tests::skewed(400_000, 40_000.0).collect();
+        let ratio = |filter: Option<Filter>| {
+            let mut manager = BufferManager::new(10_000 * 8192, 8192, Rings::default(), filter);
+            for &page in &pages {
+                manager.access(page, 0, 0, NORMAL, 0);
+            }
+            manager.hit_ratio(pages.len() as u64)
+        };
+        let (whole, miniature) = (ratio(None), ratio(Some(Filter::new(0.1, 1))));
+        assert!((whole - miniature).abs() < 0.03, "{whole} {miniature}");
+    }
+}

@@ -1,0 +1,21 @@
+//! What any cache would have done with the accesses of a trace: LRU of every size in one pass, PostgreSQL's buffer
+//! manager and the textbook policies at one size, for pages of the trace's size and of others.
+
+mod buffers;
+mod curve;
+mod feed;
+mod pages;
+mod policies;
+mod ranks;
+mod sampled;
+mod stack;
+mod study;
+
+pub use buffers::{BufferCounts, BufferManager, Rings};
+pub use curve::Curve;
+pub use feed::{Batch, Consumer, Error, Totals, run};
+pub use pages::LEVELS;
+pub use policies::{Cache, Clock, Fifo, Lru};
+pub use sampled::{Filter, SampledDistances};
+pub use stack::StackDistances;
+pub use study::{Pages, Study};

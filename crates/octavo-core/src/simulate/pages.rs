@@ -1,0 +1,120 @@
+//! Pages as numbers without gaps, so that caches are arrays and not hash tables. 64 neighbouring blocks of the trace
+//! get 64 numbers in a row: shifted right by k they are the numbers of the pages that 2^k blocks make.
+
+use std::collections::HashMap;
+
+use crate::trace::Stream;
+
+/// Page sizes from the trace's own on: 1, 2, 4 … 64 times.
+pub const LEVELS: u32 = 7;
+
+const CHUNK_BITS: u32 = LEVELS - 1;
+const NONE: u32 = u32::MAX;
+/// Pages cut into 32 still have numbers of 32 bits.
+const MOST_CHUNKS: u32 = 1 << 21;
+/// A table by block is no longer than this, and than four times the chunks in it.
+const FIRST_TABLE: u64 = 16;
+
+#[derive(Default)]
+struct Place {
+    chunks: Vec<u32>,
+    count: u64,
+    elsewhere: HashMap<u64, u32>,
+}
+
+#[derive(Default)]
+pub(super) struct Numbers {
+    streams: HashMap<Stream, u32>,
+    places: Vec<Place>,
+    chunks: u32,
+}
+
+impl Numbers {
+    /// A number for the stream.
+    pub(super) fn stream(&mut self, stream: Stream) -> u32 {
+        let next = self.places.len() as u32;
+        let number = *self.streams.entry(stream).or_insert(next);
+        if number == next {
+            self.places.push(Place::default());
+        }
+        number
+    }
+
+    /// The number of a page. None when there are too many: 2^27.
+    #[inline]
+    pub(super) fn page(&mut self, stream: u32, block: u64) -> Option<u32> {
+        let place = &mut self.places[stream as usize];
+        let chunk = block >> CHUNK_BITS;
+        let known = match place
+            .chunks
+            .get(usize::try_from(chunk).unwrap_or(usize::MAX))
+        {
+            Some(&number) if number != NONE => number,
+            _ => self.look_further(stream, chunk)?,
+        };
+        Some(known << CHUNK_BITS | (block as u32 & ((1 << CHUNK_BITS) - 1)))
+    }
+
+    #[cold]
+    fn look_further(&mut self, stream: u32, chunk: u64) -> Option<u32> {
+        let place = &mut self.places[stream as usize];
+        if let Some(&number) = place.elsewhere.get(&chunk) {
+            return Some(number);
+        }
+        if self.chunks == MOST_CHUNKS {
+            return None;
+        }
+        let number = self.chunks;
+        self.chunks += 1;
+        place.count += 1;
+        if chunk < FIRST_TABLE.max(4 * place.count) {
+            let before = place.chunks.len();
+            if chunk as usize >= before {
+                place
+                    .chunks
+                    .resize((chunk as usize + 1).next_power_of_two(), NONE);
+                let length = place.chunks.len() as u64;
+                if !place.elsewhere.is_empty() {
+                    let chunks = &mut place.chunks;
+                    place.elsewhere.retain(|&other, &mut number| {
+                        if other < length {
+                            chunks[other as usize] = number;
+                        }
+                        other >= length
+                    });
+                }
+            }
+            place.chunks[chunk as usize] = number;
+        } else {
+            place.elsewhere.insert(chunk, number);
+        }
+        Some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_number_stands_for_one_page(
+            accesses in vec((0_u32..3, prop_oneof![0_u64..400_000, 0_u64..200, any::<u64>()]), 0..600)
+        ) {
+            let mut numbers = Numbers::default();
+            let mut known = HashMap::new();
+            let mut taken = HashMap::new();
+            for (relation, block) in accesses {
+                let stream = numbers.stream(Stream { relation, ..Stream::default() });
+                let page = numbers.page(stream, block).unwrap();
+                prop_assert_eq!(*known.entry((relation, block)).or_insert(page), page);
+                for level in 0..LEVELS {
+                    let whole = (level, page >> level);
+                    prop_assert_eq!(*taken.entry(whole).or_insert((relation, block >> level)), (relation, block >> level));
+                }
+            }
+        }
+    }
+}

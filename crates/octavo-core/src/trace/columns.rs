@@ -1,0 +1,504 @@
+//! The accesses of a frame as bytes. Each column is foretold from what came before, and only what differs costs bits.
+//!
+//! A backend repeats itself: after a stream it goes where it went last time from there, and in an index it comes from
+//! the root again. So the next stream is foretold by the backend's stream and how long it has been there, and a block
+//! either by the last one read at that point or by the backend's own last one, whichever has been nearer so far.
+
+use std::collections::HashMap;
+
+use super::{
+    Access, Accesses, Error, MOST_IN_A_BLOCK, Stream,
+    bytes::{Cursor, put_number},
+    entropy::{BitReader, BitWriter, Decoder, Frequencies, Symbol, encode},
+};
+
+const BACKEND: usize = 0;
+const STREAM: usize = 1;
+const BLOCK: usize = 2;
+const TIME: usize = 3;
+const HOW: usize = 4;
+const COLUMNS: usize = 5;
+
+/// The first context of each column, and how many there are in all.
+const CONTEXTS_OF: [usize; COLUMNS] = [0, 1, 17, 29, 31];
+const CONTEXTS: usize = 39;
+
+/// Stands for what does not fit a symbol; 32 bits follow.
+const ESCAPE: u8 = 255;
+/// How long a backend has been in a stream is told apart up to this.
+const RUNS: usize = 4;
+
+#[derive(Clone, Copy)]
+struct Who {
+    stream: usize,
+    run: usize,
+    block: u64,
+}
+
+/// What is known of a stream after so many accesses of a run.
+#[derive(Clone, Copy, Default)]
+struct Point {
+    block: u64,
+    /// Above zero when the backend's own last block was the better guess.
+    own_is_better: i32,
+    class: u8,
+    next: [Option<u32>; 2],
+}
+
+/// What encoder and decoder know alike.
+struct Model {
+    who: Vec<Who>,
+    points: Vec<Point>,
+    how: Vec<u8>,
+    last: Vec<u64>,
+    backend: usize,
+    time: u64,
+}
+
+impl Model {
+    fn new(streams: usize, backends: usize, time: u64) -> Self {
+        Self {
+            // A backend begins in a stream that is none.
+            who: vec![
+                Who {
+                    stream: streams,
+                    run: 0,
+                    block: 0
+                };
+                backends
+            ],
+            points: vec![Point::default(); (streams + 1) * RUNS],
+            how: vec![0; streams],
+            last: vec![0; streams],
+            backend: 0,
+            time,
+        }
+    }
+
+    #[inline]
+    fn stream_context(&self, who: Who) -> usize {
+        CONTEXTS_OF[STREAM] + (who.stream & 3) * RUNS + who.run
+    }
+
+    #[inline]
+    fn enter(&mut self, backend: usize, before: Who, stream: usize, rank: Option<u8>) -> Who {
+        let next = &mut self.points[before.stream * RUNS + before.run].next;
+        if rank != Some(0) {
+            *next = [Some(stream as u32), next[0]];
+        }
+        let run = if before.stream == stream {
+            (before.run + 1).min(RUNS - 1)
+        } else {
+            0
+        };
+        self.who[backend].stream = stream;
+        self.who[backend].run = run;
+        Who {
+            stream,
+            run,
+            block: before.block,
+        }
+    }
+
+    /// Guesses by place and by backend, whether the latter is taken, and the context.
+    #[inline]
+    fn guesses(&self, who: Who) -> (u64, u64, bool, usize) {
+        let point = &self.points[who.stream * RUNS + who.run];
+        let own = if who.run > 0 {
+            who.block
+        } else {
+            self.last[who.stream]
+        };
+        let context =
+            CONTEXTS_OF[BLOCK] + usize::from(point.class) + if who.run > 0 { 6 } else { 0 };
+        (point.block, own, point.own_is_better > 0, context)
+    }
+
+    #[inline]
+    fn leave(&mut self, backend: usize, who: Who, block: u64, guesses: (u64, u64), symbol: u8) {
+        let point = &mut self.points[who.stream * RUNS + who.run];
+        let bits = |guess: u64| {
+            64 - (block.wrapping_sub(guess) as i64)
+                .unsigned_abs()
+                .leading_zeros() as i32
+        };
+        point.own_is_better += bits(guesses.0) - bits(guesses.1) - point.own_is_better / 8;
+        point.block = block;
+        point.class = match symbol.div_ceil(2) {
+            0 => 0,
+            1..=2 => 1,
+            3..=6 => 2,
+            7..=12 => 3,
+            13..=16 => 4,
+            _ => 5,
+        };
+        self.last[who.stream] = block;
+        self.who[backend].block = block;
+        self.backend = backend;
+    }
+
+    #[inline]
+    fn how_context(&self, stream: usize) -> usize {
+        CONTEXTS_OF[HOW] + usize::from(self.how[stream] & 7)
+    }
+}
+
+/// A difference as a symbol (sign and number of bits), and the bits below the highest.
+#[inline]
+fn split(difference: i64) -> (u8, u64, u32) {
+    if difference == 0 {
+        return (0, 0, 0);
+    }
+    let size = difference.unsigned_abs();
+    let bits = 64 - size.leading_zeros();
+    let symbol = 2 * bits - u32::from(difference < 0);
+    (symbol as u8, size ^ 1 << (bits - 1), bits - 1)
+}
+
+#[inline]
+fn join(symbol: u8, bits: &mut BitReader<'_>) -> Result<i64, Error> {
+    if symbol == 0 {
+        return Ok(0);
+    }
+    let length = u32::from(symbol.div_ceil(2));
+    if length > 64 {
+        return Err(Error::Malformed("a difference has more than 64 bits"));
+    }
+    let size = bits.get(length - 1) | 1 << (length - 1);
+    Ok(if symbol % 2 == 1 {
+        (size as i64).wrapping_neg()
+    } else {
+        size as i64
+    })
+}
+
+/// Gathers the accesses of one frame.
+pub(super) struct Gatherer {
+    accesses: Accesses,
+    streams: HashMap<Stream, u32>,
+    backends: HashMap<u32, u32>,
+    latest: (Stream, u32),
+}
+
+impl Gatherer {
+    pub(super) fn new() -> Self {
+        Self {
+            accesses: Accesses::default(),
+            streams: HashMap::new(),
+            backends: HashMap::new(),
+            latest: (Stream::default(), u32::MAX),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.accesses.len()
+    }
+
+    pub(super) fn push(&mut self, access: &Access) {
+        let accesses = &mut self.accesses;
+        if access.stream != self.latest.0 || self.latest.1 == u32::MAX {
+            let place = *self.streams.entry(access.stream).or_insert_with(|| {
+                accesses.streams.push(access.stream);
+                accesses.streams.len() as u32 - 1
+            });
+            self.latest = (access.stream, place);
+        }
+        let backend = *self.backends.entry(access.backend).or_insert_with(|| {
+            accesses.backends.push(access.backend);
+            accesses.backends.len() as u32 - 1
+        });
+        accesses.time.push(access.time);
+        accesses.backend.push(backend);
+        accesses.stream.push(self.latest.1);
+        accesses.block.push(access.block);
+        accesses
+            .how
+            .push(access.kind.number() | access.strategy.number() << 4);
+    }
+
+    /// The payload of a frame with all that was gathered, which is forgotten.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        let payload = encode_accesses(&self.accesses);
+        self.accesses.clear();
+        self.streams.clear();
+        self.backends.clear();
+        self.latest.1 = u32::MAX;
+        payload
+    }
+}
+
+fn encode_accesses(accesses: &Accesses) -> Vec<u8> {
+    let begin = accesses.time.first().copied().unwrap_or(0);
+    let mut model = Model::new(accesses.streams.len(), accesses.backends.len(), begin);
+    let mut symbols = Vec::with_capacity(accesses.len() * COLUMNS);
+    let mut bits = BitWriter::default();
+    let mut put = |column: usize, context: usize, value: u8| {
+        symbols.push(Symbol {
+            column: column as u8,
+            context: context as u8,
+            value,
+        });
+    };
+    for place in 0..accesses.len() {
+        let backend = accesses.backend[place] as usize;
+        let stream = accesses.stream[place] as usize;
+        let same = backend == model.backend;
+        put(
+            BACKEND,
+            CONTEXTS_OF[BACKEND],
+            if same {
+                0
+            } else {
+                small(backend, 1, &mut bits)
+            },
+        );
+
+        let before = model.who[backend];
+        let next = model.points[before.stream * RUNS + before.run].next;
+        let rank = next
+            .iter()
+            .position(|&guess| guess == Some(stream as u32))
+            .map(|rank| rank as u8);
+        let context = model.stream_context(before);
+        put(
+            STREAM,
+            context,
+            rank.unwrap_or_else(|| small(stream, 2, &mut bits)),
+        );
+        let who = model.enter(backend, before, stream, rank);
+
+        let block = accesses.block[place];
+        let (by_place, own, own_is_better, context) = model.guesses(who);
+        let guess = if own_is_better { own } else { by_place };
+        let (symbol, rest, length) = split(block.wrapping_sub(guess) as i64);
+        put(BLOCK, context, symbol);
+        bits.put(rest, length);
+        model.leave(backend, who, block, (by_place, own), symbol);
+
+        let (symbol, rest, length) = split(accesses.time[place].wrapping_sub(model.time) as i64);
+        put(TIME, CONTEXTS_OF[TIME] + usize::from(same), symbol);
+        bits.put(rest, length);
+        model.time = accesses.time[place];
+
+        put(HOW, model.how_context(stream), accesses.how[place]);
+        model.how[stream] = accesses.how[place];
+    }
+
+    let mut counts = vec![[0; 256]; CONTEXTS];
+    for symbol in &symbols {
+        counts[usize::from(symbol.context)][usize::from(symbol.value)] += 1;
+    }
+    let frequencies: Vec<_> = counts.iter().map(Frequencies::of).collect();
+    let words = encode(&symbols, &frequencies, COLUMNS);
+    let bits = bits.end();
+
+    let mut payload = Vec::with_capacity(words.len() * 2 + bits.len() + 1024);
+    put_number(&mut payload, accesses.streams.len() as u64);
+    for stream in &accesses.streams {
+        for number in [stream.space, stream.database, stream.relation] {
+            put_number(&mut payload, number.into());
+        }
+        payload.push(stream.fork);
+    }
+    put_number(&mut payload, accesses.backends.len() as u64);
+    for &backend in &accesses.backends {
+        put_number(&mut payload, backend.into());
+    }
+    put_number(&mut payload, begin);
+    for each in &frequencies {
+        each.put(&mut payload);
+    }
+    put_number(&mut payload, words.len() as u64);
+    payload.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    put_number(&mut payload, bits.len() as u64);
+    payload.extend_from_slice(&bits);
+    payload
+}
+
+/// A place in a table as a symbol from `first` on, or the escape and the place as bits.
+fn small(place: usize, first: usize, bits: &mut BitWriter) -> u8 {
+    if place + first < usize::from(ESCAPE) {
+        (place + first) as u8
+    } else {
+        bits.put(place as u64, 32);
+        ESCAPE
+    }
+}
+
+#[inline]
+fn large(symbol: u8, first: usize, bits: &mut BitReader<'_>) -> usize {
+    if symbol == ESCAPE {
+        bits.get(32) as usize
+    } else {
+        usize::from(symbol) - first
+    }
+}
+
+/// Reads a frame's payload with `count` accesses into `into`. Whatever the bytes are it returns or says what is wrong.
+pub(super) fn decode(payload: &[u8], count: u32, into: &mut Accesses) -> Result<(), Error> {
+    into.clear();
+    let count = count as usize;
+    if count > MOST_IN_A_BLOCK {
+        return Err(Error::Malformed("it has too many accesses"));
+    }
+    let mut cursor = Cursor(payload);
+    let streams = table_length(&mut cursor, count)?;
+    for _ in 0..streams {
+        into.streams.push(Stream {
+            space: cursor.small()?,
+            database: cursor.small()?,
+            relation: cursor.small()?,
+            fork: cursor.byte()?,
+        });
+    }
+    let backends = table_length(&mut cursor, count)?;
+    for _ in 0..backends {
+        into.backends.push(cursor.small()?);
+    }
+    let mut model = Model::new(streams, backends, cursor.number()?);
+    let mut decoder = Decoder::<COLUMNS>::new(&mut cursor, CONTEXTS)?;
+    let length = cursor.number()?;
+    let mut bits = BitReader::new(cursor.take(length)?);
+    into.time.reserve(count);
+    into.backend.reserve(count);
+    into.stream.reserve(count);
+    into.block.reserve(count);
+    into.how.reserve(count);
+    for _ in 0..count {
+        let symbol = decoder.symbol(BACKEND, CONTEXTS_OF[BACKEND]);
+        let same = symbol == 0;
+        let backend = if same {
+            model.backend
+        } else {
+            large(symbol, 1, &mut bits)
+        };
+        let &before = model
+            .who
+            .get(backend)
+            .ok_or(Error::Malformed("a backend is not in its table"))?;
+
+        let context = model.stream_context(before);
+        let symbol = decoder.symbol(STREAM, context);
+        let rank = (symbol < 2).then_some(symbol);
+        let stream = match rank {
+            Some(rank) => model.points[before.stream * RUNS + before.run].next[usize::from(rank)]
+                .map(|next| next as usize),
+            None => Some(large(symbol, 2, &mut bits)),
+        };
+        let stream = stream
+            .filter(|&stream| stream < streams)
+            .ok_or(Error::Malformed("a stream is not in its table"))?;
+        let who = model.enter(backend, before, stream, rank);
+
+        let (by_place, own, own_is_better, context) = model.guesses(who);
+        let guess = if own_is_better { own } else { by_place };
+        let symbol = decoder.symbol(BLOCK, context);
+        let block = guess.wrapping_add(join(symbol, &mut bits)? as u64);
+        model.leave(backend, who, block, (by_place, own), symbol);
+
+        let symbol = decoder.symbol(TIME, CONTEXTS_OF[TIME] + usize::from(same));
+        model.time = model.time.wrapping_add(join(symbol, &mut bits)? as u64);
+
+        let how = decoder.symbol(HOW, model.how_context(stream));
+        model.how[stream] = how;
+
+        into.backend.push(backend as u32);
+        into.stream.push(stream as u32);
+        into.block.push(block);
+        into.time.push(model.time);
+        into.how.push(how);
+    }
+    if decoder.is_whole() && bits.is_whole() && cursor.is_at_end() {
+        Ok(())
+    } else {
+        Err(Error::Malformed(
+            "it is longer or shorter than its accesses",
+        ))
+    }
+}
+
+fn table_length(cursor: &mut Cursor<'_>, count: usize) -> Result<usize, Error> {
+    usize::try_from(cursor.number()?)
+        .ok()
+        .filter(|&length| length <= count)
+        .ok_or(Error::Malformed(
+            "a table is longer than there are accesses",
+        ))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::{
+        super::{Kind, Strategy as Ring},
+        *,
+    };
+
+    pub(crate) fn accesses(most: usize) -> impl proptest::strategy::Strategy<Value = Vec<Access>> {
+        let near = prop_oneof![8 => 0_u64..300, 1 => any::<u64>()];
+        let access = (
+            prop_oneof![8 => 0_u64..2000, 1 => any::<u64>()],
+            0_u32..400,
+            0_u32..300,
+            0_u8..2,
+            near,
+            0_u8..4,
+            0_u8..4,
+        );
+        vec(access, 0..most).prop_map(|all| {
+            all.into_iter()
+                .map(
+                    |(time, backend, relation, fork, block, kind, ring)| Access {
+                        time,
+                        backend: if time % 3 == 0 { backend } else { backend % 2 },
+                        stream: Stream {
+                            space: 1663,
+                            database: 5,
+                            relation: if time % 5 == 0 { relation } else { 1 },
+                            fork,
+                        },
+                        block,
+                        kind: Kind::of(kind),
+                        strategy: Ring::of(ring << 4),
+                    },
+                )
+                .collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn accesses_come_back(accesses in accesses(1500)) {
+            let mut gatherer = Gatherer::new();
+            let mut found = Accesses::default();
+            for _ in 0..2 {
+                for access in &accesses {
+                    gatherer.push(access);
+                }
+                let payload = gatherer.take();
+                decode(&payload, accesses.len() as u32, &mut found).unwrap();
+                prop_assert_eq!(found.iter().collect::<Vec<_>>(), accesses.clone());
+            }
+        }
+
+        #[test]
+        fn any_payload_is_read_or_refused(payload in vec(any::<u8>(), 0..400), count in 0_u32..70_000) {
+            let _ = decode(&payload, count, &mut Accesses::default());
+        }
+
+        #[test]
+        fn any_damaged_payload_is_read_or_refused(
+            accesses in accesses(300), changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), count in 0_u32..400
+        ) {
+            let mut gatherer = Gatherer::new();
+            accesses.iter().for_each(|access| gatherer.push(access));
+            let mut payload = gatherer.take();
+            for (place, byte) in changes {
+                let place = place.index(payload.len());
+                payload[place] = byte;
+            }
+            let _ = decode(&payload, count, &mut Accesses::default());
+        }
+    }
+}

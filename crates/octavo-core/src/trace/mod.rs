@@ -1,0 +1,31 @@
+//! Page accesses of a server, recorded: the format of `.octrace` files (docs/trace-format.md).
+//!
+//! A file is a sequence of frames. Each has a checksum of its own and can be read without the others, so that a cut or
+//! damaged file gives everything that is whole, and the number of accesses that are missing.
+
+mod access;
+mod bytes;
+mod checksum;
+mod columns;
+mod convert;
+mod entropy;
+mod error;
+mod fact;
+mod frame;
+mod probes;
+mod reader;
+mod summary;
+mod writer;
+
+pub use access::{Access, Accesses, Kind, MOST_IN_A_BLOCK, Strategy, Stream};
+pub use convert::{
+    Import, read_blktrace, read_csv, read_iolog, read_oracle_general, write_csv, write_iolog,
+    write_oracle_general,
+};
+pub use error::Error;
+pub use fact::{Event, EventKind, Fact, Relation};
+pub use frame::VERSION;
+pub use probes::ProbeLines;
+pub use reader::{Item, Missing, Reader};
+pub use summary::{Part, Summary, cut, summarize};
+pub use writer::Writer;

@@ -1,0 +1,248 @@
+//! What bpftrace prints of PostgreSQL's probes, as accesses.
+
+use std::collections::HashMap;
+
+use super::{Access, Kind, Strategy, Stream};
+
+/// A backend that reads so many blocks in a row scans.
+const SCAN: usize = 64;
+/// Lines that are none of ours and are kept to be shown.
+const MOST_NOTES: usize = 20;
+/// Blocks that a relation grows by at once.
+const MOST_AT_ONCE: u64 = 1024;
+const LONGEST_LINE: usize = 4096;
+/// pg_class.relfilenode and so on of a page that is not there yet: P_NEW.
+const NEW_BLOCK: u64 = u32::MAX as u64;
+
+/// Lines `nanoseconds pid fork block tablespace database relation backend extended`, in any order: processors have
+/// buffers of their own.
+#[derive(Default)]
+pub struct ProbeLines {
+    partial: Vec<u8>,
+    pending: Vec<(u64, Access)>,
+    lost: u64,
+    notes: Vec<String>,
+}
+
+impl ProbeLines {
+    /// Takes what was printed next, which may end within a line.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+            if let Some((b'\n', line)) = part.split_last() {
+                if self.partial.is_empty() {
+                    self.line(line);
+                } else {
+                    self.partial.extend_from_slice(line);
+                    let line = std::mem::take(&mut self.partial);
+                    self.line(&line);
+                }
+            } else if self.partial.len() + part.len() <= LONGEST_LINE {
+                self.partial.extend_from_slice(part);
+            }
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let mut words = line
+            .split(|&byte| byte == b' ')
+            .filter(|word| !word.is_empty());
+        let mut number = || std::str::from_utf8(words.next()?).ok()?.parse::<i64>().ok();
+        let mut fields = [0; 9];
+        for field in &mut fields {
+            match number() {
+                Some(found) => *field = found,
+                None => return self.other(line),
+            }
+        }
+        let [
+            time,
+            pid,
+            fork,
+            block,
+            space,
+            database,
+            relation,
+            backend,
+            extend,
+        ] = fields;
+        // Another backend than -1 is that of a temporary table, whose pages are in no shared buffer.
+        if backend != -1 {
+            return;
+        }
+        let block = u64::from(block as u32);
+        let (Ok(time), Ok(fork)) = (u64::try_from(time), u8::try_from(fork)) else {
+            return self.other(line);
+        };
+        if block == NEW_BLOCK {
+            return;
+        }
+        let access = Access {
+            time: 0,
+            backend: pid as u32,
+            stream: Stream {
+                space: space as u32,
+                database: database as u32,
+                relation: relation as u32,
+                fork,
+            },
+            block,
+            kind: if extend > 0 { Kind::Extend } else { Kind::Read },
+            strategy: Strategy::Normal,
+        };
+        // One probe tells of all blocks that were added at once.
+        for more in 0..(extend.max(0) as u64).clamp(1, MOST_AT_ONCE) {
+            self.pending.push((
+                time,
+                Access {
+                    block: block + more,
+                    ..access
+                },
+            ));
+        }
+    }
+
+    fn other(&mut self, line: &[u8]) {
+        let text = String::from_utf8_lossy(line).trim().to_owned();
+        let lost = text
+            .strip_prefix("Lost ")
+            .and_then(|rest| rest.strip_suffix(" events"));
+        match lost.and_then(|count| count.parse::<u64>().ok()) {
+            Some(count) => self.lost = self.lost.saturating_add(count),
+            None if !text.is_empty() && self.notes.len() < MOST_NOTES => self.notes.push(text),
+            None => {}
+        }
+    }
+
+    /// The accesses up to so many nanoseconds before the latest one, in their order; times are microseconds since
+    /// `began`. Runs of blocks by one backend are marked as scans.
+    pub fn take(&mut self, keep: u64, began: u64) -> Vec<Access> {
+        self.pending.sort_by_key(|entry| entry.0);
+        let until = self
+            .pending
+            .last()
+            .map_or(0, |last| last.0.saturating_sub(keep));
+        let count = self.pending.partition_point(|entry| entry.0 <= until);
+        let mut found: Vec<Access> = self
+            .pending
+            .drain(..count)
+            .map(|(time, access)| Access {
+                time: time.saturating_sub(began) / 1000,
+                ..access
+            })
+            .collect();
+        mark_scans(&mut found);
+        found
+    }
+
+    /// Lost accesses that bpftrace told since the last time.
+    pub fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// What else it printed since the last time.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+fn mark_scans(accesses: &mut [Access]) {
+    let mut runs: HashMap<u32, Vec<usize>> = HashMap::new();
+    let mut scans = Vec::new();
+    for (place, access) in accesses.iter().enumerate() {
+        if access.stream.fork != 0 {
+            continue; // a scan looks at the visibility map between its pages
+        }
+        let run = runs.entry(access.backend).or_default();
+        let goes_on = run.last().is_some_and(|&last| {
+            let before = &accesses[last];
+            before.stream == access.stream
+                && access.block == before.block + 1
+                && access.kind == Kind::Read
+        });
+        if !goes_on {
+            if run.len() >= SCAN {
+                scans.append(run);
+            }
+            run.clear();
+        }
+        run.push(place);
+    }
+    scans.extend(runs.into_values().filter(|run| run.len() >= SCAN).flatten());
+    for place in scans {
+        accesses[place].strategy = Strategy::BulkRead;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::{Kind, ProbeLines};
+
+    #[test]
+    fn lines_are_accesses_in_the_order_of_time() {
+        let mut lines = ProbeLines::default();
+        lines.feed(b"Attaching 2 probes...\n5000 12 0 7 1663 5 16384 -1 0\n30");
+        lines.feed(b"00 11 0 4294967295 1663 5 16384 -1 1\n3000 11 1 2 1663 5 16384 -1 1\nLost 17 events\n");
+        lines.feed(b"4000 12 0 9 1663 5 16384 3 0\n9000 12 0 8 1663 5 16384 -1 0\n");
+        let found = lines.take(3000, 1000);
+        assert_eq!(
+            found
+                .iter()
+                .map(|each| (each.time, each.block))
+                .collect::<Vec<_>>(),
+            [(2, 2), (4, 7)]
+        );
+        assert_eq!((found[0].kind, found[0].stream.fork), (Kind::Extend, 1));
+        assert_eq!((lines.take_lost(), lines.take_lost()), (17, 0));
+        assert_eq!(lines.take_notes(), ["Attaching 2 probes..."]);
+        assert_eq!(lines.take(0, 1000).len(), 1);
+    }
+
+    #[test]
+    fn a_relation_grows_by_several_blocks() {
+        let mut lines = ProbeLines::default();
+        lines.feed(b"3000 11 0 7 1663 5 16384 -1 3\n");
+        let found = lines.take(0, 0);
+        assert_eq!(
+            found.iter().map(|each| each.block).collect::<Vec<_>>(),
+            [7, 8, 9]
+        );
+        assert!(found.iter().all(|each| each.kind == Kind::Extend));
+    }
+
+    #[test]
+    fn blocks_in_a_row_are_a_scan() {
+        let mut lines = ProbeLines::default();
+        for block in 0..100 {
+            lines.feed(format!("{} 11 0 {block} 1663 5 16384 -1 0\n", 10 * block).as_bytes());
+            lines.feed(format!("{} 11 2 0 1663 5 16384 -1 0\n", 10 * block + 1).as_bytes());
+            lines.feed(
+                format!(
+                    "{} 12 0 {} 1663 5 16384 -1 0\n",
+                    10 * block + 2,
+                    block * 7 % 100
+                )
+                .as_bytes(),
+            );
+        }
+        let found = lines.take(0, 0);
+        let scanning = |backend| {
+            found
+                .iter()
+                .filter(move |each| each.backend == backend && each.strategy.number() == 1)
+        };
+        assert_eq!((scanning(11).count(), scanning(12).count()), (100, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn any_output_is_read(parts in vec(prop_oneof![vec(any::<u8>(), 0..40), "[0-9 \n-]{0,60}".prop_map(String::into_bytes)], 0..20)) {
+            let mut lines = ProbeLines::default();
+            for part in &parts {
+                lines.feed(part);
+            }
+            lines.take(0, 5);
+        }
+    }
+}

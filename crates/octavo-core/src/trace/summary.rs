@@ -1,0 +1,250 @@
+use std::{
+    collections::{HashMap, HashSet},
+    io::{Read, Write},
+};
+
+use super::{Accesses, Error, Event, EventKind, Fact, Item, Kind, Missing, Reader, Stream, Writer};
+
+/// What is in a trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// In bytes.
+    pub page_size: u32,
+    /// By kind: read, extend, change, full-page image.
+    pub accesses: [u64; 4],
+    /// Accesses of each stream, changes not counted; most accesses first.
+    pub streams: Vec<(Stream, u64)>,
+    /// How many backends there were.
+    pub backends: u64,
+    /// Microseconds from the trace's beginning to its first and last access.
+    pub times: Option<(u64, u64)>,
+    /// Everything but events, in order.
+    pub facts: Vec<Fact>,
+    /// By kind: how many events, and the sum of their counts.
+    pub events: HashMap<EventKind, (u64, u64)>,
+    /// What is not there.
+    pub missing: Missing,
+}
+
+/// Reads all of a trace. Returning false from `goes_on` ends it early, with what was read.
+///
+/// # Errors
+/// What cannot be read.
+pub fn summarize<R: Read>(
+    reader: &mut Reader<R>,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<Summary, Error> {
+    let mut found = Summary::default();
+    let mut accesses = Accesses::default();
+    let mut streams: HashMap<Stream, u64> = HashMap::new();
+    let mut backends: HashSet<u32> = HashSet::new();
+    while let Some(item) = reader.next(&mut accesses)? {
+        match item {
+            Item::Facts(facts) => {
+                for fact in facts {
+                    if let Fact::Event(Event { kind, count, .. }) = fact {
+                        let (times, sum) = found.events.entry(kind).or_default();
+                        *times += 1;
+                        *sum = sum.saturating_add(count);
+                    } else {
+                        found.facts.push(fact);
+                    }
+                }
+            }
+            Item::Accesses => {
+                backends.extend(&accesses.backends);
+                let mut counts = vec![0; accesses.streams.len()];
+                for (&stream, &how) in accesses.stream.iter().zip(&accesses.how) {
+                    let kind = Kind::of(how);
+                    found.accesses[usize::from(kind.number())] += 1;
+                    counts[stream as usize] += u64::from(matches!(kind, Kind::Read | Kind::Extend));
+                }
+                for (&stream, count) in accesses.streams.iter().zip(counts) {
+                    *streams.entry(stream).or_default() += count;
+                }
+                let least = accesses.time.iter().copied().min();
+                let most = accesses.time.iter().copied().max();
+                if let (Some(least), Some(most)) = (least, most) {
+                    let (before, after) = found.times.unwrap_or((least, most));
+                    found.times = Some((before.min(least), after.max(most)));
+                }
+            }
+        }
+        if !goes_on(found.accesses.iter().sum()) {
+            break;
+        }
+    }
+    found.page_size = reader.page_size().unwrap_or(0);
+    found.missing = reader.missing();
+    found.backends = backends.len() as u64;
+    found.streams = streams.into_iter().collect();
+    found
+        .streams
+        .sort_unstable_by_key(|&(stream, count)| (std::cmp::Reverse(count), stream));
+    Ok(found)
+}
+
+/// Which part of a trace is kept. Times are microseconds since its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The first time that is kept.
+    pub from: u64,
+    /// The first time that is not kept any more.
+    pub until: u64,
+    /// Accesses of other file numbers are left out.
+    pub relation: Option<u32>,
+}
+
+/// Writes a part of a trace. Facts are kept, events if their time is; times stay as they are. What is missing in the
+/// source is written as lost. Returns it.
+///
+/// # Errors
+/// What cannot be read or written.
+pub fn cut<R: Read, W: Write>(
+    reader: &mut Reader<R>,
+    create: impl FnOnce(u32) -> Result<Writer<W>, Error>,
+    part: Part,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<(Writer<W>, Missing), Error> {
+    let mut accesses = Accesses::default();
+    let mut create = Some(create);
+    let mut writer = None;
+    let mut known = 0;
+    let keeps = |time: u64| time >= part.from && time < part.until;
+    while let Some(item) = reader.next(&mut accesses)? {
+        if let Some(create) = create.take() {
+            writer = Some(create(reader.page_size().unwrap_or(0))?);
+        }
+        let Some(into) = writer.as_mut() else { break };
+        match item {
+            Item::Facts(facts) => {
+                for fact in facts {
+                    let keep = match &fact {
+                        Fact::Event(event) => keeps(event.time),
+                        _ => true,
+                    };
+                    if keep {
+                        into.fact(&fact)?;
+                    }
+                }
+            }
+            Item::Accesses => {
+                let missing = reader.missing().accesses;
+                if missing > known {
+                    let time = accesses.time.first().copied().unwrap_or(0);
+                    if keeps(time) {
+                        into.fact(&Fact::Event(Event {
+                            time,
+                            kind: EventKind::Lost,
+                            count: missing - known,
+                        }))?;
+                    }
+                    known = missing;
+                }
+                for access in accesses.iter() {
+                    if keeps(access.time)
+                        && part
+                            .relation
+                            .is_none_or(|wanted| access.stream.relation == wanted)
+                    {
+                        into.push(&access)?;
+                    }
+                }
+            }
+        }
+        if !goes_on(into.accesses()) {
+            break;
+        }
+    }
+    writer
+        .map(|writer| (writer, reader.missing()))
+        .ok_or(Error::NoTrace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Access, Strategy},
+        *,
+    };
+
+    fn traced() -> Vec<u8> {
+        let mut writer = Writer::new(Vec::new(), 8192).unwrap();
+        writer
+            .fact(&Fact::Setting("shared_buffers".into(), "128MB".into()))
+            .unwrap();
+        for time in 0..100 {
+            let relation = if time % 4 == 0 { 2 } else { 1 };
+            let kind = if time % 10 == 9 {
+                Kind::Change
+            } else {
+                Kind::Read
+            };
+            let stream = Stream {
+                relation,
+                ..Stream::default()
+            };
+            let access = Access {
+                time,
+                backend: time as u32 % 3,
+                stream,
+                block: time,
+                kind,
+                strategy: Strategy::Normal,
+            };
+            writer.push(&access).unwrap();
+            if time % 50 == 0 {
+                writer.flush().unwrap();
+                writer
+                    .fact(&Fact::Event(Event {
+                        time,
+                        kind: EventKind::Transactions,
+                        count: 5,
+                    }))
+                    .unwrap();
+            }
+        }
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn a_summary_counts_everything() {
+        let found = summarize(&mut Reader::new(&traced()[..]), &mut |_| true).unwrap();
+        assert_eq!(
+            (found.page_size, found.accesses, found.backends),
+            (8192, [90, 0, 10, 0], 3)
+        );
+        assert_eq!(found.times, Some((0, 99)));
+        assert_eq!(
+            found
+                .streams
+                .iter()
+                .map(|each| (each.0.relation, each.1))
+                .collect::<Vec<_>>(),
+            [(1, 65), (2, 25)]
+        );
+        assert_eq!(found.events[&EventKind::Transactions], (2, 10));
+        assert_eq!(found.facts.len(), 1);
+        assert_eq!(found.missing, Missing::default());
+    }
+
+    #[test]
+    fn a_part_is_what_is_within_its_times() {
+        let bytes = traced();
+        let part = Part {
+            from: 40,
+            until: 60,
+            relation: Some(2),
+        };
+        let create = |size: u32| Writer::new(Vec::new(), size.into());
+        let (writer, missing) =
+            cut(&mut Reader::new(&bytes[..]), create, part, &mut |_| true).unwrap();
+        assert_eq!(missing, Missing::default());
+        let bytes = writer.finish().unwrap();
+        let found = summarize(&mut Reader::new(&bytes[..]), &mut |_| true).unwrap();
+        assert_eq!(found.times, Some((40, 56)));
+        assert_eq!(found.accesses, [5, 0, 0, 0]);
+        assert_eq!(found.events[&EventKind::Transactions], (1, 5));
+        assert_eq!(found.facts.len(), 1);
+    }
+}

@@ -1,0 +1,382 @@
+use std::{
+    fs::File,
+    io::{BufReader, BufWriter, Write},
+    path::{Path, PathBuf},
+};
+
+use octavo_core::trace::{
+    self, Access, Error, Event, EventKind, Fact, Import, Kind, Missing, Part, ProbeLines, Reader,
+    Relation, Strategy, Stream, Writer,
+};
+use pyo3::{
+    exceptions::{PyOSError, PyRuntimeError, PyValueError},
+    prelude::*,
+    types::{PyDict, PyList},
+};
+
+type Out = Writer<BufWriter<File>>;
+
+pub(crate) fn open(path: &Path) -> Result<Reader<File>, Error> {
+    Ok(Reader::new(File::open(path)?))
+}
+
+fn create(path: &Path, page_size: u64) -> Result<Out, Error> {
+    Writer::new(BufWriter::new(File::create(path)?), page_size)
+}
+
+/// Writes the rest, and waits until it is on the disk.
+fn finish(writer: Out) -> Result<(), Error> {
+    let file = writer
+        .finish()?
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?;
+    match file.sync_all() {
+        // A pipe or a terminal cannot be waited for.
+        Err(error) if error.raw_os_error() == Some(22) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+pub(crate) fn exception(error: Error) -> PyErr {
+    match error {
+        Error::Io(error) => match error.raw_os_error() {
+            Some(number) => PyOSError::new_err((number, strerror(&error))),
+            None => PyOSError::new_err(error.to_string()),
+        },
+        other => PyValueError::new_err(other.to_string()),
+    }
+}
+
+/// The system's own words, without the number that Rust adds.
+fn strerror(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// Runs `work` without the interpreter's lock. The function that it is given takes the lock, lets signals in (Ctrl-C)
+/// and calls `observe` with the accesses so far; what either raises ends the work and is raised here.
+pub(crate) fn observed<T: Send, E: Send>(
+    python: Python<'_>,
+    observe: &Py<PyAny>,
+    to_exception: impl FnOnce(E) -> PyErr,
+    work: impl FnOnce(&mut dyn FnMut(u64) -> bool) -> Result<T, E> + Send,
+) -> PyResult<T> {
+    let mut raised = None;
+    let result = python.detach(|| {
+        work(&mut |accesses| {
+            let told = Python::attach(|python| {
+                python.check_signals()?;
+                observe.call1(python, (accesses,)).map(drop)
+            });
+            raised = told.err();
+            raised.is_none()
+        })
+    });
+    match raised {
+        Some(error) => Err(error),
+        None => result.map_err(to_exception),
+    }
+}
+
+pub(crate) fn missing_as_dict<'p>(
+    python: Python<'p>,
+    missing: Missing,
+) -> PyResult<Bound<'p, PyDict>> {
+    let found = PyDict::new(python);
+    found.set_item("accesses", missing.accesses)?;
+    found.set_item("bytes", missing.bytes)?;
+    found.set_item("is_cut", missing.is_cut)?;
+    Ok(found)
+}
+
+/// What is in a trace, as a dict.
+#[pyfunction]
+pub(crate) fn trace_summary(
+    python: Python<'_>,
+    path: PathBuf,
+    observe: Py<PyAny>,
+) -> PyResult<Bound<'_, PyDict>> {
+    let found = observed(python, &observe, exception, |observe| {
+        trace::summarize(&mut open(&path)?, observe)
+    })?;
+    let summary = PyDict::new(python);
+    summary.set_item("page_size", found.page_size)?;
+    for (place, name) in ["reads", "extends", "changes", "full_page_images"]
+        .iter()
+        .enumerate()
+    {
+        summary.set_item(name, found.accesses[place])?;
+    }
+    summary.set_item("backends", found.backends)?;
+    summary.set_item("times", found.times)?;
+    let streams: Vec<_> = found
+        .streams
+        .iter()
+        .map(|(stream, count)| {
+            (
+                stream.space,
+                stream.database,
+                stream.relation,
+                stream.fork,
+                *count,
+            )
+        })
+        .collect();
+    summary.set_item("streams", streams)?;
+    let (properties, settings) = (PyDict::new(python), PyDict::new(python));
+    let relations = PyList::empty(python);
+    for fact in found.facts {
+        match fact {
+            Fact::Property(name, value) => properties.set_item(name, value)?,
+            Fact::Setting(name, value) => settings.set_item(name, value)?,
+            Fact::Relation(relation) => relations.append(relation_as_dict(python, relation)?)?,
+            _ => {}
+        }
+    }
+    summary.set_item("properties", properties)?;
+    summary.set_item("settings", settings)?;
+    summary.set_item("relations", relations)?;
+    let events = PyDict::new(python);
+    for (kind, counts) in found.events {
+        if let Some(name) = kind.name() {
+            events.set_item(name, counts)?;
+        }
+    }
+    summary.set_item("events", events)?;
+    summary.set_item("missing", missing_as_dict(python, found.missing)?)?;
+    Ok(summary)
+}
+
+fn relation_as_dict(python: Python<'_>, relation: Relation) -> PyResult<Bound<'_, PyDict>> {
+    let found = PyDict::new(python);
+    found.set_item("tablespace", relation.space)?;
+    found.set_item("database", relation.database)?;
+    found.set_item("relation", relation.relation)?;
+    found.set_item("kind", char::from(relation.kind).to_string())?;
+    found.set_item("blocks", relation.blocks)?;
+    found.set_item("tuples", relation.tuples)?;
+    found.set_item("tuple_bytes", relation.tuple_bytes)?;
+    found.set_item("fillfactor", relation.fillfactor)?;
+    found.set_item("name", relation.name)?;
+    Ok(found)
+}
+
+/// Writes a part of a trace. Returns how many accesses it has, and what of the source is missing.
+#[pyfunction]
+#[pyo3(signature = (source, target, start, until, relation, observe))]
+pub(crate) fn trace_cut(
+    python: Python<'_>,
+    source: PathBuf,
+    target: PathBuf,
+    start: u64,
+    until: u64,
+    relation: Option<u32>,
+    observe: Py<PyAny>,
+) -> PyResult<(u64, Bound<'_, PyDict>)> {
+    let part = Part {
+        from: start,
+        until,
+        relation,
+    };
+    let (accesses, missing) = observed(python, &observe, exception, |observe| {
+        let mut reader = open(&source)?;
+        let (writer, missing) = trace::cut(
+            &mut reader,
+            |size| create(&target, size.into()),
+            part,
+            observe,
+        )?;
+        let accesses = writer.accesses();
+        finish(writer)?;
+        Ok((accesses, missing))
+    })?;
+    Ok((accesses, missing_as_dict(python, missing)?))
+}
+
+/// Makes a trace of another program's. Returns how many accesses it has.
+#[pyfunction]
+pub(crate) fn trace_import(
+    python: Python<'_>,
+    source: PathBuf,
+    format: &str,
+    target: PathBuf,
+    page_size: u64,
+    properties: Vec<(String, String)>,
+) -> PyResult<u64> {
+    let import = Import { page_size };
+    python
+        .detach(|| {
+            let from = BufReader::with_capacity(1 << 18, File::open(&source)?);
+            let mut into = create(&target, page_size)?;
+            for (name, value) in properties {
+                into.fact(&Fact::Property(name, value))?;
+            }
+            match format {
+                "csv" => trace::read_csv(from, &mut into),
+                "oracle-general" => trace::read_oracle_general(from, &mut into),
+                "iolog" => trace::read_iolog(from, &mut into, import),
+                "blktrace" => trace::read_blktrace(from, &mut into, import),
+                _ => Err(Error::Malformed("no such format is read")),
+            }?;
+            let accesses = into.accesses();
+            finish(into)?;
+            Ok(accesses)
+        })
+        .map_err(exception)
+}
+
+/// Writes a trace as another program reads it. Returns what of the trace is missing.
+#[pyfunction]
+pub(crate) fn trace_export<'p>(
+    python: Python<'p>,
+    source: PathBuf,
+    format: &str,
+    target: PathBuf,
+) -> PyResult<Bound<'p, PyDict>> {
+    let missing = python
+        .detach(|| {
+            let mut into = BufWriter::new(File::create(&target)?);
+            let missing = match format {
+                "csv" => trace::write_csv(&mut open(&source)?, &mut into),
+                "oracle-general" => trace::write_oracle_general(|| open(&source), &mut into),
+                "iolog" => trace::write_iolog(&mut open(&source)?, &mut into),
+                _ => Err(Error::Malformed("no such format is written")),
+            }?;
+            into.flush()?;
+            Ok(missing)
+        })
+        .map_err(exception)?;
+    missing_as_dict(python, missing)
+}
+
+/// An access as a tuple: time, backend, tablespace, database, relation, fork, block, kind and strategy.
+type AccessTuple = (u64, u32, u32, u32, u32, u8, u64, u8, u8);
+
+/// A trace that is being written.
+#[pyclass(module = "octavo._core")]
+pub(crate) struct TraceWriter {
+    into: Option<Out>,
+    probes: ProbeLines,
+}
+
+#[pymethods]
+impl TraceWriter {
+    #[new]
+    fn new(path: PathBuf, page_size: u64) -> PyResult<Self> {
+        create(&path, page_size)
+            .map(|writer| Self {
+                into: Some(writer),
+                probes: ProbeLines::default(),
+            })
+            .map_err(exception)
+    }
+
+    fn describe(&mut self, name: String, value: String) -> PyResult<()> {
+        self.fact(&Fact::Property(name, value))
+    }
+
+    fn setting(&mut self, name: String, value: String) -> PyResult<()> {
+        self.fact(&Fact::Setting(name, value))
+    }
+
+    #[pyo3(signature = (tablespace, database, relation, *, kind, blocks, tuples, tuple_bytes, fillfactor, name))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the fields of a relation, by name"
+    )]
+    fn relation(
+        &mut self,
+        tablespace: u32,
+        database: u32,
+        relation: u32,
+        kind: char,
+        blocks: u64,
+        tuples: u64,
+        tuple_bytes: u32,
+        fillfactor: u32,
+        name: Option<String>,
+    ) -> PyResult<()> {
+        let kind = u8::try_from(kind).unwrap_or(b'?');
+        self.fact(&Fact::Relation(Relation {
+            space: tablespace,
+            database,
+            relation,
+            kind,
+            blocks,
+            tuples,
+            tuple_bytes,
+            fillfactor,
+            name,
+        }))
+    }
+
+    fn event(&mut self, time: u64, kind: &str, count: u64) -> PyResult<()> {
+        let kind = EventKind::named(kind)
+            .ok_or_else(|| PyValueError::new_err(format!("{kind:?} is no event")))?;
+        self.fact(&Fact::Event(Event { time, kind, count }))
+    }
+
+    fn push(&mut self, accesses: Vec<AccessTuple>) -> PyResult<()> {
+        let writer = self.writer()?;
+        for (time, backend, space, database, relation, fork, block, kind, strategy) in accesses {
+            let stream = Stream {
+                space,
+                database,
+                relation,
+                fork,
+            };
+            let (kind, strategy) = (Kind::of(kind), Strategy::of(strategy << 4));
+            writer
+                .push(&Access {
+                    time,
+                    backend,
+                    stream,
+                    block,
+                    kind,
+                    strategy,
+                })
+                .map_err(exception)?;
+        }
+        Ok(())
+    }
+
+    /// What bpftrace printed. Accesses are written but for the last `keep` nanoseconds; returns how many were lost, and
+    /// lines that are no accesses.
+    fn push_probes(
+        &mut self,
+        printed: &[u8],
+        began: u64,
+        keep: u64,
+    ) -> PyResult<(u64, Vec<String>)> {
+        self.probes.feed(printed);
+        for access in self.probes.take(keep, began) {
+            self.writer()?.push(&access).map_err(exception)?;
+        }
+        Ok((self.probes.take_lost(), self.probes.take_notes()))
+    }
+
+    #[getter]
+    fn accesses(&mut self) -> PyResult<u64> {
+        Ok(self.writer()?.accesses())
+    }
+
+    fn flush(&mut self) -> PyResult<()> {
+        self.writer()?.flush().map_err(exception)
+    }
+
+    fn finish(&mut self) -> PyResult<()> {
+        self.into.take().map_or(Ok(()), finish).map_err(exception)
+    }
+}
+
+impl TraceWriter {
+    fn writer(&mut self) -> PyResult<&mut Out> {
+        self.into
+            .as_mut()
+            .ok_or_else(|| PyRuntimeError::new_err("the trace is finished"))
+    }
+
+    fn fact(&mut self, fact: &Fact) -> PyResult<()> {
+        self.writer()?.fact(fact).map_err(exception)
+    }
+}

@@ -1,0 +1,210 @@
+"""`octavo doctor`: what page sizes cost a server and its host, and what to change."""
+
+from contextlib import ExitStack, suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from octavo.doctor.examine import Patient
+
+
+class DoctorFormat(StrEnum):
+    """How a report is printed."""
+
+    text = "text"
+    json = "json"
+    md = "md"
+    html = "html"
+
+
+class FailOn(StrEnum):
+    """From which severity on findings are a failure."""
+
+    error = "error"
+    warning = "warning"
+    note = "note"
+    never = "never"
+
+
+def doctor(
+    dsn: Annotated[
+        str | None, typer.Option(help="A running server, as psql takes it; else every server of this host.")
+    ] = None,
+    pgdata: Annotated[Path | None, typer.Option(help="A data directory, whether a server runs on it or not.")] = None,
+    bindir: Annotated[Path | None, typer.Option(help="Its programs, for --pgdata.")] = None,
+    before_start: Annotated[
+        bool, typer.Option("--before-start", help="There is no server yet: would initdb or a start die here?")
+    ] = False,
+    shared_buffers: Annotated[str, typer.Option(help="What that server would have.")] = "128MB",
+    binary: Annotated[
+        Path | None, typer.Option(help="A postgres for 64-bit Arm, on any host: has it the CPU's atomic instructions?")
+    ] = None,
+    facts: Annotated[Path | None, typer.Option(help="Facts of another host, as JSON, instead of looking.")] = None,
+    compare: Annotated[
+        tuple[Path, Path] | None, typer.Option(help="Two reports of --format json: what changed.")
+    ] = None,
+    explain: Annotated[str | None, typer.Option(help="What this rule (or all) asks, and its source.")] = None,
+    watch: Annotated[str | None, typer.Option(help="Look again after so long, and print what changed.")] = None,
+    interval: Annotated[str, typer.Option(help="How long disk and server are watched; 0s: not at all.")] = "2s",
+    fail_on: Annotated[FailOn, typer.Option(help="Exit code 1 when there is a finding as bad as this.")] = FailOn.error,
+    format: Annotated[DoctorFormat, typer.Option(help="For people, or JSON for programs.")] = DoctorFormat.text,
+    verbose: Annotated[bool, typer.Option("--verbose", help="List all rules, with all evidence.")] = False,
+) -> None:
+    """Find what page sizes cost a server and its host, and say what to change. It changes nothing.
+
+    The server is asked in a read-only transaction with short limits; pg_monitor is enough, and no root is needed. What
+    cannot be seen is said.
+
+    \b
+    Examples:
+    octavo doctor
+    octavo doctor --dsn 'host=/run/postgresql dbname=shop' --fail-on warning
+    octavo doctor --before-start --shared-buffers 1GB
+    octavo doctor --compare before.json after.json
+    """
+    from octavo.errors import UsageError
+
+    if before_start + sum(one is not None for one in (dsn, pgdata, binary, facts, compare)) > 1:
+        raise UsageError("give one of --dsn, --pgdata, --before-start, --binary, --facts and --compare")
+    if bindir is not None and pgdata is None:
+        raise UsageError("--bindir says where the programs of --pgdata are; give --pgdata too")
+    if explain is not None:
+        _explain(explain, format)
+    elif compare is not None:
+        _compare(*compare, format)
+    elif watch is not None:
+        _watch(dsn, watch, format)
+    else:
+        found = _found(dsn, pgdata, bindir, shared_buffers if before_start else None, binary, facts, interval)
+        _print(found, format, verbose=verbose)
+        _end(found, fail_on)
+
+
+def _explain(name: str, format: DoctorFormat) -> None:
+    from octavo.doctor.explain import explain, table
+    from octavo.doctor.rules import RULES
+    from octavo.errors import UsageError
+
+    chosen = list(RULES.values()) if name == "all" else [RULES[name]] if name in RULES else []
+    if not chosen:
+        raise UsageError(f"--explain {name}: there is no such rule; write all, or one of {', '.join(RULES)}")
+    print(table(chosen) if format is DoctorFormat.md else "\n\n".join(map(explain, chosen)))
+
+
+def _compare(before: Path, after: Path, format: DoctorFormat) -> None:
+    from octavo.cli.output import print_json
+    from octavo.doctor.compare import changes, lines, read_report
+
+    changed = changes(read_report(before), read_report(after))
+    if format is DoctorFormat.json:
+        print_json(changed)
+    else:
+        print("\n".join(lines(changed)))
+
+
+def _found(
+    dsn: str | None, pgdata: Path | None, bindir: Path | None, shared_buffers: str | None, binary: Path | None,
+    facts: Path | None, interval: str,
+) -> dict[str, Any]:  # fmt: skip
+    from octavo.doctor import examine, report
+    from octavo.units import parse_duration, parse_size
+
+    seconds = parse_duration(interval)
+    if facts is not None:
+        return report.document([_from_file(facts)])
+    if binary is not None:
+        return report.document([examine.of_program(binary)])
+    if shared_buffers is not None:
+        return report.document([examine.before_start(parse_size(shared_buffers), "try")])
+    with ExitStack() as stack:
+        if pgdata is not None:
+            running = examine.on(pgdata)
+            if running is None:
+                return report.document([examine.of_stopped(pgdata, bindir)])
+            patients, refused = [running], []
+        else:
+            patients, refused = examine.patients(dsn)
+        for patient in patients:
+            stack.callback(patient.close)
+        return report.document([*(patient.look(seconds) for patient in patients), *refused])
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    from octavo.doctor import report
+    from octavo.doctor.facts import read_facts
+    from octavo.doctor.json_file import read_json
+
+    return report.part(path.name, read_facts(read_json(path)))
+
+
+def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
+    import json
+
+    from octavo.doctor import examine
+    from octavo.doctor.compare import changes, lines
+    from octavo.errors import HostError, UsageError
+    from octavo.units import parse_duration
+
+    seconds = parse_duration(every)
+    if seconds < 1:
+        raise UsageError(f"--watch {every}: write 1s or more; looking more often would cost what it finds")
+    with ExitStack() as stack:
+        patients, _ = examine.patients(dsn)
+        if not patients:
+            raise HostError("no server of this host could be asked; give --dsn")
+        for patient in patients:
+            stack.callback(patient.close)
+        before = _look(patients, 0)
+        if format is DoctorFormat.json:
+            print(json.dumps(before, allow_nan=False), flush=True)
+        else:
+            _print(before, format, verbose=False)
+        with suppress(KeyboardInterrupt):
+            while True:
+                after = _look(patients, seconds)
+                changed = changes(before, after)
+                if format is DoctorFormat.json:
+                    print(json.dumps(after, allow_nan=False), flush=True)
+                elif changed["changes"]:
+                    print("\n".join(f"{after['time']} {line}" for line in lines(changed)), flush=True)
+                before = after
+
+
+def _look(patients: "list[Patient]", seconds: float) -> dict[str, Any]:
+    """All of them; the time is watched once for each."""
+    from octavo.doctor import report
+
+    return report.document(patient.look(seconds / len(patients)) for patient in patients)
+
+
+def _print(found: dict[str, Any], format: DoctorFormat, *, verbose: bool) -> None:
+    from octavo.cli.output import console, print_json
+
+    if format is DoctorFormat.json:
+        print_json(found)
+    elif format is DoctorFormat.md:
+        from octavo.doctor.markdown import render
+
+        print(render(found, verbose=verbose))
+    elif format is DoctorFormat.html:
+        from octavo.doctor.html import render as page
+
+        print(page(found))
+    else:
+        from octavo.doctor.text import show
+
+        show(found, console(), verbose=verbose)
+
+
+def _end(found: dict[str, Any], fail_on: FailOn) -> None:
+    from octavo.doctor.report import is_as_bad
+    from octavo.errors import HostError
+
+    problems = [one["problem"] for one in found["servers"] if one["problem"]]
+    if problems and len(problems) == len(found["servers"]):
+        raise HostError(f"no server of this host could be asked; give --dsn. The first said: {problems[0]}")
+    if fail_on is not FailOn.never and is_as_bad(found, fail_on.value):
+        raise typer.Exit(1)

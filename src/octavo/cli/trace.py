@@ -1,0 +1,207 @@
+"""`octavo trace`: page accesses of a server, and what other page sizes and caches would have done with them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+trace = typer.Typer(
+    help="Record, read, cut and convert traces of page accesses; hit ratios by shared_buffers for every page size."
+)
+
+_Dsn = Annotated[str | None, typer.Option(help="The server, as psql takes it.")]
+_Length = Annotated[str, typer.Option("--for", help="How long to record.")]
+_Out = Annotated[Path | None, typer.Option("--out", "-o", help="The new trace.")]
+_Overhead = Annotated[str, typer.Option(help="Record only a part of the time where all of it would cost more.")]
+_Names = Annotated[bool, typer.Option("--names", help="Write the names of relations into the trace.")]
+_Trace = Annotated[Path, typer.Argument(help="A trace (.octrace).")]
+
+
+@trace.callback(invoke_without_command=True)
+def record_or_help(
+    context: typer.Context,
+    dsn: _Dsn = None,
+    length: _Length = "60s",
+    out: _Out = None,
+    max_overhead: _Overhead = "5%",
+    names: _Names = False,
+) -> None:
+    """Without a command: octavo trace record."""
+    if context.invoked_subcommand is not None:
+        return
+    if out is None and dsn is None:
+        print(context.get_help())
+        return
+    record(dsn, length, out, max_overhead, names)
+
+
+@trace.command()
+def record(
+    dsn: _Dsn = None,
+    length: _Length = "60s",
+    out: _Out = None,
+    max_overhead: _Overhead = "5%",
+    names: _Names = False,
+) -> None:
+    """Record the page accesses of a live server, through the probes of its package (bpftrace, root). It reads only.
+
+    What it would cost is shown first. No data and no SQL is recorded, and names of relations only with --names.
+
+    Example: octavo trace record --dsn 'host=/run/postgresql dbname=shop' --for 60s -o shop.octrace
+    """
+    from octavo.cli.output import console
+    from octavo.errors import UsageError
+    from octavo.host.journal import Journal
+    from octavo.trace.files import MOST_LOST
+    from octavo.trace.record.recorder import Request, record
+    from octavo.units import parse_duration, parse_percentage
+
+    if out is None:
+        raise UsageError("say where the trace goes: -o shop.octrace")
+    seconds = parse_duration(length)
+    if seconds < 0.1:
+        raise UsageError(f"--for {length}: less than 100ms is no recording")
+    most = parse_percentage(max_overhead)
+    if most <= 0:
+        raise UsageError(f"--max-overhead {max_overhead}: it has to be above 0%")
+    screen = console(stderr=True)
+    request = Request(dsn, seconds, out, None if most >= 1 else most, names)
+    with Journal() as journal:
+        found = record(request, journal, lambda line: screen.print(f"octavo trace: {line}"))
+    console().print(f"{out}: {found.accesses:,} accesses in {found.recorded_seconds:.1f} s")
+    if found.overhead is not None:
+        console().print(f"overhead: transactions were {100 * found.overhead:.1f} % slower over the whole time")
+    if found.lost > MOST_LOST * (found.accesses + found.lost):
+        console().print(f"lost: {found.lost:,} accesses, above {MOST_LOST:.1%}: do not trust hit ratios")
+
+
+@trace.command()
+def info(file: _Trace, format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text) -> None:
+    """Show what is in a trace: accesses, relations, events, and what is missing.
+
+    Example: octavo trace info shop.octrace
+    """
+    from octavo.cli.output import console, print_json
+    from octavo.cli.trace_progress import counting
+    from octavo.trace.files import lost_share, summarize
+    from octavo.trace.render import summary_view
+
+    with counting() as observe:
+        summary = summarize(file, observe)
+    if format is TableFormat.json:
+        print_json({"schema_version": 1, "lost_share": lost_share(summary), **summary})
+    else:
+        console().print(summary_view(summary, file.stat().st_size))
+
+
+@trace.command()
+def cut(
+    file: _Trace,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The new trace.")],
+    start: Annotated[str, typer.Option("--from", help="Where it begins, since the trace's beginning.")] = "0s",
+    length: Annotated[str | None, typer.Option("--for", help="How long it is: to the end.")] = None,
+    relation: Annotated[int | None, typer.Option(min=0, help="Only this file number (relfilenode).")] = None,
+) -> None:
+    """Write a part of a trace as a trace. Facts are kept, and times stay as they are.
+
+    Example: octavo trace cut shop.octrace -o minute.octrace --from 30s --for 1min
+    """
+    from octavo.cli.output import console
+    from octavo.cli.trace_progress import counting
+    from octavo.trace.files import cut
+    from octavo.units import parse_duration
+
+    begin = parse_duration(start)
+    until = None if length is None else begin + parse_duration(length)
+    with counting() as observe:
+        accesses, missing = cut(file, out, begin, until, relation, observe)
+    lost = f"; of the source {missing['accesses']:,} accesses are missing" if missing["accesses"] else ""
+    console().print(f"{out}: {accesses:,} accesses{lost}")
+
+
+@trace.command()
+def convert(
+    file: Annotated[Path, typer.Argument(help="A trace, or a file of another program.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The new file.")],
+    source: Annotated[
+        str | None, typer.Option("--from", help="What FILE is: csv, oracle-general, iolog or blktrace.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--to", help="What the new file is: csv, oracle-general or iolog.")
+    ] = None,
+    page_size: Annotated[str, typer.Option(help="Of the pages that --from makes of requests.")] = "8kB",
+) -> None:
+    """Convert a trace to another program's format, or from it.
+
+    oracle-general is libCacheSim's (uncompressed), iolog fio's, blktrace the text of blkparse.
+
+    Example: octavo trace convert shop.octrace -o shop.oracleGeneral.bin --to oracle-general
+    """
+    from octavo.cli.output import console
+    from octavo.errors import UsageError
+    from octavo.trace.files import READABLE, WRITABLE, export, import_
+    from octavo.units import parse_size
+
+    if (source is None) == (target is None):
+        raise UsageError("say either --from FORMAT, to make a trace, or --to FORMAT, to write one as another format")
+    if source is not None:
+        if source not in READABLE:
+            raise UsageError(f"--from {source} is no format that is read; they are {', '.join(READABLE)}")
+        accesses = import_(file, source, out, parse_size(page_size))
+        console().print(f"{out}: {accesses:,} accesses")
+        return
+    if target not in WRITABLE:
+        raise UsageError(f"--to {target} is no format that is written; they are {', '.join(WRITABLE)}")
+    missing = export(file, target, out)
+    lost = f": of the trace {missing['accesses']:,} accesses are missing" if missing["accesses"] else ""
+    console().print(f"{out}{lost}")
+
+
+@trace.command()
+def surface(
+    file: _Trace,
+    page_size: Annotated[
+        list[str] | None, typer.Option(help="A page size, again for more: those of PostgreSQL, 1kB to 32kB.")
+    ] = None,
+    shared_buffers: Annotated[str | None, typer.Option(help="What to compare at: the recorded server's.")] = None,
+    sample: Annotated[str | None, typer.Option(help="Follow this part of the pages, such as 5%; all of them.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="An HTML page to write.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Another sample.")] = 1,
+    threads: Annotated[int, typer.Option(min=0, help="Threads; 0 for every processor that may be used.")] = 0,
+    format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
+) -> None:
+    """Show hit ratios by shared_buffers for each page size: the knee, the running server, the working set.
+
+    Example: octavo trace surface shop.octrace -o surface.html
+    """
+    from octavo.cli.output import console, print_json
+    from octavo.cli.trace_progress import counting
+    from octavo.errors import UsageError
+    from octavo.report.text_file import write_text
+    from octavo.trace.page import render
+    from octavo.trace.render import surface_view
+    from octavo.trace.surface import Request, page_sizes, surface
+    from octavo.units import parse_percentage, parse_size
+
+    rate = None if sample is None else parse_percentage(sample)
+    if rate is not None and not 0.0001 <= rate <= 1:
+        raise UsageError(f"--sample {sample}: it has to be from 0.01% to 100%")
+    request = Request(
+        path=file,
+        page_sizes=page_sizes(page_size or []),
+        shared_buffers=None if shared_buffers is None else parse_size(shared_buffers),
+        rate=rate,
+        seed=seed,
+        threads=threads,
+    )
+    with counting() as observe:
+        document = surface(request, observe)
+    written = None if out is None else write_text(render(document), out)
+    if format is TableFormat.json:
+        print_json(document)
+    else:
+        console().print(surface_view(document))
+        if written is not None:
+            console().print(f"\npage: {written}")

@@ -1,0 +1,119 @@
+"""What several rules compute from the same facts: memory that there is, pages that a server needs, its page tables."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.doctor.facts import Asked, NotApplicableError, UnknownError
+from octavo.hugepages.groups import GroupLimit
+from octavo.hugepages.pool import NodePool, PoolState
+from octavo.hugepages.savings import predictable, table_bytes
+from octavo.units import format_size
+
+MB = 1024**2
+GB = 1024**3
+# Shared memory besides shared_buffers, before PostgreSQL 15 can be asked for it: seen here 6 to 13 % at 8 kB blocks
+# (docs/hugepages.md: 128 MB takes 144 MB, 16 MB takes 24 MB).
+_BESIDE = 0.13
+
+
+@dataclass(frozen=True, slots=True)
+class HugePages:
+    """The pages of the size that the server asks for, how many it needs, and how many it holds now."""
+
+    pool: PoolState
+    needed: int
+    held: int
+    default: int
+
+
+def memory_bytes(asked: Asked) -> int:
+    """The memory that the server may have: the machine's, or less where a group limits it."""
+    total, limit = asked.whole("host.memory.total_bytes"), asked.whole_or_none("host.memory.group_limit_bytes")
+    return total if limit is None else min(total, limit)
+
+
+def shared_memory(asked: Asked) -> int:
+    """All of the server's shared memory in bytes: as it says (15 and later), else estimated from shared_buffers."""
+    if asked.has("setting.shared_memory_size"):
+        return asked.whole("setting.shared_memory_size")
+    buffers = asked.whole("setting.shared_buffers")
+    return int(buffers * (1 + _BESIDE)) + 8 * MB
+
+
+def on_huge_pages(asked: Asked) -> bool:
+    """Whether shared memory is in huge pages: huge_pages_status (17 and later), else HugetlbPages in /proc."""
+    status = asked.text_or_none("setting.huge_pages_status")
+    if status in ("on", "off"):
+        return status == "on"
+    return asked.whole("host.process.huge_bytes") > 0
+
+
+def huge_pages(asked: Asked) -> HugePages:
+    """Raises NotApplicableError where the kernel has no huge pages of the size that is asked for."""
+    default = asked.whole("host.huge.default_page_bytes")
+    page = asked.whole_or_none("setting.huge_page_size") or default
+    pool = next((one for one in pools(asked) if one.page == page), None)
+    if pool is None:
+        raise NotApplicableError(f"this kernel has no huge pages of {format_size(page)}")
+    memory = shared_memory(asked)
+    told = asked.whole_or_none("setting.shared_memory_size_in_huge_pages") or 0
+    needed = told if told > 0 else -(-memory // page)
+    try:
+        held = -(-memory // page) if on_huge_pages(asked) else 0
+    except (UnknownError, NotApplicableError):
+        held = 0
+    return HugePages(pool, needed, held, default)
+
+
+def pools(asked: Asked) -> list[PoolState]:
+    """The pools of all sizes."""
+    return [
+        PoolState(
+            row["page_bytes"], row["total"], row["free"], row["reserved"], row["surplus"], row.get("overcommit", 0),
+            tuple(NodePool(one["node"], one["total"], one["free"], one.get("surplus", 0))
+                  for one in row.get("nodes", [])),
+        )
+        for row in asked.rows("host.huge.pools")
+    ]  # fmt: skip
+
+
+def group_limits(asked: Asked, page: int) -> list[GroupLimit]:
+    """The limits on pages of this size."""
+    return [
+        GroupLimit(Path(row["group"]), row["name"], row["limit_bytes"], row["used_bytes"], row["reservations"])
+        for row in asked.rows("host.huge.group_limits")
+        if row["page_bytes"] == page
+    ]
+
+
+def tables_each(asked: Asked, page: int) -> int:
+    """Page tables in bytes of one backend that has touched all of shared memory in pages of this size.
+
+    Raises UnknownError where this machine makes its tables otherwise.
+    """
+    machine = asked.text("host.machine")
+    if not predictable(machine):
+        raise UnknownError(f"page tables of {machine} are not predicted")
+    return table_bytes(shared_memory(asked), page, asked.whole("host.memory.page_bytes"))
+
+
+def least_read(asked: Asked) -> int:
+    """The fewest bytes that a read past the page cache takes: a memory page, or the filesystem's block if larger."""
+    return max(asked.whole("host.memory.page_bytes"), asked.whole_or_none("host.fs.block_bytes") or 0)
+
+
+def percent(share: float) -> str:
+    """A share for prose.
+
+    >>> percent(0.117), percent(0.004)
+    ('12 %', '0.4 %')
+    """
+    return f"{share * 100:.0f} %" if share >= 0.0095 else f"{share * 100:.1g} %"
+
+
+def alter(name: str, value: str) -> str:
+    """The line that sets it."""
+    return f"ALTER SYSTEM SET {name} = '{value}';"
+
+
+RELOAD = "SELECT pg_reload_conf();"

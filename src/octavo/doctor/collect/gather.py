@@ -1,0 +1,131 @@
+"""All facts of one server and its host, or of the host alone, each from where it can be had."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from octavo.doctor.collect.atomics import count_atomics
+from octavo.doctor.collect.host import host_facts
+from octavo.doctor.collect.live import Reading, live_facts, take
+from octavo.doctor.collect.processes import memory_limit, process_facts
+from octavo.doctor.collect.storage import storage_facts
+from octavo.doctor.facts import Fact, Facts
+from octavo.errors import UsageError
+from octavo.postgres.user_connection import UsersConnection
+
+_BEFORE_START = "no server yet"
+
+
+def of_server(connection: UsersConnection, seconds: float, sizes: Fact | None = None) -> Facts:
+    """A running server, and this host where it runs here; `seconds` are watched for the live facts (0: none).
+
+    `sizes` of the databases, where they are known from an earlier look.
+    """
+    from octavo.doctor.collect.server import reads, server_facts
+    from octavo.watch.connect import listener, target_of
+
+    target, _ = target_of(connection)
+    # What is looked at in /proc can be seen of a server in a container, too.
+    postmaster = target.postmaster or listener(connection)
+    directory = target.directory
+    before = _live(connection, postmaster, directory, reads) if seconds else None
+    found = server_facts(connection, sizes)
+    if postmaster is None:
+        found.append(Fact("host.", unknown=target.no_processes))
+    else:
+        found += host_facts(postmaster=postmaster)
+        found += process_facts(postmaster)
+        found.append(_program(postmaster))
+        found += (
+            storage_facts(directory)
+            if directory is not None
+            else [Fact(f"host.{part}.", unknown=target.no_directory) for part in ("fs", "device")]
+        )
+    if before is None:
+        found.append(Fact("live.", absent="nothing was watched"))
+    else:
+        device, first = before
+        time.sleep(max(0.0, first.at + seconds - time.monotonic()))
+        last = take(device, postmaster, lambda: reads(connection))
+        found += live_facts(first, last, device)
+    return Facts(found)
+
+
+def of_stopped(pgdata: Path, bindir: Path | None) -> Facts:
+    """A cluster that does not run, and this host. Raises UsageError and HostError."""
+    from octavo.doctor.collect.stopped import stopped_facts
+
+    return Facts([*stopped_facts(pgdata, bindir), *host_facts(), memory_limit(None), *storage_facts(pgdata)])
+
+
+def before_start(shared_buffers: int, huge_pages: str, directory: Path) -> Facts:
+    """This host alone, and a server that would have so many bytes of shared_buffers."""
+    given = "--shared-buffers"
+    return Facts(
+        [
+            *host_facts(),
+            memory_limit(None),
+            *storage_facts(directory),
+            Fact("setting.shared_buffers", shared_buffers, given),
+            Fact("setting.huge_pages", huge_pages, "initdb's default"),
+            Fact("setting.", absent=_BEFORE_START),
+            Fact("server.", absent=_BEFORE_START),
+            Fact("host.process.", absent=_BEFORE_START),
+            Fact("live.", absent=_BEFORE_START),
+        ]
+    )
+
+
+def of_program(program: Path) -> Facts:
+    """A program for AArch64, on whatever machine. Raises UsageError when it is none or cannot be read."""
+    try:
+        counted = count_atomics(program)
+    except OSError as error:
+        raise UsageError(f"--binary {program}: {error.strerror}") from None
+    if counted is None:
+        raise UsageError(f"--binary {program} is no program for AArch64, which is what there is to look at")
+    lse, exclusive = counted
+    alone = "this is about a program alone"
+    return Facts(
+        [
+            Fact("host.machine", "aarch64", f"{program}: its header"),
+            Fact("host.cpu.lse", True, "--binary: a CPU that has them is meant"),
+            Fact("host.process.atomics", {"lse": lse, "exclusive": exclusive}, f"{program}: its instructions"),
+            *(Fact(name, absent=alone) for name in ("host.", "server.", "setting.", "live.")),
+        ]
+    )
+
+
+def _live(
+    connection: UsersConnection,
+    postmaster: int | None,
+    directory: Path | None,
+    reads: Callable[[UsersConnection], tuple[int, int] | None],
+) -> tuple[str | None, Reading]:
+    from octavo.host.block_devices import device_under
+
+    device = None
+    if directory is not None:
+        try:
+            found = device_under(directory)
+            device = found.name if found else None
+        except OSError:
+            device = None
+    return device, take(device, postmaster, lambda: reads(connection))
+
+
+def _program(postmaster: int) -> Fact:
+    """Atomic instructions of the running program, on a machine where it matters."""
+    name = "host.process.atomics"
+    if os.uname().machine != "aarch64":
+        return Fact(name, absent="only looked at on AArch64")
+    path = Path(f"/proc/{postmaster}/exe")
+    try:
+        counted = count_atomics(path)
+    except OSError as error:
+        return Fact(name, unknown=f"{path}: {error.strerror}")
+    if counted is None:
+        return Fact(name, unknown=f"{path} is no AArch64 program")
+    lse, exclusive = counted
+    return Fact(name, {"lse": lse, "exclusive": exclusive}, f"{path}: its instructions")

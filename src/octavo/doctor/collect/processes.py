@@ -1,0 +1,92 @@
+"""The server's processes in /proc: page tables, swap, what the OOM killer would think of them. Never smaps.
+
+Sources: proc_pid_status(5), proc_pid_oom_score_adj(5), proc_pid_limits(5), cgroup-v2.rst and cgroup-v1/memory.rst.
+"""
+
+from pathlib import Path
+
+from octavo.doctor.facts import Fact
+from octavo.host.kernel_text import lines, words
+from octavo.hugepages.groups import NO_LIMIT, group_directories
+from octavo.instruments.processes import child_pids
+from octavo.instruments.procfs import number_after
+
+_KB = 1024
+
+
+def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
+    """Of the postmaster and all its children, summed."""
+    tables, swap, private, huge, count, largest = 0, 0, 0, 0, 0, 0
+    pids = [postmaster, *child_pids(postmaster, proc)]
+    for pid in pids:
+        try:
+            status = (proc / str(pid) / "status").read_bytes()
+        except OSError:
+            continue
+        count += 1
+        one = number_after(status, b"\nVmPTE:") * _KB
+        tables, largest = tables + one, max(largest, one)
+        huge = max(huge, number_after(status, b"\nHugetlbPages:") * _KB)
+        swap += number_after(status, b"\nVmSwap:") * _KB
+        private += number_after(status, b"\nRssAnon:") * _KB
+    where = f"{proc}/PID/status of {count} processes"
+    return [
+        Fact("host.process.count", count, where),
+        Fact("host.process.page_tables_bytes", tables, f"{where}: VmPTE"),
+        Fact("host.process.largest_page_tables_bytes", largest, f"{where}: VmPTE"),
+        Fact("host.process.huge_bytes", huge, f"{where}: HugetlbPages, the largest"),
+        Fact("host.process.swap_bytes", swap, f"{where}: VmSwap"),
+        Fact("host.process.private_bytes", private, f"{where}: RssAnon"),
+        *_oom(postmaster, pids[1:], proc),
+        _memlock(postmaster, proc),
+        memory_limit(postmaster, proc),
+    ]
+
+
+def memory_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
+    """The tightest memory limit of the process's groups that can be seen from here; null when there is none."""
+    name, limits = "host.memory.group_limit_bytes", list[tuple[int, str]]()
+    for group in group_directories("memory", pid, proc):
+        for file in (group / "memory.max", group / "memory.limit_in_bytes"):
+            try:
+                text = file.read_text().strip()
+            except OSError:
+                continue
+            if text.isdecimal() and int(text) < NO_LIMIT:
+                limits.append((int(text), str(file)))
+    if not limits:
+        return Fact(name, None, f"{proc}/{pid or 'self'}/cgroup: no limit")
+    return Fact(name, *min(limits))
+
+
+def _oom(postmaster: int, children: list[int], proc: Path) -> list[Fact]:
+    def read(pid: int) -> int:
+        return int((proc / str(pid) / "oom_score_adj").read_text())
+
+    found: list[Fact] = []
+    try:
+        found.append(Fact("host.process.postmaster_oom_adj", read(postmaster), f"{proc}/{postmaster}/oom_score_adj"))
+    except (OSError, ValueError) as error:
+        return [Fact("host.process.postmaster_oom_adj", unknown=str(error))]
+    lowest: int | None = None
+    for pid in children:
+        try:
+            one = read(pid)
+        except (OSError, ValueError):
+            continue
+        lowest = one if lowest is None else min(lowest, one)
+    if lowest is None:
+        return [*found, Fact("host.process.children_oom_adj", unknown="no child of the postmaster could be read")]
+    return [*found, Fact("host.process.children_oom_adj", lowest, f"{proc}/PID/oom_score_adj, the lowest")]
+
+
+def _memlock(postmaster: int, proc: Path) -> Fact:
+    name, file = "host.process.memlock_bytes", proc / str(postmaster) / "limits"
+    try:
+        row = next(line for line in lines(file) if line.startswith("Max locked memory"))
+    except (OSError, StopIteration):
+        return Fact(name, unknown=f"{file} is for the server's user and root")
+    soft = words(row)[3]
+    if soft == "unlimited":
+        return Fact(name, None, f"{file}: Max locked memory unlimited")
+    return Fact(name, int(soft), f"{file}: Max locked memory")

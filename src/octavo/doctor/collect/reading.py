@@ -1,0 +1,35 @@
+"""Reading small files of the kernel into facts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from octavo.doctor.facts import Fact
+
+
+def fact_of(name: str, path: Path, parse: Callable[[str], Any] = str) -> Fact:
+    """The file's text as a fact; one that cannot be read or parsed is unknown, with the reason."""
+    try:
+        text = path.read_text(errors="replace").strip()
+    except FileNotFoundError:
+        return Fact(name, absent=f"there is no {path}")
+    except OSError as error:
+        return Fact(name, unknown=f"{path}: {error.strerror}")
+    try:
+        return Fact(name, parse(text), str(path))
+    except ValueError:
+        return Fact(name, unknown=f"{path} says {text[:40]!r}")
+
+
+def choice(text: str) -> str:
+    """The word in brackets of a choice such as `always [madvise] never`.
+
+    >>> choice("always [madvise] never"), choice("performance")
+    ('madvise', 'performance')
+    """
+    return text.partition("[")[2].partition("]")[0] or text
+
+
+def kilobytes(text: str) -> int:
+    """Bytes of a number of kB. Raises ValueError."""
+    return int(text) * 1024

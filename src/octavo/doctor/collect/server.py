@@ -1,0 +1,148 @@
+"""What the server says of itself: one read-only transaction with short limits; what is refused is noted and left."""
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import psycopg
+
+from octavo.doctor.facts import Fact
+from octavo.errors import UsageError
+from octavo.postgres import sql
+from octavo.postgres.user_connection import Limits, UsersConnection, limited
+from octavo.units import parse_size
+
+# Nothing that is asked takes longer on a healthy server; on a sick one the doctor must not add to it.
+LIMITS = Limits(statement_timeout="1s", lock_timeout="100ms")
+# Any that PostgreSQL's manual has the views of; the queries have a file for each floor.
+OLDEST = 130000
+SIZES = "server.databases_bytes"
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_UNIT = re.compile(r"(\d*)(B|kB|MB|GB|TB)")
+Row = Mapping[str, Any]
+
+
+def server_facts(connection: UsersConnection, sizes: Fact | None = None) -> list[Fact]:
+    """All of it, in one transaction. The databases' sizes cost most: who knows them gives them."""
+    with _transaction(connection):
+        return [
+            *_settings(connection),
+            *_probe(connection, "doctor_server", "server.", _server),
+            *_probe(connection, "doctor_wal", "server.wal.", _as_they_are("server.wal.", "pg_stat_wal")),
+            *_probe(
+                connection, "doctor_checkpoints", "server.checkpoints.",
+                _as_they_are("server.checkpoints.", "pg_stat_checkpointer" if connection.info.server_version >= 170000
+                             else "pg_stat_bgwriter"),
+            ),
+            *_probe(
+                connection, "doctor_scans", "server.scans.",
+                _as_they_are("server.scans.", "pg_stat_io, context bulkread"),
+            ),
+            *([sizes] if sizes else _probe(connection, "doctor_sizes", SIZES, _sizes)),
+        ]  # fmt: skip
+
+
+def reads(connection: UsersConnection) -> tuple[int, int] | None:
+    """Requests for blocks and their bytes since the statistics were reset; None when that is refused."""
+    with _transaction(connection):
+        try:
+            row = connection.execute(_text(connection, "doctor_reads")).fetchone()
+        except psycopg.Error:
+            return None
+    return None if row is None else (int(row["reads"]), int(row["read_bytes"]))
+
+
+def setting_fact(name: str, setting: str, unit: str | None, kind: str, source: str) -> Fact:
+    """A row of pg_settings; bytes for a unit of memory, seconds for one of time.
+
+    >>> setting_fact("shared_buffers", "16384", "8kB", "integer", "default").value
+    134217728
+    >>> setting_fact("checkpoint_timeout", "300", "s", "integer", "default").value
+    300.0
+    """
+    where = f"pg_settings: {name} ({source})"
+    if kind == "bool":
+        return Fact(f"setting.{name}", setting == "on", where)
+    if kind not in ("integer", "real"):
+        return Fact(f"setting.{name}", setting, where)
+    number = float(setting)
+    if unit in _SECONDS:
+        return Fact(f"setting.{name}", number * _SECONDS[unit], where)
+    if unit and (match := _UNIT.fullmatch(unit)) and number >= 0:
+        return Fact(f"setting.{name}", int(number) * parse_size(f"{match[1] or 1}{match[2]}"), where)
+    return Fact(f"setting.{name}", int(number) if kind == "integer" else number, where)
+
+
+def _settings(connection: UsersConnection) -> list[Fact]:
+    def parse(rows: list[Row]) -> list[Fact]:
+        return [
+            setting_fact(row["name"], row["setting"], row["unit"], row["vartype"], row["source"]) for row in rows
+        ]  # fmt: skip
+
+    absent = Fact("setting.", absent=f"PostgreSQL {connection.info.server_version // 10000} has no such setting")
+    return [absent, *_probe(connection, "doctor_settings", "setting.", parse)]
+
+
+def _server(rows: list[Row]) -> list[Fact]:
+    row = rows[0]
+    activity, version = "pg_stat_activity", "SHOW server_version"
+    idle = (
+        Fact("server.idle_connections", row["idle_connections"], activity)
+        if row["sees_all"]
+        else Fact("server.idle_connections", unknown="needs pg_read_all_stats: GRANT pg_monitor TO this user")
+    )
+    return [
+        Fact("server.version", str(row["version"]).split()[0], version),
+        Fact("server.version_number", row["version_number"], "SHOW server_version_num"),
+        Fact("server.in_recovery", row["in_recovery"], "pg_is_in_recovery()"),
+        Fact("server.uptime_seconds", row["uptime_seconds"], "pg_postmaster_start_time()"),
+        Fact("server.connections", row["connections"], "pg_stat_database: numbackends"),
+        idle,
+        Fact("server.pending_restart", list(row["pending"] or ()), "pg_settings: pending_restart"),
+    ]
+
+
+def _sizes(rows: list[Row]) -> list[Fact]:
+    return [Fact(SIZES, int(rows[0]["bytes"] or 0), "pg_database_size() of all databases")]
+
+
+def _as_they_are(prefix: str, view: str) -> Callable[[list[Row]], list[Fact]]:
+    """Columns as facts of their names."""
+
+    def parse(rows: list[Row]) -> list[Fact]:
+        return [Fact(f"{prefix}{name}", value, f"{view}: {name}") for name, value in rows[0].items()]
+
+    return parse
+
+
+def _probe(connection: UsersConnection, query: str, name: str, parse: Callable[[list[Row]], list[Fact]]) -> list[Fact]:
+    """The facts of a query; one that is refused, takes too long or answers oddly is a fact that says so."""
+    try:
+        with connection.transaction():  # a savepoint: what is refused leaves the others alone
+            rows = connection.execute(_text(connection, query)).fetchall()
+        return parse(list(rows))
+    except psycopg.errors.QueryCanceled:
+        reason = f"took longer than {LIMITS.statement_timeout}, so it was left"
+    except psycopg.errors.InsufficientPrivilege as error:
+        reason = f"{_line(error)}; GRANT pg_monitor to this user"
+    except psycopg.Error as error:
+        reason = _line(error)
+    except KeyError:
+        return [Fact(name, absent=f"PostgreSQL {connection.info.server_version // 10000} does not count it")]
+    except (ValueError, ArithmeticError, TypeError, IndexError, UsageError):
+        reason = "the server's answer has another form than PostgreSQL's"
+    return [Fact(name, unknown=reason)]
+
+
+def _text(connection: UsersConnection, query: str) -> bytes:
+    return sql.load(query, connection.info.server_version).encode()
+
+
+def _transaction(connection: UsersConnection) -> AbstractContextManager[Any]:
+    """A read-only one with the limits, whoever stands between."""
+    return connection.transaction() if connection.limits is None else limited(connection, connection.limits)
+
+
+def _line(error: psycopg.Error) -> str:
+    return " ".join((error.diag.message_primary or str(error)).split())

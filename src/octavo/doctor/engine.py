@@ -1,0 +1,119 @@
+"""Rules over facts: each is ok, a finding, unknown with the reason, or not applicable. These are four things."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from octavo.doctor.facts import Asked, Fact, Facts, NotApplicableError, UnknownError
+
+Severity = Literal["error", "warning", "note"]
+Status = Literal["finding", "unknown", "ok", "not applicable"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+STATUSES: tuple[Status, ...] = ("finding", "unknown", "ok", "not applicable")
+
+
+@dataclass(frozen=True, slots=True)
+class Ok:
+    """Nothing to change; `seen` says what was looked at and found good."""
+
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`error`: the server dies, does not start or may lose data; `warning`: it costs much here; `note`: less.
+
+    `cost` is computed for this host. `fix` are lines to be used as they are, `takes` what makes them hold (`reload`,
+    `restart`, `reboot`, `now`), `check` the command that shows that it is done.
+    """
+
+    severity: Severity
+    seen: str
+    cost: str
+    fix: tuple[str, ...]
+    takes: str
+    check: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`asks` is the question, `finds` when the answer is a finding, `source` what the rule rests on.
+
+    `layers` of the page stack are marked by a finding.
+    """
+
+    name: str
+    asks: str
+    finds: str
+    source: str
+    judge: Callable[[Asked], Ok | Finding]
+    layers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a rule said of these facts; `text` is what was seen, or why nothing can be said."""
+
+    rule: str
+    status: Status
+    text: str
+    evidence: tuple[Fact, ...] = ()
+    finding: Finding | None = None
+    source: str = ""
+
+    @property
+    def severity(self) -> Severity | None:
+        """Of a finding."""
+        return self.finding and self.finding.severity
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found: dict[str, Any] = {
+            "rule": self.rule,
+            "status": self.status,
+            "severity": self.severity,
+            "text": self.text,
+            "evidence": [{"fact": fact.name, **fact.as_dict()} for fact in self.evidence],
+            "source": self.source,
+        }
+        if self.finding is not None:
+            found |= {
+                "cost": self.finding.cost,
+                "fix": list(self.finding.fix),
+                "takes": self.finding.takes,
+                "check": self.finding.check,
+            }
+        return found
+
+
+def examine(facts: Facts, rules: Iterable[Rule]) -> list[Result]:
+    """Every rule's result: findings first, the worst of them before the others."""
+    results = [_apply(rule, facts) for rule in rules]
+    return sorted(results, key=_order)
+
+
+def at_least(results: Sequence[Result], severity: Severity) -> list[Result]:
+    """The findings that are as bad as this, or worse."""
+    most = SEVERITIES.index(severity)
+    return [one for one in results if one.severity is not None and SEVERITIES.index(one.severity) <= most]
+
+
+def _order(result: Result) -> tuple[int, int]:
+    return STATUSES.index(result.status), SEVERITIES.index(result.severity) if result.severity else 0
+
+
+def _apply(rule: Rule, facts: Facts) -> Result:
+    asked = Asked(facts)
+    try:
+        judged = rule.judge(asked)
+    except UnknownError as reason:
+        return Result(rule.name, "unknown", str(reason), source=rule.source)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # Facts of a file, or of a kernel that says odd things: one rule that they break does not hide the others.
+        return Result(rule.name, "unknown", f"the facts do not fit together ({error!r})", source=rule.source)
+    except NotApplicableError as reason:
+        return Result(rule.name, "not applicable", str(reason), tuple(asked.evidence.values()), source=rule.source)
+    evidence = tuple(asked.evidence.values())
+    if isinstance(judged, Ok):
+        return Result(rule.name, "ok", judged.seen, evidence, source=rule.source)
+    return Result(rule.name, "finding", judged.seen, evidence, judged, rule.source)

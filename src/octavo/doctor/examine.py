@@ -1,0 +1,141 @@
+"""Looking at servers: one by its DSN, those of this host, a stopped one, or none yet."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from octavo.doctor import report
+from octavo.doctor.collect import gather
+from octavo.doctor.collect.find import Listener, acting_as, listeners
+from octavo.doctor.facts import Fact, Facts
+from octavo.errors import HostError, OctavoError
+from octavo.postgres.own_connection import forget_environment, peer_of
+from octavo.postgres.user_connection import UsersConnection
+
+APPLICATION = "octavo doctor"
+# Where libpq is told to go by who started us.
+_TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")
+
+
+class Patient:
+    """A server that is looked at, once or again and again."""
+
+    def __init__(self, name: str, connection: UsersConnection) -> None:
+        self.name = name
+        self.connection = connection
+        self._sizes: Fact | None = None
+
+    def look(self, seconds: float) -> dict[str, Any]:
+        """What is said of it now. Raises HostError when it has gone."""
+        import psycopg
+
+        try:
+            facts = gather.of_server(self.connection, seconds, self._sizes)
+        except psycopg.Error as error:
+            raise HostError(
+                f"{self.name}: the server does not answer any more: {' '.join(str(error).split())}"
+            ) from None
+        sizes = facts["server.databases_bytes"]
+        self._sizes = sizes if sizes.is_known else None
+        return report.part(self.name, facts)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self.connection.close()
+
+
+def patients(dsn: str | None) -> tuple[list[Patient], list[dict[str, Any]]]:
+    """The servers that are meant, and a part of the report for each that cannot be asked.
+
+    Raises UsageError and HostError when the one that is named refuses, HostError when there is none.
+    """
+    if dsn is not None or any(os.environ.get(name) for name in _TOLD):
+        return [_connect(dsn)], []
+    found = listeners()
+    if not found:
+        raise HostError(
+            "no PostgreSQL server listens on a Unix socket of this host; give --dsn or --pgdata, or --before-start "
+            "where there is none yet"
+        )
+    asked: dict[int, Patient] = {}
+    refused: list[dict[str, Any]] = []
+    for listener in found:
+        try:
+            patient = _connect_to(listener)
+        except OctavoError as error:
+            refused.append(_not_asked(listener, str(error)))
+            continue
+        # A server may listen in several directories. Of one in another PID namespace the pid is 0.
+        pid, _ = peer_of(patient.connection.fileno())
+        if asked.setdefault(pid or -len(asked) - 1, patient) is not patient:
+            patient.close()
+    return list(asked.values()), refused
+
+
+def _connect(dsn: str | None) -> Patient:
+    from octavo.doctor.collect.server import LIMITS, OLDEST
+    from octavo.postgres.user_connection import connect
+
+    connection = connect(dsn, APPLICATION, LIMITS, OLDEST)
+    info = connection.info
+    return Patient(f"host={info.host} port={info.port}", connection)
+
+
+def _connect_to(listener: Listener) -> Patient:
+    """As the server's own user where we are root: its name is the superuser's by default, and peer lets it in."""
+    import pwd
+
+    from psycopg.conninfo import make_conninfo
+
+    user = None
+    if os.geteuid() == 0:
+        # Whoever owns the socket may be anybody: nothing of root's environment is for him.
+        forget_environment()
+        try:
+            user = pwd.getpwuid(listener.owner).pw_name
+        except KeyError:
+            raise HostError(f"{listener}: user {listener.owner} has no name") from None
+    with acting_as(listener.owner):
+        # Quoted: a directory may be named by anybody.
+        return _connect(make_conninfo(host=listener.directory, port=listener.port, user=user, dbname="postgres"))
+
+
+def _not_asked(listener: Listener, problem: str) -> dict[str, Any]:
+    from octavo.doctor.collect.host import host_facts
+
+    unknown = "the server could not be asked"
+    facts = Facts([*host_facts(), *(Fact(name, unknown=unknown) for name in ("setting.", "server.", "live.", "host."))])
+    return report.part(str(listener), facts, problem)
+
+
+def on(pgdata: Path) -> Patient | None:
+    """The server that runs on a data directory, None when there is none to be seen.
+
+    Raises HostError when it cannot be asked, UsageError when one may run there out of sight.
+    """
+    from octavo.hugepages.postmaster_files import running_on
+
+    try:
+        found = running_on(pgdata) if (pgdata / "postmaster.pid").exists() else None
+        owner = pgdata.stat().st_uid
+    except OSError as error:
+        raise HostError(f"--pgdata {pgdata}: {error.strerror}; run as the server's user or as root") from None
+    if found is None or not found.socket or not found.port.isdecimal():
+        return None
+    return _connect_to(Listener(found.socket, int(found.port), owner))
+
+
+def of_stopped(pgdata: Path, bindir: Path | None) -> dict[str, Any]:
+    """A cluster that does not run. Raises UsageError and HostError."""
+    return report.part(f"{pgdata} (stopped)", gather.of_stopped(pgdata, bindir))
+
+
+def of_program(program: Path) -> dict[str, Any]:
+    """A postgres for AArch64, wherever it runs. Raises UsageError."""
+    return report.part(str(program), gather.of_program(program))
+
+
+def before_start(shared_buffers: int, huge_pages: str) -> dict[str, Any]:
+    """This host, for a server that does not exist yet."""
+    facts = gather.before_start(shared_buffers, huge_pages, Path("/"))
+    return report.part("before the start of a server", facts)

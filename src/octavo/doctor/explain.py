@@ -1,0 +1,16 @@
+"""What the rules are, for `--explain` and for docs/doctor.md."""
+
+from collections.abc import Iterable
+
+from octavo.doctor.engine import Rule
+
+
+def explain(rule: Rule) -> str:
+    """A rule for the terminal."""
+    return f"{rule.name}: {rule.asks}\nA finding: {rule.finds}.\nSource: {rule.source}."
+
+
+def table(rules: Iterable[Rule]) -> str:
+    """All rules as a table of Markdown."""
+    rows = [f"| `{rule.name}` | {rule.asks} | {rule.finds} | {rule.source} |" for rule in rules]
+    return "\n".join(["| rule | asks | a finding when | source |", "| --- | --- | --- | --- |", *rows])

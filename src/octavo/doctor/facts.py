@@ -1,0 +1,184 @@
+"""What was seen: each fact with its value and where it was read, or why it is unknown or absent.
+
+Names say the unit: `…_bytes`, `…_per_second`, `…_seconds`. `host.` is of the machine, `server.` and `setting.` are the
+server's own words, `live.` are differences over a few seconds. A setting is in bytes, seconds, a number, true or false,
+or text, as PostgreSQL's `pg_settings` says what it is. A value of null is known: there is none. A fact is absent where
+what it is about does not exist: a setting of a later version, a server that does not run yet.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from octavo.errors import UsageError
+
+SCHEMA_VERSION = 1
+
+
+class UnknownError(Exception):
+    """A fact that a rule needs cannot be known here; the reason is the message."""
+
+
+class NotApplicableError(Exception):
+    """The rule does not concern this server; the reason is the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A value, and the file or view that it is from; or the reason why it is unknown, or absent."""
+
+    name: str
+    value: Any = None
+    source: str = ""
+    unknown: str = ""
+    absent: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has a value, be it null."""
+        return not (self.unknown or self.absent)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        if self.absent:
+            return {"absent": self.absent}
+        return {"unknown": self.unknown} if self.unknown else {"value": self.value, "source": self.source}
+
+
+class Facts(Mapping[str, Fact]):
+    """Facts by name. One whose name ends in a dot holds for every name that begins so and is not here itself."""
+
+    def __init__(self, facts: Iterable[Fact] = ()) -> None:
+        self._facts = {fact.name: _finite(fact) for fact in facts}
+
+    def __getitem__(self, name: str) -> Fact:
+        if found := self._facts.get(name):
+            return found
+        prefix = name
+        while prefix:
+            prefix = prefix[:-1].rpartition(".")[0]
+            if found := self._facts.get(f"{prefix}."):
+                return Fact(name, unknown=found.unknown, absent=found.absent)
+        return Fact(name, unknown="was not looked at")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {name: fact.as_dict() for name, fact in self._facts.items()}
+
+
+def _finite(fact: Fact) -> Fact:
+    """JSON has no infinity, and no rule can do with one."""
+    if isinstance(fact.value, float) and not math.isfinite(fact.value):
+        return Fact(fact.name, unknown=f"{fact.source} says {fact.value}")
+    return fact
+
+
+def read_facts(document: Any) -> Facts:
+    """Facts as `as_dict` writes them, where a plain value stands for itself: alone, as `facts` of an object, or those
+    of the first server of a report. Raises UsageError when it is none of these."""
+    found = document
+    if isinstance(found, dict) and isinstance(servers := cast("dict[str, Any]", found).get("servers"), list):
+        found = next(iter(cast("list[Any]", servers)), None)
+    if isinstance(found, dict) and "facts" in found:
+        found = cast("dict[str, Any]", found)["facts"]
+    if not isinstance(found, dict):
+        raise UsageError("facts are an object of names and values, or a report of octavo doctor --format json")
+    return Facts(_fact(str(name), told) for name, told in cast("dict[object, Any]", found).items())
+
+
+def _fact(name: str, told: Any) -> Fact:
+    if not isinstance(told, dict):
+        return Fact(name, told, "given")
+    fields = cast("dict[str, Any]", told)
+    unknown, absent = (str(fields.get(word, "")) for word in ("unknown", "absent"))
+    if unknown or absent:
+        return Fact(name, unknown=unknown, absent=absent)
+    return Fact(name, fields.get("value"), str(fields.get("source", "given")))
+
+
+class Asked:
+    """The facts as one rule asks for them: `evidence` is what it asked for and got."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self.evidence: dict[str, Fact] = {}
+
+    def value(self, name: str) -> Any:
+        """Whatever it is. Raises UnknownError or NotApplicableError with the reason."""
+        fact = self._facts[name]
+        if fact.absent:
+            raise NotApplicableError(f"{name}: {fact.absent}")
+        if fact.unknown:
+            raise UnknownError(f"{name}: {fact.unknown}")
+        self.evidence[name] = fact
+        return fact.value
+
+    def whole(self, name: str) -> int:
+        """A whole number; sizes in bytes. Raises UnknownError."""
+        found = self.value(name)
+        if isinstance(found, bool) or not isinstance(found, int):
+            raise UnknownError(f"{name}: {found!r} is no whole number")
+        return found
+
+    def number(self, name: str) -> float:
+        """A number. Raises UnknownError."""
+        found = self.value(name)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise UnknownError(f"{name}: {found!r} is no number")
+        return float(found)
+
+    def text(self, name: str) -> str:
+        """Text. Raises UnknownError."""
+        found = self.value(name)
+        if not isinstance(found, str):
+            raise UnknownError(f"{name}: {found!r} is no text")
+        return found
+
+    def flag(self, name: str) -> bool:
+        """True or false. Raises UnknownError."""
+        found = self.value(name)
+        if not isinstance(found, bool):
+            raise UnknownError(f"{name}: {found!r} is neither true nor false")
+        return found
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """A list of objects. Raises UnknownError."""
+        found = self.value(name)
+        if not isinstance(found, list):
+            raise UnknownError(f"{name}: is no list")
+        return [cast("dict[str, Any]", one) for one in cast("list[Any]", found) if isinstance(one, dict)]
+
+    def words(self, name: str) -> list[str]:
+        """A list of words. Raises UnknownError."""
+        found = self.value(name)
+        if not isinstance(found, list):
+            raise UnknownError(f"{name}: is no list")
+        return [str(one) for one in cast("list[Any]", found)]
+
+    def words_or_none(self, name: str) -> list[str] | None:
+        """A list of words, None where it is unknown or there is none."""
+        return self.words(name) if self.has(name) else None
+
+    def whole_or_none(self, name: str) -> int | None:
+        """A whole number, None where it is unknown or there is none."""
+        return self.whole(name) if self.has(name) else None
+
+    def number_or_none(self, name: str) -> float | None:
+        """A number, None where it is unknown or there is none."""
+        return self.number(name) if self.has(name) else None
+
+    def text_or_none(self, name: str) -> str | None:
+        """Text, None where it is unknown or there is none."""
+        return self.text(name) if self.has(name) else None
+
+    def has(self, name: str) -> bool:
+        """Whether it is known and there is one."""
+        fact = self._facts[name]
+        return fact.is_known and fact.value is not None

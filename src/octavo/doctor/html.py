@@ -1,0 +1,32 @@
+"""A report as one self-contained page in the look of Octavo's reports; every text is escaped."""
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from octavo.doctor.words import evidence, tally, verdict
+from octavo.text import printable
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """The page."""
+    environment = Environment(
+        loader=PackageLoader("octavo.doctor", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["clean"] = lambda text: printable(str(text))
+    style = resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8")
+    page = environment.get_template("doctor.html.j2").render(
+        report=report,
+        style=Markup(style),  # noqa: S704 – our own style sheet
+        verdict=verdict,
+        tally=tally,
+        evidence=evidence,
+    )
+    return page.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,32 @@
+"""The lines that give a server its huge pages: the advice of `octavo hugepages plan`, from facts."""
+
+from octavo.doctor.amounts import HugePages, shared_memory
+from octavo.doctor.facts import Asked
+from octavo.hugepages.advice import SYSCTL_FILE, advise
+from octavo.hugepages.needed import Server
+
+
+def lines_to_take(asked: Asked, wanted: HugePages) -> tuple[str, ...]:
+    """What to write where, as exact lines."""
+    pool = wanted.pool
+    server = Server(
+        source="facts",
+        version=asked.text_or_none("server.version") or "",
+        shared_memory=shared_memory(asked),
+        shared_buffers=asked.whole("setting.shared_buffers"),
+        huge_pages=asked.text("setting.huge_pages"),
+        huge_page_size=asked.whole_or_none("setting.huge_page_size") or 0,
+        shared_memory_type="mmap",
+        max_connections=asked.whole_or_none("setting.max_connections") or 0,
+        pages={pool.page: wanted.needed},
+    )
+    told = advise(pool, wanted.needed, wanted.held, server, wanted.default, asked.whole("host.memory.total_bytes"))
+    if not told["fits_memory"]:
+        return (f"# {wanted.needed:,} pages are more than nine tenths of the memory: lower shared_buffers first",)
+    boot = (
+        [f"echo '{line}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}" for line in told["sysctl"]]
+        or [f"# on the kernel's command line: {told['kernel_command_line']}"]
+    )  # fmt: skip
+    settings = [f"ALTER SYSTEM SET {name} = '{value}';" for name, _, value in
+                (line.partition(" = ") for line in told["postgresql_conf"])]  # fmt: skip
+    return (*boot, *settings)

@@ -1,0 +1,54 @@
+"""A report as Markdown; text of the host and the server is escaped."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from octavo.doctor.words import evidence, tally, verdict
+from octavo.text import one_line, printable
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~!])")
+
+
+def render(report: Mapping[str, Any], *, verbose: bool) -> str:
+    """All servers, each with a heading."""
+    lines: list[str] = []
+    for server in report["servers"]:
+        lines += [*_server(server, verbose=verbose), ""]
+    return "\n".join(lines)
+
+
+def _server(server: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
+    yield f"# {_plain(verdict(server))}"
+    yield ""
+    if server["problem"]:
+        yield f"It could not be asked: {_plain(server['problem'])}\n"
+    yield "| layer | size | findings | known from |"
+    yield "| --- | ---: | --- | --- |"
+    for row in server["page_stack"]:
+        cells = (row["layer"], row["value"], ", ".join(row["findings"]), row["detail"])
+        yield f"| {' | '.join(map(_plain, cells))} |"
+    for result in server["results"]:
+        if result["status"] != "finding":
+            continue
+        yield f"\n## {result['severity']}: {result['rule']}\n"
+        yield f"{_plain(result['text'])}\n\n**Cost:** {_plain(result['cost'])}\n"
+        yield f"**To do** ({_plain(result['takes'])}):\n"
+        yield _block(result["fix"])
+        yield f"\n**Check:**\n\n{_block([result['check']])}\n"
+        yield f"**Seen:** {_plain('; '.join(evidence(result)))}\n\n**Source:** {_plain(result['source'])}"
+    yield f"\n{tally(server)}."
+    if verbose:
+        yield "\n| rule | result | |\n| --- | --- | --- |"
+        for result in server["results"]:
+            if result["status"] != "finding":
+                yield f"| {result['rule']} | {result['status']} | {_plain(result['text'])} |"
+
+
+def _plain(text: object) -> str:
+    return _SPECIAL.sub(r"\\\1", one_line(text))
+
+
+def _block(lines: list[str]) -> str:
+    """Lines as code by indentation, which nothing in them can end."""
+    return "\n".join(f"    {printable(line)}" for line in lines) + "\n"

@@ -1,0 +1,30 @@
+"""Data checksums."""
+
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.units import format_size, human_size
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    if asked.flag("setting.data_checksums"):
+        return Ok("data_checksums = on")
+    size = asked.whole_or_none("server.databases_bytes")
+    much = f" in {human_size(size)}" if size is not None else ""
+    block = format_size(asked.whole("setting.block_size"))
+    return Finding(
+        "note",
+        "data_checksums = off",
+        f"a block of {block}{much} that storage returned wrong is not noticed when it is read",
+        ("pg_ctl stop", "pg_checksums --enable --progress -D DATA_DIRECTORY   # reads and writes every block"),
+        "restart",
+        "SHOW data_checksums;",
+    )
+
+
+RULE = Rule(
+    "checksums",
+    "Are wrong blocks noticed when they are read?",
+    "data_checksums is off (on by default from 18 on)",
+    "PostgreSQL's manual, Data Checksums and pg_checksums",
+    _judge,
+)

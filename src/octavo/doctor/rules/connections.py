@@ -1,0 +1,42 @@
+"""Connections that are kept open and do nothing, without a pooler."""
+
+from octavo.doctor.amounts import memory_bytes, percent
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.units import human_size
+
+_FEW, _A_CORE, _IDLE, _MUCH = 200, 10, 0.80, 0.02
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    now, cores = asked.whole("server.connections"), asked.whole("host.cores")
+    seen = f"{now:,} connections on {cores} cores"
+    if now <= max(_FEW, _A_CORE * cores):
+        return Ok(seen)
+    idle = asked.whole("server.idle_connections")
+    if idle < _IDLE * now:
+        return Ok(f"{seen}, {idle:,} of them idle")
+    count = max(1, asked.whole("host.process.count"))
+    each = (asked.whole("host.process.page_tables_bytes") + asked.whole("host.process.private_bytes")) / count
+    share = each * idle / memory_bytes(asked)
+    return Finding(
+        "warning" if share >= _MUCH else "note",
+        f"{seen}, {idle:,} of them idle",
+        f"{human_size(each)} of page tables and private memory each: {human_size(each * idle)} for those that do "
+        f"nothing ({percent(share)} of the memory)",
+        ("# pgbouncer.ini: a pool of about two connections a core",
+         "pool_mode = transaction", f"default_pool_size = {2 * cores}"),
+        "now",
+        "SELECT state, count(*) FROM pg_stat_activity GROUP BY 1;",
+    )  # fmt: skip
+
+
+RULE = Rule(
+    "connections",
+    "Are there many connections that do nothing?",
+    "more than 200 connections and ten a core are open, four fifths of them idle (a warning when they take 2 % of "
+    "the memory)",
+    "Percona, Why Linux HugePages are Super Important for Database Servers (2021); Andres Freund, Measuring the Memory "
+    "Overhead of a Postgres Connection (2020)",
+    _judge,
+)

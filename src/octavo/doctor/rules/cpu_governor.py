@@ -1,0 +1,40 @@
+"""A CPU frequency that follows the load."""
+
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.host.checks.cpu import GOVERNOR_FIX
+
+# These choose the frequency in hardware; their `powersave` is no low one, unless the preference says so.
+_HARDWARE = ("intel_pstate", "amd-pstate-epp")
+_SAVING = ("power", "balance_power")
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    governors, drivers = asked.words("host.cpu.governors"), asked.words_or_none("host.cpu.drivers") or []
+    seen = f"governor {', '.join(governors)}, driver {', '.join(drivers) or 'unknown'}"
+    if governors == ["performance"]:
+        return Ok(seen)
+    if drivers and set(drivers) <= set(_HARDWARE):
+        wants = asked.words_or_none("host.cpu.preferences") or []
+        if not set(wants) & set(_SAVING):
+            return Ok(f"{seen}, preference {', '.join(wants) or 'unknown'}")
+        seen += f", preference {', '.join(wants)}"
+    lowest, highest = (asked.whole_or_none(f"host.cpu.{name}_kilohertz") for name in ("lowest", "highest"))
+    span = f" of {lowest // 1000:,} MHz, where {highest // 1000:,} are possible" if lowest and highest else ""
+    return Finding(
+        "note",
+        seen,
+        f"the frequency follows the load: the first queries after an idle moment run at a low one{span}",
+        (GOVERNOR_FIX,),
+        "now",
+        "cpupower frequency-info",
+    )
+
+
+RULE = Rule(
+    "cpu-governor",
+    "Does the CPU keep its frequency?",
+    "the governor is not performance, and the hardware is not told to prefer performance either",
+    "kernel Documentation/admin-guide/pm/cpufreq.rst, intel_pstate.rst and amd-pstate.rst",
+    _judge,
+)

@@ -1,0 +1,40 @@
+"""effective_cache_size against memory."""
+
+from octavo.doctor.amounts import RELOAD, alter, memory_bytes, percent
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.units import format_size, human_size
+
+_SMALL, _ROOMY, _MB = 0.15, 16 * 1024**3, 1024**2
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    cache, memory = asked.whole("setting.effective_cache_size"), memory_bytes(asked)
+    buffers = asked.whole("setting.shared_buffers")
+    seen = f"effective_cache_size = {format_size(cache)}, {percent(cache / memory)} of {human_size(memory)}"
+    should = max(buffers, memory * 7 // 10) // _MB * _MB
+    if cache > memory:
+        cost = f"the planner counts on {human_size(cache - memory)} of cache that this machine does not have"
+    elif cache < buffers:
+        cost = f"the planner counts on less cache than shared_buffers alone ({format_size(buffers)})"
+    elif cache < _SMALL * memory and memory >= _ROOMY:
+        cost = (
+            f"the planner takes a table of more than {human_size(cache)} for uncached, where about "
+            f"{human_size(should)} may be: nested loops over indexes look dearer than they are"
+        )
+    else:
+        return Ok(seen)
+    return Finding(
+        "note", seen, cost, (alter("effective_cache_size", format_size(should)), RELOAD), "reload",
+        "SHOW effective_cache_size;",
+    )  # fmt: skip
+
+
+RULE = Rule(
+    "effective-cache-size",
+    "Does the planner know how much cache there is?",
+    "effective_cache_size is more than the memory, less than shared_buffers, or less than 15 % of 16 GB or more (its "
+    "default counts blocks: 4 GB at 8 kB, 512 MB at 1 kB, 16 GB at 32 kB)",
+    "PostgreSQL's manual, effective_cache_size",
+    _judge,
+)

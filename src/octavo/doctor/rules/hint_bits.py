@@ -1,0 +1,37 @@
+"""Sequential scans that write: hint bits of rows that nobody has looked at before."""
+
+from octavo.doctor.amounts import percent
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.units import human_size
+
+_ENOUGH, _MUCH = 1024**3, 0.10
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    block, size = asked.whole("setting.block_size"), asked.whole("server.scans.read_bytes")
+    if size < _ENOUGH:
+        raise NotApplicableError(f"large scans have read {human_size(size)}; 1 GB is needed")
+    written = asked.whole("server.scans.writes") * block
+    seen = f"large scans read {human_size(size)} and wrote {human_size(written)}"
+    if written < _MUCH * size:
+        return Ok(seen)
+    return Finding(
+        "note",
+        seen,
+        f"{percent(written / size)} of what they read was written back by the scan itself, while a query waited: the "
+        "first reader of rows sets their hint bits",
+        ("VACUUM (FREEZE, ANALYZE) TABLE;   -- after each bulk load",),
+        "now",
+        "SELECT sum(reads), sum(writes) FROM pg_stat_io WHERE context = 'bulkread';",
+    )
+
+
+RULE = Rule(
+    "hint-bits",
+    "Do sequential scans write?",
+    "large scans wrote a tenth or more of what they read (pg_stat_io, 16 and later)",
+    "pgsql-performance, PostgreSQL reads each 8k block (2009): the slow scan was setting hint bits; PostgreSQL wiki, "
+    "Hint Bits",
+    _judge,
+)

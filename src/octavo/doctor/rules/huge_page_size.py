@@ -1,0 +1,60 @@
+"""Huge pages of another size than those that there are, or so large that much of the last one is wasted."""
+
+from octavo.doctor.amounts import alter, huge_pages, on_huge_pages, percent, pools, shared_memory
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError, UnknownError
+from octavo.units import format_size, human_size
+
+_MOST_WASTED = 0.25
+_LEAST_BYTES = 512 * 1024**2
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    if asked.text("setting.huge_pages") == "off":
+        raise NotApplicableError("huge_pages = off")
+    wanted = huge_pages(asked)
+    page, memory = wanted.pool.page, shared_memory(asked)
+    if not _on(asked):
+        other = next((one for one in pools(asked) if one.page != page and one.available * one.page >= memory), None)
+        if other is None or wanted.pool.available >= wanted.needed:
+            return Ok(f"pages of {format_size(page)} are asked for, and no other pool would do")
+        size = format_size(other.page)
+        return Finding(
+            "warning",
+            f"the server asks for pages of {format_size(page)}, of which {wanted.pool.available:,} are free; of {size} "
+            f"{other.available:,} are",
+            f"{human_size(other.available * other.page)} of huge pages are not used, and the server is on small ones",
+            (alter("huge_page_size", size),),
+            "restart",
+            "SHOW huge_page_size;",
+        )
+    wasted = wanted.needed * page - memory
+    if wasted < _MOST_WASTED * memory or wasted < _LEAST_BYTES:
+        return Ok(f"pages of {format_size(page)}; the last one has {human_size(max(0, wasted))} left over")
+    return Finding(
+        "note",
+        f"{human_size(memory)} of shared memory in {wanted.needed:,} pages of {format_size(page)}",
+        f"{human_size(wasted)} of the last page ({percent(wasted / memory)} of shared memory) are left over",
+        (f"# choose shared_buffers so that shared memory ends below a whole number of {format_size(page)}, or",
+         alter("huge_page_size", "2MB")),
+        "restart",
+        "SHOW shared_memory_size;",
+    )  # fmt: skip
+
+
+def _on(asked: Asked) -> bool:
+    try:
+        return on_huge_pages(asked)
+    except (UnknownError, NotApplicableError):
+        return False
+
+
+RULE = Rule(
+    "huge-page-size",
+    "Are the huge pages of the size that the server asks for?",
+    "pages of another size are free and would do, or a quarter and 512 MB more than shared memory is taken because of "
+    "whole pages",
+    "PostgreSQL's manual, huge_page_size; 2 GB of shared_buffers take 3 GB in pages of 1 GB (docs/hugepages.md)",
+    _judge,
+    ("huge page",),
+)

@@ -1,0 +1,41 @@
+"""Huge pages that are gone after the next boot."""
+
+from octavo.doctor.amounts import huge_pages, on_huge_pages
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.huge_page_lines import lines_to_take
+from octavo.hugepages.advice import FAILURES
+from octavo.units import format_size
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    setting = asked.text("setting.huge_pages")
+    if not on_huge_pages(asked):
+        raise NotApplicableError("the server is not on huge pages")
+    if container := asked.text_or_none("host.container"):
+        raise NotApplicableError(f"a container ({container}) does not see what its host sets at boot")
+    wanted = huge_pages(asked)
+    pool = wanted.pool
+    said = next((one for one in asked.rows("host.huge.at_boot") if one["page_bytes"] == pool.page), None)
+    pages = said["pages"] if said else 0
+    if pages + 1 >= wanted.needed:
+        return Ok(f"{pages:,} pages of {format_size(pool.page)} at boot ({said and said['said_by']})")
+    return Finding(
+        "note",
+        f"{pages:,} pages of {format_size(pool.page)} are set at boot, {wanted.needed:,} are needed (what a unit or a "
+        "script of this machine sets is not seen)",
+        f"after a boot: huge_pages = {setting}: {FAILURES[setting]}",
+        lines_to_take(asked, wanted),
+        "now",
+        "octavo hugepages verify",
+    )
+
+
+RULE = Rule(
+    "huge-pages-boot",
+    "Will the huge pages be there after a boot?",
+    "the server is on huge pages, and sysctl files and kernel command line set fewer than it needs",
+    "sysctl.d(5); kernel Documentation/admin-guide/kernel-parameters.txt",
+    _judge,
+    ("huge page",),
+)

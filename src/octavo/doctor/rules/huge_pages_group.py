@@ -1,0 +1,61 @@
+"""Huge pages that the host has and the server's control group may not touch: SIGBUS at initdb or at start."""
+
+from octavo.doctor.amounts import group_limits, huge_pages
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.hugepages.limits import RESERVATIONS, judge_groups
+from octavo.units import format_size
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    setting = asked.text("setting.huge_pages")
+    if setting == "off":
+        return Ok("huge_pages = off: none are mapped")
+    wanted = huge_pages(asked)
+    pool = wanted.pool
+    limits = group_limits(asked, pool.page)
+    # At the least, shared_buffers must fit in the pool; else mmap fails first, and that is no SIGBUS.
+    least = -(-asked.whole("setting.shared_buffers") // pool.page)
+    mapped = pool.available + pool.overcommit + wanted.held >= least
+    if not limits:
+        return Ok(f"no limit of a hugetlb group on pages of {format_size(pool.page)}")
+    found = judge_groups(limits, pool, wanted.needed, wanted.held, off=False)
+    if not found:
+        return Ok(f"the group allows the {wanted.needed:,} pages of {format_size(pool.page)} that are needed")
+    if not mapped:
+        return Ok(
+            f"the group allows fewer pages than are needed, but only {pool.available:,} are free: "
+            f"huge_pages = {setting} " + ("runs on small ones" if setting == "try" else "does not start")
+        )
+    worst = found[0]
+    if worst.limit == RESERVATIONS and setting == "try":
+        return Ok(f"{worst.found}: refused when they are mapped, so huge_pages = try runs on small ones")
+    return Finding(
+        worst.severity,
+        worst.found,
+        worst.consequence,
+        (
+            "initdb -c huge_pages=off …   # PostgreSQL 16 and later",
+            # The servers that initdb tries out before it has a configuration die all the same: without these lines 15
+            # chose shared_buffers = 400kB (seen here).
+            "printf 'huge_pages = off\\nshared_buffers = %s\\nmax_connections = 100\\n' "
+            f"{format_size(asked.whole('setting.shared_buffers'))} "
+            ">> $(pg_config --sharedir)/postgresql.conf.sample   # before 16, before initdb",
+            "echo 'huge_pages = off' >> $PGDATA/postgresql.conf   # for a server that is initialised",
+            f"# or allow them: {worst.fix}",
+        ),
+        "before the start",
+        "octavo doctor --before-start",
+    )
+
+
+RULE = Rule(
+    "huge-pages-group",
+    "May the server touch the huge pages that it is promised?",
+    "the pool has the pages and the hugetlb group's limit does not allow them: mmap succeeds, the first touch is a "
+    "Bus error",
+    "docker-library/postgres 451 and 946, sclorg/postgresql-container 419, CrunchyData/postgres-operator 3477; kernel "
+    "Documentation/admin-guide/cgroup-v2.rst (HugeTLB)",
+    _judge,
+    ("huge page",),
+)

@@ -1,0 +1,45 @@
+"""Huge pages that are on some memory nodes only."""
+
+from octavo.doctor.amounts import huge_pages, on_huge_pages
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.units import format_size, human_size
+
+_UNEVEN = 2
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    if asked.whole("host.numa.nodes") < 2:
+        raise NotApplicableError("one memory node")
+    if not on_huge_pages(asked):
+        raise NotApplicableError("the server is not on huge pages")
+    pool = huge_pages(asked).pool
+    totals = [one.total for one in pool.nodes]
+    if len(totals) < 2:
+        raise NotApplicableError("the kernel does not count the pool by memory node")
+    spread = ", ".join(f"node {one.node}: {one.total:,}" for one in pool.nodes)
+    if max(totals) <= _UNEVEN * max(1, min(totals)):
+        return Ok(f"pages of {format_size(pool.page)} by node: {spread}")
+    return Finding(
+        "note",
+        f"pages of {format_size(pool.page)} by node: {spread}",
+        f"{human_size(max(totals) * pool.page)} of shared memory are on one node: backends on the others reach all of "
+        "it over the interconnect",
+        tuple(
+            f"echo {sum(totals) // len(totals)} > /sys/devices/system/node/node{one.node}/hugepages/"
+            f"hugepages-{pool.page // 1024}kB/nr_hugepages"
+            for one in pool.nodes
+        ),
+        "restart",
+        "grep HugePages /sys/devices/system/node/node*/meminfo",
+    )
+
+
+RULE = Rule(
+    "huge-pages-nodes",
+    "Are huge pages spread over the memory nodes?",
+    "one node has more than twice the huge pages of another, and the server is on them",
+    "kernel Documentation/admin-guide/mm/hugetlbpage.rst (per-node pools)",
+    _judge,
+    ("huge page",),
+)

@@ -1,0 +1,56 @@
+"""A pool of huge pages that is too small for the next start, or too large for everybody."""
+
+from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.huge_page_lines import lines_to_take
+from octavo.hugepages.advice import FAILURES, SYSCTL_FILE
+from octavo.units import format_size, human_size
+
+_MUCH, _SOME = 0.10, 0.03
+# PostgreSQL asks for one page more than it maps where its memory is a multiple of the page.
+_ONE_MORE = 1
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    setting = asked.text("setting.huge_pages")
+    if not on_huge_pages(asked):
+        raise NotApplicableError("the server is not on huge pages; who the pool is for is not known")
+    wanted = huge_pages(asked)
+    pool, size = wanted.pool, format_size(wanted.pool.page)
+    seen = f"pool of {size}: {pool.total:,} pages, {pool.available:,} neither used nor promised"
+    short = pool.short(wanted.needed, wanted.held)
+    if short > _ONE_MORE:
+        return Finding(
+            "warning",
+            f"{seen}; a restart needs {wanted.needed:,} and lacks {short:,}",
+            f"after a restart: huge_pages = {setting}: {FAILURES[setting]}",
+            lines_to_take(asked, wanted),
+            "now",
+            "octavo hugepages verify",
+        )
+    idle = pool.available * pool.page
+    share = idle / memory_bytes(asked)
+    if share < _SOME:
+        return Ok(f"{seen}; {wanted.needed:,} needed")
+    keep = pool.total - pool.available
+    return Finding(
+        "warning" if share >= _MUCH else "note",
+        f"{seen}, and the server on them needs {wanted.needed:,}",
+        f"{human_size(idle)} ({percent(share)} of the memory) can be used by nothing else",
+        (f"echo 'vm.nr_hugepages = {keep}' > {SYSCTL_FILE} && sysctl -p {SYSCTL_FILE}",)
+        if pool.page == wanted.default
+        else (f"echo {keep} > /sys/kernel/mm/hugepages/hugepages-{pool.page // 1024}kB/nr_hugepages",),
+        "now",
+        "grep ^HugePages /proc/meminfo",
+    )
+
+
+RULE = Rule(
+    "huge-pages-pool",
+    "Has the pool as many huge pages as the server needs, and not many more?",
+    "a restart would lack pages, or 3 % of the memory or more are huge pages that nobody uses (10 %: a warning)",
+    "kernel Documentation/admin-guide/mm/hugetlbpage.rst; PostgreSQL's manual, shared_memory_size_in_huge_pages",
+    _judge,
+    ("huge page",),
+)

@@ -1,0 +1,46 @@
+"""io_combine_limit: how many blocks one request of PostgreSQL may have."""
+
+from octavo.doctor.amounts import RELOAD, alter
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.units import format_size
+
+_DEFAULT = 128 * 1024
+_SCAN = 100 * 1024**2
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    limit, block = asked.whole("setting.io_combine_limit"), asked.whole("setting.block_size")
+    most = asked.whole_or_none("setting.io_max_combine_limit")
+    if most is not None and limit > most:
+        return Finding(
+            "note",
+            f"io_combine_limit is {format_size(limit)}, and io_max_combine_limit allows {format_size(most)}",
+            f"requests are {format_size(most)} at the most: {_SCAN // most:,} a second for 100 MB/s, not "
+            f"{_SCAN // limit:,}",
+            (alter("io_max_combine_limit", format_size(limit)),),
+            "restart",
+            "SHOW io_max_combine_limit;",
+        )
+    default = min(_DEFAULT, 128 * block)
+    if limit < default:
+        return Finding(
+            "note",
+            f"io_combine_limit is {format_size(limit)}, less than its default of {format_size(default)}",
+            f"a scan of 100 MB/s makes {_SCAN // limit:,} requests/s; by default {_SCAN // default:,}",
+            ("ALTER SYSTEM RESET io_combine_limit;", RELOAD),
+            "reload",
+            "SHOW io_combine_limit;",
+        )
+    return Ok(f"io_combine_limit = {format_size(limit)}")
+
+
+RULE = Rule(
+    "io-combine-limit",
+    "How large may a request of PostgreSQL be?",
+    "io_combine_limit is below its default, or above io_max_combine_limit",
+    "PostgreSQL's manual, io_combine_limit (17) and io_max_combine_limit (18); pgsql-performance (2009): 12,500 "
+    "against 781 IOPS for 100 MB/s",
+    _judge,
+    ("I/O request",),
+)

@@ -1,0 +1,64 @@
+"""A memory page of the kernel, or a filesystem block, that is larger than PostgreSQL's data block."""
+
+from octavo.doctor.amounts import least_read, percent
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.units import format_size, human_size
+
+_MUCH = 4
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    block = asked.whole("setting.block_size")
+    if "data" in (asked.text_or_none("setting.debug_io_direct") or ""):
+        raise NotApplicableError("debug_io_direct = data: no page cache is between")
+    unit, page = least_read(asked), asked.whole("host.memory.page_bytes")
+    if unit <= block:
+        return Ok(f"the least that is read from storage is {format_size(unit)}, a data block is {format_size(block)}")
+    buffers, size = asked.whole("setting.shared_buffers"), asked.whole_or_none("server.databases_bytes")
+    if size is not None and size <= buffers:
+        return Ok(f"pages of {format_size(unit)}, but all databases ({human_size(size)}) fit in shared_buffers")
+    factor = unit // block
+    of = "memory pages" if unit == page else "filesystem blocks"
+    available = asked.whole_or_none("host.memory.available_bytes")
+    cached = (
+        f"; {human_size(available)} of page cache hold {available // unit:,} scattered blocks instead of "
+        f"{available // block:,}" if available else ""
+    )  # fmt: skip
+    if unit == page:
+        fix = (
+            "# RHEL 9, Oracle Linux 9 and later on Arm: the 4 kB kernel is a package of its own",
+            "dnf install kernel-core kernel-modules && grubby --set-default /boot/vmlinuz-$(rpm -q --qf "
+            "'%{version}-%{release}.%{arch}\\n' kernel-core | tail -1)",
+            "# RHEL 8 on Arm has 64 kB pages only: another distribution, or a build with 32 kB data blocks",
+            "octavo build --data-block 32kB",
+        )
+        takes, check = "reboot", "getconf PAGESIZE"
+    elif asked.text_or_none("host.fs.type") == "zfs":
+        fix = (f"zfs set recordsize={format_size(block).removesuffix('B')} DATASET   # for files written from now on",)
+        takes, check = "dump and restore (files keep their record size)", "zfs get recordsize DATASET"
+    else:
+        fix = ("# make a filesystem of 4 kB blocks and move the data directory there",
+               "mkfs.xfs -b size=4096 DEVICE")  # fmt: skip
+        takes, check = "restart", "stat -f -c %s DATA_DIRECTORY"
+    return Finding(
+        "warning" if factor >= _MUCH else "note",
+        f"{of} of {format_size(unit)} under data blocks of {format_size(block)}",
+        f"a random read of {format_size(block)} that misses both caches reads {format_size(unit)}: {factor} times the "
+        f"bytes ({percent(1 - 1 / factor)} of them for nothing), so that a volume reaches its throughput limit at 1/"
+        f"{factor} of the reads{cached}",
+        fix,
+        takes,
+        check,
+    )
+
+
+RULE = Rule(
+    "kernel-page",
+    "Is a data block smaller than the least that the kernel reads?",
+    "the memory page or the filesystem's block is larger than a data block (a warning from four times on), and "
+    "the databases are larger than shared_buffers",
+    "Franck Pachot, PostgreSQL on ARM: default page size matters (2022): the same query 1 s at 4 kB and 87 s at 64 kB",
+    _judge,
+    ("CPU memory page", "data block", "filesystem block"),
+)

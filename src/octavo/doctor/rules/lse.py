@@ -1,0 +1,38 @@
+"""Atomic instructions of the running program on AArch64."""
+
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError, UnknownError
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    machine = asked.text("host.machine")
+    if machine != "aarch64":
+        raise NotApplicableError(f"this machine is {machine}")
+    if not asked.flag("host.cpu.lse"):
+        raise NotApplicableError("this CPU has no LSE instructions (Armv8.0)")
+    counted = asked.value("host.process.atomics")
+    try:
+        lse, exclusive = int(counted["lse"]), int(counted["exclusive"])
+    except (TypeError, KeyError, ValueError):
+        raise UnknownError("host.process.atomics has another form") from None
+    if lse or not exclusive:
+        return Ok(f"the program has {lse} LSE instructions and {exclusive} exclusive ones")
+    cores = asked.whole_or_none("host.cores")
+    many = f"that {cores} cores want at once" if cores else "that several cores want at once"
+    return Finding(
+        "warning",
+        f"the program has {exclusive} load- and store-exclusive instructions and none of LSE; the CPU has LSE",
+        f"a lock {many} is retried in loops of {exclusive} exclusives instead of taken in one instruction",
+        ("# a build by GCC 10 or later (-moutline-atomics is its default), or with", "CFLAGS='-march=armv8.2-a'"),
+        "restart",
+        "objdump -d $(which postgres) | grep -cE 'casal|ldaddal|swpa'",
+    )
+
+
+RULE = Rule(
+    "lse",
+    "Does the running program use the CPU's atomic instructions?",
+    "an AArch64 CPU has LSE and the program has only load-exclusive and store-exclusive instructions",
+    "Franck Pachot, PostgreSQL on Oracle's Arm shape with GCC and LSE (2021); Arm Architecture Reference Manual",
+    _judge,
+)

@@ -1,0 +1,66 @@
+"""Who dies first when memory runs out."""
+
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.units import human_size
+
+_STRICT = 2
+_FIRST = 900  # a pod without requests and limits has 1000 (Kubernetes, "Node-pressure Eviction")
+_SCARCE = 0.10
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    own = asked.whole("host.process.postmaster_oom_adj")
+    if asked.whole("host.memory.overcommit") == _STRICT:
+        return Ok("vm.overcommit_memory = 2: allocations fail before the OOM killer comes")
+    check = "cat /proc/$(head -1 $PGDATA/postmaster.pid)/oom_score_adj"
+    if container := asked.text_or_none("host.container"):
+        if own < _FIRST:
+            raise NotApplicableError(f"in a container ({container}) its oom_score_adj is the runtime's: {own}")
+        return Finding(
+            "warning",
+            f"the postmaster's oom_score_adj is {own} in a container ({container})",
+            "this pod is killed before every other one when the node's memory runs out",
+            ("# in the pod: requests equal to limits (QoS class Guaranteed)",
+             "resources: {requests: {memory: …}, limits: {memory: …}}"),
+            "restart",
+            check,
+        )  # fmt: skip
+    if own < 0:
+        children = asked.whole("host.process.children_oom_adj")
+        if children > own:
+            return Ok(f"oom_score_adj: postmaster {own}, its children {children} and more")
+        return Finding(
+            "note",
+            f"backends have the postmaster's oom_score_adj ({own})",
+            "a backend that takes all memory is spared, and something else of this machine is killed for it",
+            ("# in the unit: Environment=", "PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj", "PG_OOM_ADJUST_VALUE=0"),
+            "restart",
+            check,
+        )
+    total, available = asked.whole("host.memory.total_bytes"), asked.whole("host.memory.available_bytes")
+    return Finding(
+        "warning" if available < _SCARCE * total else "note",
+        f"the postmaster's oom_score_adj is {own}, vm.overcommit_memory is not 2",
+        f"{human_size(available)} of {human_size(total)} are available; when they are gone the postmaster may be "
+        "killed, and all connections with it",
+        (
+            "# systemctl edit postgresql.service",
+            "[Service]",
+            "OOMScoreAdjust=-1000",
+            "Environment=PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj",
+            "Environment=PG_OOM_ADJUST_VALUE=0",
+        ),
+        "restart",
+        check,
+    )
+
+
+RULE = Rule(
+    "oom",
+    "Is the postmaster protected from the OOM killer?",
+    "memory is overcommitted and the postmaster's oom_score_adj is not negative (a warning below a tenth of memory "
+    "available), its backends share its protection, or a pod is the first to go",
+    "PostgreSQL's manual, Linux Memory Overcommit; proc_pid_oom_score_adj(5)",
+    _judge,
+)

@@ -1,0 +1,53 @@
+"""Page tables: those that the server has now, and those that it would have at max_connections."""
+
+from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent, shared_memory, tables_each
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.doctor.huge_page_lines import lines_to_take
+from octavo.units import human_size
+
+_MUCH_NOW, _MUCH = 0.05, 0.10
+_SHMEM_THP = ("always", "within_size", "force")
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    memory, now = memory_bytes(asked), asked.whole("host.process.page_tables_bytes")
+    count, connections = asked.whole("host.process.count"), asked.whole("setting.max_connections")
+    huge = on_huge_pages(asked)
+    seen = f"{human_size(now)} of page tables in {count:,} processes"
+    if huge or asked.text_or_none("host.thp.shmem") in _SHMEM_THP:
+        return Ok(f"{seen}; shared memory is in huge pages")
+    each = tables_each(asked, asked.whole("host.memory.page_bytes"))
+    every = each * connections
+    available = asked.whole("host.memory.available_bytes")
+    last = int((available + now) // each) if each else connections
+    seen += f"; each can grow to {human_size(each)}"
+    if now < _MUCH_NOW * memory and every < _MUCH * memory:
+        return Ok(f"{seen}: {human_size(every)} at max_connections = {connections:,}")
+    hits = (
+        f"; the memory that is available ends at {last:,} connections that have touched all of shared memory"
+        if last < connections
+        else ""
+    )
+    dies = shared_memory(asked) + every > memory
+    return Finding(
+        "error" if dies and now >= _MUCH_NOW * memory else "warning",
+        seen,
+        f"now {percent(now / memory)} of the memory, at max_connections = {connections:,} {human_size(every)} "
+        f"({percent(every / memory)}){hits}",
+        (*lines_to_take(asked, huge_pages(asked)), "# or fewer connections: a pooler, and max_connections"),
+        "restart",
+        "grep PageTables /proc/meminfo",
+    )
+
+
+RULE = Rule(
+    "page-tables",
+    "How much memory do page tables take, now and at max_connections?",
+    "page tables take 5 % of the memory, or would take 10 % at max_connections; an error when they grow now and memory "
+    "would not do for them",
+    "Percona, Why Linux HugePages are Super Important for Database Servers (2021); proc_pid_status(5), VmPTE; kernel "
+    "Documentation/mm/page_tables.rst",
+    _judge,
+    ("CPU memory page",),
+)

@@ -1,0 +1,30 @@
+"""A data block that is a part of the device's physical sector."""
+
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.units import format_size
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    sector, block = asked.whole("host.device.physical_sector_bytes"), asked.whole("setting.block_size")
+    if block >= sector:
+        return Ok(f"data blocks of {format_size(block)} are whole sectors of {format_size(sector)}")
+    return Finding(
+        "note",
+        f"data blocks of {format_size(block)} are parts of physical sectors of {format_size(sector)}",
+        f"a write of one block has the device read {format_size(sector)} and write it again: {sector // block} times "
+        "the bytes",
+        (f"octavo build --data-block {format_size(min(sector, 32768))}",),
+        "dump and restore",
+        "SHOW block_size;",
+    )
+
+
+RULE = Rule(
+    "physical-sector",
+    "Is a data block at least a sector of the device?",
+    "the data block is smaller than the physical sector",
+    "kernel Documentation/ABI/stable/sysfs-block (physical_block_size)",
+    _judge,
+    ("device physical sector",),
+)

@@ -1,0 +1,44 @@
+"""random_page_cost and seq_page_cost against the device."""
+
+from octavo.doctor.amounts import RELOAD, alter
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError
+
+_ROTATING = 3.0
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    random, sequential = asked.number("setting.random_page_cost"), asked.number("setting.seq_page_cost")
+    seen = f"random_page_cost = {random:g}, seq_page_cost = {sequential:g}"
+    if random < sequential:
+        return Finding(
+            "warning",
+            seen,
+            "a random read is costed below a sequential one: the planner prefers index scans of whole tables",
+            (alter("random_page_cost", f"{sequential * 1.1:g}"), RELOAD),
+            "reload",
+            "SHOW random_page_cost;",
+        )
+    if sequential <= 0 or random / sequential < _ROTATING:
+        return Ok(seen)
+    if asked.flag("host.device.rotational"):
+        raise NotApplicableError(f"{seen}, and the device says that it rotates")
+    name = asked.text("host.device.name")
+    return Finding(
+        "warning",
+        f"{seen}, and {name} is solid state",
+        f"an index scan of 1,000 scattered blocks is costed as {1000 * random / sequential:,.0f} sequential ones; on "
+        "this device they differ by little, so sequential scans are chosen too early",
+        (alter("random_page_cost", f"{sequential * 1.1:g}"), RELOAD),
+        "reload",
+        "SHOW random_page_cost;",
+    )
+
+
+RULE = Rule(
+    "random-page-cost",
+    "Do the planner's page costs fit the device?",
+    "random_page_cost is three times seq_page_cost or more on a device that says it does not rotate, or is below it",
+    "PostgreSQL's manual, random_page_cost (4.0 is for rotating disks with caching)",
+    _judge,
+)

@@ -1,0 +1,47 @@
+"""What the server's processes fetched from storage while PostgreSQL asked for blocks, over a few seconds."""
+
+from octavo.doctor.amounts import least_read
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.units import format_size, human_size
+
+_FEWEST = 50.0  # requests a second, below which a ratio says nothing
+_MOST = 2.0
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    reads = asked.number("live.server.reads_per_second")
+    if reads < _FEWEST:
+        raise NotApplicableError(f"the server read next to nothing while it was watched ({reads:.0f} requests/s)")
+    wanted = asked.number("live.server.read_bytes_per_second")
+    fetched = asked.number("live.server.fetched_bytes_per_second")
+    block, unit = asked.whole("setting.block_size"), least_read(asked)
+    if fetched < _MOST * wanted:
+        return Ok(f"{human_size(wanted)}/s asked for, {human_size(fetched)}/s fetched from storage")
+    if unit <= block:  # a base backup and temporary files are fetched too, and not asked for as blocks
+        return Ok(
+            f"{human_size(wanted)}/s of blocks asked for, {human_size(fetched)}/s fetched; pages are not larger than "
+            "blocks, so this is a base backup, temporary files or readahead: octavo iotop shows who"
+        )
+    requests = asked.number_or_none("live.device.reads_per_second")
+    served = asked.number_or_none("live.device.read_bytes_per_second")
+    size = f"; the disk served {human_size(served / requests)} a request" if requests and served else ""
+    return Finding(
+        "warning",
+        f"{human_size(wanted)}/s of blocks asked for, {human_size(fetched)}/s fetched from storage{size}",
+        f"{fetched / wanted:.1f} bytes are read for each useful one; with pages of {format_size(block)} or less "
+        f"{human_size(fetched - wanted)}/s of the volume's throughput would be free",
+        ("octavo doctor --explain kernel-page",),
+        "reboot",
+        "octavo doctor --interval 10s",
+    )
+
+
+RULE = Rule(
+    "read-amplification",
+    "How much does storage serve for what PostgreSQL asks for?",
+    "the server's processes fetched twice as much as PostgreSQL asked for, or more, where pages are larger than blocks",
+    "Franck Pachot, PostgreSQL on ARM (2022): 64 kB a request (rareq-sz) for reads of 8 kB; proc_pid_io(5), pg_stat_io",
+    _judge,
+    ("I/O request",),
+)

@@ -1,0 +1,27 @@
+"""shared_memory_type = sysv, which never gets huge pages."""
+
+from octavo.doctor.amounts import alter
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked
+from octavo.hugepages.limits import no_mmap
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    kind = asked.text("setting.shared_memory_type")
+    setting = asked.text("setting.huge_pages")
+    if kind == "mmap" or setting == "off":
+        return Ok(f"shared_memory_type = {kind}, huge_pages = {setting}")
+    said = no_mmap(kind)
+    return Finding(
+        "warning", said.found, said.consequence, (alter("shared_memory_type", "mmap"),), "restart",
+        "SHOW shared_memory_type;",
+    )  # fmt: skip
+
+
+RULE = Rule(
+    "shared-memory-type",
+    "Can shared memory be in huge pages at all?",
+    "shared_memory_type is not mmap while huge_pages is try or on",
+    "PostgreSQL's manual, huge_pages (with shared_memory_type = mmap only)",
+    _judge,
+)

@@ -1,0 +1,39 @@
+"""WAL segments that are filled faster than one a second."""
+
+from octavo.doctor.engine import Finding, Ok, Rule
+from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.units import format_size, human_size
+
+_SETTLED = 3600.0
+_MOST = 1.0
+
+
+def _judge(asked: Asked) -> Ok | Finding:
+    segment = asked.whole("setting.wal_segment_size")
+    if asked.flag("server.in_recovery"):
+        raise NotApplicableError("a standby does not fill segments")
+    written, seconds = asked.whole("server.wal.bytes"), asked.number("server.wal.seconds")
+    if seconds < _SETTLED:
+        raise NotApplicableError(f"statistics are {seconds / 60:.0f} minutes old; an hour is needed")
+    rate = written / seconds
+    if rate / segment <= _MOST:
+        return Ok(f"{human_size(rate)}/s of WAL in segments of {format_size(segment)}")
+    larger = min(1024**3, 1 << (int(rate * 10) - 1).bit_length())
+    return Finding(
+        "note",
+        f"{human_size(rate)}/s of WAL on average, segments of {format_size(segment)}",
+        f"{rate / segment:.1f} segments/s are switched, synced and archived, each by a run of archive_command",
+        ("pg_ctl stop", f"pg_resetwal --wal-segsize={larger // 1024**2} DATA_DIRECTORY"),
+        "restart (standbys and archives begin anew)",
+        "SHOW wal_segment_size;",
+    )
+
+
+RULE = Rule(
+    "wal-segment",
+    "Are WAL segments large enough for the rate of WAL?",
+    "more than one segment a second is filled on average, over an hour or more",
+    "PostgreSQL's manual, initdb --wal-segsize and pg_resetwal",
+    _judge,
+    ("WAL segment",),
+)

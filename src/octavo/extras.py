@@ -1,0 +1,24 @@
+"""What the verbs for a running server do without, so that a production host needs few packages (`octavo[lab]`)."""
+
+from octavo.errors import HostError
+
+# The modules of the extra `lab` in pyproject.toml.
+LAB = frozenset({"altair", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_convert"})
+
+
+def missing_extra(error: ModuleNotFoundError) -> HostError | None:
+    """How to get what was not found; None when it belongs to no extra.
+
+    >>> str(missing_extra(ModuleNotFoundError("No module named 'numpy.linalg'", name="numpy.linalg")))
+    "this verb needs numpy, which comes with octavo[lab]: pip install 'WHEEL[lab]', with the wheel of script/package"
+    >>> missing_extra(ModuleNotFoundError("No module named 'x'", name="x")) is None
+    True
+    """
+    module = (error.name or "").partition(".")[0]
+    if module not in LAB:
+        return None
+    # The file, not the name: nobody has promised that an index has no other package of this name.
+    return HostError(
+        f"this verb needs {module}, which comes with octavo[lab]: "
+        "pip install 'WHEEL[lab]', with the wheel of script/package"
+    )

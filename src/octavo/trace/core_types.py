@@ -1,0 +1,81 @@
+"""What the core (`octavo._core`) gives for traces, as dicts. Sizes are bytes, times microseconds."""
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class Missing(TypedDict):
+    """What of a trace is not there."""
+
+    accesses: int
+    bytes: int
+    is_cut: bool
+
+
+class Relation(TypedDict):
+    """A relation as the catalog describes it; 0 for what is not known, `name` with `--names` only."""
+
+    tablespace: int
+    database: int
+    relation: int
+    kind: str
+    blocks: int
+    tuples: int
+    tuple_bytes: int
+    fillfactor: int
+    name: str | None
+
+
+class Summary(TypedDict):
+    """What is in a trace."""
+
+    page_size: int
+    reads: int
+    extends: int
+    changes: int
+    full_page_images: int
+    backends: int
+    times: tuple[int, int] | None
+    streams: list[tuple[int, int, int, int, int]]
+    """Tablespace, database, relation, fork, accesses; most accesses first."""
+    properties: dict[str, str]
+    settings: dict[str, str]
+    relations: list[Relation]
+    events: dict[str, tuple[int, int]]
+    """By kind: how many, and the sum of their counts."""
+    missing: Missing
+
+
+class Totals(TypedDict):
+    """What went through a simulation."""
+
+    accesses: int
+    changes: int
+    page_size: int
+    missing: Missing
+
+
+class Curve(TypedDict):
+    """LRU hit ratios of pages of one size at the capacities that were asked for."""
+
+    page_size: int
+    layout: Literal["merged", "spread", "concentrated"]
+    pages: float
+    hit_ratios: list[float]
+    standard_errors: list[float]
+
+
+class BufferPoint(TypedDict):
+    """What PostgreSQL's buffer manager would have counted; of a sample all counts are those of the sample."""
+
+    page_size: int
+    shared_buffers: int
+    hit_ratio: float
+    hits: int
+    reads: int
+    extends: int
+    evictions: int
+    dirty_evictions: int
+    checkpoint_writes: int
+    full_page_images: int
+    usage_counts: list[int]
+    sampled: NotRequired[bool]

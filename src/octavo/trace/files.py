@@ -1,0 +1,115 @@
+"""Traces as files: read, cut, converted. Whatever the core refuses becomes an error that a user can act on."""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from octavo import _core
+from octavo.errors import HostError, UsageError
+from octavo.report.text_file import refuse_planted
+from octavo.trace.core_types import Missing, Summary
+
+Observe = Callable[[int], object]
+
+READABLE = ("csv", "oracle-general", "iolog", "blktrace")
+WRITABLE = ("csv", "oracle-general", "iolog")
+# More lost accesses than this part of all, and a trace says less than it seems to.
+MOST_LOST = 0.001
+
+
+@contextmanager
+def reading(path: Path) -> Generator[None, None, None]:
+    """Raises UsageError for what is no trace or cannot be simulated, HostError for what cannot be read."""
+    try:
+        os.close(os.open(path, os.O_RDONLY))
+    except OSError as error:
+        raise HostError(f"{path} cannot be read: {error.strerror}; name a file that octavo trace recorded") from error
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+    except OSError as error:
+        raise HostError(f"{error.filename or path}: {error.strerror or error}; see that it can be read") from error
+
+
+@contextmanager
+def replacing(target: Path) -> Generator[Path, None, None]:
+    """A file to write, which takes the target's place when all went well. Raises HostError when it cannot be made."""
+    target = target.absolute()
+    refuse_planted(target.parent)
+    refuse_planted(target)
+    beside = target.with_name(f".{secrets.token_hex(8)}.new")
+    try:
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
+    except OSError as error:
+        raise HostError(f"{target} cannot be written: {error.strerror}; name a file that you may write") from error
+    try:
+        yield beside
+        beside.replace(target)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def nobody(_accesses: int) -> None:
+    """Whom progress does not matter."""
+
+
+def summarize(path: Path, observe: Observe = nobody) -> Summary:
+    """What is in a trace. Raises UsageError when nothing of it is one, HostError when it cannot be read."""
+    with reading(path):
+        return _core.trace_summary(path, observe)
+
+
+def lost_share(summary: Summary) -> float:
+    """The part of all accesses that are known to be lost: when it was recorded, or from the file since."""
+    there = summary["reads"] + summary["extends"]
+    lost = summary["events"].get("lost", (0, 0))[1] + summary["missing"]["accesses"]
+    return lost / (there + lost) if lost else 0.0
+
+
+def cut(
+    source: Path, target: Path, start: float, until: float | None, relation: int | None, observe: Observe = nobody
+) -> tuple[int, Missing]:
+    """Writes the part from `start` to `until` (seconds since the trace's beginning). Returns its accesses, and what of
+    the source is missing. Raises as `summarize`, and HostError when the target cannot be written."""
+    last = 2**64 - 1 if until is None else round(until * 1e6)
+    with reading(source), replacing(target) as beside:
+        return _core.trace_cut(source, beside, round(start * 1e6), last, relation, observe)
+
+
+def is_trace(path: Path) -> bool:
+    """Whether the file begins as a trace does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"\xa7Oct"
+    except OSError:
+        return False
+
+
+def import_(source: Path, format: str, target: Path, page_size: int) -> int:
+    """Makes a trace of another program's. Returns its accesses. Raises UsageError for what is none of this format."""
+    properties = [("recorder", f"octavo trace convert --from {format}"), ("source", format)]
+    with reading(source), replacing(target) as beside:
+        return _core.trace_import(source, format, beside, page_size, properties)
+
+
+def export(source: Path, format: str, target: Path) -> Missing:
+    """Writes a trace as another program reads it. Returns what of it is missing. Raises as `summarize`."""
+    with reading(source), replacing(target) as beside:
+        return _core.trace_export(source, format, beside)
+
+
+def read_back(content: bytes, format: str, place: Path) -> dict[str, Any]:
+    """Imports and summarizes bytes in a directory of the caller's: what a fuzzer tries."""
+    with tempfile.TemporaryDirectory(dir=place) as directory:
+        source, target = Path(directory, "source"), Path(directory, "target")
+        source.write_bytes(content)
+        if format == "octrace":
+            return dict(summarize(source))
+        import_(source, format, target, 8192)
+        return dict(summarize(target))

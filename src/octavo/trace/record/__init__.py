@@ -1,0 +1,1 @@
+"""Recording the page accesses of a live server."""

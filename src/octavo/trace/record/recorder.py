@@ -1,0 +1,259 @@
+"""`octavo trace record`: bpftrace for a while, in slices where all of the time would cost too much."""
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from octavo import _core
+from octavo.errors import HostError, UsageError
+from octavo.host import children
+from octavo.host.journal import Journal
+from octavo.report.text_file import refuse_planted
+from octavo.trace.record.probes import (
+    BUFFER_PAGES,
+    MICROSECONDS_AN_EVENT,
+    executable,
+    program,
+    require_bpftrace,
+)  # fmt: skip
+from octavo.trace.record.server import Counted, counted, write_facts
+from octavo.watch.connect import connect, target_of
+
+# Of a slice with probes; shorter ones would be mostly attaching.
+SLICE_SECONDS = 2.0
+# Before it starts, to see how much the server does.
+_LOOK_SECONDS = 1.0
+# Processors hand their events over in turns: so old an event is not overtaken any more.
+_KEEP_NANOSECONDS = 500_000_000
+_ATTACH_SECONDS = 30.0
+_FLUSH_SECONDS = 1.0
+_READ = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is recorded. `most_overhead` is the part of the server's speed that may be lost, None for no limit."""
+
+    dsn: str | None
+    seconds: float
+    out: Path
+    most_overhead: float | None = 0.05
+    names: bool = False
+
+
+@dataclass
+class Recorded:
+    """What became of it."""
+
+    accesses: int = 0
+    lost: int = 0
+    slices: int = 0
+    recorded_seconds: float = 0.0
+    notes: list[str] = field(default_factory=list[str])
+    transactions_with: float | None = None
+    transactions_without: float | None = None
+
+    @property
+    def overhead(self) -> float | None:
+        """How much slower transactions were with the probes, on average over the whole time; None without slices."""
+        if not self.transactions_with or not self.transactions_without:
+            return None
+        return 1 - self.transactions_with / self.transactions_without
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Lookups a second, the part of the processors that probes would take, and the part of the time to record."""
+
+    lookups: float
+    share: float
+    duty: float
+
+
+def cost_of(before: Counted, after: Counted, processors: int, most_overhead: float | None) -> Cost:
+    """From the server's counters over a while.
+
+    >>> one, two = Counted(0.0, 0, 0, 0, 0), Counted(1.0, 1_000_000, 0, 0, 0)
+    >>> cost_of(one, two, 2, 0.05)
+    Cost(lookups=1000000.0, share=0.225, duty=0.2222222222222222)
+    """
+    lookups = (after.lookups - before.lookups) / max(1e-3, after.at - before.at)
+    share = lookups * MICROSECONDS_AN_EVENT / 1e6 / processors
+    duty = 1.0 if most_overhead is None or share <= most_overhead else most_overhead / share
+    return Cost(lookups, share, duty)
+
+
+def record(request: Request, journal: Journal, say: Callable[[str], object]) -> Recorded:
+    """Records. The file is whole to its last second whenever this ends, and the probes go with bpftrace.
+
+    Raises UsageError for a wrong DSN or a file that is there, HostError when this host or server has no probes.
+    """
+    require_bpftrace()
+    connection = connect(request.dsn, "octavo trace")
+    try:
+        target, server = target_of(connection)
+        if target.postmaster is None:
+            raise HostError(f"{target.no_processes}; record where the server runs")
+        path = executable(target.postmaster)
+        before = counted(target.query)
+        time.sleep(_LOOK_SECONDS)
+        cost = cost_of(before, counted(target.query), len(os.sched_getaffinity(0)), request.most_overhead)
+        say(_forecast(cost, request))
+        _make(request.out)
+        writer = _core.TraceWriter(request.out, int(server["data_block"]))
+        began = time.monotonic_ns()
+        write_facts(writer, target.query, target.version, names=request.names)
+        if cost.duty < 1:
+            writer.describe("duty", f"{cost.duty:.4f}")
+        writer.flush()
+        found = Recorded()
+        try:
+            _slices(request, cost, target, path, writer, began, journal, found)
+        finally:
+            found.accesses = writer.accesses
+            writer.finish()
+        return found
+    finally:
+        connection.close()
+
+
+def _make(path: Path) -> None:
+    refuse_planted(path.absolute().parent)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
+    except FileExistsError:
+        raise UsageError(f"{path} is there already; name a new file") from None
+    except OSError as error:
+        raise HostError(f"{path} cannot be written: {error.strerror}; name a file that you may write") from error
+
+
+def _forecast(cost: Cost, request: Request) -> str:
+    text = f"{cost.lookups:,.0f} page accesses a second: probes take about {100 * cost.share:.2g} % of the processors"
+    if cost.duty >= 1:
+        return f"{text}; all of the time is recorded"
+    assert request.most_overhead is not None
+    return (
+        f"{text}; to stay below {100 * request.most_overhead:.3g} % only {100 * cost.duty:.2g} % of the time is "
+        f"recorded, in slices of {SLICE_SECONDS:g} s"
+    )
+
+
+def _slices(
+    request: Request,
+    cost: Cost,
+    target: Any,
+    path: Path,
+    writer: _core.TraceWriter,
+    began: int,
+    journal: Journal,
+    found: Recorded,
+) -> None:
+    """Records by turns with and without probes until the time is over."""
+    end = time.monotonic() + request.seconds
+    with_probes, without = _Speed(), _Speed()
+    while (left := end - time.monotonic()) > 0:
+        seconds = left if cost.duty >= 1 else min(left, SLICE_SECONDS)
+        before = counted(target.query)
+        _slice(seconds, target, path, writer, began, journal, found)
+        after = counted(target.query)
+        with_probes.add(before, after)
+        found.slices += 1
+        found.recorded_seconds += seconds
+        writer.event((time.monotonic_ns() - began) // 1000, "transactions", after.transactions - before.transactions)
+        pause = min(seconds / cost.duty - seconds, end - time.monotonic())
+        if pause > 0:
+            writer.event((time.monotonic_ns() - began) // 1000, "pause_microseconds", round(pause * 1e6))
+            time.sleep(pause)
+            without.add(after, counted(target.query))
+    if without.seconds:
+        slower = 1 - with_probes.rate / without.rate if without.rate else 0.0
+        share = with_probes.seconds / (with_probes.seconds + without.seconds)
+        found.transactions_without = without.rate
+        found.transactions_with = without.rate * (1 - slower * share)
+
+
+class _Speed:
+    """Transactions a second over several stretches of time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._transactions = 0
+
+    def add(self, before: Counted, after: Counted) -> None:
+        self.seconds += after.at - before.at
+        self._transactions += after.transactions - before.transactions
+
+    @property
+    def rate(self) -> float:
+        return self._transactions / self.seconds if self.seconds else 0.0
+
+
+def _slice(
+    seconds: float,
+    target: Any,
+    path: Path,
+    writer: _core.TraceWriter,
+    began: int,
+    journal: Journal,
+    found: Recorded,
+) -> None:
+    """One run of bpftrace. Raises HostError when it cannot attach."""
+    text = program(target.version, path, target.postmaster, seconds)
+    child, number = children.start(
+        ["bpftrace", "-B", "full", "-e", text],
+        journal,
+        role="bpftrace",
+        stderr=subprocess.STDOUT,
+        environment={"BPFTRACE_PERF_RB_PAGES": str(BUFFER_PAGES)},
+    )
+    try:
+        notes = _read(child, seconds, writer, began, found)
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(_ATTACH_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+        children.ended(journal, number)
+    if child.returncode != 0:
+        raise HostError(
+            f"bpftrace failed: {notes[-1] if notes else f'exit {child.returncode}'}; see that its probes work"
+        )
+
+
+def _read(
+    child: "subprocess.Popen[str]", seconds: float, writer: _core.TraceWriter, began: int, found: Recorded
+) -> list[str]:
+    """Reads what it prints until it ends. Returns lines that are no accesses."""
+    assert child.stdout is not None
+    descriptor = child.stdout.fileno()
+    deadline = time.monotonic() + seconds + _ATTACH_SECONDS
+    notes, flushed = list[str](), time.monotonic()
+    printed: list[bytes] = []
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], _FLUSH_SECONDS)
+        piece = os.read(descriptor, _READ) if ready else None
+        if piece:
+            printed.append(piece)
+        is_over = piece == b"" or time.monotonic() > deadline
+        if is_over or time.monotonic() - flushed >= _FLUSH_SECONDS:
+            lost, more = writer.push_probes(b"".join(printed), began, 0 if is_over else _KEEP_NANOSECONDS)
+            printed.clear()
+            notes += more
+            if lost:
+                found.lost += lost
+                writer.event((time.monotonic_ns() - began) // 1000, "lost", lost)
+            writer.flush()
+            flushed = time.monotonic()
+        if is_over:
+            child.wait(_ATTACH_SECONDS) if piece == b"" else child.terminate()
+            return [line for line in notes if not line.startswith("Attaching ")]

@@ -1,0 +1,55 @@
+"""What a trace says of the server: settings, relations, how much it does."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from octavo import _core
+from octavo.instruments.target import Rows
+
+# Of the server's settings those that decide what its caches and its WAL do; none has a name, a path or a secret.
+SETTINGS = (
+    "shared_buffers", "block_size", "wal_block_size", "effective_cache_size", "checkpoint_timeout", "max_wal_size",
+    "checkpoint_completion_target", "full_page_writes", "wal_compression", "vacuum_buffer_usage_limit", "autovacuum",
+    "effective_io_concurrency", "maintenance_io_concurrency", "io_combine_limit", "io_method", "synchronize_seqscans",
+    "bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier", "huge_pages", "max_connections",
+    "data_checksums",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Counters of all databases at a time in seconds of the monotonic clock."""
+
+    at: float
+    lookups: int
+    hits: int
+    reads: int
+    transactions: int
+
+
+def counted(query: Callable[[str], Rows]) -> Counted:
+    """The counters now."""
+    (row,) = query("traced_activity")
+    values = {name: int(value or 0) for name, value in row.items()}
+    return Counted(time.monotonic(), **values)
+
+
+def write_facts(writer: _core.TraceWriter, query: Callable[[str], Rows], version: int, *, names: bool) -> None:
+    """Properties, settings and relations; the names of relations only when they are wanted."""
+    writer.describe("recorder", "octavo trace record")
+    writer.describe("source", "bpftrace, USDT probes")
+    writer.describe("server_version_num", str(version))
+    writer.describe("started", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    known = {row["name"]: row["value"] for row in query("settings")}
+    for name in SETTINGS:
+        if known.get(name) is not None:
+            writer.setting(name, str(known[name]))
+    for row in query("traced_relations"):
+        numbers: dict[str, Any] = {name: min(int(row[name] or 0), 2**32 - 1) for name in ("tuple_bytes", "fillfactor")}
+        writer.relation(
+            int(row["tablespace"]), int(row["database"]), int(row["relation"]),
+            kind=row["kind"], blocks=int(row["blocks"]), tuples=int(row["tuples"]),
+            name=row["name"] if names else None, **numbers,
+        )  # fmt: skip

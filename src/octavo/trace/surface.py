@@ -1,0 +1,254 @@
+"""Hit ratios by shared_buffers and page size: the document that the terminal, the page and JSON show."""
+
+import math
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo import _core
+from octavo.errors import UsageError
+from octavo.trace.core_types import BufferPoint, Curve, Summary
+from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, summarize
+from octavo.units import format_size, parse_size
+
+SCHEMA_VERSION = 1
+PAGE_SIZES = tuple(1024 << power for power in range(6))
+# Capacities an octave, from so many of the largest pages on.
+STEPS = 8
+FEWEST_PAGES = 16
+# Where the clock sweep is run, relative to the server's shared_buffers.
+SWEEPS = (0.5, 1.0, 2.0)
+# Below so many sampled pages a capacity is not resolved.
+FEWEST_SAMPLED = 10
+# Larger shared_buffers than this have this part of the hits that any size could have.
+ENOUGH = 0.99
+# Of bulk reads, and of VACUUM before 17; of bulk writes.
+_RING = 256 * 1024
+_BULK_WRITE_RING = 16 * 1024**2
+# Processes beside max_connections that share the pins of a server with defaults (MaxBackends and auxiliary ones of 18).
+_OTHER_BACKENDS = 74
+_NO_SIZE = "it has to be a power of two from 1kB to 32kB"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a trace. Sizes are bytes; `rate` is the part of the pages that is followed, None for all."""
+
+    path: Path
+    page_sizes: tuple[int, ...] = ()
+    shared_buffers: int | None = None
+    rate: float | None = None
+    seed: int = 1
+    threads: int = 0
+
+
+def page_sizes(texts: Sequence[str]) -> tuple[int, ...]:
+    """Bytes of page sizes such as 8kB. Raises UsageError for what is no data block of PostgreSQL.
+
+    >>> page_sizes(["4kB", "32kB"])
+    (4096, 32768)
+    """
+    found = tuple(dict.fromkeys(parse_size(text) for text in texts))
+    for size in found:
+        if size not in PAGE_SIZES:
+            raise UsageError(f"--page-size {format_size(size)} is no data block: {_NO_SIZE}")
+    return found
+
+
+def surface(request: Request, observe: Observe = nobody) -> dict[str, Any]:
+    """The document. Raises UsageError for what is no trace or an impossible size, HostError for what cannot be read."""
+    summary = summarize(request.path)
+    own = summary["page_size"]
+    if not summary["reads"] + summary["extends"]:
+        raise UsageError(f"{request.path} has no accesses; record for longer, while the server works")
+    sizes = request.page_sizes or tuple(size for size in PAGE_SIZES if own / 32 <= size <= own * 64) or (own,)
+    buffers = request.shared_buffers or server_buffers(summary)
+    threads = request.threads or len(os.sched_getaffinity(0))
+    largest = max(*sizes, own)
+    capacities = _capacities(FEWEST_PAGES * largest, _upper_end(summary, buffers, largest))
+    with reading(request.path):
+        totals, curves = _core.trace_curves(
+            request.path, own, list(sizes), capacities,
+            rate=request.rate, seed=request.seed, threads=threads, observe=observe,
+        )  # fmt: skip
+        points: list[BufferPoint] = []
+        if buffers is not None:
+            places = [
+                (size, capacity, *rings(summary, capacity, size))
+                for size in sizes
+                if size >= own
+                for capacity in (round(buffers * part) for part in SWEEPS)
+                if capacity >= FEWEST_PAGES * size
+            ]
+            _, points = _core.trace_buffers(
+                request.path, own, places,
+                rate=request.rate, seed=request.seed, threads=threads, observe=observe,
+            )  # fmt: skip
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "trace": str(request.path),
+        "own_page_size_bytes": own,
+        "accesses": totals["accesses"],
+        "seconds": _seconds(summary),
+        "lost_share": lost_share(summary),
+        "properties": summary["properties"],
+        "shared_buffers_bytes": buffers,
+        "shared_buffers_from": _origin(request, summary),
+        "sample_rate": request.rate,
+        "capacities_bytes": capacities,
+        "curves": [_described(curve, capacities, buffers, request.rate) for curve in sorted(curves, key=_order)],
+        "clock_sweep": [dict(point) for point in points],
+        "limitations": limitations(summary, request, sizes),
+    }
+
+
+def _order(curve: Curve) -> tuple[int, str]:
+    return curve["page_size"], curve["layout"]
+
+
+def _origin(request: Request, summary: Summary) -> str | None:
+    if request.shared_buffers:
+        return "option"
+    return "server" if server_buffers(summary) is not None else None
+
+
+def server_buffers(summary: Summary) -> int | None:
+    """Bytes of the recorded server's shared_buffers, where the trace has them."""
+    text = summary["settings"].get("shared_buffers")
+    try:
+        return parse_size(text) if text else None
+    except UsageError:
+        return None
+
+
+def _seconds(summary: Summary) -> float | None:
+    times = summary["times"]
+    return (times[1] - times[0]) / 1e6 if times else None
+
+
+def rings(summary: Summary, buffers: int, page_size: int) -> tuple[int, int, int]:
+    """Bytes of the rings of bulk reads, bulk writes and VACUUM as GetAccessStrategy makes them in the recorded server's
+    version (freelist.c). Since 18 that of bulk reads has room for the reads in flight, as far as a backend may pin."""
+    settings = summary["settings"]
+    try:
+        version = int(summary["properties"].get("server_version_num", ""))
+        flight = int(settings.get("effective_io_concurrency", "16")) * parse_size(
+            settings.get("io_combine_limit", "128kB")
+        )
+        backends = int(settings.get("max_connections", "100")) + _OTHER_BACKENDS
+    except (UsageError, ValueError):
+        version, flight, backends = 170000, 0, 1
+    bulk_read = _RING
+    if version >= 180000:
+        pinned = buffers // page_size // backends * page_size
+        bulk_read = min(_RING + flight, max(_RING, pinned))
+    vacuum = 2 * 1024**2 if version >= 170000 else _RING
+    with suppress(UsageError):
+        vacuum = parse_size(settings.get("vacuum_buffer_usage_limit", "")) or buffers
+    return bulk_read, _BULK_WRITE_RING, vacuum
+
+
+def _upper_end(summary: Summary, buffers: int | None, largest: int) -> int:
+    """A capacity that holds everything: each access brings one page at most, each relation no more than it has."""
+    accesses = summary["reads"] + summary["extends"]
+    most = accesses * largest
+    relations = sum(relation["blocks"] for relation in summary["relations"]) * summary["page_size"]
+    if relations:
+        most = min(most, 4 * relations)
+    return max(most, 4 * (buffers or 0), 1024 * largest)
+
+
+def _capacities(low: int, high: int) -> list[int]:
+    steps = max(1, math.ceil(math.log2(max(2.0, high / low)) * STEPS))
+    return sorted({round(low * 2 ** (step / STEPS)) for step in range(steps + 1)})
+
+
+def _described(curve: Curve, capacities: list[int], buffers: int | None, rate: float | None) -> dict[str, Any]:
+    """A curve with its knee, what is enough, and where the server is on it."""
+    ratios, size = curve["hit_ratios"], curve["page_size"]
+    return {
+        "page_size_bytes": size,
+        "layout": curve["layout"],
+        "working_set_bytes": round(curve["pages"] * size),
+        "hit_ratios": ratios,
+        "standard_errors": curve["standard_errors"],
+        "resolved_from_bytes": round(FEWEST_SAMPLED / rate * size) if rate else None,
+        "knee_bytes": knee(capacities, ratios),
+        "enough_bytes": enough(capacities, ratios),
+        "at_server": None if buffers is None else interpolated(capacities, ratios, buffers),
+    }
+
+
+def interpolated(capacities: Sequence[int], ratios: Sequence[float], capacity: int) -> float:
+    """The ratio at a capacity, on the logarithmic axis between its neighbours.
+
+    >>> interpolated([1024, 4096], [0.5, 0.7], 2048), interpolated([1024, 4096], [0.5, 0.7], 9999)
+    (0.6, 0.7)
+    """
+    if capacity <= capacities[0]:
+        return ratios[0]
+    for (low, first), (high, second) in zip(
+        zip(capacities, ratios, strict=True), zip(capacities[1:], ratios[1:], strict=True), strict=False
+    ):
+        if capacity <= high:
+            return first + (second - first) * math.log(capacity / low) / math.log(high / low)
+    return ratios[-1]
+
+
+def knee(capacities: Sequence[int], ratios: Sequence[float]) -> int | None:
+    """The capacity behind which more memory gains least: the point highest above the line between the curve's ends, on
+    a logarithmic axis (Satopää et al., "Finding a Kneedle in a Haystack", 2011). None where there is
+    none: a flat curve, or one that bends the other way.
+
+    >>> knee([1, 2, 4, 8, 16], [0.0, 0.1, 0.8, 0.85, 0.9]), knee([1, 2], [0.5, 0.5])
+    (4, None)
+    """
+    end = next((place for place, ratio in enumerate(ratios) if ratio >= ratios[-1]), len(ratios) - 1)
+    rise = ratios[end] - ratios[0]
+    if end == 0 or rise <= 0:
+        return None
+    above = [(ratios[place] - ratios[0]) / rise - place / end for place in range(end + 1)]
+    place = above.index(max(above))
+    return capacities[place] if above[place] > 0 else None
+
+
+def enough(capacities: Sequence[int], ratios: Sequence[float]) -> int:
+    """The least capacity that has nearly all of the hits that any has.
+
+    >>> enough([1, 2, 4, 8], [0.2, 0.5, 0.899, 0.9])
+    4
+    """
+    return next(capacity for capacity, ratio in zip(capacities, ratios, strict=True) if ratio >= ENOUGH * ratios[-1])
+
+
+def limitations(summary: Summary, request: Request, sizes: Sequence[int]) -> list[str]:
+    """What the curves do not say, most important first."""
+    own, missing = summary["page_size"], summary["missing"]
+    found: list[str] = []
+    if (share := lost_share(summary)) > MOST_LOST:
+        found.append(f"{share:.1%} of the accesses are lost: hit ratios are those of the rest")
+    if missing["is_cut"]:
+        found.append("the trace is cut: its end is missing")
+    if any(size < own for size in sizes):
+        found.append(
+            f"pages smaller than {format_size(own)}: a trace does not say which part of a page was needed, so two ends "
+            "are shown, accesses spread over all parts and concentrated on one"
+        )
+    if any(size > own for size in sizes):
+        found.append(
+            f"pages larger than {format_size(own)} are merged neighbours; page headers and fillfactor, which change "
+            "how many rows a page holds, are not in it"
+        )
+    found.append(
+        "curves are of LRU; PostgreSQL's clock sweep is run at single sizes of shared_buffers and listed beside them"
+    )
+    found.append("the first access of a page is a miss at any size: a short recording understates hit ratios")
+    if request.rate is not None:
+        found.append(
+            f"sampled: {request.rate:.2%} of the pages; below {FEWEST_SAMPLED / request.rate:,.0f} pages of capacity "
+            "nothing is resolved"
+        )
+    return found

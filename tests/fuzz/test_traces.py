@@ -1,0 +1,43 @@
+"""Traces and what other programs trace, up to the summary of what was imported. (Rust has properties of its own.)"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.fuzz.fuzzing import Parser, check, parametrized
+
+from octavo.trace import files
+
+_CSV = b"time_us,backend,relation,block,kind\n1,7,16384,12,read\n5,7,16384,13,extend\n"
+_IOLOG = b"fio version 3 iolog\n0 /data/a add\n0 /data/a open\n7 /data/a read 4096 8192\n9 /data/a close\n"
+_BLKTRACE = b"""\
+  8,0    3    2     0.000001829   697  Q  WS 223488 + 16 [kjournald]
+  8,0    3    3     0.5           700  Q   R 0 + 1 [postgres]
+CPU0 (8,0):
+"""
+_ORACLE = bytes(4) + b"\x07" + bytes(7) + b"\x01" + bytes(3) + b"\xff" * 8
+# Two facts, five accesses and the end, as TraceWriter writes them.
+_TRACE = bytes.fromhex(
+    "a74f637401010000002000001200000000000000000000000000000062ddd40e2a42a356010b087265636f726465720178040309"
+    "0402a74f63740102000000200000770000000500000000000000000000007cc303c5dab52f2a01ff0c0580800100020001000300"
+    "990301b30602b4060200800802800801028010000002008008028008000000000000000000000001048010010380100000000001"
+    "0680100001008010000000010280100100801001008010000000000000000ac40002091000001401000000010000000100000001"
+    "11a74f63740103000000200000010000000000000005000000000000004d478c67ab0ecfcd05"
+)
+
+
+def _read(format: str) -> Callable[[bytes, Path], object]:
+    return lambda text, place: files.read_back(text, format, place)
+
+
+PARSERS = [
+    Parser("trace.octrace", _read("octrace"), [_TRACE]),
+    Parser("trace.csv", _read("csv"), [_CSV]),
+    Parser("trace.iolog", _read("iolog"), [_IOLOG]),
+    Parser("trace.blktrace", _read("blktrace"), [_BLKTRACE]),
+    Parser("trace.oracle_general", _read("oracle-general"), [_ORACLE, _ORACLE * 3]),
+]
+
+
+@parametrized(PARSERS)
+def test_any_text_is_read_or_refused(parser: Parser) -> None:
+    check(parser)

@@ -1,0 +1,70 @@
+"""Clean Debians to install in: made once for each suite, from the archive that apt is set up with here."""
+
+import platform
+import shutil
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from octavo.home import make_directory
+from octavo.host import children
+from octavo.host.journal import Journal
+
+needs_debootstrap = pytest.mark.skipif(shutil.which("debootstrap") is None, reason="no debootstrap here")
+
+
+def this_suite() -> str:
+    """The code name of this host's release; an empty text where it has none."""
+    return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+
+
+@contextmanager
+def clean_debian(home: Path, journal: Journal, suite: str, packages: Sequence[str] = ()) -> Generator[Path, None, None]:
+    """The root of a minimal Debian with these packages, for its user alone; skips the test where it cannot be had."""
+    kept = _tarball(home, journal, suite, packages)
+    root = home / f"debian-{suite}"
+    root.mkdir()
+    try:
+        _output(journal, "tar", "--extract", "--same-permissions", "--directory", root, "--file", kept)
+        shutil.copy("/etc/resolv.conf", root / "etc" / "resolv.conf")
+        yield root
+    finally:
+        shutil.rmtree(root)
+
+
+def _tarball(home: Path, journal: Journal, suite: str, packages: Sequence[str]) -> Path:
+    """The Debian as a tarball, kept beside the builds."""
+    own = this_suite()
+    archives = _output(
+        journal, "apt-get", "indextargets", "--format", "$(CODENAME) $(REPO_URI)", "Created-By: Packages"
+    )
+    addresses = [line.split()[1] for line in archives.splitlines() if line.split()[0] == own]
+    if not addresses:
+        pytest.skip(f"apt knows no archive of {own or 'this suite'}; apt-get update first")
+    directory = make_directory((home / "builds").resolve().parent / "debian")
+    kept = directory / f"{'-'.join((suite, *packages, platform.machine()))}.tar.gz"
+    if kept.exists():
+        return kept
+    root = home / "debootstrap"
+    chosen = [f"--include={','.join(packages)}"] if packages else []
+    try:
+        # A mount namespace of its own: what it mounts is gone with it, however it ends.
+        made = children.run(
+            ["unshare", "--mount", "debootstrap", "--variant=minbase", *chosen, suite, root, addresses[0]],
+            journal,
+            role="debootstrap",
+        )
+        if made.returncode != 0:
+            pytest.skip(f"debootstrap: {(made.stdout + made.stderr).strip().splitlines()[-1]}")
+        _output(journal, "chroot", root, "apt-get", "clean")
+        _output(journal, "tar", "--create", "--gzip", "--directory", root, "--file", kept.with_suffix(".part"), ".")
+        kept.with_suffix(".part").rename(kept)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return kept
+
+
+def _output(journal: Journal, *arguments: str | Path) -> str:
+    return children.check(children.run(arguments, journal, role="test"), str(arguments[0])).stdout

@@ -1,0 +1,305 @@
+"""The doctor on real servers: planted faults are found and none is invented; a Bus error that it said before."""
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import ROOT, Octavo
+from tests.integration.conftest import needs_root
+from tests.integration.hugetlb import hugetlb_group, offers_hugetlb, within
+from tests.integration.servers import data_directory, running
+
+from octavo.doctor import examine
+from octavo.doctor.collect import gather
+from octavo.doctor.collect.server import LIMITS
+from octavo.doctor.facts import Facts
+from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.hugepages import apply as pool
+from octavo.hugepages.pool import default_page, pool_file
+from octavo.knobs.huge_pages import sizes
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import Server
+from octavo.postgres.user_connection import connect
+
+SMALL = {"shared_buffers": "16MB", "max_connections": "20", "wal_buffers": "1MB", "effective_cache_size": "8GB"}
+FAULTS = {
+    "random-page-cost": {"random_page_cost": "0.5"},
+    "full-page-writes": {"full_page_writes": "off"},
+    "io-combine-limit": {"io_combine_limit": "16kB"},
+    "io-method": {"io_method": "sync"},
+    "effective-cache-size": {"effective_cache_size": "8MB"},
+    "work-mem": {"work_mem": "1TB"},
+    "shared-memory-type": {"shared_memory_type": "sysv"},
+}
+THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+DEBIAN = Path("/usr/lib/postgresql/15/bin")
+
+
+def dsn_of(server: Server, user: str = "octavo") -> str:
+    return f"host={server.socket_directory} user={user} dbname=octavo"
+
+
+def report_of(dsn: str) -> dict[str, Any]:
+    (patient,), refused = examine.patients(dsn)
+    assert not refused
+    try:
+        return patient.look(0.0)
+    finally:
+        patient.close()
+
+
+def findings(part: dict[str, Any]) -> set[str]:
+    return {one["rule"] for one in part["results"] if one["status"] == "finding"}
+
+
+def statuses(part: dict[str, Any]) -> dict[str, str]:
+    return {one["rule"]: one["status"] for one in part["results"]}
+
+
+@contextmanager
+def planted_in_the_host() -> Generator[set[str], None, None]:
+    """As root: transparent huge pages for all, and a pool too small to use."""
+    if os.geteuid() != 0 or not sizes() or not THP.exists():
+        yield set()
+        return
+    mode, file = THP.read_text().partition("[")[2].partition("]")[0], pool_file(default_page())
+    before = file.read_text()
+    try:
+        THP.write_text("always")
+        file.write_text(str(int(before) + 2))
+        yield {"transparent-huge-pages", "huge-pages"}
+    finally:
+        file.write_text(before)
+        THP.write_text(mode)
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_planted_faults_are_found_and_none_invented(build: Build, journal: Journal, account: Account) -> None:
+    """Ten faults as root, eight otherwise; the same server without them says what this host has of its own."""
+    with data_directory(build, journal, account) as path:
+        with running(build, path, journal, account, **SMALL) as server:
+            clean = report_of(dsn_of(server))
+            there = examine.on(path)
+            assert there is not None
+            assert statuses(there.look(0.0)) == statuses(clean)
+            there.close()
+            server.shut_down()
+        assert examine.on(path) is None
+        stopped = examine.of_stopped(path, build.prefix / "bin")
+        assert statuses(stopped)["work-mem"] == statuses(stopped)["checksums"] == "ok"
+        assert not findings(clean) & {*FAULTS, "checksums"}
+        done = children.run([build.program("pg_checksums"), "--disable", "-D", path], journal, role="pg_checksums",
+                            account=account)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        faulty = SMALL | {name: value for settings in FAULTS.values() for name, value in settings.items()}
+        with planted_in_the_host() as more, running(build, path, journal, account, **faulty) as server:
+            found = report_of(dsn_of(server))
+        assert findings(found) == findings(clean) | {*FAULTS, "checksums"} | more
+        named = {one["rule"]: one for one in found["results"]}
+        assert named["full-page-writes"]["severity"] == "error"
+        assert "8kB" in named["full-page-writes"]["text"]
+        if more:
+            assert "fell back" in named["huge-pages"]["text"]
+
+
+@pytest.fixture(scope="module")
+def server(builds: dict[str, Build], home: Path, account: Account) -> Iterator[Server]:
+    """A server with a user who has pg_monitor, and one who has nothing."""
+    build = builds["8kB"]
+    with (
+        Journal() as journal,
+        data_directory(build, journal, account, "doctor") as path,
+        running(build, path, journal, account, **SMALL) as started,
+    ):
+        with started.connect("octavo") as connection:
+            connection.execute("CREATE ROLE watcher LOGIN IN ROLE pg_monitor")
+            connection.execute("CREATE ROLE stranger LOGIN")
+        yield started
+
+
+def test_pg_monitor_is_enough(server: Server) -> None:
+    told = statuses(report_of(dsn_of(server, "watcher")))
+    assert told == statuses(report_of(dsn_of(server)))
+
+
+def test_a_user_without_rights_is_told_what_needs_more(server: Server) -> None:
+    part = report_of(dsn_of(server, "stranger"))
+    facts = part["facts"]
+    assert "pg_monitor" in facts["server.idle_connections"]["unknown"]
+    assert statuses(part)["huge-pages"] != "unknown"
+
+
+def test_what_it_asks_changes_nothing_and_is_limited(server: Server) -> None:
+    connection = connect(dsn_of(server), examine.APPLICATION, LIMITS)
+    try:
+        facts = gather.of_server(connection, 0.0)
+        row = connection.execute(
+            "SELECT application_name AS name, current_setting('statement_timeout') AS statement,"
+            " current_setting('lock_timeout') AS lock, current_setting('transaction_read_only') AS read_only"
+            " FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+        ).fetchone()
+        assert row == {"name": "octavo doctor", "statement": "1s", "lock": "100ms", "read_only": "on"}
+    finally:
+        connection.close()
+    assert facts["setting.block_size"].value == 8192
+    assert facts["host.process.count"].value >= 5
+
+
+def test_every_fact_that_a_rule_asks_for_is_looked_for(server: Server) -> None:
+    """A misspelt name would be unknown for ever."""
+    import re
+
+    from octavo.doctor import amounts, rules, stack
+
+    connection = connect(dsn_of(server), examine.APPLICATION, LIMITS)
+    try:
+        facts: Facts = gather.of_server(connection, 0.1)
+    finally:
+        connection.close()
+    package = Path(str(rules.__file__)).parent
+    asked: set[str] = set()
+    for file in (*package.glob("*.py"), Path(str(amounts.__file__)), Path(str(stack.__file__))):
+        asked |= set(re.findall(r'"((?:host|server|setting|live)\.[a-z_.]+[a-z])"', file.read_text()))
+    assert len(asked) > 60
+    settings = (Path(str(examine.__file__)).parents[1] / "postgres/sql/doctor_settings.sql").read_text()
+    assert [name for name in asked if name.startswith("setting.") and f"'{name[8:]}'" not in settings] == []
+    missing = [name for name in asked if not name.startswith("setting.") and facts[name].unknown]
+    # Where this machine's files are not: a container's disk, no counters.
+    assert [name for name in missing if facts[name].unknown == "was not looked at"] == []
+
+
+@needs_root
+def test_an_unprivileged_user_gets_his_answers(server: Server, tmp_path: Path) -> None:
+    """As nobody: the host's memory, the server's settings; what is the server's user's to see is unknown."""
+    nobody = pwd.getpwnam("nobody")
+    server.socket_directory.chmod(0o755)
+    # The interpreter may be where nobody cannot go: everything is loaded by looking once before.
+    code = (
+        "import json, os\n"
+        "from octavo.doctor import examine\n"
+        f"(patient,), _ = examine.patients({dsn_of(server, 'watcher')!r})\n"
+        "patient.look(0.1), patient.close()\n"
+        f"os.setgroups([]); os.setresgid({nobody.pw_gid}, {nobody.pw_gid}, {nobody.pw_gid})\n"
+        f"os.setresuid({nobody.pw_uid}, {nobody.pw_uid}, {nobody.pw_uid})\n"
+        f"(patient,), _ = examine.patients({dsn_of(server, 'watcher')!r})\n"
+        "print(json.dumps(patient.look(0.2)))\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd="/")
+    assert said.returncode == 0, said.stderr
+    part = json.loads(said.stdout)
+    told = statuses(part)
+    assert told["work-mem"] == "ok" and told["block-sizes"] == "ok"
+    assert part["facts"]["host.process.page_tables_bytes"]["value"] > 0
+    assert findings(part) <= findings(report_of(dsn_of(server)))
+
+
+def test_the_command_finds_the_servers_of_this_host(octavo: Octavo, server: Server) -> None:
+    """Its socket is in a network namespace of its own, as a container's."""
+    found = octavo("doctor", "--interval", "0s", "--format", "json")
+    assert found.returncode in (0, 1), found.stderr
+    document = json.loads(found.stdout)
+    assert document["schema_version"] == 1
+    (part,) = [one for one in document["servers"] if str(server.socket_directory) in one["server"]]
+    assert part["problem"] is None and statuses(part)["block-sizes"] == "ok"
+    assert octavo("doctor", "--dsn", "host=/nowhere").returncode == 3
+
+
+def test_it_goes_on_looking_and_says_what_changes(server: Server) -> None:
+    arguments = [ROOT / "octavo", "doctor", "--dsn", dsn_of(server), "--watch", "1s"]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd="/") as process:
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            assert any("--verbose lists them" in line for line in lines)
+            with server.connect("octavo") as connection:
+                connection.execute("ALTER SYSTEM SET random_page_cost = 0.5")
+                connection.execute("SELECT pg_reload_conf()")
+            assert any("worse: random-page-cost" in line for line in lines)
+            with server.connect("octavo") as connection:
+                connection.execute("ALTER SYSTEM RESET random_page_cost")
+                connection.execute("SELECT pg_reload_conf()")
+            assert any("better: random-page-cost" in line for line in lines)
+            process.send_signal(signal.SIGINT)
+            assert process.wait() == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(not DEBIAN.is_dir(), reason="Debian's PostgreSQL 15 is not installed")
+def test_debians_postgresql(home: Path, journal: Journal, account: Account) -> None:
+    """15 has no pg_stat_io, huge_pages_status or io_method: those rules do not apply, and none is unknown for it."""
+    build = Build("debian", DEBIAN.parent, {"version": "15"})
+    with (
+        data_directory(build, journal, account) as path,
+        running(build, path, journal, account, **SMALL, random_page_cost="0.5") as server,
+    ):
+        part = report_of(dsn_of(server))
+    told = statuses(part)
+    assert "random-page-cost" in findings(part)
+    assert {told[name] for name in ("io-method", "io-combine-limit", "hint-bits", "scan-requests")} == {
+        "not applicable"
+    }
+    assert told["huge-pages"] == "ok" and told["work-mem"] == "ok"
+
+
+def shared_buffers(data: Path) -> str:
+    """What initdb has written of it."""
+    text = (data / "postgresql.conf").read_text()
+    return [line for line in text.splitlines() if line.startswith("shared_buffers")][-1].split()[2]
+
+
+@needs_root
+@pytest.mark.skipif(not offers_hugetlb(), reason="no hugetlb controller of version 2 here")
+def test_a_bus_error_is_said_before_and_its_advice_cures_it(
+    builds: dict[str, Build], journal: Journal, account: Account, pages: int
+) -> None:
+    """initdb in a group that may have no huge pages, while the host has some: as in a container or pod."""
+    place = Path(os.environ["OCTAVO_HOME"]) / "bus"
+    place.mkdir()
+    os.chown(place, account.uid, account.gid)
+    initdb = builds["8kB"].program("initdb")
+
+    def diagnosis(group: Path) -> dict[str, Any]:
+        said = within(group, 0, 0, sys.executable, "-m", "octavo", "doctor", "--before-start", "--format", "json")
+        assert said.returncode in (0, 1), said.stderr
+        (part,) = json.loads(said.stdout)["servers"]
+        return {one["rule"]: one for one in part["results"]}["huge-pages-group"] | {"exit": said.returncode}
+
+    try:
+        with hugetlb_group(0) as group:
+            assert diagnosis(group)["status"] == "ok"  # nothing is free: mmap fails, initdb falls back
+            pool.apply(pages, 128 * 1024**2 // pages + 16, 0)
+            said = diagnosis(group)
+            assert (said["severity"], said["exit"]) == ("error", 1)
+            died = within(group, account.uid, account.gid, initdb, "-D", place / "dies", "--no-sync")
+            assert died.returncode != 0
+            assert "Bus error" in died.stderr or died.returncode == -signal.SIGBUS, died.stderr
+            advice = next(line for line in said["fix"] if line.startswith("initdb")).split()[1:3]
+            lives = within(group, account.uid, account.gid, initdb, "-D", place / "lives", "--no-sync", *advice)
+            assert lives.returncode == 0, lives.stderr
+            assert shared_buffers(place / "lives") == "128MB"
+            if DEBIAN.is_dir():  # 15 has no -c: the line for its sample file
+                share, old = place / "share", DEBIAN / "initdb"
+                shutil.copytree("/usr/share/postgresql/15", share)
+                died = within(group, account.uid, account.gid, old, "-D", place / "dies-15", "--no-sync")
+                assert "Bus error" in died.stderr or died.returncode == -signal.SIGBUS, died.stderr
+                line = next(line for line in said["fix"] if line.startswith("printf"))
+                sample = share / "postgresql.conf.sample"
+                line = line.replace("$(pg_config --sharedir)/postgresql.conf.sample", str(sample))
+                subprocess.run(["sh", "-c", line], check=True)
+                lives = within(group, account.uid, account.gid, old, "-D", place / "lives-15", "--no-sync", "-L", share)
+                assert lives.returncode == 0, lives.stderr
+                assert shared_buffers(place / "lives-15") == "128MB"
+    finally:
+        shutil.rmtree(place)

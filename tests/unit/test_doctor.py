@@ -1,0 +1,344 @@
+"""The doctor's engine, facts, collectors on planted trees, and its report in each format."""
+
+# pyright: reportPrivateUsage=false
+import json
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.planted import plant
+
+from octavo.doctor import compare, html, markdown, report
+from octavo.doctor import examine as examine_module
+from octavo.doctor.collect.atomics import count_atomics
+from octavo.doctor.collect.find import Listener, listeners
+from octavo.doctor.collect.host import host_facts
+from octavo.doctor.collect.live import Reading, live_facts
+from octavo.doctor.collect.processes import memory_limit, process_facts
+from octavo.doctor.collect.server import setting_fact
+from octavo.doctor.collect.storage import storage_facts
+from octavo.doctor.engine import Finding, Ok, Rule, at_least, examine
+from octavo.doctor.facts import Asked, Fact, Facts, NotApplicableError, UnknownError, read_facts
+from octavo.errors import UsageError
+from octavo.iotop.diskstats import DiskTotals
+
+MB = 1024**2
+
+
+def rule(name: str, judge: Any) -> Rule:
+    return Rule(name, "?", "", "the manual", judge)
+
+
+def finding(severity: Any) -> Finding:
+    return Finding(severity, "seen", "costs 1 GB", ("line",), "reload", "SHOW x;")
+
+
+def test_ok_finding_unknown_and_not_applicable_are_four_things_worst_first() -> None:
+    def unknown(asked: Asked) -> Ok:
+        return Ok(str(asked.whole("host.x")))
+
+    def absent(asked: Asked) -> Ok:
+        return Ok(str(asked.whole("setting.x")))
+
+    def fine(asked: Asked) -> Ok:
+        return Ok("good")
+
+    def always(severity: Any) -> Callable[[Asked], Finding]:
+        return lambda asked: finding(severity)
+
+    rules = [
+        rule("fine", fine),
+        rule("absent", absent),
+        rule("note", always("note")),
+        rule("unknown", unknown),
+        rule("error", always("error")),
+        rule("warning", always("warning")),
+    ]
+    facts = Facts([Fact("host.", unknown="another host"), Fact("setting.", absent="16 has no such setting")])
+    results = examine(facts, rules)
+    assert [one.rule for one in results] == ["error", "warning", "note", "unknown", "fine", "absent"]
+    assert [one.status for one in results[3:]] == ["unknown", "ok", "not applicable"]
+    assert results[3].text == "host.x: another host"
+    assert [one.rule for one in at_least(results, "warning")] == ["error", "warning"]
+
+
+def test_a_fact_knows_where_it_is_from_and_a_rule_its_evidence() -> None:
+    asked = Asked(read_facts({"host.a": 1, "host.b": {"value": 2.5, "source": "/proc/b"}, "host.c": None}))
+    assert (asked.whole("host.a"), asked.number("host.b"), asked.whole_or_none("host.c")) == (1, 2.5, None)
+    assert [fact.source for fact in asked.evidence.values()] == ["given", "/proc/b"]
+
+
+@pytest.mark.parametrize("value", ["64kB", 1.5, True, None, [1]])
+def test_a_value_of_another_kind_is_unknown(value: Any) -> None:
+    with pytest.raises(UnknownError):
+        Asked(Facts([Fact("x", value)])).whole("x")
+
+
+def test_a_name_with_a_dot_holds_for_all_below_it() -> None:
+    facts = read_facts({"host.": {"unknown": "elsewhere"}, "host.fs.": {"absent": "none"}, "host.fs.type": "xfs"})
+    assert facts["host.memory.total_bytes"].unknown == "elsewhere"
+    assert facts["host.fs.block_bytes"].absent == "none"
+    assert facts["host.fs.type"].value == "xfs"
+    with pytest.raises(NotApplicableError, match="none"):
+        Asked(facts).whole("host.fs.block_bytes")
+
+
+def test_facts_are_written_and_read_as_json() -> None:
+    facts = Facts([Fact("a", 1, "/proc/a"), Fact("b", unknown="why"), Fact("c", absent="not here"), Fact("d", None)])
+    again = read_facts(json.loads(json.dumps(facts.as_dict())))
+    assert {name: again[name] for name in again} == {name: facts[name] for name in facts}
+    with pytest.raises(UsageError):
+        read_facts([1])
+
+
+@pytest.mark.parametrize(
+    ("row", "value"),
+    [
+        (("shared_buffers", "16384", "8kB", "integer", "default"), 128 * MB),
+        (("shared_buffers", "4096", "32kB", "integer", "default"), 128 * MB),
+        (("max_wal_size", "1024", "MB", "integer", "default"), 1024 * MB),
+        (("wal_segment_size", "16777216", "B", "integer", "default"), 16 * MB),
+        (("checkpoint_timeout", "300", "s", "integer", "default"), 300.0),
+        (("random_page_cost", "4", None, "real", "default"), 4.0),
+        (("max_connections", "100", None, "integer", "default"), 100),
+        (("shared_memory_size_in_huge_pages", "-1", None, "integer", "default"), -1),
+        (("full_page_writes", "on", None, "bool", "default"), True),
+        (("huge_pages", "try", None, "enum", "default"), "try"),
+    ],
+)
+def test_a_row_of_pg_settings(row: Any, value: Any) -> None:
+    fact = setting_fact(*row)
+    assert (fact.value, type(fact.value)) == (value, type(value))
+    assert row[0] in fact.source
+
+
+def test_an_infinite_number_is_unknown() -> None:
+    facts = Facts([Fact("server.wal.seconds", float("inf"), "pg_stat_wal: seconds")])
+    assert "pg_stat_wal: seconds says inf" in facts["server.wal.seconds"].unknown
+    json.dumps(facts.as_dict(), allow_nan=False)
+
+
+HOST = {
+    "proc/meminfo": "MemTotal: 1000 kB\nMemAvailable: 600 kB\nHugepagesize: 2048 kB\nSwapTotal: 0 kB\n",
+    "proc/sys/vm/overcommit_memory": "2\n", "proc/sys/vm/swappiness": "60\n",
+    "proc/sys/kernel/numa_balancing": "1\n", "proc/cpuinfo": "processor: 0\nFeatures\t: fp asimd atomics\n",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
+    "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance\n",
+    "sys/devices/system/node/node0/meminfo": "", "sys/devices/system/node/node1/meminfo": "",
+    **{f"sys/kernel/mm/hugepages/hugepages-2048kB/{name}": "7\n" for name in (
+        "nr_hugepages", "free_hugepages", "resv_hugepages", "surplus_hugepages", "nr_overcommit_hugepages")},
+}  # fmt: skip
+
+
+def test_the_host_of_a_planted_tree(tmp_path: Path) -> None:
+    facts = Facts(host_facts(plant(tmp_path, HOST)))
+    assert facts["host.memory.total_bytes"].value == 1000 * 1024
+    assert facts["host.memory.total_bytes"].source.endswith("meminfo: MemTotal")
+    assert "no such line" in facts["host.memory.page_tables_bytes"].unknown
+    assert facts["host.thp.enabled"].value == "madvise"
+    assert facts["host.thp.defrag"].absent
+    assert facts["host.cpu.governors"].value == ["performance", "powersave"]
+    assert facts["host.cpu.lse"].value is True
+    assert facts["host.numa.nodes"].value == 2
+    assert facts["host.huge.pools"].value[0]["total"] == 7
+    assert facts["host.huge.at_boot"].value == []
+
+
+def test_a_host_that_says_nothing_gives_reasons(tmp_path: Path) -> None:
+    facts = Facts(host_facts(tmp_path))
+    assert facts["host.memory.total_bytes"].unknown
+    assert facts["host.huge.pools"].unknown
+    assert facts["host.cpu.governors"].absent
+
+
+def test_what_a_file_of_the_kernel_should_not_say_is_unknown(tmp_path: Path) -> None:
+    root = plant(tmp_path, HOST | {"proc/sys/vm/swappiness": "sixty\n"})
+    assert "'sixty'" in Facts(host_facts(root))["host.swap.swappiness"].unknown
+
+
+def test_the_processes_of_a_server(tmp_path: Path) -> None:
+    status = "Name:\tpostgres\nVmPTE:\t 100 kB\nVmSwap:\t 4 kB\nRssAnon:\t 50 kB\nHugetlbPages:\t 2048 kB\n"
+    proc = plant(
+        tmp_path,
+        {f"{pid}/status": status for pid in (10, 11)}
+        | {"10/task/10/children": "11 ", "10/oom_score_adj": "-900\n", "11/oom_score_adj": "0\n",
+           "10/limits": "Limit  Soft Limit  Hard Limit  Units\nMax locked memory         65536  65536  bytes\n",
+           "10/cgroup": "0::/a/b\n", "self/mountinfo": f"41 31 0:38 / {tmp_path}/cg rw - cgroup2 cgroup2 rw\n",
+           "cg/a/b/memory.max": "max\n", "cg/a/memory.max": "1048576\n"},
+    )  # fmt: skip
+    facts = Facts(process_facts(10, proc))
+    assert facts["host.process.page_tables_bytes"].value == 200 * 1024
+    assert facts["host.process.huge_bytes"].value == 2 * MB
+    assert (facts["host.process.postmaster_oom_adj"].value, facts["host.process.children_oom_adj"].value) == (-900, 0)
+    assert facts["host.process.memlock_bytes"].value == 65536
+    limit = facts["host.memory.group_limit_bytes"]
+    assert limit.value == MB and limit.source.endswith("/a/memory.max")
+
+
+def test_no_limit_is_known_to_be_none(tmp_path: Path) -> None:
+    proc = plant(tmp_path, {"self/cgroup": "0::/\n", "self/mountinfo": ""})
+    fact = memory_limit(None, proc)
+    assert fact.is_known and fact.value is None
+
+
+def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path) -> None:
+    number = tmp_path.stat().st_dev
+    where = f"{os.major(number)}:{os.minor(number)}"
+    for kind, known in (("nfs4", False), ("ext4", True)):
+        plant(tmp_path, {"proc/self/mountinfo": f"41 31 {where} / / rw - {kind} x rw\n"})
+        facts = Facts(storage_facts(tmp_path, tmp_path))
+        assert facts["host.fs.type"].value == kind
+        assert facts["host.fs.block_bytes"].is_known is known
+        assert facts["host.device.name"].unknown
+
+
+def test_live_facts_are_differences() -> None:
+    before = Reading(10.0, DiskTotals(100, 1000, 0, 0), 5, (10, 80), 1000)
+    after = Reading(12.0, DiskTotals(300, 9000, 4, 40), 25, (110, 880), 3000)
+    facts = Facts(live_facts(before, after, "vda"))
+    assert facts["live.device.reads_per_second"].value == 100.0
+    assert facts["live.server.reads_per_second"].value == 50.0
+    assert facts["live.server.fetched_bytes_per_second"].value == 1000.0
+    assert facts["live.swapped_pages_per_second"].value == 10.0
+    none = Facts(live_facts(Reading(10.0, None, None, None, None), after, None))
+    for name in ("device.reads", "server.reads", "swapped_pages", "server.fetched_bytes"):
+        assert none[f"live.{name}_per_second"].unknown
+    # Statistics that were reset meanwhile are no negative rate.
+    assert (
+        Facts(live_facts(after, Reading(14.0, None, None, (0, 0), 0), None))["live.server.reads_per_second"].value == 0
+    )
+
+
+def words(*instructions: int) -> bytes:
+    return b"".join(struct.pack("<I", one) for one in instructions)
+
+
+LDADDAL, SWPA, CASAL = 0xF8E00041, 0xB8A08041, 0xC8E0FC41
+LDAXR, STLXR, LDAPR, LDR = 0xC85FFC20, 0xC800FC41, 0xF8BFC020, 0xF9400020
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (words(LDADDAL, SWPA, CASAL), (3, 0)),
+        (words(LDAXR, STLXR), (0, 2)),
+        (words(LDR, LDAPR, 0xD503201F), (0, 0)),
+        (words(LDAXR, STLXR, CASAL, LDR), (1, 2)),
+        # Not aligned: no instruction.
+        (b"\0" + words(CASAL) + b"\0\0\0", (0, 0)),
+        (b"", (0, 0)),
+    ],
+)
+def test_atomic_instructions_are_counted(tmp_path: Path, code: bytes, expected: tuple[int, int]) -> None:
+    program = tmp_path / "postgres"
+    program.write_bytes(elf(code))
+    assert count_atomics(program) == expected
+
+
+def test_other_programs_are_none_of_aarch64(tmp_path: Path) -> None:
+    for content in (b"", b"\x7fELF", b"#!/bin/sh\n" * 20, elf(b"", machine=62)):
+        (tmp_path / "x").write_bytes(content)
+        assert count_atomics(tmp_path / "x") is None
+
+
+def elf(code: bytes, machine: int = 183) -> bytes:
+    """A 64-bit little-endian program with a section of instructions, and one of constants that look like them."""
+    constants = words(CASAL, STLXR) * 3
+    start = 64 + len(code) + len(constants)
+    header = struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 0, start, 0, 64, 0, 0, 64, 2, 0)
+    sections = b"".join(
+        struct.pack("<IIQQQQIIQQ", 0, 1, flags, 0, offset, length, 0, 0, 4, 0)
+        for flags, offset, length in ((6, 64, len(code)), (2, 64 + len(code), len(constants)))
+    )
+    return b"\x7fELF\x02\x01\x01" + bytes(9) + header + code + constants + sections
+
+
+def test_servers_are_found_by_their_sockets(tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as other:
+        server.bind(str(tmp_path / ".s.PGSQL.5433"))
+        (tmp_path / "x,example.invalid").mkdir()
+        other.bind(str(tmp_path / "x,example.invalid/.s.PGSQL.5433"))
+        rows = [
+            f"0: 2 0 00010000 0001 01 1 {tmp_path}/.s.PGSQL.5433",
+            f"0: 2 0 00010000 0001 01 1 {tmp_path}/.s.PGSQL.5434",  # gone, or in another container
+            f"0: 2 0 00000000 0001 03 1 {tmp_path}/.s.PGSQL.5433",  # a connection
+            "0: 2 0 00010000 0001 01 1 /run/dbus/system_bus_socket",
+            f"0: 2 0 00010000 0001 01 1 {tmp_path}/x,example.invalid/.s.PGSQL.5433",  # libpq would take two hosts
+            "0: 2 0 00010000 0001 01 1",
+        ]
+        plant(tmp_path, {"net/unix": "Num RefCount Protocol Flags Type St Inode Path\n" + "\n".join(rows)})
+        (found,) = listeners(tmp_path)
+    assert (found.directory, found.port, found.owner) == (str(tmp_path), 5433, os.geteuid())
+
+
+def test_a_directory_of_anybody_adds_nothing_to_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    from psycopg.conninfo import conninfo_to_dict
+
+    asked: list[dict[str, Any]] = []
+
+    def connect(dsn: str) -> None:
+        asked.append(conninfo_to_dict(dsn))
+
+    monkeypatch.setattr(examine_module, "_connect", connect)
+    examine_module._connect_to(Listener("/x' port=1 sslkey=/etc/shadow", 5432, os.geteuid()))
+    assert asked[0]["host"] == "/x' port=1 sslkey=/etc/shadow"
+    assert set(asked[0]) <= {"host", "port", "user", "dbname"}
+
+
+HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m"
+
+
+def hostile_report() -> dict[str, Any]:
+    facts = read_facts({"setting.block_size": 8192, "host.thp.enabled": "always", "host.thp.defrag": HOSTILE,
+                        "host.fs.type": HOSTILE, "server.version": HOSTILE})  # fmt: skip
+    return report.document([report.part(HOSTILE, facts, HOSTILE)])
+
+
+def test_what_a_host_says_is_escaped_in_each_format() -> None:
+    found = hostile_report()
+    page, text = html.render(found), markdown.render(found, verbose=True)
+    assert "<script>" not in page and "&lt;script&gt;" in page
+    assert "\x1b" not in page and "\x1b" not in text
+    assert "<script>" not in text.replace("\\<script\\>", "")
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_report_counts_its_findings_and_marks_the_stack() -> None:
+    facts = read_facts({"setting.block_size": 8192, "host.memory.page_bytes": 65536, "setting.shared_buffers": MB})
+    found = report.document([report.part("x", facts)])
+    assert found["findings"] == {"error": 0, "warning": 1, "note": 0}
+    marks = {row["layer"]: row["findings"] for row in found["servers"][0]["page_stack"]}
+    assert marks["CPU memory page"] == marks["data block"] == ["kernel-page"]
+    assert marks["WAL segment"] == []
+    assert report.is_as_bad(found, "warning") and report.is_as_bad(found, "note")
+    assert not report.is_as_bad(found, "error")
+
+
+def test_two_reports_are_compared(tmp_path: Path) -> None:
+    files: list[Path] = []
+    for name, page in (("before", 65536), ("after", 4096)):
+        facts = read_facts({"setting.block_size": 8192, "host.memory.page_bytes": page, "setting.shared_buffers": MB})
+        files.append(tmp_path / name)
+        files[-1].write_text(json.dumps(report.document([report.part("db", facts)])))
+    before, after = map(compare.read_report, files)
+    assert compare.lines(compare.changes(before, after)) == [
+        "better: kernel-page at db: warning → ok (host.memory.page_bytes 64kB → 4kB)"
+    ]
+    assert compare.lines(compare.changes(after, before))[0].startswith("worse: kernel-page at db: ok → warning")
+    assert compare.lines(compare.changes(before, before)) == ["nothing changed"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"schema_version": 1}', '{"schema_version": 1, "servers": [1]}', "[" * 99999]
+)
+def test_what_is_no_report_is_said(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(UsageError, match=r"octavo doctor --format json"):
+        read = compare.read_report(tmp_path / "x")
+        compare.changes(read, read)

@@ -1,0 +1,103 @@
+"""`octavo doctor` on facts of a file: formats, exit codes, what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.unit.test_doctor import CASAL, LDAXR, STLXR, elf, words
+from typer.testing import CliRunner
+
+from octavo.cli.app import app
+from octavo.errors import UsageError
+
+CASES = Path(__file__).parents[1] / "doctor_cases"
+PAGES = str(CASES / "rhel8-arm-64kb.json")
+
+
+def doctor(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["doctor", *arguments])
+    if isinstance(done.exception, UsageError):
+        raise done.exception
+    return done.exit_code, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("case", "fail_on", "code"),
+    [
+        ("pod-hugetlb-0", None, 1),
+        ("pod-hugetlb-0", "never", 0),
+        ("rhel8-arm-64kb", None, 0),
+        ("rhel8-arm-64kb", "warning", 1),
+        ("laptop", "warning", 0),
+        ("laptop", "note", 1),
+        ("well-tuned", "note", 0),
+    ],
+)
+def test_the_exit_code_is_that_of_the_worst_finding(case: str, fail_on: str | None, code: int) -> None:
+    options = ["--fail-on", fail_on] if fail_on else []
+    assert doctor("--facts", str(CASES / f"{case}.json"), *options)[0] == code
+
+
+def test_the_verdict_comes_first_then_the_stack_then_the_worst_finding() -> None:
+    _, text = doctor("--facts", PAGES)
+    assert text.startswith("PostgreSQL 15.0 at rhel8-arm-64kb.json: 2 warnings, 2 notes\n")
+    assert text.index("CPU memory page") < text.index("WARNING kernel-page") < text.index("NOTE wal-block")
+    # Lines to be copied are whole, however narrow the terminal.
+    assert "\n      dnf install kernel-core kernel-modules && grubby --set-default /boot/vmlinuz-$(rpm -q" in text
+
+
+def test_verbose_lists_every_rule_with_its_reason() -> None:
+    _, text = doctor("--facts", PAGES, "--verbose")
+    for word in ("not applicable", "Franck Pachot", "io-method"):
+        assert word in text
+
+
+def test_the_formats(tmp_path: Path) -> None:
+    _, text = doctor("--facts", PAGES, "--format", "md")
+    assert text.startswith("# PostgreSQL 15.0 at rhel8-arm-64kb.json: 2 warnings, 2 notes\n")
+    assert "## warning: kernel-page" in text
+    assert "<h1>" in doctor("--facts", PAGES, "--format", "html")[1]
+    _, text = doctor("--facts", PAGES, "--format", "json")
+    report = json.loads(text)
+    assert report["findings"] == {"error": 0, "warning": 2, "note": 2}
+    again = tmp_path / "report.json"
+    again.write_text(text)
+    # A report has its facts in it: they can be examined elsewhere.
+    assert json.loads(doctor("--facts", str(again), "--format", "json")[1])["findings"] == report["findings"]
+    assert doctor("--compare", str(again), str(again)) == (0, "nothing changed\n")
+    assert json.loads(doctor("--compare", str(again), str(again), "--format", "json")[1])["changes"] == []
+
+
+def test_a_program_for_arm_is_looked_at_anywhere(tmp_path: Path) -> None:
+    program = tmp_path / "postgres"
+    program.write_bytes(elf(words(LDAXR, STLXR)))
+    code, text = doctor("--binary", str(program), "--fail-on", "warning")
+    assert code == 1 and "WARNING lse: the program has 2 load- and store-exclusive instructions" in text
+    program.write_bytes(elf(words(LDAXR, STLXR, CASAL)))
+    assert doctor("--binary", str(program), "--fail-on", "note")[0] == 0
+    for file in (program.with_name("nothing"), Path(__file__)):
+        with pytest.raises(UsageError, match="--binary"):
+            doctor("--binary", str(file))
+
+
+def test_a_rule_is_explained() -> None:
+    _, text = doctor("--explain", "kernel-page")
+    assert text.startswith("kernel-page: Is a data block smaller") and "Source: Franck Pachot" in text
+    with pytest.raises(UsageError, match="there is no such rule; write all, or one of kernel-page"):
+        doctor("--explain", "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--dsn", "", "--before-start"), "give one of --dsn, --pgdata"),
+        (("--bindir", "/x"), "give --pgdata too"),
+        (("--watch", "10ms"), "write 1s or more"),
+        (("--facts", "/nowhere"), "cannot be read"),
+        (("--before-start", "--shared-buffers", "many"), "is not a size"),
+        (("--interval", "soon", "--facts", PAGES), "is not a duration"),
+    ],
+)
+def test_what_cannot_be_is_said(arguments: tuple[str, ...], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        doctor(*arguments)

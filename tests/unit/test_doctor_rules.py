@@ -1,0 +1,282 @@
+"""Each rule on planted facts: those of the well-tuned host with what the row changes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.doctor.engine import Result, examine
+from octavo.doctor.explain import explain, table
+from octavo.doctor.facts import Facts, read_facts
+from octavo.doctor.rules import RULES
+
+kB, MB, GB = 1024, 1024**2, 1024**3
+WELL_TUNED: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "doctor_cases/well-tuned.json").read_text()
+)["facts"]  # fmt: skip
+SMALL_PAGES = {"setting.huge_pages": "try", "setting.huge_pages_status": "off", "host.process.huge_bytes": 0}
+IDLE_LIVE: dict[str, Any] = {
+    "live.device.reads_per_second": 100.0, "live.device.read_bytes_per_second": 1.0 * MB,
+    "live.device.writes_per_second": 10.0, "live.device.written_bytes_per_second": 1.0 * MB,
+    "live.server.reads_per_second": 100.0, "live.server.read_bytes_per_second": 800.0 * kB,
+    "live.server.fetched_bytes_per_second": 800.0 * kB, "live.swapped_pages_per_second": 0.0,
+}  # fmt: skip
+EBS = {"host.device.model": "Amazon Elastic Block Store", "host.device.size_bytes": 200 * GB, **IDLE_LIVE}
+
+
+def pool(page: int = 2 * MB, total: int = 0, free: int = 0, reserved: int = 0, nodes: tuple[int, ...] = ()) -> Any:
+    return {
+        "page_bytes": page, "total": total, "free": free, "reserved": reserved, "surplus": 0, "overcommit": 0,
+        "nodes": [{"node": at, "total": one, "free": 0, "surplus": 0} for at, one in enumerate(nodes)],
+    }  # fmt: skip
+
+
+def group(limit: int, used: int = 0, *, reservations: bool = False, page: int = 2 * MB) -> Any:
+    return {"page_bytes": page, "group": "/sys/fs/cgroup/x", "name": "hugetlb.2MB.max", "limit_bytes": limit,
+            "used_bytes": used, "reservations": reservations}  # fmt: skip
+
+
+def result(rule: str, changes: dict[str, Any]) -> Result:
+    (found,) = examine(read_facts(WELL_TUNED | changes), [RULES[rule]])
+    return found
+
+
+def word(rule: str, changes: dict[str, Any]) -> str:
+    found = result(rule, changes)
+    return str(found.severity or found.status)
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "expected"),
+    [
+        ("kernel-page", {"host.memory.page_bytes": 64 * kB}, "warning"),
+        ("kernel-page", {"host.memory.page_bytes": 64 * kB, "server.databases_bytes": 30 * GB}, "ok"),
+        ("kernel-page", {"host.memory.page_bytes": 64 * kB, "setting.debug_io_direct": "data"}, "not applicable"),
+        ("kernel-page", {"host.memory.page_bytes": 16 * kB}, "note"),
+        ("kernel-page", {"host.memory.page_bytes": 16 * kB, "setting.block_size": 16 * kB}, "ok"),
+        ("kernel-page", {"host.fs.block_bytes": 128 * kB, "host.fs.type": "zfs"}, "warning"),
+        ("kernel-page", {"host.fs.block_bytes": {"unknown": "nfs does not say"}}, "ok"),
+        ("read-amplification", IDLE_LIVE, "ok"),
+        ("read-amplification", IDLE_LIVE | {"live.server.reads_per_second": 3.0}, "not applicable"),
+        # A base backup reads as much, and pages are not larger than blocks.
+        ("read-amplification", IDLE_LIVE | {"live.server.fetched_bytes_per_second": 90.0 * MB}, "ok"),
+        ("read-amplification", IDLE_LIVE | {"live.server.fetched_bytes_per_second": 6.4 * MB,
+                                            "host.memory.page_bytes": 64 * kB}, "warning"),
+        ("readahead", {"host.device.readahead_bytes": 0}, "ok"),
+        ("readahead", {"host.device.readahead_bytes": 0, "server.version_number": 160003}, "warning"),
+        ("readahead", {"host.device.readahead_bytes": 128 * kB, "server.version_number": 160003}, "ok"),
+        ("physical-sector", {"host.device.physical_sector_bytes": 16 * kB}, "note"),
+        ("physical-sector", {"host.device.physical_sector_bytes": 8 * kB}, "ok"),
+        ("raid-stripe", {"host.device.name": "md0", "host.device.optimal_io_bytes": 2 * MB,
+                         "host.device.minimum_io_bytes": 512 * kB}, "note"),
+        ("raid-stripe", {"host.device.name": "md0", "host.device.optimal_io_bytes": 2 * MB,
+                         "host.device.minimum_io_bytes": 512 * kB,
+                         "host.fs.options": "rw,sunit=1024,swidth=4096"}, "ok"),
+        ("raid-stripe", {"host.device.optimal_io_bytes": 2 * MB}, "not applicable"),
+        ("cloud-volume", IDLE_LIVE | {"host.device.model": "Samsung SSD"}, "not applicable"),
+        ("cloud-volume", EBS, "ok"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 2000.0}, "note"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 2000.0, "host.device.size_bytes": 2000 * GB}, "ok"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 1950.0,
+                                "live.device.read_bytes_per_second": 123.0 * MB}, "warning"),
+        ("wal-block", {"host.memory.page_bytes": 16 * kB}, "note"),
+        ("wal-block", {"setting.wal_block_size": 4 * kB}, "ok"),
+        ("wal-segment", {"server.wal.bytes": 20000 * GB}, "note"),
+        ("wal-segment", {"server.wal.bytes": 20000 * GB, "setting.wal_segment_size": 64 * MB}, "ok"),
+        ("wal-segment", {"server.wal.bytes": 20000 * GB, "server.wal.seconds": 60.0}, "not applicable"),
+        ("block-sizes", {"setting.block_size": 4 * kB}, "note"),
+        ("block-sizes", {"setting.wal_block_size": 16 * kB}, "note"),
+        ("io-combine-limit", {"setting.io_combine_limit": 256 * kB}, "note"),
+        ("io-combine-limit", {"setting.io_combine_limit": 16 * kB}, "note"),
+        # 128 blocks are the most at 1 kB blocks as well, and 128 kB the default.
+        ("io-combine-limit", {"setting.block_size": kB}, "ok"),
+        ("io-method", {"setting.io_method": "sync"}, "note"),
+        ("io-method", {"setting.io_method": "io_uring"}, "ok"),
+        ("io-method", {"setting.io_method": {"absent": "PostgreSQL 16 has no such setting"}}, "not applicable"),
+        ("prefetch", {"setting.effective_io_concurrency": 1}, "note"),
+        ("prefetch", {"setting.effective_io_concurrency": 1, "host.device.rotational": True}, "not applicable"),
+        ("scan-requests", {"server.scans.read_bytes": 5 * 10**6 * 8 * kB}, "note"),
+        ("scan-requests", {"server.scans.read_bytes": 5 * 10**6 * 8 * kB, "server.version_number": 170002},
+         "not applicable"),
+        ("scan-requests", {"server.scans.reads": 100}, "not applicable"),
+        ("hint-bits", {"server.scans.writes": 10**7}, "note"),
+        ("hint-bits", {"server.scans.writes": 10**5}, "ok"),
+        ("huge-pages-group", {"host.huge.group_limits": [group(0)]}, "error"),
+        ("huge-pages-group", {"host.huge.group_limits": [group(64 * GB, 33 * GB)]}, "ok"),
+        ("huge-pages-group", {"host.huge.group_limits": [group(0)], "setting.huge_pages": "off"}, "ok"),
+        ("huge-pages-group", {"host.huge.group_limits": [group(0, page=GB)]}, "ok"),
+        # A limit on reservations refuses mmap: try falls back, on does not start.
+        ("huge-pages-group", {"host.huge.group_limits": [group(0, reservations=True)]}, "error"),
+        ("huge-pages-group", {"host.huge.group_limits": [group(0, reservations=True)], "setting.huge_pages": "try"},
+         "ok"),
+        # Without free pages mmap fails first, and try falls back.
+        ("huge-pages-group", {"host.huge.group_limits": [group(0)], "host.huge.pools": [pool()], **SMALL_PAGES}, "ok"),
+        ("huge-pages-group", {"host.huge.group_limits": [group(0)], "host.huge.pools": [pool(total=40000, free=40000)],
+                              **SMALL_PAGES}, "error"),
+        ("huge-pages", {}, "ok"),
+        ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()]}, "warning"),
+        ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "setting.max_connections": 30}, "note"),
+        ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "setting.max_connections": 5}, "ok"),
+        ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "host.thp.shmem": "always"}, "ok"),
+        ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=2, free=2)], "setting.max_connections": 5},
+         "warning"),
+        # The rest of a pool that another server uses.
+        ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=20, free=2)], "setting.max_connections": 5}, "ok"),
+        ("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool()], "setting.huge_pages": "off"}, "warning"),
+        ("huge-pages", SMALL_PAGES | {"host.machine": "s390x"}, "unknown"),
+        ("huge-pages-pool", {}, "ok"),
+        ("huge-pages-pool", {"host.huge.pools": [pool(total=17000, free=0, reserved=0)],
+                             "setting.shared_memory_size_in_huge_pages": 16898}, "warning"),
+        ("huge-pages-pool", {"host.huge.pools": [pool(total=17000, free=0, reserved=0)],
+                             "setting.shared_memory_size_in_huge_pages": 16897}, "ok"),
+        ("huge-pages-pool", {"host.huge.pools": [pool(total=20000, free=3100)]}, "note"),
+        ("huge-pages-pool", {"host.huge.pools": [pool(total=30000, free=13100)]}, "warning"),
+        ("huge-pages-pool", SMALL_PAGES, "not applicable"),
+        ("huge-page-size", {}, "ok"),
+        ("huge-page-size", SMALL_PAGES | {"host.huge.pools": [pool(), pool(GB, 40, 40)]}, "warning"),
+        ("huge-page-size", SMALL_PAGES | {"host.huge.pools": [pool(), pool(GB, 4, 4)]}, "ok"),
+        ("huge-page-size", {"setting.huge_page_size": GB, "setting.shared_memory_size": 2 * GB + 100 * MB,
+                            "setting.shared_memory_size_in_huge_pages": 3, "setting.shared_buffers": 2 * GB,
+                            "host.huge.pools": [pool(), pool(GB, 3, 0)]}, "note"),
+        ("huge-pages-nodes", {"host.huge.pools": [pool(total=17000, nodes=(17000, 0))]}, "note"),
+        ("huge-pages-nodes", {"host.numa.nodes": 1}, "not applicable"),
+        ("huge-pages-boot", {"host.huge.at_boot": []}, "note"),
+        ("huge-pages-boot", {"host.huge.at_boot": [], "host.container": "Docker"}, "not applicable"),
+        ("shared-memory-type", {"setting.shared_memory_type": "sysv"}, "warning"),
+        ("shared-memory-type", {"setting.shared_memory_type": "sysv", "setting.huge_pages": "off"}, "ok"),
+        ("memlock", {"host.process.memlock_bytes": 64 * kB}, "ok"),
+        ("memlock", {"setting.io_method": "io_uring", "host.process.memlock_bytes": 64 * kB}, "ok"),
+        ("memlock", {"setting.io_method": "io_uring", "host.process.memlock_bytes": 64 * kB,
+                     "host.kernel": "5.10.0-28-amd64"}, "warning"),
+        ("memlock", {"setting.io_method": "io_uring", "host.process.memlock_bytes": None,
+                     "host.kernel": "5.10.0-28-amd64"}, "ok"),
+        ("page-tables", {}, "ok"),
+        ("page-tables", SMALL_PAGES | {"host.process.page_tables_bytes": 10 * GB}, "warning"),
+        ("page-tables", SMALL_PAGES | {"setting.max_connections": 1000}, "warning"),
+        ("page-tables", SMALL_PAGES | {"setting.max_connections": 2000, "host.process.page_tables_bytes": 10 * GB},
+         "error"),
+        ("page-tables", SMALL_PAGES | {"setting.max_connections": 100}, "ok"),
+        ("transparent-huge-pages", {"host.thp.enabled": "always"}, "note"),
+        ("transparent-huge-pages", {"host.thp.enabled": "always", "host.thp.defrag": "always"}, "warning"),
+        ("transparent-huge-pages", {"host.thp.enabled": {"absent": "there is no such file"}}, "not applicable"),
+        ("oom", {}, "ok"),
+        ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 0}, "note"),
+        ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 0,
+                 "host.memory.available_bytes": 5 * GB}, "warning"),
+        ("oom", {"host.memory.overcommit": 0, "host.process.children_oom_adj": -1000}, "note"),
+        ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": 1000,
+                 "host.container": "Kubernetes"}, "warning"),
+        ("oom", {"host.memory.overcommit": 0, "host.process.postmaster_oom_adj": -997,
+                 "host.container": "Kubernetes"}, "not applicable"),
+        ("overcommit", {"host.memory.committed_bytes": 114 * GB}, "warning"),
+        ("overcommit", {"host.memory.committed_bytes": 114 * GB, "host.memory.overcommit": 0}, "not applicable"),
+        ("swap", {"host.swap.total_bytes": GB, "live.swapped_pages_per_second": 500.0}, "warning"),
+        ("swap", {"host.swap.total_bytes": GB, "host.process.swap_bytes": 100 * MB}, "note"),
+        ("swap", {"host.swap.total_bytes": GB}, "ok"),
+        ("shared-buffers", {"setting.shared_buffers": 100 * GB}, "warning"),
+        ("shared-buffers", {"host.memory.group_limit_bytes": 40 * GB}, "warning"),
+        ("shared-buffers", {"setting.shared_buffers": 128 * MB}, "note"),
+        ("shared-buffers", {"setting.shared_buffers": 400 * kB, "server.databases_bytes": 8 * MB}, "warning"),
+        ("shared-buffers", {"setting.shared_buffers": 128 * MB, "server.databases_bytes": 500 * MB}, "ok"),
+        ("shared-buffers", {"setting.shared_buffers": 128 * MB, "server.databases_bytes": {"unknown": "x"}}, "unknown"),
+        ("work-mem", {"setting.work_mem": 512 * MB}, "note"),
+        ("work-mem", {"setting.work_mem": GB}, "warning"),
+        ("work-mem", {"setting.work_mem": 4 * MB, "setting.max_connections": 14000}, "ok"),
+        ("work-mem", {"setting.work_mem": 4 * MB, "setting.max_connections": 60000}, "warning"),
+        ("connections", {"server.connections": 1000, "server.idle_connections": 950,
+                         "host.process.private_bytes": 300 * MB}, "warning"),
+        ("connections", {"server.connections": 1000, "server.idle_connections": 950, "host.process.count": 1010,
+                         "host.process.private_bytes": 1300 * MB}, "note"),
+        ("connections", {"server.connections": 1000, "server.idle_connections": 200}, "ok"),
+        ("connections", {"server.connections": 1000, "server.idle_connections": {"unknown": "x"}}, "unknown"),
+        ("random-page-cost", {"setting.random_page_cost": 4.0}, "warning"),
+        ("random-page-cost", {"setting.random_page_cost": 4.0, "host.device.rotational": True}, "not applicable"),
+        ("random-page-cost", {"setting.random_page_cost": 4.0, "setting.seq_page_cost": 4.0}, "ok"),
+        ("random-page-cost", {"setting.random_page_cost": 0.5}, "warning"),
+        ("effective-cache-size", {"setting.effective_cache_size": 4 * GB, "setting.shared_buffers": GB}, "note"),
+        ("effective-cache-size", {"setting.effective_cache_size": 200 * GB}, "note"),
+        ("effective-cache-size", {"setting.effective_cache_size": GB}, "note"),
+        ("effective-cache-size", {"setting.effective_cache_size": 64 * GB}, "ok"),
+        ("full-page-writes", {"setting.full_page_writes": False}, "error"),
+        ("full-page-writes", {"setting.full_page_writes": False, "host.fs.type": "zfs"}, "ok"),
+        ("full-page-writes", {"setting.full_page_writes": False, "host.device.atomic_write_bytes": 16 * kB}, "ok"),
+        ("full-page-images", {"setting.wal_compression": "off", "server.wal.full_page_images": 6 * 10**6}, "note"),
+        ("full-page-images", {"server.wal.full_page_images": 6 * 10**6}, "ok"),
+        ("full-page-images", {"setting.wal_compression": "off"}, "ok"),
+        ("full-page-images", {"setting.wal_compression": "off", "server.wal.seconds": 60.0}, "not applicable"),
+        ("checkpoints", {"server.checkpoints.requested": 9000}, "warning"),
+        # Requested, but no more often than by time: backups, or CHECKPOINT by hand.
+        ("checkpoints", {"server.checkpoints.requested": 60, "server.checkpoints.timed": 10}, "ok"),
+        ("checkpoints", {"server.in_recovery": True}, "not applicable"),
+        ("checksums", {"setting.data_checksums": False}, "note"),
+        ("lse", {}, "not applicable"),
+        ("lse", {"host.machine": "aarch64", "host.cpu.lse": True,
+                 "host.process.atomics": {"value": {"lse": 0, "exclusive": 80}}}, "warning"),
+        # Outline atomics: both are there, and the CPU decides.
+        ("lse", {"host.machine": "aarch64", "host.cpu.lse": True,
+                 "host.process.atomics": {"value": {"lse": 60, "exclusive": 80}}}, "ok"),
+        ("lse", {"host.machine": "aarch64", "host.cpu.lse": False}, "not applicable"),
+        ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.drivers": ["acpi-cpufreq"]}, "note"),
+        ("cpu-governor", {"host.cpu.governors": ["powersave"]}, "ok"),
+        ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.preferences": ["power"]}, "note"),
+        ("numa", {"host.numa.balancing": 1}, "note"),
+        ("numa", {"host.numa.zone_reclaim": 1}, "warning"),
+        ("numa", {"host.numa.balancing": 1, "host.numa.nodes": 1}, "not applicable"),
+    ],
+)  # fmt: skip
+def test_a_rule(rule: str, changes: dict[str, Any], expected: str) -> None:
+    assert word(rule, changes) == expected, result(rule, changes)
+
+
+def test_every_rule_has_a_finding_in_the_table() -> None:
+    marks: list[Any] = test_a_rule.pytestmark  # pyright: ignore[reportFunctionMemberAccess]
+    rows = marks[0].args[1]
+    assert {rule for rule, _, expected in rows if expected in ("error", "warning", "note")} == set(RULES)
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes", "words"),
+    [
+        # The article: 87 seconds for what 4 kB pages read in one; 7.3 GB of memory.
+        ("kernel-page", {"host.memory.page_bytes": 64 * kB}, "8 times the bytes"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 1190.0}, "600 requests/s are its own, and a full "
+         "bucket lasts 2 h 30 min"),
+        # 100 MB/s of 8 kB: the thread counts 12,500 and 781 in powers of ten; 90 disks against 6.
+        ("scan-requests", {"server.scans.read_bytes": 5 * 10**6 * 8 * kB}, "12,800 requests/s; with 128 kB a request "
+         "800. In rotating disks of 140 a second each: 92 against 6"),
+        # 138 GB of shared_buffers, 80 connections, 192 GB: 25 GB of page tables were published.
+        ("page-tables", SMALL_PAGES | {"setting.shared_memory_size": 138 * GB, "setting.max_connections": 80,
+                                       "host.memory.total_bytes": 192 * GB}, "at max_connections = 80 21.6 GB (11 %)"),
+        ("io-combine-limit", {"setting.io_combine_limit": 8 * kB}, "12,800 requests/s; by default 800"),
+        ("work-mem", {"setting.work_mem": GB, "setting.max_connections": 100, "setting.hash_mem_multiplier": 2.0},
+         "one hash in each session is 200 GB"),
+        ("wal-block", {"host.memory.page_bytes": 64 * kB}, "up to 8 times the block"),
+    ],
+)  # fmt: skip
+def test_the_cost_is_that_of_this_host(rule: str, changes: dict[str, Any], words: str) -> None:
+    found = result(rule, changes).finding
+    assert found is not None
+    assert words in found.cost
+
+
+def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
+    found = result("huge-pages", SMALL_PAGES | {"host.huge.pools": [pool(total=10, free=4)]}).finding
+    assert found is not None
+    # Six of the pool are somebody else's.
+    assert found.fix[0].startswith("echo 'vm.nr_hugepages = 16902' > /etc/sysctl.d/")
+    assert found.fix[1:] == ("ALTER SYSTEM SET huge_pages = 'on';",)
+
+
+def test_an_empty_host_finds_nothing() -> None:
+    results = examine(Facts(), RULES.values())
+    assert {one.status for one in results} == {"unknown"}
+    assert all("was not looked at" in one.text for one in results)
+
+
+def test_docs_list_the_rules_as_they_are() -> None:
+    """When this fails: octavo doctor --explain all --format md, into docs/doctor.md."""
+    page = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
+    assert page.partition("## The rules\n")[2].strip() == table(RULES.values())
+    for rule in RULES.values():
+        assert rule.name in explain(rule) and rule.source in explain(rule)

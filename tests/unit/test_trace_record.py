@@ -1,0 +1,67 @@
+"""What is recorded from probes, without a server."""
+
+from pathlib import Path
+
+import pytest
+
+from octavo import _core
+from octavo.errors import HostError
+from octavo.trace import files
+from octavo.trace.record.probes import executable, program
+from octavo.trace.record.recorder import Recorded, cost_of
+from octavo.trace.record.server import Counted
+
+
+def test_lines_of_probes_become_a_trace(tmp_path: Path) -> None:
+    writer = _core.TraceWriter(tmp_path / "t", 8192)
+    printed = b"Attaching 2 probes...\n9000 7 0 5 1663 5 16384 -1 0\n8000 7 0 4 1663 5 16384 -1 0\nLost 3 events\n"
+    assert writer.push_probes(printed[:40], 1000, 0) == (0, ["Attaching 2 probes..."])
+    assert writer.push_probes(printed[40:], 1000, 500) == (3, [])
+    assert writer.accesses == 1  # the later one waits for others that may be earlier
+    assert writer.push_probes(b"error: no such probe\n", 1000, 0) == (0, ["error: no such probe"])
+    writer.finish()
+    found = files.summarize(tmp_path / "t")
+    assert (found["reads"], found["times"]) == (2, (7, 8))
+
+
+def test_a_program_has_the_probes_of_its_version() -> None:
+    old, new = (program(version, Path("/p"), 7, 2.0) for version in (150018, 180006))
+    assert "buffer__read__done" in old and "buffer__extend" not in old
+    assert "buffer__read__start" in new and "buffer__extend__done" in new
+    assert "interval:ms:2000 { exit(); }" in old
+
+
+def test_a_program_without_probes_is_refused(tmp_path: Path) -> None:
+    process = tmp_path / "7"
+    process.mkdir()
+    (tmp_path / "postgres").write_bytes(b"\x7fELF")
+    (process / "exe").symlink_to(tmp_path / "postgres")
+    with pytest.raises(HostError, match="no probes: it was built without --enable-dtrace"):
+        executable(7, tmp_path)
+    (tmp_path / "postgres").write_bytes(b"\x7fELF buffer__read__done")
+    assert executable(7, tmp_path) == tmp_path / "postgres"
+    (tmp_path / "postgres").unlink()
+    with pytest.raises(HostError, match="restart the server"):
+        executable(7, tmp_path)
+
+
+def test_a_path_does_not_become_a_program(tmp_path: Path) -> None:
+    process = tmp_path / "7"
+    process.mkdir()
+    planted = tmp_path / "p:x { exit(); }"
+    planted.write_bytes(b"buffer__read__done")
+    (process / "exe").symlink_to(planted)
+    with pytest.raises(HostError, match="characters other than"):
+        executable(7, tmp_path)
+
+
+def test_the_part_of_the_time_follows_the_limit() -> None:
+    quiet, busy = (cost_of(Counted(0, 0, 0, 0, 0), Counted(1, count, 0, 0, 0), 2, 0.05) for count in (1000, 10**6))
+    assert quiet.duty == 1
+    assert busy.duty == pytest.approx(0.05 / busy.share)
+    assert cost_of(Counted(0, 0, 0, 0, 0), Counted(1, 10**6, 0, 0, 0), 2, None).duty == 1
+
+
+def test_overhead_is_known_of_slices_only() -> None:
+    assert Recorded().overhead is None
+    assert Recorded(transactions_with=96.0, transactions_without=100.0).overhead == pytest.approx(0.04)
