@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("bpftrace") is None or not _PACKAGES,
     reason="probes need root, bpftrace, and a PostgreSQL of the distribution's packages",
 )
-_SECONDS = 12.0
+_SECONDS = 20.0
 _BUFFERS = 4 * 1024**2
 # Random lookups through the index, several times what fits shared_buffers, and a scan of the table.
 _TABLE = """
@@ -33,7 +33,7 @@ INSERT INTO t SELECT id, repeat('x', 80) FROM generate_series(1, 200000) AS id;
 """
 _LOOKUPS = """
 SELECT count(t.filler)
-FROM (SELECT 1 + (random() * random() * 199999)::int AS id FROM generate_series(1, 40000) OFFSET 0) AS wanted
+FROM (SELECT 1 + (random() * random() * 199999)::int AS id FROM generate_series(1, 20000) OFFSET 0) AS wanted
 JOIN t USING (id)
 """
 _SETTINGS = {
@@ -64,7 +64,7 @@ def _accesses(path: Path) -> int:
 
 
 def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Account, tmp_path: Path) -> None:
-    """Takes 20 seconds: twelve are recorded."""
+    """Takes half a minute: twenty seconds are recorded, and the load has to end before."""
     package = _PACKAGES[-1].parents[1]
     build = Build(f"package-{package.name}", package, {"version": f"{package.name}.0"})
     trace = tmp_path / "t.octrace"
@@ -84,9 +84,10 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
             with server.connect(DATABASE) as connection:
                 while _accesses(trace) == 0 and time.monotonic() < deadline and recording.is_alive():
                     connection.execute("SELECT 1 FROM pg_class LIMIT 1")
-                for _ in range(3):
+                for _ in range(2):
                     connection.execute(_LOOKUPS)
                     connection.execute("SELECT count(*), sum(length(filler)) FROM t")
+            assert recording.is_alive(), "the recording ended before the load"
             recording.join()
             after = _counters(server)
     assert found and found[0].lost == 0
@@ -94,6 +95,7 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
     hits, reads = (two - one for one, two in zip(before, after, strict=True))
     points = [(8192, _BUFFERS, 256 * 1024, 16 * 1024**2, 256 * 1024)]
     _, (point,) = _core.trace_buffers(trace, 8192, points, rate=None, seed=1, threads=1, observe=nobody)
-    assert hits + reads > 300_000
+    assert hits + reads > 120_000
     assert point["hits"] == pytest.approx(hits, rel=0.01)
-    assert point["reads"] == pytest.approx(reads, rel=0.01)
+    # What was in the buffers when the recording began is read once more by an empty buffer manager.
+    assert point["reads"] == pytest.approx(reads, abs=0.01 * reads + _BUFFERS // 8192)

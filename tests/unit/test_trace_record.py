@@ -56,7 +56,7 @@ def test_a_path_does_not_become_a_program(tmp_path: Path) -> None:
 
 
 def test_the_part_of_the_time_follows_the_limit() -> None:
-    quiet, busy = (cost_of(Counted(0, 0, 0, 0, 0), Counted(1, count, 0, 0, 0), 2, 0.05) for count in (1000, 10**6))
+    quiet, busy = (cost_of(Counted(0, 0, 0, 0, 0), Counted(1, count, 0, 0, 0), 2, 0.05) for count in (1000, 100_000))
     assert quiet.duty == 1
     assert busy.duty == pytest.approx(0.05 / busy.share)
     assert cost_of(Counted(0, 0, 0, 0, 0), Counted(1, 10**6, 0, 0, 0), 2, None).duty == 1

@@ -11,7 +11,7 @@ const MOST_NOTES: usize = 20;
 /// Blocks that a relation grows by at once.
 const MOST_AT_ONCE: u64 = 1024;
 const LONGEST_LINE: usize = 4096;
-/// pg_class.relfilenode and so on of a page that is not there yet: P_NEW.
+/// Of a page whose number the probe does not tell: P_NEW.
 const NEW_BLOCK: u64 = u32::MAX as u64;
 
 /// Lines `nanoseconds pid fork block tablespace database relation backend extended`, in any order: processors have
@@ -22,6 +22,8 @@ pub struct ProbeLines {
     pending: Vec<(u64, Access)>,
     lost: u64,
     notes: Vec<String>,
+    /// Of each stream the highest block so far.
+    highest: HashMap<Stream, u64>,
 }
 
 impl ProbeLines {
@@ -73,9 +75,6 @@ impl ProbeLines {
         let (Ok(time), Ok(fork)) = (u64::try_from(time), u8::try_from(fork)) else {
             return self.other(line);
         };
-        if block == NEW_BLOCK {
-            return;
-        }
         let access = Access {
             time: 0,
             backend: pid as u32,
@@ -91,13 +90,12 @@ impl ProbeLines {
         };
         // One probe tells of all blocks that were added at once.
         for more in 0..(extend.max(0) as u64).clamp(1, MOST_AT_ONCE) {
-            self.pending.push((
-                time,
-                Access {
-                    block: block + more,
-                    ..access
-                },
-            ));
+            let block = if block == NEW_BLOCK {
+                block
+            } else {
+                block + more
+            };
+            self.pending.push((time, Access { block, ..access }));
         }
     }
 
@@ -130,8 +128,24 @@ impl ProbeLines {
                 ..access
             })
             .collect();
+        found.retain_mut(|access| self.number(access));
         mark_scans(&mut found);
         found
+    }
+
+    /// A new block comes after the highest one that is known. False when none is.
+    fn number(&mut self, access: &mut Access) -> bool {
+        if access.block != NEW_BLOCK {
+            let highest = self.highest.entry(access.stream).or_insert(access.block);
+            *highest = (*highest).max(access.block);
+            return true;
+        }
+        let known = self.highest.get_mut(&access.stream);
+        known.is_some_and(|highest| {
+            *highest += 1;
+            access.block = *highest;
+            true
+        })
     }
 
     /// Lost accesses that bpftrace told since the last time.
@@ -209,6 +223,18 @@ mod tests {
             [7, 8, 9]
         );
         assert!(found.iter().all(|each| each.kind == Kind::Extend));
+    }
+
+    #[test]
+    fn new_blocks_come_after_the_last_one() {
+        let mut lines = ProbeLines::default();
+        lines.feed(b"1 11 0 4294967295 1663 5 16384 -1 1\n2 11 0 40 1663 5 16384 -1 0\n");
+        lines.feed(b"3 11 0 4294967295 1663 5 16384 -1 2\n");
+        let found = lines.take(0, 0);
+        assert_eq!(
+            found.iter().map(|each| each.block).collect::<Vec<_>>(),
+            [40, 41, 42]
+        );
     }
 
     #[test]

@@ -78,10 +78,10 @@ class Cost:
 def cost_of(before: Counted, after: Counted, processors: int, most_overhead: float | None) -> Cost:
     """From the server's counters over a while.
 
-    >>> one, two = Counted(0.0, 0, 0, 0, 0), Counted(1.0, 1_000_000, 0, 0, 0)
+    >>> one, two = Counted(0.0, 0, 0, 0, 0), Counted(1.0, 30_000, 0, 0, 0)
     >>> cost = cost_of(one, two, 2, 0.05)
     >>> cost.lookups, round(cost.share, 3), round(cost.duty, 3)
-    (1000000.0, 0.225, 0.222)
+    (30000.0, 0.225, 0.222)
     """
     lookups = (after.lookups - before.lookups) / max(1e-3, after.at - before.at)
     share = lookups * MICROSECONDS_AN_EVENT / 1e6 / processors
@@ -157,8 +157,9 @@ def _slices(
     """Records by turns with and without probes until the time is over."""
     end = time.monotonic() + request.seconds
     with_probes, without = _Speed(), _Speed()
+    duty = cost.duty
     while (left := end - time.monotonic()) > 0:
-        seconds = left if cost.duty >= 1 else min(left, SLICE_SECONDS)
+        seconds = left if duty >= 1 else min(left, SLICE_SECONDS)
         before = counted(target.query)
         _slice(seconds, target, path, writer, began, journal, found)
         after = counted(target.query)
@@ -166,16 +167,35 @@ def _slices(
         found.slices += 1
         found.recorded_seconds += seconds
         writer.event((time.monotonic_ns() - began) // 1000, "transactions", after.transactions - before.transactions)
-        pause = min(seconds / cost.duty - seconds, end - time.monotonic())
+        pause = min(seconds / duty - seconds, end - time.monotonic())
         if pause > 0:
             writer.event((time.monotonic_ns() - began) // 1000, "pause_microseconds", round(pause * 1e6))
             time.sleep(pause)
             without.add(after, counted(target.query))
+            duty = next_duty(duty, slowdown(with_probes.rate, without.rate), request.most_overhead)
     if without.seconds:
-        slower = 1 - with_probes.rate / without.rate if without.rate else 0.0
+        slower = slowdown(with_probes.rate, without.rate)
         share = with_probes.seconds / (with_probes.seconds + without.seconds)
         found.transactions_without = without.rate
         found.transactions_with = without.rate * (1 - slower * share)
+
+
+def slowdown(with_probes: float, without: float) -> float:
+    """How much slower transactions are while probes are attached.
+
+    >>> slowdown(40.0, 100.0), slowdown(1.0, 0.0)
+    (0.6, 0.0)
+    """
+    return 1 - with_probes / without if without else 0.0
+
+
+def next_duty(duty: float, slower: float, most_overhead: float | None) -> float:
+    """The part of the time to record from what slices have cost: never more than before, for few slices are noisy.
+
+    >>> next_duty(0.2, 0.5, 0.05), next_duty(0.05, 0.1, 0.05), next_duty(0.2, -0.1, 0.05)
+    (0.1, 0.05, 0.2)
+    """
+    return duty if most_overhead is None or slower <= 0 else min(duty, most_overhead / slower)
 
 
 class _Speed:
@@ -226,8 +246,9 @@ def _slice(
         child.stdout.close()
         children.ended(journal, number)
     if child.returncode != 0:
+        problem = [line for line in notes if "ERROR" in line and "RLIMIT" not in line] or notes
         raise HostError(
-            f"bpftrace failed: {notes[-1] if notes else f'exit {child.returncode}'}; see that its probes work"
+            f"bpftrace failed: {problem[-1] if problem else f'exit {child.returncode}'}; see that its probes work"
         )
 
 
