@@ -102,19 +102,17 @@ def test_what_was_found_before_is_not_looked_for_again_and_a_changed_source_is(o
         if step.doing == LOOKING and step.done == 0:
             asked.append(step.total)
 
-    changed = tmp_path / "changed"
-    changed.mkdir()
-    first = tiny_postgres.write_tarball(tmp_path)
-    second = tiny_postgres.write_tarball(changed, plain='#include "c.h"\nint plain(void) { return BLCKSZ; }\n')
+    tarball = tiny_postgres.write_tarball(tmp_path)
     with Journal() as journal:
-        made = ensure_builds(SPECS[:2], journal, local=first, progress=note)
+        made = ensure_builds(SPECS[:2], journal, local=tarball, progress=note)
         shutil.rmtree(own_home / "builds")
-        again = ensure_builds(SPECS[:2], journal, local=first, progress=note)
+        again = ensure_builds(SPECS[:2], journal, local=tarball, progress=note)
         assert [build.manifest["files"] for build in again] == [build.manifest["files"] for build in made]
-        other = ensure_builds(SPECS[:3], journal, local=second, progress=note)
+        tiny_postgres.write_tarball(tmp_path, plain='#include "c.h"\nint plain(void) { return BLCKSZ; }\n')
+        other = ensure_builds(SPECS[:3], journal, local=tarball, progress=note)
         assert not any(build.manifest["made"] == FROM_SCRATCH for build in (*made, *again, *other))
         assert [says(build, journal).split()[-1] for build in other] == ["8192", "8192", "2048"]
-        assert prove(SPECS[2], journal, local=second).differing == ()
+        assert prove(SPECS[2], journal, local=tarball).differing == ()
     # Of 12 objects the sizes reach 4; 1 has a conditional, and is asked about again for the second of the sizes.
     # In the other source they reach plain.c, too.
     assert asked == [13, 6, 8]

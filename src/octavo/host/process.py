@@ -40,7 +40,9 @@ def _start_time(pid: int) -> int | None:
         return None
     # The command's name stands in parentheses and may hold any bytes, so count from the last one.
     fields = stat.rpartition(b")")[2].split()
-    return int(fields[19]) if len(fields) >= 20 and fields[0] != b"Z" and fields[19].isdigit() else None
+    if len(fields) < 20 or fields[0] == b"Z" or not (fields[19].isdigit() and len(fields[19]) <= 20):
+        return None
+    return int(fields[19])
 
 
 def identify(pid: int) -> ProcessIdentity | None:
