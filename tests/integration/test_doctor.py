@@ -42,6 +42,8 @@ FAULTS = {
     "work-mem": {"work_mem": "1TB"},
     "shared-memory-type": {"shared_memory_type": "sysv"},
 }
+pytestmark = pytest.mark.alone  # another server's huge_pages = try would take the pages of these tests
+
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 
