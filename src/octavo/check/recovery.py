@@ -75,7 +75,7 @@ def parse_tap(lines: Sequence[str]) -> Tap:
 def run_recovery(workplace: Workplace, progress: Progress) -> Suite:
     """Runs every script, as many at once as there are CPUs. Without perl's IPC::Run it is skipped, with the reason."""
     if reason := _perl_lacks(workplace):
-        kept = keep(workplace, "recovery", [])
+        kept = keep(workplace, "recovery", [], below=workplace.directory)
         return Suite("recovery", 0, 0, (), (), (("recovery", reason),), 0.0, kept)
     output = make_directory(workplace.directory / "recovery")
     tests = _tests_in_blocks(workplace)

@@ -2,10 +2,10 @@
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from contextlib import suppress
+from pathlib import Path, PurePath
 
 from octavo.check import crashes
 from octavo.check.classify import classify
@@ -13,15 +13,21 @@ from octavo.check.diffs import FileDiff, parse_diffs
 from octavo.check.outcome import Failure, Judged, Suite
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
 from octavo.check.workplace import Workplace
+from octavo.errors import OctavoError
 from octavo.home import make_directory
 from octavo.host import children, trees
 
 # What is being done, and how many of how many tests are done.
 Progress = Callable[[str, int, int], None]
 
-_RESULT = re.compile(r"(?P<ok>ok|not ok) +\d+ +[-+] (?P<test>\S+) +\d+ ms(?P<directive>.*)")
+# A test's name becomes part of paths, and what prints it is of the tested sources: no directory, nothing hidden.
+_RESULT = re.compile(r"(?P<ok>ok|not ok) +\d+ +[-+] (?P<test>\w[\w.-]*) +\d+ ms(?P<directive>.*)", re.ASCII)
 _PLAN = re.compile(r"1\.\.(\d{1,9})")
 _CONNECTIONS = 20  # PostgreSQL's own limit for its parallel schedule (GNUmakefile: MAXCONNOPT)
+# What is kept of a suite: the logs of all of PostgreSQL's own tests have a tenth of it.
+_MOST_KEPT = 256 * 1024**2
+_PIECE = 1024**2
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def run_regression(workplace: Workplace, progress: Progress) -> Suite:
@@ -72,8 +78,9 @@ def _run_pg_regress(workplace: Workplace, name: str, directory: str, schedule: s
         failures.append(Failure(name, f"only {len(results)} of {total} tests ran", tuple(last)))
     differing = [match["test"] for match in results if match["ok"] == "not ok"]
     judged, unread = judge_diffs(workplace, name, tests, output / "regression.diffs", differing)
-    kept = keep(workplace, name, [output / "regression.diffs", output / "regression.out", output / "log"])
-    _keep_results(output / "results", differing, kept)
+    results_of_differing = [output / "results" / f"{test}.out" for test in dict.fromkeys(differing)]
+    told = [output / "regression.diffs", output / "regression.out", output / "log"]
+    kept = keep(workplace, name, [*told, *results_of_differing], below=output)
     identical = sum(match["ok"] == "ok" for match in results)
     return Suite(name, len(results), identical, tuple(judged), tuple(failures + unread), (), seconds, kept)
 
@@ -140,31 +147,55 @@ def crashed(workplace: Workplace, output: Path, logs: Sequence[Path], *, killing
     return found + crashes.backtraces(workplace.build, output, workplace.journal, workplace.account)
 
 
-def keep(workplace: Workplace, name: str, paths: Sequence[Path], below: Path | None = None) -> Path:
+def keep(workplace: Workplace, name: str, paths: Sequence[Path], below: Path) -> Path:
     """Copies differences and logs to where they outlive the check, in place of the last check's.
 
-    With `below` they are kept in the directories that they have there. Nothing but regular files is kept.
+    They are kept in the directories that they have `below`. Nothing but regular files is kept, up to a size in all.
     """
     kept = workplace.kept / name
     trees.remove(kept)
     make_directory(kept)
-    for path in paths:
-        target = kept / (path.relative_to(below) if below else path.name)
-        _keep_file(path, target)
-        for file in trees.files(path):
-            _keep_file(file, target / file.relative_to(path))
+    place = os.open(kept, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    left = _MOST_KEPT
+    try:
+        for path in paths:
+            for file in (path, *trees.files(path)):
+                left -= _keep_file(file, place, file.relative_to(below), left)
+    finally:
+        os.close(place)
     return kept
 
 
-def _keep_file(path: Path, target: Path) -> None:
+def _keep_file(path: Path, place: int, name: PurePath, most: int) -> int:
+    """Copies a file to this name below the open directory. Returns how many bytes that are, `most` at most."""
     try:
         descriptor = trees.open_file(path)
     except OSError:
-        return
-    with os.fdopen(descriptor, "rb") as source, (make_directory(target.parent) / target.name).open("wb") as copied:
-        shutil.copyfileobj(source, copied)
+        return 0
+    copied = 0
+    with os.fdopen(descriptor, "rb") as source, os.fdopen(_new_file(place, name), "wb") as target:
+        while copied < most and (piece := source.read(min(_PIECE, most - copied))):
+            copied += target.write(piece)
+    return copied
 
 
-def _keep_results(results: Path, differing: Sequence[str], kept: Path) -> None:
-    for test in differing:
-        _keep_file(results / f"{test}.out", kept / "results" / f"{test}.out")
+def _new_file(place: int, name: PurePath) -> int:
+    """A descriptor of a new file below the open directory, with the directories above it.
+
+    Raises OctavoError for a name that leads elsewhere, by a link or by "..", or is there already.
+    """
+    here = os.dup(place)
+    try:
+        if name.is_absolute() or ".." in name.parts:
+            raise OctavoError(f"{trees.shown(str(name))} is no name of what a check keeps")
+        for part in name.parts[:-1]:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=here)
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            os.close(here)
+            here = below
+        return os.open(name.name, _NEW, 0o644, dir_fd=here)
+    except OSError as error:
+        raise OctavoError(f"{trees.shown(str(name))} cannot be kept: {error.strerror}") from error
+    finally:
+        os.close(here)
