@@ -126,7 +126,8 @@ def damaged(ground: Ground) -> Evidence:
     """One byte of the data that is copied is not what its checksum says."""
     filled = ground.filled().directory
     largest = max((filled / "base").rglob("*"), key=lambda path: path.stat().st_size)
-    pg_checksums.damage(largest, 5 * parse_size(ground.build.manifest["data_block"]))
+    offset = 5 * parse_size(ground.build.manifest["data_block"])
+    pg_checksums.damage(filled, str(largest.relative_to(filled)), offset, ground.account)
     return pg_checksums.OPERATION.check(ground)
 
 

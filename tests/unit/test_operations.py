@@ -1,5 +1,6 @@
 """Operations without servers: who is chosen beside a build, what counts as the same, what programs said."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from octavo.cli import build_operations
 from octavo.cli.choices import TableFormat
 from octavo.errors import OctavoError
-from octavo.host.children import Finished
+from octavo.host.children import Account, Finished
 from octavo.host.journal import Journal
 from octavo.operations import OPERATIONS, OperationsReport
 from octavo.operations.base import Outcome
@@ -116,7 +117,7 @@ def test_a_path_in_an_archive_command_is_one_word_and_no_placeholder() -> None:
 def test_damage_changes_one_byte(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(8192))
-    damage(path, 4096)
+    damage(tmp_path, "file", 4096, Account("ourselves", os.geteuid(), os.getegid()))
     assert [offset for offset, byte in enumerate(path.read_bytes()) if byte] == [4096 + 500]
 
 

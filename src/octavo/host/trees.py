@@ -18,6 +18,7 @@ from pathlib import Path
 from octavo.errors import HostError, OctavoError
 from octavo.host import children
 from octavo.host.children import Account
+from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
 
 # Without waiting for the other end of a FIFO, and without becoming anybody's terminal.
@@ -140,6 +141,28 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "no regular file", str(path))
     return descriptor
+
+
+def open_own_file(tree: Path, path: str, account: Account, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of a plain file of the account's at this path below its tree: what a server of its says may be any.
+
+    Raises OctavoError when the path leads out of the tree or through a link, and for what is no regular file, is not
+    the account's, or has other names besides.
+    """
+    descriptor = -1
+    try:
+        top = open_directory(tree)
+        try:
+            descriptor = open_below(top, path, flags)
+        finally:
+            os.close(top)
+        if not (problem := _not_plain(facts := os.fstat(descriptor), account)) and stat.S_ISREG(facts.st_mode):
+            return descriptor
+    except (OSError, ValueError) as error:
+        problem = f"no file below {tree}: {getattr(error, 'strerror', None) or 'it leads elsewhere'}"
+    if descriptor >= 0:
+        os.close(descriptor)
+    raise OctavoError(f"{shown(path)}, which the server names, is {problem or 'no regular file'}")
 
 
 def open_directory(path: Path) -> int:

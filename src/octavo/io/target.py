@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
+from octavo.host import trees
+from octavo.host.children import Account
 from octavo.io.engine import is_own, make
 
 Observe = Callable[[str, float, int], object]
@@ -16,6 +18,18 @@ def with_segments(path: Path) -> list[Path]:
     found = [path]
     while (following := Path(f"{path}.{len(found)}")).is_file() and following.stat().st_size:
         found.append(following)
+    return found
+
+
+def own_segments(directory: Path, path: str, account: Account) -> list[Path]:
+    """The same of a relation that a server of the account's names in its data directory.
+
+    Raises OctavoError when one of them is no plain file of the account's below the directory.
+    """
+    os.close(trees.open_own_file(directory, path, account))
+    found = with_segments(directory / path)
+    for segment in found:
+        os.close(trees.open_own_file(directory, str(segment.relative_to(directory)), account))
     return found
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.host import children, trees
+from octavo.host.children import Account
 from octavo.operations.base import Evidence, Operation
 from octavo.operations.ground import Ground, first
 from octavo.operations.words import complaint
@@ -20,12 +21,14 @@ def _check(ground: Ground) -> Evidence:
             ground.run(ground.build, "pg_checksums", switch, "--no-sync", "--pgdata", data), f"pg_checksums {switch}"
         )
     blocks_checked(ground, data)
-    path = data / _file_of_accounts(ground)
-    damage(path, 3 * parse_size(ground.build.manifest["data_block"]))
+    path = _file_of_accounts(ground)
+    damage(data, path, 3 * parse_size(ground.build.manifest["data_block"]), ground.account)
     finished = ground.run(ground.build, "pg_checksums", "--check", "--pgdata", data)
     found = re.search(r"checksum verification failed in file .*", finished.stderr)
     if finished.returncode == 0 or found is None:
-        raise OctavoError(f"pg_checksums did not find the damaged block 3 of {path.name}: {complaint(finished)}")
+        raise OctavoError(
+            f"pg_checksums did not find the damaged block 3 of {trees.shown(path)}: {complaint(finished)}"
+        )
     return Evidence(
         f"{blocks:,} blocks checked; off, on and checked again; one byte damaged in block 3 of a table: found",
         {"blocks": blocks},
@@ -44,19 +47,25 @@ def blocks_checked(ground: Ground, data: Path) -> int:
     return int(blocks[1])
 
 
-def damage(path: Path, offset: int) -> None:
-    """Flips the bits of one byte of a file, some way into the block at the offset."""
-    with os.fdopen(trees.open_file(path, os.O_RDWR), "r+b") as file:
+def damage(data: Path, path: str, offset: int, account: Account) -> None:
+    """Flips the bits of one byte of a file of the account's below its data directory, some way into the block at the
+    offset.
+
+    Raises OctavoError as `trees.open_own_file` does: a server may name any file.
+    """
+    with os.fdopen(trees.open_own_file(data, path, account, os.O_RDWR), "r+b") as file:
         file.seek(offset + 500)
-        byte = file.read(1)[0]
+        byte = file.read(1)
+        if not byte:
+            raise OctavoError(f"{trees.shown(path)} has no byte at {offset + 500}")
         file.seek(offset + 500)
-        file.write(bytes([byte ^ 0xFF]))
+        file.write(bytes([byte[0] ^ 0xFF]))
 
 
 def _file_of_accounts(ground: Ground) -> str:
     """The table's first file; a copy of its own is asked, so that the one that is damaged stays shut down."""
     with ground.serve(ground.copy("asked")) as server:
-        return first(server, "SELECT pg_relation_filepath('pgbench_accounts')")
+        return str(first(server, "SELECT pg_relation_filepath('pgbench_accounts')"))
 
 
 OPERATION = Operation("pg_checksums", _check)

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from octavo.errors import OctavoError
 from octavo.io.from_query import visited_by
-from octavo.io.target import with_segments
+from octavo.io.target import own_segments
 from octavo.postgres.cluster import DATABASE, Server
 
 # Shares of the rows, in 1/_KEYS, by the name of the scan. With 8 kB blocks of about 21 rows they are in about 4 %,
@@ -92,7 +92,7 @@ def table(server: Server) -> tuple[list[Path], int, int]:
         " pg_relation_size('visited') AS bytes"
     ).fetchone()
     assert row is not None
-    return with_segments(server.directory / row["path"]), row["block"], row["bytes"] // row["block"]
+    return own_segments(server.directory, str(row["path"]), server.account), row["block"], row["bytes"] // row["block"]
 
 
 def _query(most: int) -> str:

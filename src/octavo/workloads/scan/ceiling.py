@@ -5,12 +5,11 @@ The ways of asking are those that are at their best on one device or another; th
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.io.engine import measure
 from octavo.io.job import Job
-from octavo.io.target import with_segments
+from octavo.io.target import own_segments
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.units import parse_size
@@ -99,7 +98,7 @@ def _job(server: Server, levels: Levels) -> Job:
     connection = server.connection
     row = connection.execute("SELECT pg_relation_filepath('scanned') AS path").fetchone()
     assert row is not None
-    paths = tuple(str(path) for path in with_segments(Path(server.directory, row["path"])))
+    paths = tuple(str(path) for path in own_segments(server.directory, str(row["path"]), server.account))
     cache = "cold" if levels["cache"] == "cold" else "warm"
     job = Job(paths, parse_size(levels["data_block"]), "sequential", joining="coalesced", cache=cache, once=True)
     if levels["query"] == "seq-scan":
