@@ -8,8 +8,8 @@ import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -191,7 +191,14 @@ def write_durably(path: Path, text: str) -> None:
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool = False, mode: int = 0o644) -> None:
-    """Puts a new file in the place of what is there, whole: never through a link, nor into a file of somebody else.
+    """Puts a new file with this content in the place of what is there, as `replacing_file` does. Raises OSError."""
+    with replacing_file(path, durable=durable, mode=mode) as file:
+        file.write(content)
+
+
+@contextmanager
+def replacing_file(path: Path, *, durable: bool = False, mode: int = 0o644) -> Generator[IO[bytes], None, None]:
+    """A new file that takes the place of what is there, whole: never through a link, nor into a file of somebody else.
 
     It is written beside under a name that nobody can have guessed, and renamed. Raises OSError; nothing is left then.
     """
@@ -199,7 +206,7 @@ def replace_file(path: Path, content: bytes, *, durable: bool = False, mode: int
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             if durable:
                 os.fsync(file.fileno())

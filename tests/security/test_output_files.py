@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 from tests.security.conftest import needs_root
 
+from octavo import packaging
 from octavo.errors import HostError
+from octavo.host.journal import Journal
 from octavo.report.text_file import make_directory_for_files, write_bytes, write_text
 
 
@@ -68,3 +71,41 @@ def test_nothing_stays_of_a_file_that_cannot_be_written(everybodys: Path) -> Non
     with pytest.raises(HostError, match="cannot be written"):
         write_text("page", everybodys / "report.html")
     assert [path.name for path in everybodys.iterdir()] == ["report.html"]
+
+
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(_build: object, directory: Path, *_: object) -> Path:
+        (directory / "pg.deb").write_text("package")
+        return directory / "pg.deb"
+
+    monkeypatch.setitem(packaging.FORMATS, "deb", write)
+
+
+def test_a_package_is_not_written_through_a_link_planted_beside_it(
+    everybodys: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(monkeypatch)
+    target = everybodys.parent / "target"
+    target.write_text("root's")
+    with Journal() as journal:  # whoever sees the token knows what an earlier version called the file beside
+        (everybodys / f".pg.deb.{journal.token[:8]}").symlink_to(target)
+        written = packaging.package(MagicMock(), "deb", everybodys, journal)
+    assert target.read_text() == "root's"
+    assert written.read_text() == "package"
+    assert not written.is_symlink()
+    assert own_home.exists()
+
+
+@needs_root
+def test_a_package_replaces_nothing_of_another_user_in_a_shared_directory(
+    everybodys: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(monkeypatch)
+    (everybodys / "pg.deb").symlink_to(own_home)
+    (everybodys / "directory").mkdir()
+    for planted in ("pg.deb", "directory"):
+        os.chown(everybodys / planted, 65534, 65534, follow_symlinks=False)
+    for directory in (everybodys, everybodys / "directory"):
+        with Journal() as journal, pytest.raises(HostError, match="of user 65534 in a shared directory"):
+            packaging.package(MagicMock(), "deb", directory, journal)
+    assert sorted(path.name for path in everybodys.iterdir()) == ["directory", "pg.deb"]

@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from octavo.errors import UsageError
-from octavo.home import make_directory, octavo_home, sync_directory
+from octavo.errors import HostError, UsageError
+from octavo.home import make_directory, octavo_home, replacing_file, sync_directory
 from octavo.host.journal import Journal
 from octavo.packaging import deb, tar
 from octavo.postgres.builds.cache import Build
+from octavo.report.text_file import make_directory_for_files, refuse_planted
 
 # Writes the package somewhere below the directory, which is its own to work in, and returns its path. The last
 # argument is the source that the user gave.
@@ -30,23 +31,24 @@ def package(build: Build, format: str, directory: Path, journal: Journal, *, loc
     The licences come from the source that the build was made from: `local`, or the one that is fetched.
 
     Raises UsageError for an unknown format, HostError when a tool that the format needs or the release's source
-    is missing, OctavoError when the build is not whole.
+    is missing, or the package cannot be written there, OctavoError when the build is not whole.
     """
     if format not in FORMATS:
         raise UsageError(f"--package: there is no format {format!r}; allowed: {', '.join(FORMATS)}")
-    make_directory(directory)
+    make_directory_for_files(directory)
     work = make_directory(octavo_home() / "scratch") / f"package-{journal.token[:8]}"
     entry = journal.record("directory", path=str(work))
     try:
         made = FORMATS[format](build, make_directory(work), journal, local)
-        # It appears under its name only once it is complete, also on another filesystem.
-        beside = directory / f".{made.name}.{journal.token[:8]}"
+        target = directory.absolute() / made.name
+        refuse_planted(target)
         try:
-            shutil.copyfile(made, beside)
-            beside.replace(directory / made.name)
-        finally:
-            beside.unlink(missing_ok=True)
-        sync_directory(directory)
+            # It appears under its name only once it is complete, also on another filesystem.
+            with made.open("rb") as package, replacing_file(target) as file:
+                shutil.copyfileobj(package, file)
+            sync_directory(directory)
+        except OSError as error:
+            raise HostError(f"{target} cannot be written: {error.strerror}; name another --output") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
         journal.done(entry)
