@@ -19,6 +19,7 @@ READABLE = ("csv", "oracle-general", "iolog", "blktrace")
 WRITABLE = ("csv", "oracle-general", "iolog")
 # More lost accesses than this part of all, and a trace says less than it seems to.
 MOST_LOST = 0.001
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
@@ -36,6 +37,11 @@ def reading(path: Path) -> Generator[None, None, None]:
         raise HostError(f"{error.filename or path}: {error.strerror or error}; see that it can be read") from error
 
 
+def opened_as(descriptor: int) -> Path:
+    """A path by which the core opens an open file again: the same one, whatever is at its name by then (proc(5))."""
+    return Path(f"/proc/self/fd/{descriptor}")
+
+
 @contextmanager
 def replacing(target: Path) -> Generator[Path, None, None]:
     """A file to write, which takes the target's place when all went well. Raises HostError when it cannot be made."""
@@ -44,13 +50,14 @@ def replacing(target: Path) -> Generator[Path, None, None]:
     refuse_planted(target)
     beside = target.with_name(f".{secrets.token_hex(8)}.new")
     try:
-        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
+        descriptor = os.open(beside, NEW_FILE, 0o644)
     except OSError as error:
         raise HostError(f"{target} cannot be written: {error.strerror}; name a file that you may write") from error
     try:
-        yield beside
+        yield opened_as(descriptor)
         beside.replace(target)
     finally:
+        os.close(descriptor)
         with suppress(OSError):
             beside.unlink()
 

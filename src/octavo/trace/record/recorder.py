@@ -14,6 +14,7 @@ from octavo.errors import HostError, UsageError
 from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.report.text_file import refuse_planted
+from octavo.trace.files import NEW_FILE, opened_as
 from octavo.trace.record.probes import (
     BUFFER_PAGES,
     MICROSECONDS_AN_EVENT,
@@ -105,8 +106,7 @@ def record(request: Request, journal: Journal, say: Callable[[str], object]) -> 
         time.sleep(_LOOK_SECONDS)
         cost = cost_of(before, counted(target.query), len(os.sched_getaffinity(0)), request.most_overhead)
         say(_forecast(cost, request))
-        _make(request.out)
-        writer = _core.TraceWriter(request.out, int(server["data_block"]))
+        writer = _new_trace(request.out, int(server["data_block"]))
         began = time.monotonic_ns()
         write_facts(writer, target.query, target.version, names=request.names)
         if cost.duty < 1:
@@ -123,14 +123,19 @@ def record(request: Request, journal: Journal, say: Callable[[str], object]) -> 
         connection.close()
 
 
-def _make(path: Path) -> None:
+def _new_trace(path: Path, page_size: int) -> _core.TraceWriter:
+    """A new file, written as the one that it is: whoever may rename in its directory leads nobody elsewhere."""
     refuse_planted(path.absolute().parent)
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644))
+        descriptor = os.open(path, NEW_FILE, 0o644)
     except FileExistsError:
         raise UsageError(f"{path} is there already; name a new file") from None
     except OSError as error:
         raise HostError(f"{path} cannot be written: {error.strerror}; name a file that you may write") from error
+    try:
+        return _core.TraceWriter(opened_as(descriptor), page_size)
+    finally:
+        os.close(descriptor)
 
 
 def _forecast(cost: Cost, request: Request) -> str:
