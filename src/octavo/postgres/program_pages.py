@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from octavo.host import children
@@ -11,6 +12,8 @@ from octavo.host.journal import Journal
 # `libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007fe2e2a42000)`; the loader itself has no arrow.
 _LIBRARY = re.compile(r"\s*(?:\S+ => )?(/\S+) \(0x")
 _CHUNK_BYTES = 1024**2
+_MOST_BYTES = 1024**3  # no program or library is as large
+_MOST_LIBRARIES = 1000
 
 
 def libraries(ldd_says: str) -> list[Path]:
@@ -19,7 +22,8 @@ def libraries(ldd_says: str) -> list[Path]:
     >>> libraries("\\tlinux-vdso.so.1 (0x00007f)\\n\\tlibz.so.1 => /lib/libz.so.1 (0x0f)\\n\\t/lib64/ld.so.2 (0x02)\\n")
     [PosixPath('/lib/libz.so.1'), PosixPath('/lib64/ld.so.2')]
     """
-    return [Path(match[1]) for match in map(_LIBRARY.match, ldd_says.splitlines()) if match]
+    found = [Path(match[1]) for match in map(_LIBRARY.match, ldd_says.splitlines()) if match]
+    return found[:_MOST_LIBRARIES]
 
 
 def read_first(program: Path, modules: Path, journal: Journal) -> None:
@@ -37,15 +41,20 @@ def read_first(program: Path, modules: Path, journal: Journal) -> None:
 
 
 def _read(path: Path) -> None:
-    """Reads a regular file to the end that it had at the beginning; what cannot be opened, or is none, is left out."""
+    """Reads a regular file of root's or ours to the end that it had at the beginning, up to a size.
+
+    All else is left out. It is looked at before it is opened (O_PATH): to open a device already does something.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     try:
-        facts = os.fstat(descriptor)
-        if stat.S_ISREG(facts.st_mode):
-            for offset in range(0, facts.st_size, _CHUNK_BYTES):
-                os.pread(descriptor, _CHUNK_BYTES, offset)
+        facts = os.fstat(place)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in (0, os.geteuid()):
+            return
+        with suppress(OSError), Path(f"/proc/self/fd/{place}").open("rb", buffering=0) as file:  # proc(5)
+            for offset in range(0, min(facts.st_size, _MOST_BYTES), _CHUNK_BYTES):
+                os.pread(file.fileno(), _CHUNK_BYTES, offset)
     finally:
-        os.close(descriptor)
+        os.close(place)
