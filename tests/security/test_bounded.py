@@ -20,8 +20,9 @@ from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host import child_output, children, trees
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
-from octavo.postgres import cluster
+from octavo.postgres import cluster, extension
 from octavo.postgres.sources.snapshot import opened_tree, version_of_tree
+from octavo.trace.record import probes
 from octavo.workloads import pgbench_client, pgbench_log, pgbench_turns, restore
 
 
@@ -149,3 +150,57 @@ def test_an_archives_head_is_no_longer_than_it_is_read(tmp_path: Path) -> None:
     server.build.manifest = {"version": "18.6"}
     for path in (tmp_path / "dump", sparse(tmp_path / "long")):
         assert in_time(lambda path=path: [restore._version_in(restore._head(path))]) == [None]
+
+
+def test_a_log_that_grows_while_it_is_read_ends_where_it_ended(tmp_path: Path) -> None:
+    log = tmp_path / "log.1"
+    log.write_text("0 1 2 3 4 5\n" * 10_000)
+    seen = 0
+    with log.open("a") as writer:
+        for _ in pgbench_client.log_lines([log], 1 << 20):
+            seen += 1
+            writer.write("0 1 2 3 4 5\n" * 2)
+            writer.flush()
+            assert seen <= 10_000, "it goes on for as long as somebody writes"
+    assert seen == 10_000
+
+
+def test_a_line_of_sql_without_end_is_read_in_parts(tmp_path: Path, journal: Journal) -> None:
+    dump = tmp_path / "dump.sql"
+    with sparse(dump, 64 << 20).open("r+b") as file:
+        file.write(b"GRANT SELECT ON t TO app;\n--" + b"-" * 600)
+    longest = 0
+    server = MagicMock(journal=journal, account=Account("ourselves", os.geteuid(), os.getegid()))
+    server.build.manifest = {"version": "18.6"}
+    server.run_client.return_value.returncode = 0
+
+    def make(_: object, lines: Iterator[str]) -> None:
+        nonlocal longest
+        longest = max(map(len, lines))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(restore, "_make_roles", make)
+        restore.restore(server, dump)
+    assert 0 < longest <= restore._LONGEST_STATEMENT
+
+
+def test_a_servers_program_is_searched_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "_PIECE", 64)
+    monkeypatch.setattr(probes, "_MOST_PIECES", 100)
+    program = tmp_path / "7" / "postgres"
+    program.parent.mkdir()
+    (program.parent / "exe").symlink_to(program)
+    for before in range(40, 70):  # also across the pieces
+        program.write_bytes(bytes(before) + b"buffer__read__done" + bytes(9))
+        assert probes.executable(7, tmp_path) == program
+    with pytest.raises(HostError, match="has no probes"):
+        in_time(partial(probes.executable, 7, sparse(program) and tmp_path))
+
+
+def test_of_a_control_file_the_beginning_is_read(tmp_path: Path) -> None:
+    control = sparse(tmp_path / "x.control")
+    with control.open("r+b") as file:
+        file.write(b"default_version = '1.2'\n")
+    assert in_time(lambda: [extension._version(control)]) == ["1.2"]
+    with pytest.raises(UsageError, match="its Makefile cannot be read"):
+        in_time(partial(extension.check_source, sparse(tmp_path / "Makefile").parent))

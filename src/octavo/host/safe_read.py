@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -41,10 +42,15 @@ def read_tail(path: Path, limit: int = _TAIL) -> str:
     return text if start == 0 else text.partition("\n")[2] or text
 
 
-def lines_of(descriptor: int, longest: int = _LONGEST_LINE) -> Generator[str, None, None]:
-    """The lines of an open file, without their ends; of one that is longer than so many bytes several parts."""
+def lines_of(descriptor: int, longest: int = _LONGEST_LINE, most: int | None = None) -> Generator[str, None, None]:
+    """The lines of an open file, without their ends; of one that is longer than so many bytes several parts.
+
+    With `most` only those of so many bytes: a file that is being written to may have no end.
+    """
+    left = sys.maxsize if most is None else most
     with os.fdopen(descriptor, "rb", closefd=False) as file:
-        while line := file.readline(longest):
+        while line := file.readline(min(longest, left)):
+            left -= len(line)
             yield line.decode(errors="replace").rstrip("\n")
 
 

@@ -21,7 +21,7 @@ import psycopg
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory, sync_directory, write_durably
-from octavo.host import children
+from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
@@ -33,6 +33,8 @@ from octavo.postgres.source import sha256_of
 
 # What a compilation against another PostgreSQL may have left in the source, and what is no part of it.
 _LEFT_BEHIND = shutil.ignore_patterns(".git", ".deps", "*.o", "*.so", "*.bc", "*.a", "results", "tmp_check", "log")
+
+_MOST_CONTROL = 64 * 1024  # of a control file: a few lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,10 @@ def check_source(directory: Path) -> None:
     if not directory.is_dir():
         raise UsageError(f"--with-extension {directory}: no such directory")
     makefiles = [directory / name for name in ("GNUmakefile", "makefile", "Makefile")]
-    text = next((path.read_text(errors="replace") for path in makefiles if path.is_file()), None)
+    try:
+        text = next((trees.read_text(path) for path in makefiles if path.is_file()), None)
+    except OSError as error:
+        raise UsageError(f"--with-extension {directory}: its Makefile cannot be read: {error.strerror}") from error
     if text is None:
         raise UsageError(f"--with-extension {directory}: it has no Makefile; give the root of an extension's source")
     if "pgxs" not in text.lower():
@@ -244,7 +249,9 @@ def _describe(directory: Path, digest: str, stage: Mapping[str, Path]) -> dict[s
 
 def _version(control: Path) -> str:
     """The default version that a control file names (PostgreSQL's documentation, "Extension Control Files")."""
-    match = re.search(r"^\s*default_version\s*=\s*'?([^'\s#]+)", control.read_text(errors="replace"), re.MULTILINE)
+    with control.open("rb") as file:
+        text = file.read(_MOST_CONTROL).decode(errors="replace")
+    match = re.search(r"^\s*default_version\s*=\s*'?([^'\s#]+)", text, re.MULTILINE)
     return match[1] if match else ""
 
 

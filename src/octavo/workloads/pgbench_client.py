@@ -192,10 +192,11 @@ def log_lines(paths: Iterable[Path], most: int) -> Generator[str, None, None]:
     left = most
     for path in paths:
         with os.fdopen(open_file(path), "rb") as file:
-            left -= os.fstat(file.fileno()).st_size
+            size = os.fstat(file.fileno()).st_size
+            left -= size
             if left < 0:
                 raise OctavoError(f"pgbench's logs have more than {human_size(most)}; shorten the trial")
-            yield from lines_of(file.fileno())
+            yield from lines_of(file.fileno(), most=size)  # and not what is added meanwhile
 
 
 def complaint(stdout: str, stderr: str) -> str:

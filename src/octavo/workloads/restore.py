@@ -8,6 +8,7 @@ from pathlib import Path
 from psycopg import sql
 
 from octavo.errors import OctavoError, UsageError
+from octavo.host.safe_read import lines_of
 from octavo.host.trees import shown
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.versions import major_of
@@ -38,8 +39,8 @@ def restore(server: Server, archive: Path) -> None:
     with files.lent([archive], server.journal, server.account) as (copy,):
         if is_sql(copy):
             _check_version(_version_in(_head(copy)), archive, server)
-            with copy.open(errors="replace") as lines:
-                _make_roles(server, lines)
+            with copy.open("rb") as file:
+                _make_roles(server, lines_of(file.fileno(), _LONGEST_STATEMENT))
             finished = server.run_client(
                 "psql", "--no-psqlrc", "--quiet", "--output=/dev/null", "--set=ON_ERROR_STOP=1", f"--file={copy}"
             )

@@ -14,6 +14,8 @@ MICROSECONDS_AN_EVENT = 15.0
 # Pages of a processor's buffer between the kernel and bpftrace: 8 MB. What does not fit is lost, and counted.
 BUFFER_PAGES = 2048
 _PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
+_PIECE = 1024**2
+_MOST_PIECES = 1024  # no server's program has a gigabyte
 _BTF = Path("/sys/kernel/btf/vmlinux")
 # What bpftrace prints after time and pid: fork, block, tablespace, database, relation, backend, blocks that are new.
 # Of a probe's arguments it reads six on x86-64: before 16 the seventh would say that a block is new (it counts as read,
@@ -48,11 +50,30 @@ def executable(postmaster: int, proc: Path = Path("/proc")) -> Path:
         ) from None
     if not _PLAIN.fullmatch(str(path)):  # it becomes a part of the program that root runs
         raise HostError("the server's path has characters other than letters, digits and ./+-_; install it elsewhere")
-    if _OLD[0].encode() not in path.read_bytes():
+    try:
+        has_probes = _has_probes(link)  # the kernel's, whatever is at the path by now
+    except OSError as error:
+        raise HostError(f"{path} cannot be read: {error.strerror}; record where the server runs") from error
+    if not has_probes:
         raise HostError(
             f"{path} has no probes: it was built without --enable-dtrace; the packages of Debian and of PGDG have them"
         )
     return path
+
+
+def _has_probes(program: Path) -> bool:
+    """Whether a program names the probe, in a note of its file: looked for piece by piece, up to a size."""
+    name = _OLD[0].encode()
+    rest = b""
+    with program.open("rb") as file:
+        for _ in range(_MOST_PIECES):
+            piece = file.read(_PIECE)
+            if not piece:
+                return False
+            if name in rest + piece:
+                return True
+            rest = piece[-len(name) :]
+    return False
 
 
 def program(version: int, path: Path, postmaster: int, seconds: float) -> str:
