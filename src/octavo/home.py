@@ -20,8 +20,8 @@ SOCKET_PATH_LIMIT = 107
 
 # What others may do with the home: enter it.
 _HOME_MODE = 0o711
-# What is in it for its owner alone.
-_PRIVATE_DIRECTORIES = ("journal", "runs", "sources")
+# What is in it for its owner alone, and where the accounts work: entered by who knows a name, listed by nobody else.
+_OWN_MODES = {"journal": 0o700, "runs": 0o700, "sources": 0o700, "work": 0o711, "scratch": 0o711}
 _STORE = "octavo.sqlite"
 _MOST_LINKS = 40  # as many as the kernel follows (path_resolution(7))
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -101,9 +101,9 @@ def secure_home() -> None:
         return
     if _is_own(home, stat.S_ISDIR) and not home.stat().st_mode & stat.S_ISVTX:
         _tighten(home, _HOME_MODE)
-    for name in _PRIVATE_DIRECTORIES:
+    for name, mode in _OWN_MODES.items():
         if _is_own(home / name, stat.S_ISDIR):
-            _tighten(home / name, 0o700)
+            _tighten(home / name, mode)
     for name in (_STORE, f"{_STORE}-wal", f"{_STORE}-shm"):
         if _is_own(home / name, stat.S_ISREG):
             _tighten(home / name, 0o600)
@@ -167,15 +167,15 @@ def _own_directory(path: Path, mode: int) -> Path:
 def make_directory(path: Path, mode: int = 0o755) -> Path:
     """Makes the directory and its parents, and returns it. Raises HostError when it cannot.
 
-    The home and what is its owner's alone in it get their own modes, whatever is asked for.
+    The home and some directories in it get their own modes, whatever is asked for.
     """
     try:
         home = octavo_home()
         if path.is_relative_to(home):
             home.mkdir(mode=_HOME_MODE, parents=True, exist_ok=True)
             inside = path.relative_to(home).parts
-            if inside and inside[0] in _PRIVATE_DIRECTORIES:
-                (home / inside[0]).mkdir(mode=0o700, exist_ok=True)
+            if inside and inside[0] in _OWN_MODES:
+                (home / inside[0]).mkdir(mode=_OWN_MODES[inside[0]], exist_ok=True)
         path.mkdir(mode=mode, parents=True, exist_ok=True)
     except OSError as error:
         raise HostError(

@@ -32,10 +32,13 @@ def test_what_is_in_a_new_home_is_its_owners_alone(own_home: Path) -> None:
         make_directory(own_home / "runs" / "one")
         make_directory(own_home / "sources")
         make_directory(own_home / "datasets" / "one")
+        make_directory(own_home / "work")
+        make_directory(own_home / "scratch" / "one")
         with closing(Store.open(store_path())):
             assert {mode(path) for path in own_home.glob("octavo.sqlite*")} == {0o600}
     assert mode(own_home) == 0o711
     assert [mode(own_home / name) for name in ("journal", "runs", "sources")] == [0o700] * 3
+    assert [mode(own_home / name) for name in ("work", "scratch")] == [0o711] * 2
     assert mode(own_home / "datasets") == 0o755
 
 
@@ -64,13 +67,14 @@ def test_a_user_who_has_none_is_told_how_to_name_one(monkeypatch: pytest.MonkeyP
 
 
 def test_an_earlier_versions_home_is_tightened_and_nothing_loosened(own_home: Path) -> None:
-    for name in ("journal", "runs", "builds"):
+    for name in ("journal", "runs", "builds", "work", "scratch"):
         (own_home / name).mkdir(parents=True)
     store_path().write_bytes(b"")
     (own_home / "runs").chmod(0o500)
     secure_home()
     assert (mode(own_home), mode(own_home / "journal"), mode(own_home / "runs")) == (0o711, 0o700, 0o500)
     assert (mode(store_path()), mode(own_home / "builds")) == (0o600, 0o755)
+    assert (mode(own_home / "work"), mode(own_home / "scratch")) == (0o711, 0o711)
 
 
 def test_a_directory_that_holds_no_journal_is_left_as_it_is(own_home: Path) -> None:

@@ -68,3 +68,13 @@ def test_a_failure_is_the_error_that_it_was(place: Place) -> None:
     with pytest.raises(OctavoError, match=r"compilation of a test failed: error: no; see .*log"):
         said(place, '{"tool": "compilation", "cause": "error: no", "log": "all \\ud800 of it"}')
     assert place.log.read_text() == "all ? of it"
+    assert place.log.stat().st_mode & 0o777 == 0o600  # it has the sources' lines in it
+
+
+def test_a_builds_log_is_not_written_through_a_link(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("before")
+    place.log.symlink_to(tmp_path / "target")
+    with pytest.raises(OctavoError, match="compilation of a test failed"):
+        said(place, '{"tool": "compilation", "cause": "no", "log": "all of it"}')
+    assert (tmp_path / "target").read_text() == "before"
+    assert place.log.read_text() == "all of it"

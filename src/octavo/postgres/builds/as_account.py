@@ -133,8 +133,8 @@ class Place:
                 case {"not_shareable": str(reason)}:
                     raise NotShareableHere(_words(reason))
                 case {"tool": str(tool), "cause": str(cause), "log": str(log)}:
-                    self.log.unlink(missing_ok=True)
-                    self.log.write_text(log, errors="replace")
+                    with os.fdopen(trees.new_log(self.log), "w", errors="replace") as file:
+                        file.write(log)
                     raise OctavoError(f"{_words(tool)} of {self.subject} failed: {_words(cause)}; see {self.log}")
                 case {"failed": str(problem), "host": bool(host)}:
                     raise HostError(_words(problem)) if host else OctavoError(_words(problem))
