@@ -5,10 +5,12 @@
 
 import gzip
 import io
+import os
+import shutil
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, patch
 
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
@@ -71,7 +73,11 @@ def _complaint(text: bytes, _: Path) -> object:
 def _tarball(text: bytes, place: Path) -> object:
     path = place / "source.tar.gz"
     path.write_bytes(text)
-    return tarball.take(path, MagicMock())
+    with patch.dict(os.environ, OCTAVO_HOME=str(place / "home")):
+        try:
+            return tarball.take(path, MagicMock())
+        finally:
+            shutil.rmtree(place / "home", ignore_errors=True)
 
 
 def _version(text: bytes, _: Path) -> object:

@@ -18,7 +18,7 @@ from octavo.host.children import Account, Finished
 from octavo.host.journal import Journal
 from octavo.postgres import source, sources
 from octavo.postgres.source import find_source
-from octavo.postgres.sources import git, tree
+from octavo.postgres.sources import git, tarball, tree
 
 
 @pytest.fixture
@@ -139,3 +139,38 @@ def test_a_source_that_was_trusted_once_is_found_by_what_runs_later(
     finally:
         upstream.trusts_published.reset(trusting)
     assert find_source("18.99", journal).tarball.read_bytes() == content
+
+
+def test_a_tarball_that_is_written_over_after_it_was_taken(shared: Path, own_home: Path) -> None:
+    given = shared / "postgresql-18.6.tar"
+    given.write_bytes(b"as looked at")
+    with Journal() as journal:
+        taken = find_source("18", journal, given)
+        given.write_bytes(b"as swapped")
+        assert taken.tarball.read_bytes() == b"as looked at"
+        assert source.sha256_of(taken.tarball) == taken.sha256
+        assert taken.given == given
+    assert list((own_home / "sources").iterdir()) == []
+
+
+@pytest.mark.parametrize("planted", ["link", "pipe", "endless"])
+def test_a_tarball_that_is_something_else_when_it_is_opened(
+    planted: str, shared: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = shared / "everybodys"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    given = directory / "postgresql-18.6.tar"
+    if planted == "link":
+        (shared / "secret").write_text("root's")
+        given.symlink_to(shared / "secret")
+        os.chown(given, 65534 if os.geteuid() == 0 else -1, -1, follow_symlinks=False)
+    elif planted == "pipe":
+        os.mkfifo(given)
+        monkeypatch.setattr(tarball, "recognises", lambda _: True)
+    else:
+        monkeypatch.setattr(tarball, "_MOST_BYTES", 1024**2)
+        with given.open("wb") as file:
+            file.truncate(1 << 40)
+    with pytest.raises(UsageError, match=r"cannot be read|has more than"):
+        find_source("18", journal, given)

@@ -109,7 +109,9 @@ def test_a_local_tarball_is_taken_with_its_digest(home: Path, journal: Journal) 
     tarball.write_bytes(b"not much")
     source = find_source("18", journal, tarball)
     digest = hashlib.sha256(b"not much").hexdigest()
-    assert source == Source("18.3", tarball, digest, f"local file {tarball.name}", tarball)
+    assert source == Source("18.3", source.tarball, digest, f"local file {tarball.name}", tarball)
+    assert source.tarball.name == tarball.name
+    assert source.tarball.read_bytes() == b"not much"
     with pytest.raises(UsageError, match=r"it is PostgreSQL 18\.3, and 17 was asked for; say --pg 18"):
         find_source("17", journal, tarball)
     with pytest.raises(UsageError, match=r"and 18\.2 was asked for; say --pg 18\.3"):

@@ -43,6 +43,13 @@ def opened_tree(root: Path) -> Generator[int, None, None]:
         os.close(top)
 
 
+def new_directory(journal: Journal) -> Path:
+    """A directory of ours for a source that was taken, which goes when the journal is closed."""
+    directory = fetched.directory() / f".snapshot-{secrets.token_hex(4)}"
+    journal.record("directory", path=str(directory))
+    return make_directory(directory)
+
+
 def version_of_tree(root: Path, top: int) -> str:
     """The version that the open tree itself tells. Raises UsageError when it tells none."""
     for name in TELLING_FILES:
@@ -64,10 +71,7 @@ def take_snapshot(root: Path, top: int, names: Iterable[str], origin: str, journ
     cannot be read, or changes while it is.
     """
     version = version_of_tree(root, top)
-    directory = fetched.directory() / f".snapshot-{secrets.token_hex(4)}"
-    journal.record("directory", path=str(directory))
-    make_directory(directory)
-    tarball = directory / f"postgresql-{version}.tar"
+    tarball = new_directory(journal) / f"postgresql-{version}.tar"
     name = ""
     try:
         with tarfile.open(tarball, "w", format=tarfile.PAX_FORMAT) as archive:

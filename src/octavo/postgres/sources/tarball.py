@@ -1,15 +1,22 @@
 """A local tarball, such as a release, or a snapshot under any name."""
 
+import os
 import tarfile
 from pathlib import Path
+from typing import IO
 
 from octavo.errors import UsageError
+from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.postgres.sources.base import TELLING_FILES, Source, sha256_of, version_in_name, version_in_text
+from octavo.postgres.sources.snapshot import new_directory
 from octavo.postgres.versions import is_version
 
 # configure.ac has 90 kB.
 _MOST_TEXT = 16 * 1024**2
+# No release is as large, unpacked or not.
+_MOST_BYTES = 4 * 1024**3
+_PIECE = 1024**2
 
 
 def recognises(path: Path, /) -> bool:
@@ -18,23 +25,40 @@ def recognises(path: Path, /) -> bool:
 
 
 def take(path: Path, journal: Journal, /) -> Source:
-    """The tarball; its version is in its name, else in its files."""
-    version = version_in_name(path) or _version_inside(path)
-    if version is None or not is_version(version):
-        raise UsageError(f"--source {path}: not a tarball of PostgreSQL; give one such as postgresql-18.6.tar.bz2")
+    """A copy of the tarball, which goes when the journal is closed; its version is in its name, else in its files.
+
+    It is opened once, so that what is built is what the digest says, whatever happens to the file meanwhile.
+    """
     try:
-        return Source(version, path, sha256_of(path), f"local file {path.name}")
+        with os.fdopen(trees.open_file(path), "rb") as file:
+            version = version_in_name(path) or _version_inside(file)
+            if version is None or not is_version(version):
+                raise UsageError(
+                    f"--source {path}: not a tarball of PostgreSQL; give one such as postgresql-18.6.tar.bz2"
+                )
+            copy = new_directory(journal) / path.name
+            _copy(file, copy, path)
+        return Source(version, copy, sha256_of(copy), f"local file {path.name}")
     except OSError as error:
-        raise UsageError(f"--source {path}: it cannot be read: {error.strerror}") from error
+        raise UsageError(f"--source {path}: it cannot be read: {error.strerror}; name the file itself") from error
 
 
-def _version_inside(path: Path) -> str | None:
+def _copy(file: IO[bytes], copy: Path, path: Path) -> None:
+    file.seek(0)
+    with copy.open("xb") as target:
+        while piece := file.read(_PIECE):
+            target.write(piece)
+            if target.tell() > _MOST_BYTES:
+                raise UsageError(f"--source {path}: it has more than {_MOST_BYTES // 1024**3} GB")
+
+
+def _version_inside(file: IO[bytes]) -> str | None:
     try:
-        with tarfile.open(path) as archive:
+        with tarfile.open(fileobj=file) as archive:
             for member in archive:
                 name = member.name.removeprefix("./").partition("/")[2]
-                file = archive.extractfile(member) if name in TELLING_FILES else None
-                if file and (version := version_in_text(name, file.read(_MOST_TEXT).decode(errors="replace"))):
+                text = archive.extractfile(member) if name in TELLING_FILES else None
+                if text and (version := version_in_text(name, text.read(_MOST_TEXT).decode(errors="replace"))):
                     return version
     except (tarfile.TarError, EOFError, OSError):
         pass
