@@ -63,8 +63,8 @@ def test_a_run_keeps_nothing_under_a_name_that_leads_out(
         return SimpleNamespace(returncode=1)
 
     monkeypatch.setattr(suites.children, "run", run)
-    monkeypatch.setattr(suites, "crashed", lambda *_, **__: [])
-    suite = suites.run_regression(place, lambda *_: None)
+    monkeypatch.setattr(suites, "crashed", MagicMock(return_value=[]))
+    suite = suites.run_regression(place, MagicMock())
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.out")} == {
         "output/results/fine.out", "output/evil.out", "kept/regression/results/fine.out",
     }  # fmt: skip

@@ -32,8 +32,13 @@ def test_a_fifo_is_not_opened(tmp_path: Path, read: list[tuple[int, int]]) -> No
     before = fifo.stat().st_atime_ns
     opened: list[int] = []
     real = os.open
+
+    def seen(path: Path, flags: int) -> int:
+        opened.append(flags)
+        return real(path, flags)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(program_pages.os, "open", lambda path, flags: opened.append(flags) or real(path, flags))
+        patch.setattr(program_pages.os, "open", seen)
         program_pages._read(fifo)
     os.close(writer)
     assert [bool(flags & os.O_PATH) for flags in opened] == [True]
