@@ -24,6 +24,7 @@ from octavo.host.process import BUILDS, SERVERS, identify
 # A child sees no more of the environment than this, so that a trial does not depend on who started it.
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PATIENCE_SECONDS = 10.0
+_NOBODYS_GROUP = 65534  # /proc/sys/kernel/overflowgid
 _PLAIN_ENVIRONMENT = {"PATH": PLAIN_PATH, "LC_ALL": "C.UTF-8"}
 
 
@@ -57,6 +58,16 @@ def build_account() -> Account:
     Not the servers': what a dump's programs could change would be in the next build. Raises HostError without it.
     """
     return _account(BUILDS, "make builds")
+
+
+def owner_account(uid: int) -> Account:
+    """The user whom something belongs to. The group is the user's own, and never that of a file or directory: whose
+    that is may be anybody's choice. A user without a name has the group of nobody."""
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return Account(f"user {uid}", uid, _NOBODYS_GROUP)
+    return Account(entry.pw_name, uid, entry.pw_gid)
 
 
 def _account(name: str, purpose: str) -> Account:
