@@ -96,9 +96,11 @@ def one_round(interleave: str, factors: dict[str, str], duration: str, seed: int
     return json.loads(shown.stdout)
 
 
-def add(seen: Seen, document: dict[str, Any]) -> None:
-    """What a round cost, and its ratios."""
+def add(seen: Seen, document: dict[str, Any], mode: str) -> None:
+    """What a round cost, and its ratios. Ends the benchmark where it was not measured as asked."""
     trials = [trial for trial in document["trials"] if trial["status"] != "skipped"]
+    if any(trial["status"] == "ok" and trial["facts"].get("interleave", "trials") != mode for trial in trials):
+        sys.exit(f"a round that was to be {mode} was measured otherwise: {document['run']['id']}")
     seen.seconds.append(max(t["ended"] for t in trials) - min(t["started"] for t in trials))
     cells = {cell["id"]: cell for cell in document["cells"]}
     tps = {
@@ -125,7 +127,8 @@ def main() -> None:
             seen = {mode: Seen() for mode in MODES}
             for number in range(options.rounds):
                 for mode in MODES if number % 2 == 0 else MODES[::-1]:
-                    add(seen[mode], one_round(mode, ROWS[row], options.duration, number, Path(directory)))
+                    document = one_round(mode, ROWS[row], options.duration, number, Path(directory))
+                    add(seen[mode], document, mode)
             for kind in ("8 kB again", "4 kB"):
                 show(row, kind, seen)
 

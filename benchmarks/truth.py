@@ -127,6 +127,8 @@ def one_run(interleave: str, options: argparse.Namespace, seed: int, directory: 
     seconds = time.monotonic() - began
     report = [str(ROOT / "octavo"), "report", "--format", "json"]
     document: dict[str, Any] = json.loads(subprocess.run(report, check=True, capture_output=True, text=True).stdout)
+    if any(t["status"] == "ok" and t["facts"].get("interleave", "trials") != interleave for t in document["trials"]):
+        sys.exit(f"a run that was to be in {interleave} was measured otherwise: {document['run']['id']}")
     cells = {cell["id"]: cell for cell in document["cells"]}
     found: list[Answer] = []
     for effect in document["effects"]:
@@ -193,11 +195,18 @@ def main() -> None:
     options = parser.parse_args()
     answers: dict[str, list[Answer]] = {"slices": [], "trials": []}
     with tempfile.TemporaryDirectory() as directory, strangers(there=options.disturbed):
-        for number in range(options.runs):
-            ways = ["slices"] if number >= options.trials else ["slices", "trials"]
-            for way in ways:
-                answers[way] += one_run(way, options, options.seed * 1000 + number, Path(directory))
-            print(f"{number + 1} of {options.runs}", file=sys.stderr, flush=True)
+        try:
+            for number in range(options.runs):
+                ways = ["slices"] if number >= options.trials else ["slices", "trials"]
+                for way in ways:
+                    answers[way] += one_run(way, options, options.seed * 1000 + number, Path(directory))
+                print(f"{number + 1} of {options.runs}", file=sys.stderr, flush=True)
+        finally:
+            table(answers)
+
+
+def table(answers: dict[str, list[Answer]]) -> None:
+    """What there is of it."""
     print("| way | planted | runs | intervals hold | false words | right words | error, % | half-width, % | s |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for way, found in answers.items():

@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -55,10 +55,28 @@ def _roots_alone(home: Path) -> Path:
 
     Who can rename a directory above, or make a link anew, has another one there in its place.
     """
+    return resolve_by_steps(home, lambda step: _check_roots(home, step), f"OCTAVO_HOME={home}")
+
+
+def changer_of(facts: os.stat_result, trusted: Collection[int]) -> str | None:
+    """Why others than these users can put something else in the place of a step (`resolve_by_steps`), None if not."""
+    if facts.st_uid not in trusted:
+        return f"belongs to user {facts.st_uid}"
+    if stat.S_ISDIR(facts.st_mode) and facts.st_mode & _WRITABLE_BY_OTHERS and not facts.st_mode & stat.S_ISVTX:
+        return "may be written by others"
+    return None
+
+
+def resolve_by_steps(path: Path, look: Callable[[Path], None], name: str) -> Path:
+    """The absolute path without links, as the kernel walks it (path_resolution(7)); what is not there yet stays.
+
+    `look` sees each link and directory on the way, and what the path leads to. Raises HostError, with `name` for the
+    path, for more links than the kernel follows, and what `look` raises.
+    """
     here = Path("/")
-    waiting = list(home.parts[:0:-1])
+    waiting = list(path.parts[:0:-1])
     links = 0
-    _check_roots(home, here)
+    look(here)
     while waiting:
         part = waiting.pop()
         if part == "..":
@@ -70,25 +88,22 @@ def _roots_alone(home: Path) -> Path:
             here /= part
         else:
             if (links := links + 1) > _MOST_LINKS:
-                raise HostError(f"OCTAVO_HOME={home} leads through too many links; name another")
-            if (owner := (here / part).lstat().st_uid) != 0:
-                raise HostError(f"OCTAVO_HOME={home}: {here / part} is a link of user {owner}'s; name another")
+                raise HostError(f"{name} leads through too many links; name another")
+            look(here / part)
             here = Path("/") if target.startswith("/") else here
             waiting += [word for word in reversed(target.split("/")) if word not in ("", ".")]
-        _check_roots(home, here)
+        look(here)
     return here
 
 
-def _check_roots(home: Path, directory: Path) -> None:
+def _check_roots(home: Path, step: Path) -> None:
     with suppress(FileNotFoundError):
-        facts = directory.lstat()
-        if facts.st_uid != 0:
-            why = f"belongs to user {facts.st_uid}"
-        elif facts.st_mode & _WRITABLE_BY_OTHERS and not facts.st_mode & stat.S_ISVTX:
-            why = "may be written by others"
-        else:
+        facts = step.lstat()
+        if (why := changer_of(facts, {0})) is None:
             return
-        raise HostError(f"OCTAVO_HOME={home}: {directory} {why}, who could make root do as they like; name another")
+        if stat.S_ISLNK(facts.st_mode):
+            raise HostError(f"OCTAVO_HOME={home}: {step} is a link of user {facts.st_uid}'s; name another")
+        raise HostError(f"OCTAVO_HOME={home}: {step} {why}, who could make root do as they like; name another")
 
 
 def secure_home() -> None:

@@ -117,5 +117,21 @@ def test_another_users_process_is_refused_without_libpqs_help(tmp_path: Path) ->
             own_connection.require_peer(client.fileno(), os.geteuid() + 1, os.getpid())
 
 
+def test_a_server_of_ours_that_asks_for_a_password_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has loaded may be anybody's, and the password file is that of who started it."""
+    passwords = tmp_path / ".pgpass"
+    passwords.write_text("*:*:*:*:hunter2\n")
+    passwords.chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / f".s.PGSQL.{_PORT}"))
+    listener.listen()
+    with answering(listener, asks_password=True) as heard:
+        with pytest.raises(psycopg.OperationalError, match="no password supplied"):
+            _connect(tmp_path, os.getpid())
+        assert len(heard.startups) == 1
+        assert heard.passwords == []
+
+
 def test_programs_get_none_of_them() -> None:
     assert without_libpq({"PGOPTIONS": "-c x=y", "PGSYSCONFDIR": "/x", "HOME": "/root"}) == {"HOME": "/root"}

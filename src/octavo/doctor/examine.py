@@ -7,10 +7,11 @@ from typing import Any
 from octavo.doctor import report
 from octavo.doctor.collect import gather
 from octavo.doctor.collect.find import Listener, acting_as, listeners
+from octavo.doctor.collect.server import LIMITS, OLDEST
 from octavo.doctor.facts import Fact, Facts
 from octavo.errors import HostError, OctavoError
 from octavo.postgres.own_connection import forget_environment, peer_of
-from octavo.postgres.user_connection import UsersConnection
+from octavo.postgres.user_connection import UsersConnection, connect
 
 APPLICATION = "octavo doctor"
 # Where libpq is told to go by who started us.
@@ -73,9 +74,6 @@ def patients(dsn: str | None) -> tuple[list[Patient], list[dict[str, Any]]]:
 
 
 def _connect(dsn: str | None) -> Patient:
-    from octavo.doctor.collect.server import LIMITS, OLDEST
-    from octavo.postgres.user_connection import connect
-
     connection = connect(dsn, APPLICATION, LIMITS, OLDEST)
     info = connection.info
     return Patient(f"host={info.host} port={info.port}", connection)
@@ -95,6 +93,7 @@ def _connect_to(listener: Listener) -> Patient:
             user = pwd.getpwuid(listener.owner).pw_name
         except KeyError:
             raise HostError(f"{listener}: user {listener.owner} has no name") from None
+    # Nothing is imported below: where Octavo is may be root's alone to read.
     with acting_as(listener.owner):
         # Quoted: a directory may be named by anybody.
         return _connect(make_conninfo(host=listener.directory, port=listener.port, user=user, dbname="postgres"))

@@ -24,6 +24,7 @@ from octavo.host.process import BUILDS, SERVERS, identify
 # A child sees no more of the environment than this, so that a trial does not depend on who started it.
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PATIENCE_SECONDS = 10.0
+_NOBODYS_GROUP = 65534  # /proc/sys/kernel/overflowgid
 _PLAIN_ENVIRONMENT = {"PATH": PLAIN_PATH, "LC_ALL": "C.UTF-8"}
 
 
@@ -57,6 +58,16 @@ def build_account() -> Account:
     Not the servers': what a dump's programs could change would be in the next build. Raises HostError without it.
     """
     return _account(BUILDS, "make builds")
+
+
+def owner_account(uid: int) -> Account:
+    """The user whom something belongs to. The group is the user's own, and never that of a file or directory: whose
+    that is may be anybody's choice. A user without a name has the group of nobody."""
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return Account(f"user {uid}", uid, _NOBODYS_GROUP)
+    return Account(entry.pw_name, uid, entry.pw_gid)
 
 
 def _account(name: str, purpose: str) -> Account:
@@ -95,13 +106,13 @@ def start(
     whole_environment = {**_PLAIN_ENVIRONMENT, **(environment or {}), TOKEN_VARIABLE: journal.token}
     if shutil.which(command[0], path=whole_environment["PATH"]) is None:
         raise HostError(f"cannot start {command[0]}: no such program, or it may not be executed")
-    own = _own_group(journal, groups, below) if account is not None else None
+    arranged, own = command, None
     if account is not None:
-        rights = confine.without_privileges(account.uid, account.gid, network=network, itself=becomes)
-        command = [*rights, *command]
-    # Within version 2 a process is in one group: its own, which lies below the limited one.
-    entered = [group for group in groups if own is None or own.parent != group]
-    arranged = [*confine.entering([*entered, *([own] if own else [])]), *command]
+        arranged, own = confined(
+            command, journal, account, groups=groups, below=below, network=network, becomes=becomes
+        )
+    elif groups:
+        arranged = [*confine.entering(groups), *command]
 
     def begin() -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -117,14 +128,39 @@ def start(
         )
 
     try:
-        # A child of our own user can do with its files what it likes: they are ours.
-        child = mode_filter.started(begin) if account is not None and os.geteuid() == 0 else begin()
+        child = filtered(begin, account)
     except OSError as error:
         raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
-    number = record(child.pid, journal, role, end_signal)
-    if own is not None:
-        journal.groups[number] = own
-    return child, number
+    return child, record(child.pid, journal, role, end_signal, own)
+
+
+def confined(
+    command: Sequence[str],
+    journal: Journal,
+    account: Account,
+    *,
+    groups: Sequence[Path] = (),
+    below: Path | None = None,
+    network: bool = False,
+    becomes: bool = False,
+) -> tuple[list[str], Path | None]:
+    """The command line that has the account's rights alone, born in a new control group, and that group, for `record`.
+
+    None where no group can be made. Arguments as in `start`. Raises HostError.
+    """
+    own = _own_group(journal, groups, below)
+    rights = confine.without_privileges(account.uid, account.gid, network=network, itself=becomes)
+    # Within version 2 a process is in one group: its own, which lies below the limited one.
+    entered = [group for group in groups if own is None or own.parent != group]
+    return [*confine.entering([*entered, *([own] if own else [])]), *rights, *command], own
+
+
+def filtered(begin: Callable[[], "subprocess.Popen[str]"], account: Account | None) -> "subprocess.Popen[str]":
+    """The child that `begin` starts, for root as another account with the filter of system calls (`mode_filter`).
+
+    A child of our own user can do with its files what it likes: they are ours.
+    """
+    return mode_filter.started(begin) if account is not None and os.geteuid() == 0 else begin()
 
 
 def _end(child: subprocess.Popen[str]) -> None:
@@ -159,10 +195,13 @@ def _own_group(journal: Journal, groups: Sequence[Path], below: Path | None) -> 
     return own
 
 
-def record(pid: int, journal: Journal, role: str, end_signal: signal.Signals) -> int:
-    """Notes a child that was just started, and the signal that ends it. Returns its journal number."""
+def record(pid: int, journal: Journal, role: str, end_signal: signal.Signals, own: Path | None = None) -> int:
+    """Notes a child that was just started, the signal that ends it, and its `own` control group, which `ended` removes.
+
+    Returns its journal number.
+    """
     facts = identify(pid)
-    return journal.record(
+    number = journal.record(
         "process",
         role=role,
         pid=pid,
@@ -170,6 +209,9 @@ def record(pid: int, journal: Journal, role: str, end_signal: signal.Signals) ->
         boot_id=facts.boot_id if facts else "",
         signal=int(end_signal),
     )
+    if own is not None:
+        journal.groups[number] = own
+    return number
 
 
 def run(

@@ -17,6 +17,8 @@ from octavo.errors import HostError
 # Only a process that is still root may enter a group; "0" is the process that writes (cgroups(7)).
 _ENTER = 'while [ "$1" != -- ]; do echo 0 >"$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"'
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+# By its place, because it still runs as root, and the child's PATH may begin with a build's programs.
+_UNSHARE = [shutil.which("unshare", path=_PATH) or "/usr/bin/unshare"]
 
 
 def entering(groups: Sequence[Path]) -> list[str]:
@@ -42,7 +44,7 @@ def without_privileges(uid: int, gid: int, *, network: bool, itself: bool = Fals
     identity = [f"--reuid={uid}", f"--regid={gid}", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
     if itself:
         identity = ["--clear-groups", "--inh-caps=-all"]
-    alone = [] if network or not can_unshare_network() else ["unshare", "--net", "--"]
+    alone = [] if network or not can_unshare_network() else [*_UNSHARE, "--net", "--"]
     return [*alone, setpriv, "--no-new-privs", *identity, "--"]
 
 
@@ -69,6 +71,11 @@ def become(uid: int, gid: int) -> None:
 def can_unshare_network() -> bool:
     """Whether this process may give its children a network namespace of their own; in many containers it may not."""
     try:
-        return subprocess.run(["unshare", "--net", "--", "true"], capture_output=True, check=False).returncode == 0
+        return (
+            subprocess.run(
+                [*_UNSHARE, "--net", "--", "/bin/sh", "-c", ":"], capture_output=True, check=False
+            ).returncode
+            == 0
+        )
     except OSError:
         return False

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from octavo.errors import HostError
 from octavo.host import children
+from octavo.host.children import Account
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 
 # What the keyboard sends (termios(3): INTR and QUIT), and what ends Octavo itself.
@@ -25,21 +26,32 @@ _PATIENCE_SECONDS = 5.0
 
 
 def run_in_foreground(
-    arguments: Sequence[str | Path], journal: Journal, *, role: str, environment: Mapping[str, str]
+    arguments: Sequence[str | Path],
+    journal: Journal,
+    *,
+    role: str,
+    environment: Mapping[str, str],
+    account: Account | None = None,
 ) -> int:
     """Runs a child on our own standard streams and terminal, and returns its exit code as a shell counts it.
 
     Ctrl-C and Ctrl-\\ are left to the child. When we are ended meanwhile, it is too, and the terminal gets its
-    modes back. Raises HostError when the program cannot be started.
+    modes back. With an `account` it is confined as in `children.start`, and what it leaves behind is killed; it stays
+    in our process group, which has the terminal. Raises HostError when the program cannot be started.
     """
+    command, own = [str(argument) for argument in arguments], None
+    if account is not None:
+        command, own = children.confined(command, journal, account)
+
+    def begin() -> "subprocess.Popen[str]":
+        return subprocess.Popen(command, text=True, env={**environment, TOKEN_VARIABLE: journal.token})
+
     with _terminal_modes_kept(), _keyboard_left_to_child():
         try:
-            child = subprocess.Popen(
-                [str(argument) for argument in arguments], env={**environment, TOKEN_VARIABLE: journal.token}
-            )
+            child = children.filtered(begin, account)
         except OSError as error:
             raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
-        number = children.record(child.pid, journal, role, signal.SIGTERM)
+        number = children.record(child.pid, journal, role, signal.SIGTERM, own)
         try:
             code = child.wait()
         except BaseException:
@@ -51,7 +63,7 @@ def run_in_foreground(
                 child.wait()
             raise
         finally:
-            journal.done(number)
+            children.ended(journal, number)
     return code if code >= 0 else 128 - code
 
 

@@ -5,6 +5,9 @@ have the account's rights. So chmod(2) with these bits is refused to it by a fil
 it and all that it starts keep for good. A file that is born with them (open(2)) is empty, and loses them when something
 is written into it (inode(7)).
 
+A child that has root's terminal, such as psql of `octavo shell`, could type into it what root's shell reads afterwards:
+that ioctl(2) is refused too.
+
 The filter is set in a thread that then starts the child and ends: nothing of ours keeps it.
 """
 
@@ -29,14 +32,17 @@ class _Machine:
     name: int
     seccomp: int
     modes: dict[int, int]
+    ioctl: int
 
 
 _FCHMODAT2 = 452
 _MACHINES = {
-    "x86_64": _Machine(0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2}),
-    "aarch64": _Machine(0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2}),
-    "riscv64": _Machine(0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2}),
+    "x86_64": _Machine(0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2}, 16),
+    "aarch64": _Machine(0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2}, 29),
+    "riscv64": _Machine(0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2}, 29),
 }
+# Typing into the terminal, and on the console pasting into it (ioctl_tty(2), ioctl_console(2)).
+_TYPE, _CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX
 _BITS = stat.S_ISUID | stat.S_ISGID
 # Classic BPF (include/uapi/linux/bpf_common.h) on struct seccomp_data: number, machine, address, six arguments.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -101,7 +107,8 @@ def install() -> bool:
 
 
 def _program(machine: _Machine) -> bytes:
-    """Calls for another machine (32 bits on 64, x32) do not exist; a mode with one of the bits is not permitted."""
+    """Calls for another machine (32 bits on 64, x32) do not exist. A mode with one of the bits is not permitted, nor is
+    typing."""
     program = [
         _instruction(_LOAD, _ARCHITECTURE),
         _instruction(_EQUAL, machine.name, 1, 0),
@@ -118,6 +125,13 @@ def _program(machine: _Machine) -> bytes:
             _instruction(_RETURN, _FAIL | errno.EPERM),
             _instruction(_RETURN, _ALLOW),
         ]
+    program += [
+        _instruction(_EQUAL, machine.ioctl, 0, 4),
+        _instruction(_LOAD, _ARGUMENTS + 8),
+        _instruction(_EQUAL, _TYPE, 1, 0),
+        _instruction(_EQUAL, _CONSOLE, 0, 1),
+        _instruction(_RETURN, _FAIL | errno.EPERM),
+    ]
     return b"".join([*program, _instruction(_RETURN, _ALLOW)])
 
 

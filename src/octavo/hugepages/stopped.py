@@ -5,15 +5,15 @@ directory's lock file for that moment, and starts nothing.
 """
 
 import os
-import pwd
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
+from octavo.home import changer_of, resolve_by_steps
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
@@ -63,32 +63,62 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
 
 
 def _directories(pgdata: Path) -> tuple[Path, Path]:
-    """Where the configuration is, and where the data: Debian keeps postgresql.conf apart, with data_directory in it."""
+    """Where the configuration is, and where the data: Debian keeps postgresql.conf apart, with data_directory in it.
+
+    Both without links, so that what is asked is what was looked at. For root nobody but the data's owner, whom the
+    program runs as, can put another directory there meanwhile.
+    """
+    steps: dict[Path, os.stat_result] = {}
     try:
-        if (pgdata / "PG_VERSION").is_file():
-            if not (pgdata / "postgresql.conf").is_file():
+        configuration = _resolved(pgdata, steps)
+        if (configuration / "PG_VERSION").is_file():
+            if not (configuration / "postgresql.conf").is_file():
                 raise UsageError(
                     f"{pgdata} has no postgresql.conf; give the directory that has it, such as /etc/postgresql/15/main"
                 )
-            return pgdata.absolute(), pgdata.absolute()
-        text = _text(pgdata / "postgresql.conf")
+            _check_steps(pgdata, configuration, steps)
+            return configuration, configuration
+        file = _resolved(configuration / "postgresql.conf", steps)
+        text = _text(file)
         if found := re.findall(r"^\s*data_directory\s*=?\s*'([^']+)'", text, re.MULTILINE):
-            data = Path(found[-1])
+            data = _resolved(Path("/") / found[-1], steps)  # where the program is started
             if (data / "PG_VERSION").is_file():
-                _check_whose(pgdata, data)
-                return pgdata.absolute(), data
+                _check_whose(configuration, file, data)
+                _check_steps(pgdata, data, steps)
+                return configuration, data
     except PermissionError:
         raise HostError(f"{pgdata} is not for this user to read; run as the server's user or as root") from None
-    except (FileNotFoundError, NotADirectoryError):
+    except (OSError, ValueError):  # not there, or no path at all
         pass
     raise UsageError(f"{pgdata} is no data directory; before initdb there is nothing to ask, leave --pgdata away then")
 
 
-def _check_whose(configuration: Path, data: Path) -> None:
+def _resolved(path: Path, steps: dict[Path, os.stat_result]) -> Path:
+    """The path without links; `steps` has what was seen on the way, as it was then. Raises OSError, HostError."""
+
+    def look(step: Path) -> None:
+        steps[step] = step.lstat()
+
+    return resolve_by_steps(path.absolute(), look, f"--pgdata {path}")
+
+
+def _check_steps(pgdata: Path, data: Path, steps: Mapping[Path, os.stat_result]) -> None:
+    """For root: raises UsageError when a step is not root's or the data's owner's, or others may change it."""
+    if os.geteuid() != 0:
+        return
+    trusted = {0, steps[data].st_uid}
+    for step, facts in steps.items():
+        if why := changer_of(facts, trusted):
+            raise UsageError(
+                f"--pgdata {pgdata}: {step} {why}, who could put another cluster there; run as the server's user"
+            )
+
+
+def _check_whose(configuration: Path, file: Path, data: Path) -> None:
     """Raises UsageError when the configuration is somebody else's than the data: what it has the server load would run
     as the data's owner."""
     owner = data.stat().st_uid
-    for path in (configuration, configuration / "postgresql.conf"):
+    for path in (configuration, file):
         facts = path.stat()
         if facts.st_uid not in {0, owner} or facts.st_mode & 0o002:
             raise UsageError(f"{path} is neither root's nor that of the owner of {data}, or others may write it")
@@ -103,15 +133,11 @@ def _text(path: Path) -> str:
 
 def _owner(data: Path) -> Account | None:
     """Who the programs run as, None for ourselves: PostgreSQL refuses root, and others may not look inside."""
-    facts = data.stat()
-    try:
-        name = pwd.getpwuid(facts.st_uid).pw_name
-    except KeyError:
-        name = str(facts.st_uid)
+    owner = children.owner_account(data.stat().st_uid)
     if os.geteuid() == 0:
-        return Account(name, facts.st_uid, facts.st_gid)
-    if facts.st_uid != os.geteuid():
-        raise HostError(f"{data} belongs to {name}; run as that user or as root")
+        return owner
+    if owner.uid != os.geteuid():
+        raise HostError(f"{data} belongs to {owner.name}; run as that user or as root")
     return None
 
 

@@ -14,22 +14,23 @@ from octavo.workloads.base import Levels
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Of a cell's server: its page in bytes, how many of them, and the condition whose cells may be up at once."""
+    """Of a cell's server: its page in bytes, how many of them, and a name that the cells share which may be up at
+    once."""
 
     page: int
     pages: int
-    condition: str
+    together: str
 
 
 def at_once(needs: Iterable[Need]) -> dict[int, int]:
-    """Pages by size in bytes for the largest condition, were all its servers up.
+    """Pages by size in bytes for the servers that may be up at once.
 
     >>> at_once([Need(2**21, 10, "a"), Need(2**21, 12, "a"), Need(2**21, 15, "b")])
     {2097152: 22}
     """
     sums: Counter[tuple[int, str]] = Counter()
     for need in needs:
-        sums[need.page, need.condition] += need.pages
+        sums[need.page, need.together] += need.pages
     return _largest((page, pages) for (page, _), pages in sums.items())
 
 
@@ -56,7 +57,7 @@ class HugePagePools:
         self._pools: Mapping[int, huge_pages.Pool] = {}
 
     def take(self, needs: Mapping[str, Need], room: int) -> None:
-        """Takes what the cells need, by their ids: for a whole condition at once where that is at most `room` bytes."""
+        """Takes what the cells need, by their ids: for all that may be up at once where that fits `room` bytes."""
         self._needs = needs
         wanted = at_once(needs.values())
         if sum(page * pages for page, pages in wanted.items()) > room:

@@ -63,7 +63,8 @@ class PostgresBench:
         self._shortest: dict[str, float] = {}  # slices by condition, in seconds, where they were found too short
         self.room = 0
         self._logs = make_directory(octavo_home() / "runs" / run)
-        self._trials = len(list(self._logs.glob("*.server.log")))
+        # Trials that failed early have no log: the highest number counts, and not how many there are.
+        self._trials = max((int(log.name.partition(".")[0]) for log in self._logs.glob("[0-9]*.server.log")), default=0)
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
@@ -83,15 +84,29 @@ class PostgresBench:
     def prepare_host(self, cells: Sequence[Cell]) -> None:
         """Takes the huge pages of the whole run, early and once: what was given up is not easily had again."""
         needs: dict[str, Need] = {}
+        by_turns = self._by_turns(cells)
         for cell in cells:
             build = self._builds.get(build_of(cell.levels))
             if cell.levels["huge_pages"] != "off" and build is not None and self.cannot_run(cell) is None:
                 stock = graft.stock(build, dataset_spec(self._workload, cell.levels, 1), self._journal)
                 pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
-                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), int(pages), cell.condition)
+                together = cell.condition if cell.condition in by_turns else cell.id
+                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), int(pages), together)
         if needs:
-            room = 0 if self._plan.interleave == "trials" else sound.room_for_huge_pages()
-            self._pools.take(needs, room)
+            self._pools.take(needs, sound.room_for_huge_pages())
+
+    def _by_turns(self, cells: Sequence[Cell]) -> set[str]:
+        """The conditions whose cells may be up at once, by what is known before there is room for them."""
+        if self._plan.interleave == "trials":
+            return set()
+        mine: dict[str, list[Cell]] = {}
+        for cell in cells:
+            mine.setdefault(cell.condition, []).append(cell)
+        return {
+            condition
+            for condition, its in mine.items()
+            if sound.why_not(self._plan, self._workload, its) is None and sound.not_here(its) is None
+        }
 
     def close(self) -> None:
         """Gives back what the whole run had."""
@@ -217,7 +232,7 @@ class PostgresBench:
         shortest = max(self._shortest.get(condition, 0.0), sound.shortest_slice(running))
         wanted = slice_round.Wanted(
             self._plan.slice_seconds, shortest, max(self._workload.seconds_asked(cell.levels) for cell in running),
-            f"{seed}/{condition}", show,
+            f"{seed}/{condition}", next((cell.id for cell in running if cell.baseline), None), show,
         )  # fmt: skip
         try:
             measured = slice_round.measure(self._equipment, trials, wanted, laps)
@@ -226,6 +241,9 @@ class PostgresBench:
             return None
         except Exception as error:  # what came of the round is no cell's own
             what = mistakes.reason(error)
+            if self._plan.interleave == "auto":
+                self._measure_singly(condition, what)
+                return None
             return [found.get(cell.id, Measurement("failed", what)) for cell in cells]
         laps.end("stop")
         self._look_at_effects(condition, measured)

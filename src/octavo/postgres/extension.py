@@ -291,7 +291,8 @@ def _check_free(build: Build, record: Mapping[str, Any], ours: set[str]) -> None
     for name in record["files"]:
         if name.startswith("bin/") and (hidden := shutil.which(Path(name).name, path=children.PLAIN_PATH)):
             raise OctavoError(f"{record['name']} would install {name}, a program of the name that {hidden} has")
-        if re.search(r"^lib/[^/]*\.so\.", name):  # the loader takes it before the system's (RUNPATH)
+        # The loader takes it before the system's (RUNPATH), also below directories such as glibc-hwcaps (ld.so(8)).
+        if re.search(r"^lib/.*\.so\.", name, re.DOTALL):
             raise OctavoError(f"{record['name']} would install {name}, which the build's programs may load by its name")
         if owner := owners.get(name):
             raise OctavoError(f"{record['name']} would replace {name} in {build.name}, which belongs to {owner}")

@@ -20,6 +20,8 @@ from octavo.host.process_table import read_process
 _PREFIX = "PG"
 # A server's listener is the process that we started, or its child: whoever is further away is not ours.
 _GENERATIONS = 4
+# Below what is no directory: what libpq does not find it goes without, and by default it reads ~/.pgpass.
+_NO_PASSWORDS = "/dev/null/none"
 
 
 def forget_environment() -> None:
@@ -46,12 +48,14 @@ def connect_own(
 ) -> psycopg.Connection[DictRow]:
     """An autocommit connection through a Unix socket in the directory to the process that we started there.
 
+    A server that asks for a password gets none: what it has loaded may be anybody's, and ~/.pgpass is ours.
     Raises psycopg.OperationalError when it is refused, OctavoError when somebody else listens.
     """
     forget_environment()
     connection = psycopg.Connection[DictRow].connect(
         host=str(directory), port=port, user=user, dbname=database, application_name="octavo",
         hostaddr="", options="", sslmode="disable", gssencmode="disable", requirepeer=account.name,
+        passfile=_NO_PASSWORDS,
         connect_timeout=patience_seconds, autocommit=True, row_factory=dict_row,
     )  # fmt: skip
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children, confine, trees
+from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.foreground import run_in_foreground
 from octavo.host.journal import Journal
@@ -20,6 +20,9 @@ from octavo.postgres.own_connection import without_libpq
 
 # The database that initdb makes: a scratch server needs none of its own.
 _DATABASE = "postgres"
+# What root's psql has of root's environment: the programs it finds, and how text is shown and edited.
+_SHOWN = ("PATH", "TERM", "TERMINFO", "COLUMNS", "LINES", "LANG", "TZ", "PAGER", "PSQL_PAGER", "LESS", "EDITOR",
+          "VISUAL", "PSQL_EDITOR")  # fmt: skip
 
 
 @contextmanager
@@ -76,18 +79,19 @@ def run_psql(server: Server, arguments: Sequence[str]) -> int:
     """Runs the build's psql on the user's terminal until the user leaves it, and returns its exit code.
 
     It runs as the user: \\i, \\copy, the history and ~/.psqlrc are the user's, but none of libpq's variables: they may
-    lead it elsewhere. For root it runs as the server's account, which made the program, and keeps no history.
+    lead it elsewhere. For root it runs as the server's account, confined as every child: it has the terminal, but no
+    more of root's environment than says how to show text there, and keeps no history.
     """
     environment = without_libpq(user_environment(server.build))
-    confined: list[str] = []
-    if os.geteuid() == 0:
-        confined = confine.without_privileges(server.account.uid, server.account.gid, network=False)
-        environment = {**environment, "HOME": "/nonexistent", "PSQL_HISTORY": "/dev/null"}
+    if as_root := os.geteuid() == 0:
+        shown = {name: value for name, value in environment.items() if name in _SHOWN or name.startswith("LC_")}
+        environment = {**shown, "HOME": "/nonexistent", "PSQL_HISTORY": "/dev/null"}
     return run_in_foreground(
-        [*confined, server.build.program("psql"), *arguments],
+        [server.build.program("psql"), *arguments],
         server.journal,
         role="psql",
         environment={**environment, **server.client_environment(), "PGDATABASE": _DATABASE},
+        account=server.account if as_root else None,
     )
 
 

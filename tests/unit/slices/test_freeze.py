@@ -1,12 +1,14 @@
 """What is written to a control group to stop it, on trees that were planted as either version has them."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from octavo.errors import OctavoError
 from octavo.host import child_group
-from octavo.lab.slices.freeze import GroupFreezer
+from octavo.lab.slices.freeze import ClientFreezer, GroupFreezer
 
 
 @pytest.fixture(params=[1, 2])
@@ -48,6 +50,20 @@ def test_it_waits_until_all_stand_still_and_not_for_ever(tmp_path: Path) -> None
     with pytest.raises(OctavoError, match="could not be stopped; interleave = trials"):
         GroupFreezer(tmp_path, now=lambda: next(times), wait=wait).freeze()
     assert len(waited) == 30
+
+
+def test_a_client_stands_still_when_this_is_said(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    freezer = ClientFreezer(process.pid)
+    try:
+        freezer.freeze()
+        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        assert state == "T"
+        freezer.thaw()
+    finally:
+        process.kill()
+        process.wait()
+    freezer.freeze()  # it has gone
 
 
 def test_everything_below_is_let_go_on(group: Path) -> None:

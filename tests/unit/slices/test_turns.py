@@ -137,6 +137,33 @@ def test_what_happens_is_shown_about_once_a_second() -> None:
     assert [round(moment) for moment in shown] == [1, 2, 3, 4]
 
 
+class Buffering(Cell):
+    """Its log has a block at once, as pgbench writes it."""
+
+    block = 120
+
+    def finished(self) -> list[tuple[float, float]]:
+        if len(self.logged) < self.block:
+            return []
+        return super().finished()
+
+
+def test_the_pilot_waits_for_the_first_block_of_a_log() -> None:
+    machine = Machine()
+    slow = Buffering(machine, 0, 16)
+    assert pilot([Runner(slow, slow)], machine) == pytest.approx(16, rel=0.1)
+    nothing = Buffering(machine, 0, 1)
+    assert pilot([Runner(nothing, nothing)], machine) == 0.0
+
+
+def test_a_client_that_has_gone_makes_no_slice_longer() -> None:
+    machine = Machine()
+    cells = [Cell(machine, 0, 2000), Cell(machine, 1, 2000, lives=0.1)]
+    assert pilot([Runner(cell, cell) for cell in cells], machine) == pytest.approx(2000)
+    gone = Cell(machine, 0, 2000, lives=0.0)
+    assert slice_for(pilot([Runner(gone, gone)], machine)) == 0.05
+
+
 def test_the_pilot_finds_the_slowest_and_counts_for_nothing() -> None:
     machine = Machine()
     cells = runners(machine, 2000, 40)

@@ -72,9 +72,21 @@ class ClientFreezer:
     how: str = "the client alone: this host gives us no control groups, and the servers' timers went on"
 
     def freeze(self) -> None:
-        """SIGSTOP. Transactions that the server has begun are finished there, and answered later."""
+        """SIGSTOP, and waits until no thread runs: its log is read then. Transactions that the server has begun are
+        finished there, and answered later."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not self._stands_still() and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+
+    def _stands_still(self) -> bool:
+        """Whether every thread is stopped, or gone (proc(5), the state after the name)."""
+        for stat in Path(f"/proc/{self.pid}/task").glob("*/stat"):
+            with suppress(OSError):
+                if stat.read_bytes().rpartition(b")")[2].split()[0] not in (b"T", b"t", b"Z", b"X"):
+                    return False
+        return True
 
     def thaw(self) -> None:
         """SIGCONT."""

@@ -58,15 +58,17 @@ class SlowError(OctavoError):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How a round is to go. `slice_seconds` is what the plan says, else `shortest` and what a pilot finds to be needed.
+    """How a round is to go. `slice_seconds` is what the plan says, else what a pilot finds to be needed; `shortest` at
+    the least.
 
-    `order` seeds the order of turns; `show` is told the other cells' ratios to the first, by name, while it goes on.
+    `order` seeds the order of turns; `show` is told the cells' ratios to the `baseline`, by name, while it goes on.
     """
 
     slice_seconds: float | None
     shortest: float
     seconds: float
     order: str
+    baseline: str | None
     show: Callable[[Mapping[str, TurnRatio], float, bool], None]
 
 
@@ -140,6 +142,8 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, l
         if standing := [cell for cell in cells if cell.directory is not None]:
             place = Place(standing[0].directory or Path())
             state = whole.enter_context(knobs.applied(first.levels, equipment.journal, place))
+            # Knobs are put back when the servers are gone, also where the round breaks off.
+            whole.callback(_each_at_once, cells, _close)
         _at_once(cells, lambda cell: _start(equipment, cell))
         laps.end("start")
         _at_once(cells, lambda cell: _warm(equipment, cell))
@@ -155,10 +159,12 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, l
         laps.end("limit")
         if not running:
             return Measured({cell.name: cell.error or "" for cell in cells}, _facts(cells), None, None)
-        done = _turns(equipment, running, wanted, next(iter(trials)))
+        done = _turns(equipment, running, wanted)
         for cell in running:
             cell.facts["knobs_drifted"] = state.drifted() if state else []
-        judged = {cell.name: _result(equipment, cell, done) for cell in running if cell.error is None}
+        judged: dict[str, Watched] = {}
+        for cell in running:
+            _try(cell, lambda cell: judged.update({cell.name: _result(equipment, cell, done)}))
         laps.end("measure")
         _each_at_once(cells, _close)
         found = {cell.name: cell.error or judged[cell.name] for cell in cells}
@@ -289,23 +295,21 @@ def _runner(cell: _Cell) -> turns.Runner:
     return cell.runner
 
 
-def _turns(equipment: Equipment, cells: Sequence[_Cell], wanted: Wanted, baseline: str) -> _Done:
+def _turns(equipment: Equipment, cells: Sequence[_Cell], wanted: Wanted) -> _Done:
     clock, runners = turns.Monotonic(), [_runner(cell) for cell in cells]
     rate = turns.pilot(runners, clock)
-    alive = any(runner.client.is_alive() for runner in runners)
-    seconds = wanted.slice_seconds or turns.slice_for(rate, wanted.shortest)
-    if alive and wanted.seconds < _FEWEST_TURNS * seconds:
+    seconds = max(wanted.shortest, wanted.slice_seconds or turns.slice_for(rate, wanted.shortest))
+    if wanted.seconds < _FEWEST_TURNS * seconds:
         raise SlowError(
             f"a slice would have to last {seconds:.1f} s, and {wanted.seconds:g} s of measuring are {_FEWEST_TURNS} "
             "slices at the least"
         )
     pace = turns.Pace(seconds, wanted.seconds, limits_of(equipment.thresholds))
 
-    with_baseline = cells[0].name == baseline
-
     def show(so_far: turns.Turns, *, ended: bool = False) -> None:
         rates = rates_by_turn([runner.tally for runner in runners], _common(runners, so_far.kept))
-        found = {cell.name: ratio_of(rates, place, 0) for place, cell in enumerate(cells) if place and with_baseline}
+        of = next((place for place, cell in enumerate(cells) if cell.name == wanted.baseline), None)
+        found = {cell.name: ratio_of(rates, place, of) for place, cell in enumerate(cells) if of not in (None, place)}
         wanted.show(
             {name: ratio for name, ratio in found.items() if ratio is not None},
             min(1.0, len(so_far.kept) * seconds / wanted.seconds),

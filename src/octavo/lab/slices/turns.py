@@ -20,6 +20,7 @@ _MANY, _LONG, _FEWEST = 200, 0.25, 20
 _PILOT_SLICE = 0.5
 _PILOT_FEWEST = 200
 _PILOT_SECONDS = 5.0
+_PILOT_PATIENCE = 30.0  # with many threads it is long until the first of them has a block full
 # Turns that are dropped are made up for, until there were so many times those that were wanted. Where others are never
 # quiet, more rounds tell more than more turns to choose from.
 _MOST_TIMES = 1.5
@@ -118,16 +119,20 @@ class Turns:
 
 
 def pilot(runners: Sequence[Runner], clock: Clock) -> float:
-    """The first moments of every client, which are not counted. Returns the transactions a second of the slowest."""
+    """The first moments of every client, which are not counted. Returns the transactions a second of the slowest of
+    those that are still there; infinity where none is."""
     rates: list[float] = []
     for runner in runners:
         seen, began = 0, runner.ran
-        while seen < _PILOT_FEWEST and runner.ran - began < _PILOT_SECONDS and runner.client.is_alive():
+        while runner.client.is_alive() and seen < _PILOT_FEWEST:
+            if runner.ran - began >= (_PILOT_SECONDS if seen else _PILOT_PATIENCE):
+                break
             runner.run(_PILOT_SLICE, clock)
             seen += len(finished := runner.client.finished())
             runner.tally.add(finished)
-        rates.append(seen / (runner.ran - began) if runner.ran > began else 0.0)
-    return min(rates, default=0.0)
+        if runner.client.is_alive() and runner.ran > began:
+            rates.append(seen / (runner.ran - began))
+    return min(rates, default=math.inf)
 
 
 def slice_for(rate: float, shortest: float = USUAL) -> float:

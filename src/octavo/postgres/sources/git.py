@@ -49,8 +49,7 @@ def _owner(top: int) -> Account:
     """Whom the open checkout belongs to, when we are root, else ourselves."""
     if os.geteuid() != 0:
         return children.server_account()
-    facts = os.fstat(top)
-    return Account(f"user {facts.st_uid}", facts.st_uid, facts.st_gid)
+    return children.owner_account(os.fstat(top).st_uid)
 
 
 def _git(path: Path, top: int, journal: Journal, *arguments: str) -> str:

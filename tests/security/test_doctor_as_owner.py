@@ -1,0 +1,33 @@
+"""What `doctor` does as the user who owns a socket, while it is that user."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.security.conftest import needs_root
+
+# Where the checkout is root's alone to read, an import as another user fails; here every one does.
+_CONNECT = """
+import os, sys
+from octavo.doctor import examine
+from octavo.doctor.collect.find import Listener
+from octavo.errors import HostError
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if os.geteuid() != 0:
+            sys.exit(f"{name} is imported as another user")
+
+sys.meta_path.insert(0, Refusing())
+try:
+    examine._connect_to(Listener(sys.argv[1], 5432, 65534))
+except HostError as error:
+    print(error)
+"""
+
+
+@needs_root
+def test_nothing_is_imported_as_the_sockets_owner(tmp_path: Path) -> None:
+    finished = subprocess.run([sys.executable, "-c", _CONNECT, tmp_path], capture_output=True, text=True, check=False)
+    assert finished.stderr == ""
+    assert finished.stdout.startswith("cannot connect: ")

@@ -1,0 +1,33 @@
+"""What an extension may not install, so that no program of the build loads it in the place of the system's."""
+
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import OctavoError
+from octavo.postgres import extension
+from octavo.postgres.builds.cache import Build
+
+
+def _check(prefix: Path, name: str) -> None:
+    record = {"name": "vector", "files": {name: "digest"}}
+    extension._check_free(Build("18", prefix, {"files": {}}), record, set())  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lib/libc.so.6",
+        "lib/glibc-hwcaps/x86-64-v3/libc.so.6",
+        "lib/tls/haswell/libz.so.1",
+        "lib/x86_64/lib\nz.so.1",
+    ],
+)
+def test_no_library_where_the_loader_looks_before_the_systems(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OctavoError, match="which the build's programs may load by its name"):
+        _check(tmp_path, name)
+
+
+@pytest.mark.parametrize("name", ["lib/vector.so", "lib/bitcode/vector/src/hnsw.bc", "share/extension/vector.control"])
+def test_modules_are_installed(tmp_path: Path, name: str) -> None:
+    _check(tmp_path, name)
