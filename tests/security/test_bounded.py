@@ -18,26 +18,12 @@ from tests.security.test_endless import in_time
 from octavo.check.crashes import crashes_in_log
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host import child_output, children, trees
-from octavo.host.children import Account, server_account
+from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster, extension
 from octavo.postgres.sources.snapshot import opened_tree, version_of_tree
 from octavo.trace.record import probes
 from octavo.workloads import pgbench_client, pgbench_log, pgbench_turns, restore
-
-
-@pytest.fixture
-def journal(home: Path) -> Iterator[Journal]:
-    with Journal() as opened:
-        yield opened
-
-
-@pytest.fixture
-def account() -> Account:
-    try:
-        return server_account()
-    except HostError as error:
-        pytest.skip(str(error))
 
 
 def sparse(path: Path, size: int = 1 << 40) -> Path:

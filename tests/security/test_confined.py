@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,26 +12,12 @@ import pytest
 from octavo.errors import HostError
 from octavo.home import lock_file
 from octavo.host import child_group, children, confine, mode_filter
-from octavo.host.children import Account, server_account
+from octavo.host.children import Account
 from octavo.host.journal import Journal, recover
 from octavo.host.process import ProcessIdentity, identify, is_alive
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 needs_groups = pytest.mark.skipif(child_group.hierarchy() is None, reason="no control groups may be made here")
-
-
-@pytest.fixture
-def journal(home: Path) -> Iterator[Journal]:
-    with Journal() as opened:
-        yield opened
-
-
-@pytest.fixture
-def account() -> Account:
-    try:
-        return server_account()
-    except HostError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -5,19 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from octavo.errors import HostError, OctavoError
-from octavo.host.children import Account, server_account
+from octavo.errors import OctavoError
+from octavo.host.children import Account
 from octavo.host.copy_out import copy_out, open_below
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-
-
-@pytest.fixture
-def account() -> Account:
-    try:
-        return server_account()
-    except HostError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

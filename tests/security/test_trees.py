@@ -10,27 +10,13 @@ import pytest
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host import children, mode_filter, set_user_id, trees
-from octavo.host.children import Account, server_account
+from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.workloads import files
 from octavo.workloads.restore import is_sql
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 DEPTH = 1100  # deeper than recursion, descriptors and the length of a path allow
-
-
-@pytest.fixture
-def journal(home: Path) -> Iterator[Journal]:
-    with Journal() as opened:
-        yield opened
-
-
-@pytest.fixture
-def account() -> Account:
-    try:
-        return server_account()
-    except HostError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture
