@@ -77,7 +77,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
             *record.environment.get("limits", ()),
         ],
         "series": drawn_series(store, cells, used),
-        **further(record, plan, cells, trials, used, found.effects),
+        **further(record, plan, cells, trials, used, found.effects, used_up),
         "environment": {**record.environment, "settings": store.settings_by_cell(run)},
     }
 
