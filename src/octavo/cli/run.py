@@ -190,6 +190,7 @@ def _print_result(run: str) -> None:
     from contextlib import closing
 
     from octavo.analysis.document import make_document
+    from octavo.analysis.shown_metrics import MOST_NUMBERS
     from octavo.cli.output import console
     from octavo.home import octavo_home, store_path
     from octavo.report.files import write_html
@@ -197,7 +198,7 @@ def _print_result(run: str) -> None:
     from octavo.store.store import Store
 
     with closing(Store.open(store_path())) as store:
-        document = make_document(store, run)
+        document = make_document(store, run, most_numbers=MOST_NUMBERS)
     print_report(document, console())
     path = write_html(document, octavo_home() / "runs" / run / "report.html")
     print(f"\nreport: {path}")

@@ -15,6 +15,7 @@ WORKLOADS = {
     "scan": "octavo.workloads.scan",
     "pooled": "octavo.workloads.pooled",
     "oom": "octavo.workloads.oom",
+    "pgio": "octavo.workloads.pgio",
 }
 
 
