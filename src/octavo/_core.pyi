@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, final
 
 from octavo.binary.core_types import Report
-from octavo.trace.core_types import BufferPoint, Curve, Missing, Summary, Totals
+from octavo.trace.core_types import BufferPoint, Curve, Missing, ServerCounts, Summary, Totals
 
 @final
 class DeviceStatistics:
@@ -287,6 +287,43 @@ def trace_buffers(
 ) -> tuple[Totals, list[BufferPoint]]:
     """PostgreSQL's buffer manager at points (page size, shared_buffers, rings of bulk reads, bulk writes and VACUUM,
     all in bytes), in one pass. With a rate in miniature. Raises as `trace_curves`."""
+
+class _ServerPoint(Protocol):
+    """The attributes that `trace_servers` reads; `octavo.trace.simulate.Point` says what they mean."""
+
+    @property
+    def data_block(self) -> int: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def shared_buffers(self) -> int: ...
+    @property
+    def bulk_read_ring(self) -> int: ...
+    @property
+    def bulk_write_ring(self) -> int: ...
+    @property
+    def vacuum_ring(self) -> int: ...
+    @property
+    def combine_limit(self) -> int: ...
+    @property
+    def page_cache(self) -> int | None: ...
+    @property
+    def kernel_page(self) -> int: ...
+    @property
+    def readahead(self) -> int: ...
+    @property
+    def largest_request(self) -> int: ...
+
+def trace_servers(
+    path: _Path,
+    own_size: int,
+    points: Sequence[_ServerPoint],
+    *,
+    threads: int,
+    observe: Callable[[int], object],
+) -> tuple[Totals, list[ServerCounts]]:
+    """What servers with these settings would have done with a trace's accesses: shared buffers, the kernel's page
+    cache and the device, in one pass over the trace, empty at its beginning. Raises as `trace_curves`."""
 
 def trace_policy(
     path: _Path,

@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 mod binary;
 mod block_device;
 mod io_engine;
+mod server;
 mod simulate;
 mod trace;
 mod translation_unit;
@@ -18,6 +19,8 @@ mod _core {
     use crate::block_device::{DeviceStatistics, device_statistics};
     #[pymodule_export]
     use crate::io_engine::{IoOutcome, io_is_own, io_make, io_run};
+    #[pymodule_export]
+    use crate::server::trace_servers;
     #[pymodule_export]
     use crate::simulate::{trace_buffers, trace_curves, trace_policy};
     #[pymodule_export]
