@@ -12,7 +12,7 @@ from pathlib import Path
 from octavo.extras import LAB
 
 ROOT = Path(__file__).parents[2]
-CORE_VERBS = ("doctor", "host", "hugepages", "io", "iotop", "watch")
+CORE_VERBS = ("binary", "doctor", "host", "hugepages", "io", "iotop", "watch")
 
 # Run by a Python of its own: the command line after what it may not import.
 _HIDDEN = """
