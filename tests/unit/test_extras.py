@@ -14,7 +14,7 @@ from octavo.extras import LAB
 ROOT = Path(__file__).parents[2]
 # A program, and files that DuckDB loads.
 NEVER_IMPORTED = {"tpchgen_cli", "duckdb_extension_tpch"}
-CORE_VERBS = ("doctor", "host", "hugepages", "io", "iotop", "watch")
+CORE_VERBS = ("binary", "doctor", "host", "hugepages", "io", "iotop", "watch")
 
 # Run by a Python of its own: the command line after what it may not import.
 _HIDDEN = """

@@ -16,6 +16,7 @@ WORKLOADS = {
     "tpch": "octavo.workloads.tpch",
     "pooled": "octavo.workloads.pooled",
     "oom": "octavo.workloads.oom",
+    "pgio": "octavo.workloads.pgio",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,6 +104,16 @@ class RunsInTurns(Protocol):
 
     def only_reads(self, levels: Levels) -> bool:
         """Whether the client is known to write nothing, so that a cell that stands still has nothing to write back."""
+        ...
+
+
+@runtime_checkable
+class CountsBySlices(Protocol):
+    """A workload that runs in turns and counts other things than transactions a second."""
+
+    def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
+        """Its own figures of a trial in slices: from the transactions in them, and from what the instruments saw of
+        the client's whole life."""
         ...
 
 

@@ -1,17 +1,14 @@
 """A trial that is a load: five timed steps into an empty database, the WAL of each, and the sizes that came of it."""
 
-import json
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from octavo.observation import Observation, observe
 from octavo.postgres import wal_contents
 from octavo.postgres.cluster import Server
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.explained import shape
 from octavo.workloads.tpch import loading, metrics, schema, usage
+from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.loading import Step
 
 # All of a step's WAL is read again, unless it is more than this.
@@ -27,8 +24,7 @@ class _Load:
     server: Server
     observations: list[Observation] = field(default_factory=list[Observation])
     seconds: float = 0.0
-    plans: dict[str, str] = field(default_factory=dict[str, str])
-    documents: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict[str, list[Mapping[str, Any]]])
+    plans: Captured = field(default_factory=Captured)
     _wal: int = 0
     _before: usage.Moment | None = None
     _wal_began: int = 0
@@ -56,10 +52,7 @@ class _Load:
                 observe(metrics.WAL_IMAGES, float(found.images), item=item),
                 observe(metrics.WAL_READ, found.inspected / (end.end - self._wal_began), item=item),
             ]
-        for plan in step.plans:
-            self.documents.setdefault(item, []).append(plan)
-        if shapes := dict.fromkeys(shape(plan["Plan"]) for plan in step.plans):
-            self.plans[item] = " / ".join(shapes)
+        self.plans.add(item, item, step.plans)
 
     def result(self, seconds: float, cpu: float) -> WorkloadResult:
         row = self.server.connection.execute(_SIZES, (list(schema.TABLES),)).fetchone()
@@ -76,8 +69,8 @@ class _Load:
             transactions=len(loading.STEPS),
             client_cpu_seconds=cpu,
             problems=(),
-            output=json.dumps(self.documents, indent=1) + "\n",
-            facts={"plans": self.plans} if self.plans else {},
+            output=self.plans.output(),
+            facts=self.plans.facts(),
         )
 
 

@@ -1,6 +1,5 @@
 """The 22 queries one after the other: each a few times, cold or warm, its result checked, its plan kept."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +12,9 @@ from octavo.observation import Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.explained import nodes, shape
+from octavo.workloads.explained import nodes
 from octavo.workloads.tpch import metrics, usage
+from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.known import QUERIES, known
 from octavo.workloads.tpch.query import Ran, Session
 from octavo.workloads.tpch.references import References, references
@@ -29,9 +29,8 @@ class Power:
     observations: list[Observation] = field(default_factory=list[Observation])
     times: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
     timed_out: list[str] = field(default_factory=list[str])
-    plans: dict[str, str] = field(default_factory=dict[str, str])
+    plans: Captured = field(default_factory=Captured)
     results: dict[str, str] = field(default_factory=dict[str, str])
-    documents: dict[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     cpu_seconds: float = 0.0
 
     def add(self, number: int, repetition: int, ran: Ran) -> None:
@@ -48,17 +47,12 @@ class Power:
             self.observations.append(observe(metrics.ROWS, len(ran.rows), item=item))
         self.results[item] = self.references.check(number, ran.rows, self.levels["data_block"])
         if ran.plan is not None:
-            mine = shape(ran.plan["Plan"])
-            if mine not in self.plans.get(item, "").split(" / "):
-                self.plans[item] = " / ".join(filter(None, (self.plans.get(item, ""), mine)))
-            self.documents[f"{item}.{repetition}"] = ran.plan
+            self.plans.add(item, f"{item}.{repetition}", [ran.plan])
 
     def result(self, seconds: float, restarts: int) -> WorkloadResult:
         """The trial's result: with the totals of those repetitions in which no query was cut off."""
         totals = list(_totals(self.times, _repetitions(self.levels), chosen(self.levels)))
-        facts: dict[str, Any] = {"results": self.results}
-        if self.plans:
-            facts["plans"] = self.plans
+        facts: dict[str, Any] = {"results": self.results, **self.plans.facts()}
         if self.timed_out:
             facts["timed_out"] = self.timed_out
         if restarts:
@@ -70,7 +64,7 @@ class Power:
             transactions=sum(map(len, self.times.values())),
             client_cpu_seconds=self.cpu_seconds,
             problems=(),
-            output=json.dumps(self.documents, indent=1) + "\n",
+            output=self.plans.output(),
             facts=facts,
         )
 
