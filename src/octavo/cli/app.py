@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import typer
 
+from octavo.cli.binary import binary
 from octavo.cli.build import build
 from octavo.cli.cache import cache
 from octavo.cli.compare import compare
@@ -57,6 +58,7 @@ app.command(context_settings={"allow_interspersed_args": False})(shell)
 app.add_typer(host, name="host")
 app.add_typer(hugepages, name="hugepages")
 app.command()(doctor)
+app.command()(binary)
 app.command()(io)
 app.command()(watch)
 app.command()(iotop)
