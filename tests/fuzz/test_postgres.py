@@ -205,9 +205,9 @@ def _shaped(text: bytes) -> object:
 
 def _joined(text: bytes) -> object:
     plan_shape.parse(text)  # what is no plan is refused before
-    found = json.loads(text)
-    found = found[0] if isinstance(found, list) else found
-    return [join.factor for join in joins_of(found.get("Plan", found))]
+    found: Any = json.loads(text)
+    found = cast(list[Any], found)[0] if isinstance(found, list) else found
+    return [join.factor for join in joins_of(cast(dict[str, Any], found.get("Plan", found)))]
 
 
 def _auto_explained(text: str) -> object:
