@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +83,16 @@ class LoadsSlowly(Protocol):
 
 
 @runtime_checkable
+class PinsSettings(Protocol):
+    """A workload that has server settings of its own, which a plan's settings replace."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """By name."""
+        ...
+
+
+@runtime_checkable
 class RunsInTurns(Protocol):
     """A workload whose client can be started to run until it is told to end, and be stopped and let go on meanwhile."""
 
@@ -94,6 +104,16 @@ class RunsInTurns(Protocol):
 
     def only_reads(self, levels: Levels) -> bool:
         """Whether the client is known to write nothing, so that a cell that stands still has nothing to write back."""
+        ...
+
+
+@runtime_checkable
+class CountsBySlices(Protocol):
+    """A workload that runs in turns and counts other things than transactions a second."""
+
+    def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
+        """Its own figures of a trial in slices: from the transactions in them, and from what the instruments saw of
+        the client's whole life."""
         ...
 
 

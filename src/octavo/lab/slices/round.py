@@ -47,7 +47,7 @@ from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.units import parse_percentage
-from octavo.workloads.base import RunsInTurns
+from octavo.workloads.base import CountsBySlices, RunsInTurns
 from octavo.workloads.pgbench_turns import Client, problems
 
 # Slices so long that a trial has no more turns than these tell nothing that trials do not.
@@ -247,7 +247,7 @@ def _start(equipment: Equipment, cell: _Cell) -> None:
             memory_group=memory, below=cell.group,
         )
     )  # fmt: skip
-    cell.stack.enter_context(limited_log(trial.log, server.process))
+    cell.stack.enter_context(limited_log(trial.log, lambda: server.process))
     if memory is not None:
         cell.facts["memory_limit_bytes"] = cgroup.achieved_limit(memory)
     cell.facts["database_bytes"] = server.query("size")[0]["bytes"]
@@ -371,6 +371,9 @@ def _result(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:
     # The instruments saw the client's whole life, its pilot included.
     seen = watching.finish(replace(result, transactions=tally.all_transactions))
     seen = replace(seen, series=(series_of(tally, kept), *seen.series))
+    if isinstance(equipment.workload, CountsBySlices):
+        more = equipment.workload.of_slices(cell.trial.levels, result, seen.observations)
+        result = replace(result, observations=(*more, *result.observations))
     cell.facts |= {
         **facts_of(seen), "surroundings": asdict(surroundings), **_slice_facts(runner, done)
     }  # fmt: skip
