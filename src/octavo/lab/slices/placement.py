@@ -1,8 +1,8 @@
 """Which CPU each thread of a cell starts a slice on: dealt anew at every slice.
 
 On a machine of few CPUs the speed of a cell depends on which of its processes share one, and the scheduler keeps what
-it has found: slices of a second after each other repeat one draw instead of making a new one (autocorrelation 0.3 to
-0.9 between a cell's neighbouring slices, docs/method.md). Dealing the threads anew makes the slices independent draws
+it has found: slices of a second after each other repeat one draw instead of making a new one (autocorrelation 0.4 to
+0.7 between a cell's neighbouring slices, docs/method.md). Dealing the threads anew makes the slices independent draws
 of the same lottery, for every cell alike.
 """
 
