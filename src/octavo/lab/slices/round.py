@@ -7,6 +7,7 @@ the other.
 
 import math
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,10 +37,11 @@ from octavo.lab.slices import turns
 from octavo.lab.slices.count import Limits, rates_by_turn
 from octavo.lab.slices.disturbance import Meter
 from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of
-from octavo.lab.slices.freeze import ClientFreezer, GroupFreezer, StandsStill
+from octavo.lab.slices.freeze import ClientFreezer, Freezer, GroupFreezer, StandsStill
 from octavo.lab.slices.order import turns as orders_of
 from octavo.lab.slices.pieces import PieceRunner, PieceTurns
 from octavo.lab.slices.pieces import run as run_pieces
+from octavo.lab.slices.placement import DealtAnew
 from octavo.lab.slices.result import result_of, series_of
 from octavo.lab.trial import Equipment, Trial, Watched
 from octavo.lab.validity.surroundings import Surroundings
@@ -280,7 +282,7 @@ def _begin(equipment: Equipment, cell: _Cell) -> None:
     )
     if isinstance(workload, RunsInPieces):
         pieces = cell.stack.enter_context(workload.pieces(server, cell.trial.levels))
-        freezer = GroupFreezer(cell.group) if cell.group is not None else StandsStill()
+        freezer = _dealt_anew(cell) or StandsStill()
         cell.stack.callback(freezer.thaw)
         cell.facts["stopped_between_slices"] = freezer.how
         cell.pieces = cell.clock.runner = PieceRunner(freezer, pieces)
@@ -290,13 +292,20 @@ def _begin(equipment: Equipment, cell: _Cell) -> None:
     assert isinstance(workload, RunsInTurns)
     output = cell.trial.log.with_suffix("").with_suffix(".client.log")
     cell.client = cell.stack.enter_context(workload.client(server, cell.trial.levels, cell.trial.seed, output))
-    freezer = GroupFreezer(cell.group) if cell.group is not None else ClientFreezer(cell.client.pid)
+    freezer = _dealt_anew(cell) or ClientFreezer(cell.client.pid)
     # However the round ends: what stands still could not be ended by a signal.
     cell.stack.callback(freezer.thaw)
     cell.facts["stopped_between_slices"] = freezer.how
     cell.runner = cell.clock.runner = turns.Runner(freezer, cell.client)
     freezer.freeze()
     cell.processes = settled_table(server.process.pid, storage=True)
+
+
+def _dealt_anew(cell: _Cell) -> Freezer | None:
+    """What stops all of a cell; None where it has no control group of its own."""
+    if cell.group is None:
+        return None
+    return DealtAnew(GroupFreezer(cell.group), random.Random(f"placement/{cell.trial.seed}"))
 
 
 def _server(cell: _Cell) -> Server:
