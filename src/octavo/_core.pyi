@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, final
 
+from octavo.binary.core_types import Report
 from octavo.trace.core_types import BufferPoint, Curve, Missing, ServerCounts, Summary, Totals
 
 @final
@@ -380,3 +381,12 @@ class TraceWriter:
         """Writes what was gathered."""
     def finish(self) -> None:
         """Writes the rest, and that nothing is missing at the end; waits until it is on the disk."""
+
+def binary_scan(
+    path: str | os.PathLike[str], observe: Callable[[int], object], /
+) -> list[tuple[str | None, Report | None, str | None]]:
+    """What is in an ELF file, or in those of a package (.deb) or archive (.a): name inside, report, or the problem.
+
+    `observe` is called with the bytes unpacked so far, and may raise to end it. Raises OSError when the file cannot be
+    read, ValueError when it is none of these or is damaged.
+    """

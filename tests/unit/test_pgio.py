@@ -1,20 +1,26 @@
 """The workload pgio: its tables, its figures, and who did how much."""
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from octavo import workloads
+from octavo.cli import pgio_conf
 from octavo.errors import UsageError
 from octavo.lab.slices import sound
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.plan.model import known_factors
 from octavo.plan.presets import find_plan
+from octavo.store.records import TrialRecord
+from octavo.units import parse_size
 from octavo.workloads.base import CountsBySlices, MeasuresAfterwards, RunsInTurns, WorkloadResult
 from octavo.workloads.pgio import Pgio, figures, sessions, tables
+from octavo.workloads.pgio.conf import parse_conf
 from octavo.workloads.pgio.figures import Counted
+from octavo.workloads.pgio.original import result_lines
 
 LEVELS = {factor.name: factor.default for factor in known_factors("pgio").values()}
 BEFORE = {"hits": 9_196_454_698, "reads": 6_919_962, "rows_updated": 988_150}
@@ -99,10 +105,99 @@ def test_logical_reads_are_measured_in_slices(size: str) -> None:
     plan, _ = find_plan("pgio-lio", size=size)
     cells = make_cells(plan)
     sound.refuse(plan, workloads.find(plan.workload), cells)
-    assert all(tables.database_bytes(cell.levels) < 0.9 * _bytes(cell.levels["shared_buffers"]) for cell in cells)
+    assert all(tables.database_bytes(cell.levels) < 0.9 * parse_size(cell.levels["shared_buffers"]) for cell in cells)
 
 
-def _bytes(text: str) -> int:
-    from octavo.units import parse_size
+PUBLISHED = """\
+ UPDATE_PCT=0
+ RUN_TIME=$(( 60 * 60))
+ NUM_SCHEMAS=4
+ NUM_THREADS=1
+ WORK_UNIT=255
+ UPDATE_WORK_UNIT=8
+ SCALE=1024M
+ DBNAME=pgio
+ CONNECT_STRING="pgio"
+ CREATE_BASE_TABLE=TRUE
+"""
 
-    return parse_size(text)
+
+def test_the_published_pgio_conf_becomes_levels() -> None:
+    conf = parse_conf(PUBLISHED, "pgio.conf")
+    assert conf.levels == {
+        "update_pct": "0", "duration": "3600s", "schemas": "4", "threads": "1", "work_unit": "255",
+        "update_work_unit": "8", "scale": "1GB",
+    }  # fmt: skip
+    assert conf.database == "pgio"
+    assert conf.unused == ("DBNAME", "CONNECT_STRING", "CREATE_BASE_TABLE")
+    plan, _ = find_plan("pgio-lio", changes={name: [level] for name, level in conf.levels.items()})
+    sound.refuse(plan, workloads.find("pgio"), make_cells(plan))
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "level"),
+    [
+        ("SCALE=1024", "scale", "8MB"),
+        ("SCALE='2 G' # two", "scale", "2GB"),
+        ("export RUN_TIME=90", "duration", "90s"),
+        ("NUM_SCHEMAS=2 NUM_THREADS=$((-(2-10)*3/5%3))", "threads", "1"),
+        ("WORK_UNIT=10\nWORK_UNIT=20", "work_unit", "20"),
+    ],
+)
+def test_what_a_shell_would_read_is_read(line: str, name: str, level: str) -> None:
+    assert parse_conf(line, "pgio.conf").levels[name] == level
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("\nTHREADS=1", "^pgio.conf, line 2: unknown key 'THREADS'; allowed: NUM_SCHEMAS,"),
+        ("RUN_TIME=$(date)", "RUN_TIME: the file is read and not executed|is no assignment"),
+        ("DBNAME=`id`", "DBNAME: the file is read and not executed, so '`' means nothing"),
+        ("DBNAME=${HOME}", "read and not executed"),
+        ("rm -rf x", "'rm' is no assignment"),
+        ("DBNAME='a", "not closed"),
+        ("SCALE=1023", "^pgio.conf: SCALE=1023: allowed: 1024 blocks"),
+        ("SCALE=1024K", "SCALE=1024K: allowed"),
+        ("UPDATE_PCT=101", "allowed: whole numbers from 0 to 100"),
+        ("RUN_TIME=0", "from 1 to 86400"),
+        ("RUN_TIME=$((1/0))", "division by zero"),
+        ("RUN_TIME=$((1+))", "is expected"),
+        ("RUN_TIME=$(((1))", "not closed"),
+        ("RUN_TIME=$((999999999999999*999999999999999))", "larger than"),
+    ],
+)
+def test_what_is_not_understood_is_one_line_with_its_place(line: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        parse_conf(line, "pgio.conf")
+    assert "\n" not in str(caught.value)
+
+
+def test_pgio_conf_is_for_plans_of_pgio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pgio.conf"
+    path.write_text(PUBLISHED)
+    with pytest.raises(UsageError, match="that of thp is pgbench-tail"):
+        pgio_conf.read(str(path), "thp")
+    _, levels = pgio_conf.read(str(path), "pgio-lio")
+    assert levels["schemas"] == ["4"]
+    assert "DBNAME, CONNECT_STRING, CREATE_BASE_TABLE have no effect" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="cannot be read"):
+        pgio_conf.read(str(tmp_path / "none"), "pgio-lio")
+
+
+def test_the_original_s_line_has_medians_of_the_trials_that_count() -> None:
+    plan, _ = find_plan("pgio-lio")
+    cell = next(cell for cell in make_cells(plan) if cell.baseline)
+
+    def trial(number: int, riops: float, hits: float) -> TrialRecord:
+        observations = (Observation("riops", riops, "1/s"), Observation("cache_hits_per_second", hits, "1/s"))
+        return TrialRecord(
+            id=number, round=number, part=1, attempt=1, position=1, cell=cell.id, load=1, status="ok",
+            reason=None, started=0.0, ended=1.0, seed=1, observations=observations,
+        )  # fmt: skip
+
+    (line,) = result_lines([cell], [trial(1, 0.0, 10.0), trial(2, 2.9, 30.0), trial(3, 9.0, 20.9)], "pg10")
+    assert line == (
+        f"{cell.id}: DBNAME:  pg10. 2 schemas, 1 threads(each). Run time: 10 seconds. RIOPS >2< CACHE_HITS/s >20<"
+    )
+    assert result_lines([cell], [], "pg10") == []

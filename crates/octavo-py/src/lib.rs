@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 
+mod binary;
 mod block_device;
 mod io_engine;
 mod server;
@@ -12,6 +13,8 @@ mod translation_unit;
 /// The hot paths of Octavo, and what talks to the kernel.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::binary::binary_scan;
     #[pymodule_export]
     use crate::block_device::{DeviceStatistics, device_statistics};
     #[pymodule_export]
