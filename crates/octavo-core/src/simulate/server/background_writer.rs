@@ -57,11 +57,11 @@ impl BackgroundWriter {
             return;
         }
         let delay = self.settings.delay.max(1);
-        let due = (time - self.next_round) / delay + 1;
+        let due = ((time - self.next_round) / delay).saturating_add(1);
         for _ in 0..due.min(MOST_ROUNDS) {
             self.round(buffers, write);
         }
-        self.next_round += due * delay;
+        self.next_round = self.next_round.saturating_add(due.saturating_mul(delay));
     }
 
     fn round(&mut self, buffers: &mut BufferManager, write: &mut impl FnMut(u32)) {

@@ -118,7 +118,8 @@ impl Kernel {
         let most = self.settings.readahead / page_size;
         let segment = offset / SEGMENT;
         let base = segment * (SEGMENT / page_size);
-        let end_of_file = end_of_segment(size.max(offset + length), segment, page_size);
+        let end_of_file =
+            end_of_segment(size.max(offset.saturating_add(length)), segment, page_size);
         let within = offset % SEGMENT;
         let (first, end) = (
             within / page_size,
@@ -212,13 +213,14 @@ impl Kernel {
     pub fn write(&mut self, stream: u32, offset: u64, length: u64, size: u64) {
         self.numbers.make_room(stream);
         let page_size = self.settings.page_size;
-        let end = offset + length;
+        let end = offset.saturating_add(length);
         for place in offset / page_size..end.div_ceil(page_size) {
             let Some(page) = self.number(stream, place) else {
                 return;
             };
             if !self.cache.has(page) {
-                let (start, stop) = (place * page_size, (place + 1) * page_size);
+                let start = place.saturating_mul(page_size);
+                let stop = start.saturating_add(page_size);
                 // A part of a page that is on the device: the rest of it is read first.
                 if start < size && (start < offset || end < stop.min(size)) {
                     self.counts.pages_read_to_write += 1;
@@ -246,10 +248,10 @@ impl Kernel {
         if time < self.next_look {
             return;
         }
-        self.next_look = time + LOOKS;
+        self.next_look = time.saturating_add(LOOKS);
         let mut old = BTreeSet::new();
         while let Some(&(since, page)) = self.dirtied.front() {
-            if since + EXPIRES > time {
+            if since.saturating_add(EXPIRES) > time {
                 break;
             }
             self.dirtied.pop_front();

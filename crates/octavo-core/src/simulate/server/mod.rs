@@ -187,7 +187,7 @@ impl Server {
         }
         let limit = self.combine_limit;
         if let Some(run) = &mut self.runs[place] {
-            let next = run.offset + run.length;
+            let next = run.offset.saturating_add(run.length);
             if run.stream == stream
                 && next == block.offset
                 && run.length + self.block_size <= limit
@@ -240,7 +240,9 @@ impl Server {
         if let Checkpoints::Every(interval) = self.checkpoints {
             if time >= self.next_checkpoint {
                 self.checkpoint();
-                self.next_checkpoint = (time / interval.max(1) + 1) * interval.max(1);
+                self.next_checkpoint = (time / interval.max(1))
+                    .saturating_add(1)
+                    .saturating_mul(interval.max(1));
             }
         }
         if let Some(writer) = &mut self.writer {
@@ -293,8 +295,12 @@ impl Consumer for Server {
     fn consume(&mut self, batch: &Batch) {
         self.homes.learn(batch);
         self.sizes.clear();
-        self.sizes
-            .extend(batch.blocks.iter().map(|blocks| blocks * self.own_size));
+        self.sizes.extend(
+            batch
+                .blocks
+                .iter()
+                .map(|blocks| blocks.saturating_mul(self.own_size)),
+        );
         for event in &batch.events {
             if event.kind == EventKind::CheckpointStart && self.checkpoints == Checkpoints::Recorded
             {
