@@ -206,7 +206,7 @@ impl BufferManager {
     }
 
     /// Buffers that the hand has passed, and buffers that were asked for, so far.
-    pub(super) const fn sweep(&self) -> (u64, u64) {
+    pub(super) fn sweep(&self) -> (u64, u64) {
         let passed = self.rounds * self.page_in.len() as u64 + self.hand as u64;
         (passed, self.allocations)
     }
