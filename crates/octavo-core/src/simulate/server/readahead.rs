@@ -261,7 +261,9 @@ mod tests {
                     prop_assert_eq!(found.start, index);
                     prop_assert!(found.pages >= wanted && found.pages <= limit && found.ahead <= found.pages);
                 } else if let Some(found) = file.on_mark(index, wanted, most, cached) {
-                    prop_assert!(found.pages >= 1 && found.pages <= limit);
+                    // A mark at page 0 that another reader left is where a file without a state expects one: nothing
+                    // is read then.
+                    prop_assert!(found.pages <= limit);
                 }
                 file.previous_end = (index + wanted) * 4096;
             }
