@@ -11,9 +11,10 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 from octavo.errors import HostError
 from octavo.host.safe_read import read_text
@@ -26,7 +27,7 @@ _LONGEST_MARKER = 10_000_000
 
 
 @contextmanager
-def replacing_directory(target: Path) -> Iterator[Path]:
+def replacing_directory(target: Path) -> Generator[Path, None, None]:
     """A new directory to write into, which takes the place of `target` at the end; on an error nothing changes.
 
     Raises HostError where there is something at `target` that an earlier site does not have.
@@ -76,14 +77,16 @@ def refuse_foreign(target: Path) -> None:
 def _made(target: Path) -> set[str]:
     """The files that an earlier site says it has; none where there is no such list."""
     try:
-        content = json.loads(read_text(target / MARKER, _LONGEST_MARKER))
+        content: object = json.loads(read_text(target / MARKER, _LONGEST_MARKER))
     except (OSError, ValueError, RecursionError):
         return set()
-    if not isinstance(content, dict) or content.get("made_by") != _MADE_BY:
+    if not isinstance(content, dict):
         return set()
-    names: object = content.get("files")
-    listed: Iterable[object] = names if isinstance(names, list) else ()
-    return {MARKER, *(name for name in listed if isinstance(name, str))}
+    made = cast(dict[str, object], content)
+    names = made.get("files")
+    if made.get("made_by") != _MADE_BY or not isinstance(names, list):
+        return set()
+    return {MARKER, *(name for name in cast(list[object], names) if isinstance(name, str))}
 
 
 def _files(directory: Path) -> Iterator[str]:
