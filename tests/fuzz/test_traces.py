@@ -44,8 +44,14 @@ def _records(text: bytes, place: Path) -> object:
 def _simulated(text: bytes, place: Path) -> object:
     """A trace, simulated at two block sizes with all layers."""
     (place / "source").write_bytes(text)
-    sizes = {"shared_buffers": (1024**2,), "memory": (4 * 1024**2,), "data_blocks": (4096, 32768)}
-    return simulate(Request(place / "source", checkpoint=1, **sizes))
+    request = Request(
+        place / "source",
+        shared_buffers=(1024**2,),
+        memory=(4 * 1024**2,),
+        data_blocks=(4096, 32768),
+        checkpoint=1,
+    )
+    return simulate(request)
 
 
 # A relation, two accesses and a change, as pg_trace.h appends them.
