@@ -180,9 +180,11 @@ def test_a_dump_gets_nothing(
     _nothing_is_left(journal)
 
 
-# What a hostile load does to every load that it finds: write, cut, replace, remove, link, give itself rights.
+# What a hostile load does to some files of every load that it finds: write, cut, replace, remove, link, give itself
+# rights.
 _POISON = """\
-find {datasets} -path '*/data/*' -type f ! -path "$PWD/*" 2>/dev/null | while read f; do
+find {datasets} -path '*/data/*' -type f ! -path "$PWD/*" \
+    '(' -name PG_VERSION -o -name 1259 -o -name pg_control -o -name postgresql.conf ')' 2>/dev/null | while read f; do
     d=${{f%/*}}
     for try in 'echo poison >>"$f"' ': >"$f"' 'cp PG_VERSION "$f"' 'mv -f PG_VERSION "$f"' 'rm -f "$f"' \
         'ln "$f" "$d/again"' 'ln -s / "$d/link"' 'mkdir "$d/more"' 'chmod 666 "$f"' 'chmod 777 "$d"' 'touch "$f"'; do
@@ -221,9 +223,9 @@ def test_a_hostile_load_changes_no_load_that_is_kept(
     victim = load("victim", "CREATE TABLE t AS SELECT 1 AS x;\n")
     stock = graft.stock(build, victim.spec, journal)
     before = [_facts(tree) for tree in (victim.directory, stock)]
-    assert all(owner == 0 for facts in before for owner, *_ in facts.values())
+    assert not [path for facts in before for path, (owner, *_) in facts.items() if owner != 0]
     program = _POISON.format(datasets=cache.datasets_directory())
-    load("hostile", f"COPY (SELECT 1) TO PROGRAM $$cat >/dev/null; {program}$$;\n")
+    load("hostile", f"CREATE TABLE u AS SELECT 1;\nCOPY (SELECT 1) TO PROGRAM $$cat >/dev/null; {program}$$;\n")
     assert [_facts(tree) for tree in (victim.directory, stock)] == before
     copied = cache.datasets_directory() / "copy"
     graft.copy(victim, copied, journal)
