@@ -2,8 +2,9 @@
 
 No new privileges (prctl(2)) keep it from gaining by such a file, and not from making one: whoever ran that later would
 have the account's rights. So chmod(2) with these bits is refused to it by a filter of system calls (seccomp(2)), which
-it and all that it starts keep for good. A file that is born with them (open(2)) is empty, and loses them when something
-is written into it (inode(7)).
+it and all that it starts keep for good; so are open(2), creat(2) and mknod(2) with them. A filter sees numbers, and no
+memory: openat2(2), which has its mode there, does not exist for the child, nor does io_uring, which has all its calls
+there. Who needs io_uring (a server with io_method = io_uring, PostgreSQL's own tests) is started with `rings`.
 
 A child that has root's terminal, such as psql of `octavo shell`, could type into it what root's shell reads afterwards:
 that ioctl(2) is refused too.
@@ -26,24 +27,32 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class _Machine:
     """Numbers of system calls: the kernel's arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h;
-    `name` is AUDIT_ARCH_* (include/uapi/linux/audit.h). `modes` has the argument that is the mode, by call.
+    `name` is AUDIT_ARCH_* (include/uapi/linux/audit.h). `modes` has the argument that is the mode, by call; `opens` the
+    one that has the flags, and the one that is the mode where they make a file.
     """
 
     name: int
     seccomp: int
     modes: dict[int, int]
+    opens: dict[int, tuple[int, int]]
     ioctl: int
 
 
 _FCHMODAT2 = 452
+# The same on all machines since 2019, as is every newer call.
+_OPENAT2, _IO_URING_SETUP = 437, 425
 _MACHINES = {
-    "x86_64": _Machine(0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2}, 16),
-    "aarch64": _Machine(0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2}, 29),
-    "riscv64": _Machine(0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2}, 29),
+    "x86_64": _Machine(
+        0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2, 85: 1, 133: 1, 259: 2}, {2: (1, 2), 257: (2, 3)}, 16
+    ),
+    "aarch64": _Machine(0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, 29),
+    "riscv64": _Machine(0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, 29),
 }
 # Typing into the terminal, and on the console pasting into it (ioctl_tty(2), ioctl_console(2)).
 _TYPE, _CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX
 _BITS = stat.S_ISUID | stat.S_ISGID
+# O_CREAT and __O_TMPFILE (include/uapi/asm-generic/fcntl.h): only with one of them has open(2) a mode.
+_MAKES = 0o100 | 0o20000000
 # Classic BPF (include/uapi/linux/bpf_common.h) on struct seccomp_data: number, machine, address, six arguments.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -54,13 +63,16 @@ _SET_FILTER, _SPECULATE = 1, 4  # SECCOMP_FILTER_FLAG_SPEC_ALLOW: the CPU works 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def started(start: Callable[[], "subprocess.Popen[str]"]) -> "subprocess.Popen[str]":
-    """The child that `start` starts, with the filter where this kernel has one. Raises what `start` raises."""
+def started(start: Callable[[], "subprocess.Popen[str]"], *, rings: bool = False) -> "subprocess.Popen[str]":
+    """The child that `start` starts, with the filter where this kernel has one; with io_uring where it needs `rings`.
+
+    Raises what `start` raises.
+    """
     found: list[subprocess.Popen[str] | BaseException] = []
 
     def run() -> None:
         try:
-            install()
+            install(rings=rings)
             found.append(start())
         except BaseException as error:
             found.append(error)
@@ -90,15 +102,17 @@ def is_available() -> bool:
     return found == [True]
 
 
-def install() -> bool:
+def install(*, rings: bool = False) -> bool:
     """Sets the filter for the calling thread and what it starts, for good; returns whether it is set.
+
+    With `rings` io_uring stays.
 
     Needs root (CAP_SYS_ADMIN). Where it cannot be set, `set_user_id.none_left` finds what was made in the usual places.
     """
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         return False
-    program = _program(machine)
+    program = _program(machine, rings=rings)
     filter_ = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: how many instructions, and where.
     head = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, ctypes.addressof(filter_)))
@@ -106,9 +120,9 @@ def install() -> bool:
     return _libc.syscall(number, ctypes.c_uint(_SET_FILTER), ctypes.c_uint(_SPECULATE), ctypes.byref(head)) == 0
 
 
-def _program(machine: _Machine) -> bytes:
-    """Calls for another machine (32 bits on 64, x32) do not exist. A mode with one of the bits is not permitted, nor is
-    typing."""
+def _program(machine: _Machine, *, rings: bool) -> bytes:
+    """Calls for another machine (32 bits on 64, x32) do not exist, nor do those whose arguments lie in memory. A mode
+    with one of the bits is not permitted, nor is typing."""
     program = [
         _instruction(_LOAD, _ARCHITECTURE),
         _instruction(_EQUAL, machine.name, 1, 0),
@@ -117,6 +131,18 @@ def _program(machine: _Machine) -> bytes:
         _instruction(_AT_LEAST, _X32, 0, 1),
         _instruction(_RETURN, _FAIL | errno.ENOSYS),
     ]
+    for number in (_OPENAT2,) if rings else (_OPENAT2, _IO_URING_SETUP):
+        program += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _FAIL | errno.ENOSYS)]
+    for number, (flags, argument) in machine.opens.items():
+        program += [
+            _instruction(_EQUAL, number, 0, 6),
+            _instruction(_LOAD, _ARGUMENTS + 8 * flags),
+            _instruction(_ANY_BIT, _MAKES, 0, 3),
+            _instruction(_LOAD, _ARGUMENTS + 8 * argument),
+            _instruction(_ANY_BIT, _BITS, 0, 1),
+            _instruction(_RETURN, _FAIL | errno.EPERM),
+            _instruction(_RETURN, _ALLOW),
+        ]
     for number, argument in machine.modes.items():
         program += [
             _instruction(_EQUAL, number, 0, 4),
