@@ -88,8 +88,8 @@ class PostgresBench:
         for cell in cells:
             build = self._builds.get(build_of(cell.levels))
             if cell.levels["huge_pages"] != "off" and build is not None and self.cannot_run(cell) is None:
-                stock = graft.stock(build, dataset_spec(self._workload, cell.levels, 1), self._journal)
-                pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
+                with graft.asked(build, dataset_spec(self._workload, cell.levels, 1), self._journal) as stock:
+                    pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
                 together = cell.condition if cell.condition in by_turns else cell.id
                 needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), int(pages), together)
         if needs:
@@ -170,8 +170,8 @@ class PostgresBench:
     def _check_settings(self, cell: Cell, load: int) -> None:
         """Lets the build's own server read the settings without starting. Raises UsageError naming a bad one."""
         dataset = self._dataset(cell, load)
-        stock = graft.stock(dataset.build, dataset.spec, self._journal)
-        self._settings.ask(dataset.build, cell.levels, stock, "shared_buffers")
+        with graft.asked(dataset.build, dataset.spec, self._journal) as stock:
+            self._settings.ask(dataset.build, cell.levels, stock, "shared_buffers")
 
     def _found(self, cell: Cell, load: int) -> Dataset | None:
         build = self._builds.get(build_of(cell.levels))
