@@ -4,7 +4,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, final
 
-from octavo.trace.core_types import BufferPoint, Curve, Missing, Summary, Totals
+from octavo.binary.core_types import Report
+from octavo.trace.core_types import BufferPoint, Curve, Missing, ServerCounts, Summary, Totals
 
 @final
 class DeviceStatistics:
@@ -287,6 +288,43 @@ def trace_buffers(
     """PostgreSQL's buffer manager at points (page size, shared_buffers, rings of bulk reads, bulk writes and VACUUM,
     all in bytes), in one pass. With a rate in miniature. Raises as `trace_curves`."""
 
+class _ServerPoint(Protocol):
+    """The attributes that `trace_servers` reads; `octavo.trace.simulate.Point` says what they mean."""
+
+    @property
+    def data_block(self) -> int: ...
+    @property
+    def layout(self) -> str: ...
+    @property
+    def shared_buffers(self) -> int: ...
+    @property
+    def bulk_read_ring(self) -> int: ...
+    @property
+    def bulk_write_ring(self) -> int: ...
+    @property
+    def vacuum_ring(self) -> int: ...
+    @property
+    def combine_limit(self) -> int: ...
+    @property
+    def page_cache(self) -> int | None: ...
+    @property
+    def kernel_page(self) -> int: ...
+    @property
+    def readahead(self) -> int: ...
+    @property
+    def largest_request(self) -> int: ...
+
+def trace_servers(
+    path: _Path,
+    own_size: int,
+    points: Sequence[_ServerPoint],
+    *,
+    threads: int,
+    observe: Callable[[int], object],
+) -> tuple[Totals, list[ServerCounts]]:
+    """What servers with these settings would have done with a trace's accesses: shared buffers, the kernel's page
+    cache and the device, in one pass over the trace, empty at its beginning. Raises as `trace_curves`."""
+
 def trace_policy(
     path: _Path,
     own_size: int,
@@ -338,3 +376,12 @@ class TraceWriter:
         """Writes what was gathered."""
     def finish(self) -> None:
         """Writes the rest, and that nothing is missing at the end; waits until it is on the disk."""
+
+def binary_scan(
+    path: str | os.PathLike[str], observe: Callable[[int], object], /
+) -> list[tuple[str | None, Report | None, str | None]]:
+    """What is in an ELF file, or in those of a package (.deb) or archive (.a): name inside, report, or the problem.
+
+    `observe` is called with the bytes unpacked so far, and may raise to end it. Raises OSError when the file cannot be
+    read, ValueError when it is none of these or is damaged.
+    """

@@ -8,13 +8,12 @@ from tests.fuzz.fuzzing import Parser, check, parametrized
 from tests.unit.planted import plant
 
 from octavo.doctor import compare, html, markdown, report
-from octavo.doctor.collect import atomics, find
+from octavo.doctor.collect import find
 from octavo.doctor.facts import read_facts
 from octavo.doctor.json_file import read_json
 
 _CASES = Path(__file__).parents[1] / "doctor_cases"
 _FACTS = tuple((_CASES / f"{name}.json").read_bytes() for name in ("rhel8-arm-64kb", "pod-hugetlb-0", "well-tuned"))
-_PROGRAM = b"\x7fELF\x02\x01\x01" + bytes(11) + b"\xb7" + bytes(13) + b"\x40" + bytes(200)
 _SOCKETS = (
     b"Num       RefCount Protocol Flags    Type St Inode Path\n"
     b"0000000000000000: 00000002 00000000 00010000 0001 01 27145 /run/postgresql/.s.PGSQL.5432\n"
@@ -36,11 +35,6 @@ def _compared(text: bytes, place: Path) -> object:
     return compare.lines(compare.changes(found, found))
 
 
-def _counted(text: bytes, place: Path) -> object:
-    (place / "program").write_bytes(text)
-    return atomics.count_atomics(place / "program")
-
-
 def _listening(text: bytes, place: Path) -> object:
     (plant(place, {"net/unix": ""}) / "net/unix").write_bytes(text)
     return find.listeners(place)
@@ -54,7 +48,6 @@ def _report() -> bytes:
 PARSERS: Sequence[Parser] = (
     Parser("facts of the doctor", _examined, _FACTS),
     Parser("report of the doctor", _compared, (_report(),)),
-    Parser("AArch64 program", _counted, (_PROGRAM,), ()),
     Parser("listening sockets", _listening, (_SOCKETS,), ()),
 )
 

@@ -14,7 +14,7 @@ from octavo.host.cgroup import achieved_limit, shared_bytes
 from octavo.host.checks import base, memory
 from octavo.host.kernel_value import KernelValue
 from octavo.hugepages import apply, boot, groups, pool, seen
-from octavo.instruments import pressure, procfs, roles
+from octavo.instruments import cpus, pressure, procfs, roles
 from octavo.iotop import clean, diskstats, trace_lines, who
 from octavo.knobs import enforcer, zram_swap
 from octavo.workloads import server_memory
@@ -217,6 +217,7 @@ PARSERS: Sequence[Parser] = (
         (b"some avg10=0.00 avg60=0.00 total=12\nfull total=3\n",),
         _KERNEL,
     ),
+    Parser("times of each CPU", lambda text, _: cpus.parse(text), (_PROC_STAT,), ()),
     Parser("cpu times", _file(lambda place: cpu_times.cpu_times(place), "stat"), (_PROC_STAT,), _KERNEL),
     Parser("diskstats", _text(diskstats.parse_diskstats), (_DISKSTATS,), _KERNEL),
     Parser(

@@ -12,6 +12,7 @@ from octavo.plan import presets
 from octavo.plan.model import known_factors, parse_plan
 from octavo.plan.text import plan_text
 from octavo.units import parse_duration, parse_percentage, parse_size
+from octavo.workloads.pgio.conf import parse_conf
 
 _MAP = b"""\
 name = "my-series"
@@ -33,6 +34,18 @@ load = "load"
 seconds = "took"
 seconds_asked = 900
 """
+_PGIO = b"""\
+# of the original
+UPDATE_PCT=0
+RUN_TIME=$(( 60 * 60))
+export NUM_SCHEMAS=4 NUM_THREADS=$((2*(3-1)/2%3))
+WORK_UNIT=255
+UPDATE_WORK_UNIT=8
+SCALE="1024 M"
+DBNAME=pgio
+CONNECT_STRING='pgio'
+CREATE_BASE_TABLE=TRUE
+"""
 _LEVELS = (b"8kB", b"1.5min", b"3%", b"4096/20s", b"gp2:100,credits=1000", b"iops=5000,mbps=200", b"0-1,3", b"9%/19%")
 
 
@@ -50,7 +63,7 @@ def _levels(text: bytes, _: Path) -> object:
     """Of every factor: a level or a UsageError."""
     level = text.decode(errors="replace")
     readers: list[Callable[[str], object]] = [parse_size, parse_duration, parse_percentage]
-    for workload in ("pgbench", "pooled", "scan"):
+    for workload in ("pgbench", "pooled", "scan", "pgio"):
         readers += [factor.level for factor in known_factors(workload).values()]
     for read in readers:
         with suppress(UsageError):
@@ -66,6 +79,7 @@ PARSERS: Sequence[Parser] = (
     ),
     Parser("map of results", _map, (_MAP,)),
     Parser("levels", _levels, _LEVELS, ()),
+    Parser("pgio.conf", lambda text, _: parse_conf(text.decode(errors="replace"), "pgio.conf"), (_PGIO,)),
 )
 
 

@@ -3,17 +3,18 @@
 # pyright: reportPrivateUsage=false
 import json
 import os
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.elf_files import CASAL, LDADDAL, LDAPR, LDAXR, LDR, STLXR, SWPA, elf, words
 from tests.unit.planted import plant
 
+from octavo.binary.read import read_one
 from octavo.doctor import compare, html, markdown, report
 from octavo.doctor import examine as examine_module
-from octavo.doctor.collect.atomics import count_atomics
+from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
 from octavo.doctor.collect.live import Reading, live_facts
@@ -22,7 +23,7 @@ from octavo.doctor.collect.server import setting_fact
 from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.engine import Finding, Ok, Rule, at_least, examine
 from octavo.doctor.facts import Asked, Fact, Facts, NotApplicableError, UnknownError, read_facts
-from octavo.errors import UsageError
+from octavo.errors import HostError, UsageError
 from octavo.iotop.diskstats import DiskTotals
 
 MB = 1024**2
@@ -213,14 +214,6 @@ def test_live_facts_are_differences() -> None:
     )
 
 
-def words(*instructions: int) -> bytes:
-    return b"".join(struct.pack("<I", one) for one in instructions)
-
-
-LDADDAL, SWPA, CASAL = 0xF8E00041, 0xB8A08041, 0xC8E0FC41
-LDAXR, STLXR, LDAPR, LDR = 0xC85FFC20, 0xC800FC41, 0xF8BFC020, 0xF9400020
-
-
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
@@ -236,25 +229,18 @@ LDAXR, STLXR, LDAPR, LDR = 0xC85FFC20, 0xC800FC41, 0xF8BFC020, 0xF9400020
 def test_atomic_instructions_are_counted(tmp_path: Path, code: bytes, expected: tuple[int, int]) -> None:
     program = tmp_path / "postgres"
     program.write_bytes(elf(code))
-    assert count_atomics(program) == expected
+    found = atomics_of(read_one(program))
+    assert found and (found["lse"], found["exclusive"]) == expected
 
 
 def test_other_programs_are_none_of_aarch64(tmp_path: Path) -> None:
-    for content in (b"", b"\x7fELF", b"#!/bin/sh\n" * 20, elf(b"", machine=62)):
-        (tmp_path / "x").write_bytes(content)
-        assert count_atomics(tmp_path / "x") is None
-
-
-def elf(code: bytes, machine: int = 183) -> bytes:
-    """A 64-bit little-endian program with a section of instructions, and one of constants that look like them."""
-    constants = words(CASAL, STLXR) * 3
-    start = 64 + len(code) + len(constants)
-    header = struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 0, start, 0, 64, 0, 0, 64, 2, 0)
-    sections = b"".join(
-        struct.pack("<IIQQQQIIQQ", 0, 1, flags, 0, offset, length, 0, 0, 4, 0)
-        for flags, offset, length in ((6, 64, len(code)), (2, 64 + len(code), len(constants)))
-    )
-    return b"\x7fELF\x02\x01\x01" + bytes(9) + header + code + constants + sections
+    program = tmp_path / "x"
+    program.write_bytes(elf(b"", machine=62))
+    assert atomics_of(read_one(program)) is None
+    for content in (b"", b"\x7fELF", b"#!/bin/sh\n" * 20):
+        program.write_bytes(content)
+        with pytest.raises(HostError):
+            read_one(program)
 
 
 def test_servers_are_found_by_their_sockets(tmp_path: Path) -> None:

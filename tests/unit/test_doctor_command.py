@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.unit.test_doctor import CASAL, LDAXR, STLXR, elf, words
+from tests.unit.elf_files import CASAL, LDAXR, STLXR, elf, words
 from typer.testing import CliRunner
 
 from octavo.cli.app import app

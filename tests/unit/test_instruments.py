@@ -8,9 +8,10 @@ import pytest
 from tests.unit.planted import machine, plant, target
 
 from octavo.errors import UsageError
-from octavo.instruments import instruments
+from octavo.instruments import OPTIONAL, instruments
 from octavo.instruments.base import Sampled, UnavailableError
 from octavo.instruments.cpu import INSTRUMENT as CPU
+from octavo.instruments.cpus import INSTRUMENT as CPUS
 from octavo.instruments.figures import (
     Work,
     points,
@@ -27,6 +28,7 @@ from octavo.instruments.roles import role_of
 from octavo.instruments.target import Rows, Target
 from octavo.instruments.tlb import Tlb
 from octavo.instruments.vmstat import INSTRUMENT as VMSTAT
+from octavo.instruments.wait_events import INSTRUMENT as WAIT_EVENTS
 from octavo.observation import Metric
 
 MEMINFO = (
@@ -70,6 +72,34 @@ def test_cpu_shares_are_of_the_whole_machine(tmp_path: Path) -> None:
     assert found["cpu_user_share"] == pytest.approx(0.3)
     assert found["cpu_busy_share"] == pytest.approx(0.4)
     assert found["cpu_steal_share"] == pytest.approx(0.1)
+
+
+def test_each_cpu_is_told_by_itself(tmp_path: Path) -> None:
+    plant(tmp_path, {"stat": "cpu  9 9 9 9 9 9 9 9\ncpu0 0 0 0 100 0 0 0 0 0 0\ncpu1 0 0 0 100 0 0 0 0 0 0\n"})
+    later = {"stat": "cpu  9 9 9 9 9 9 9 9\ncpu0 30 0 10 150 0 0 10 0 0 0\ncpu1 0 0 0 150 25 0 0 25 0 0\n"}
+    found = reading(CPUS, tmp_path, lambda: plant(tmp_path, later))
+    assert found["each_cpu_busy_share cpu0"] == pytest.approx(0.5)
+    assert found["each_cpu_interrupt_share cpu0"] == pytest.approx(0.1)
+    assert (found["each_cpu_iowait_share cpu1"], found["each_cpu_steal_share cpu1"]) == (0.25, 0.25)
+    assert "each_cpu_busy_share" not in found
+
+
+def test_wait_events_are_shares_of_all_samples_of_active_sessions() -> None:
+    samples = iter([{"running": 2}, {"running": 1, "LWLock:WALWrite": 3}, {}, {"LWLock:WALWrite": 1, "running": 1}])
+
+    def query(name: str) -> Rows:
+        assert name == "wait_events"
+        return [{"event": event, "sessions": sessions} for event, sessions in next(samples).items()]
+
+    reader = WAIT_EVENTS.open(Target(query, 180000, None, None, None))
+    readings = [reader.read() for _ in range(4)]
+    found = {
+        (metric.name, item): value
+        for metric, item, value in totals(WAIT_EVENTS.figures, readings[0], readings[3], 0.3, Work())
+    }
+    assert found["wait_event_share", "LWLock:WALWrite"] == 4 / 8
+    assert found["wait_event_samples", "LWLock:WALWrite"] == 4
+    assert found["wait_event_share", "running"] == 2 / 6  # from its second sample on: the first is before the load
 
 
 def test_vmstat_is_in_the_units_it_says(tmp_path: Path) -> None:
@@ -224,7 +254,7 @@ def test_counters_of_the_cpu_by_those_that_every_kernel_has() -> None:
 def test_no_two_instruments_share_a_metric() -> None:
     names = [
         (metric.name, name)
-        for name, instrument in instruments(optional=["profile"]).items()
+        for name, instrument in instruments(optional=OPTIONAL).items()
         for metric in _metrics(instrument)
     ]
     seen = [name for name, _ in names]
@@ -242,7 +272,7 @@ def test_every_metric_is_in_the_docs() -> None:
     text = (Path(__file__).parents[2] / "docs/instruments.md").read_text()
     missing = [
         metric.name
-        for instrument in instruments(optional=["profile"]).values()
+        for instrument in instruments(optional=OPTIONAL).values()
         for metric in _metrics(instrument)
         if f"`{metric.name}`" not in text
     ]

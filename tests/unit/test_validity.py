@@ -129,9 +129,22 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
         evidence({"block_read_bytes": 300.0 * MB, "device_read_bytes": 0.0}, levels=COLD, surroundings=None),
         "only 0 B of 300 MB",
     ),
+    (
+        "buffer_misses",
+        evidence({"riops": 877.0, "liops": 1_444_751.0}, levels={"cache": "warm", "shared_buffers": "4800MB"}),
+        "877 blocks a second were read, 0.061%",
+    ),
 ]
 
 BELIEVED: list[tuple[str, Evidence]] = [
+    (
+        "one miss in a million",
+        evidence({"riops": 1.0, "liops": 1e6}, levels={"cache": "warm", "shared_buffers": "4800MB"}),
+    ),
+    (
+        "misses of what does not fit",
+        evidence({"riops": 9e4, "liops": 1e6}, levels={"cache": "warm", "shared_buffers": "64MB"}),
+    ),
     ("nothing happened", evidence()),
     ("nobody watched", evidence(surroundings=None)),
     ("the clock is slewed as fast as the kernel may", evidence(around={"seconds": 3600.0, "clock_step_seconds": 1.8})),

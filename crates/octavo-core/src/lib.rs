@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows about Python; `octavo-py` puts a thin face on it.
 
+pub mod binary;
 pub mod block_device;
 pub mod io_engine;
 pub mod simulate;

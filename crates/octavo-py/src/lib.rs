@@ -2,8 +2,10 @@
 
 use pyo3::prelude::*;
 
+mod binary;
 mod block_device;
 mod io_engine;
+mod server;
 mod simulate;
 mod trace;
 mod translation_unit;
@@ -12,9 +14,13 @@ mod translation_unit;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use crate::binary::binary_scan;
+    #[pymodule_export]
     use crate::block_device::{DeviceStatistics, device_statistics};
     #[pymodule_export]
     use crate::io_engine::{IoOutcome, io_is_own, io_make, io_run};
+    #[pymodule_export]
+    use crate::server::trace_servers;
     #[pymodule_export]
     use crate::simulate::{trace_buffers, trace_curves, trace_policy};
     #[pymodule_export]

@@ -11,7 +11,7 @@ use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::trace::{exception, missing_as_dict, observed, open};
 
-fn failed(error: Error) -> PyErr {
+pub(crate) fn failed(error: Error) -> PyErr {
     match error {
         Error::Trace(error) => exception(error),
         other => PyValueError::new_err(other.to_string()),
@@ -51,7 +51,7 @@ fn level(own: u64, wanted: u64) -> PyResult<u32> {
     }
 }
 
-fn totals_as_dict(python: Python<'_>, totals: Totals) -> PyResult<Bound<'_, PyDict>> {
+pub(crate) fn totals_as_dict(python: Python<'_>, totals: Totals) -> PyResult<Bound<'_, PyDict>> {
     let found = PyDict::new(python);
     found.set_item("accesses", totals.accesses)?;
     found.set_item("changes", totals.changes)?;

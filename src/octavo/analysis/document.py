@@ -11,6 +11,7 @@ from octavo.analysis.further import further
 from octavo.analysis.limits import alarms, circumstances, limits, warnings
 from octavo.analysis.ran_out import ran_out, what_ran_out
 from octavo.analysis.sentence import sentence
+from octavo.analysis.shown_metrics import read_metrics, shown_metrics
 from octavo.analysis.trials import Key, Place, given_up, used_trials, values_by_key
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
@@ -23,16 +24,22 @@ SCHEMA_VERSION = 1
 _OWN_WAL_BYTES = 256 * 1024
 
 
-def make_document(store: Store, run: str) -> dict[str, Any]:
-    """The document of a run, finished or not, from what the store has of it now."""
+def make_document(store: Store, run: str, *, most_numbers: int | None = None) -> dict[str, Any]:
+    """The document of a run, finished or not, from what the store has of it now.
+
+    With `most_numbers` it has no more numbers of cells than these, so that a report of a large run is made in time
+    (`shown_metrics`); `metrics_left_out` counts the metrics that it is without.
+    """
     record = store.run(run)
     plan = restore_plan(record.plan)
     cells = store.cells(run)
-    trials = store.trials(run)
+    shown = None if most_numbers is None else shown_metrics(record.metrics, plan.workload, len(cells), most_numbers)
+    trials = store.trials(run, None if shown is None else read_metrics(record.metrics, shown))
     used = used_trials(trials)
     values = values_by_key(used)
     written = cells_that_wrote(values)
-    found = effects_of(plan, cells, trials, used, values, record.metrics)
+    told = values if shown is None else {key: of for key, of in values.items() if key[1] in shown}
+    found = effects_of(plan, cells, trials, used, told, record.metrics)
     primary = next(iter(record.metrics))
     title = record.metrics[primary]["title"]
     controls = {cell.id for cell in cells if cell.control}
@@ -53,7 +60,7 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
         "metrics": {name: dict(metric) for name, metric in record.metrics.items()},
         "cells": [_cell(cell) for cell in cells],
         "trials": _trials(trials, cells, used),
-        "summary": _summary(record, cells, used, values),
+        "summary": _summary(record, cells, used, told),
         "effects": found.effects,
         "noise_floor": found.noise_floor,
         "model": found.model,
@@ -73,12 +80,13 @@ def make_document(store: Store, run: str) -> dict[str, Any]:
             *loud,
             *circumstances(plan, record.environment, more, finished=record.status == "finished"),
             *warnings(trials, cells, record.metrics, "limit"),
-            *limits(plan, cells, found.effects, values, written),
+            *limits(plan, cells, [one for one in found.effects if one["metric"] == primary], values, written),
             *record.environment.get("limits", ()),
         ],
         "series": drawn_series(store, cells, used),
-        **further(record, plan, cells, trials, used, found.effects),
+        **further(record, plan, cells, trials, used, found.effects, used_up),
         "environment": {**record.environment, "settings": store.settings_by_cell(run)},
+        **({} if shown is None else {"metrics_left_out": len(record.metrics) - len(shown)}),
     }
 
 

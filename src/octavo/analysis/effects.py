@@ -51,14 +51,18 @@ def effects_of(
     seen = {(trial.round, trial.cell) for trial in trials if trial.status != "skipped"}
     last_round = max((number for number, _ in seen), default=0)
     awaited: set[str] = set()
+    mine = _by_condition(values, cells)
+    trials_of = _trials_by_condition(trials, cells)
     for condition in conditions_of(plan, cells, trials):
-        course = course_of(condition, layout_of(condition, used, values.get(primary, {})), trials)
+        here = mine.get(condition.name, {})
+        layout = layout_of(condition, used, here.get(primary, {}))
+        course = course_of(condition, layout, trials_of.get(condition.name, ()))
         expected = expected_in(condition, course, last_round)
         # A condition without any trial in it sat the round out: the budget went to others.
         if any((last_round, cell.id) in seen for cell in condition.cells):
             awaited |= expected
         for key in keys:
-            layout = layout_of(condition, used, values[key])
+            layout = layout_of(condition, used, here[key]) if key in here else None
             if layout is None:
                 continue
             looks = _looks_at(condition, layout, course, of_the_course=key == primary)
@@ -79,6 +83,26 @@ def effects_of(
     whole = awaited - given_up(trials) <= {cell for number, cell in seen if number == last_round}
     rounds = len({number for number, _ in seen})
     return Effects(effects, floors, model, rounds if whole or not rounds else rounds - 1)
+
+
+def _by_condition(
+    values: Mapping[Key, Mapping[Place, float]], cells: Sequence[Cell]
+) -> dict[str, dict[Key, dict[Place, float]]]:
+    """The values of each condition, so that none is searched for among those of all others."""
+    condition_of = {cell.id: cell.condition for cell in cells}
+    found: dict[str, dict[Key, dict[Place, float]]] = {name: {} for name in condition_of.values()}
+    for key, by_place in values.items():
+        for place, value in by_place.items():
+            found[condition_of[place[2]]].setdefault(key, {})[place] = value
+    return found
+
+
+def _trials_by_condition(trials: Sequence[TrialRecord], cells: Sequence[Cell]) -> dict[str, list[TrialRecord]]:
+    condition_of = {cell.id: cell.condition for cell in cells}
+    found: dict[str, list[TrialRecord]] = {}
+    for trial in trials:
+        found.setdefault(condition_of[trial.cell], []).append(trial)
+    return found
 
 
 def _looks_at(condition: Condition, layout: Layout, course: Course, *, of_the_course: bool) -> dict[int, Look]:

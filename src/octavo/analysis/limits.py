@@ -60,7 +60,8 @@ def limits(
     values: Mapping[Key, Mapping[Place, float]],
     written: set[str],
 ) -> list[str]:
-    """What holds only under conditions, in whole sentences. `written`: the cells whose trials wrote WAL."""
+    """What holds only under conditions, in whole sentences. `effects` are those of the metric that verdicts speak of,
+    `written` the cells whose trials wrote WAL."""
     found: list[str] = []
     loads = sorted({int(effect["loads"]) for effect in effects if effect["conditional"]})
     if loads:

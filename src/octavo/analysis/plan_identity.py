@@ -1,10 +1,17 @@
-"""Which plan each query had in each cell, and whether a difference in time comes with a difference in plan."""
+"""Which plan each query had in each cell, and whether a difference in time comes with a difference in plan.
+
+A plan's identity is any text that is equal for equal plans: of our own trials `Shape.identity` (`postgres/plan_shape`),
+of published results the hash that was published. Where trials also have the shapes (`plan_shapes` among their facts, by
+identity), what differs between two plans is said in words.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.analysis.trials import Place
 from octavo.plan.cells import Cell
+from octavo.postgres.plan_diff import differences
+from octavo.postgres.plan_shape import from_dict
 from octavo.store.records import TrialRecord
 
 Rows = list[dict[str, Any]]
@@ -14,12 +21,15 @@ def plans_of(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> Rows:
     """A row for each condition and item: how many plans there were, and by cell the letter of each load's plan.
 
     Trials tell their plans' identities as `plans` among their facts, by item. The letters of an item begin with the
-    baseline's; they name plans of that item only. Empty where no trial tells.
+    baseline's; they name plans of that item only. `shapes` has, by letter, the lines of the plan and its differences
+    from plan A in words, for plans whose shape is known. Empty where no trial tells.
     """
     seen: dict[tuple[str, str], dict[str, dict[int, str]]] = {}
+    shapes: dict[str, Mapping[str, Any]] = {}
     by_id = {cell.id: cell for cell in cells}
     for trial in used.values():
         told: Mapping[str, str] = (trial.facts or {}).get("plans", {})
+        shapes |= (trial.facts or {}).get("plan_shapes", {})
         for item, plan in told.items():
             if plan:
                 by_cell = seen.setdefault((by_id[trial.cell].condition, item), {})
@@ -38,6 +48,7 @@ def plans_of(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> Rows:
                 for cell in cells
                 if cell.id in by_cell
             ],
+            "shapes": _shapes(letters[item], shapes),
         }
         for (condition, item), by_cell in sorted(seen.items(), key=lambda pair: (pair[0][0], _number(pair[0][1])))
     ]
@@ -79,6 +90,20 @@ def _letters(
             for _, plan in sorted(by_cell.get(cell.id, {}).items()):
                 mine.setdefault(plan, letter(len(mine)))
     return found
+
+
+def _shapes(letters: Mapping[str, str], known: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """By letter: the identity, the lines, and the differences from the first plan."""
+    found = {name: from_dict(known[plan]) for plan, name in letters.items() if plan in known}
+    first = found.get(letter(0))
+    return {
+        name: {
+            "identity": shape.identity,
+            "lines": shape.lines(),
+            "differences": [] if first is None else differences(first, shape),
+        }
+        for name, shape in found.items()
+    }
 
 
 def _number(item: str) -> tuple[int, str]:

@@ -42,8 +42,11 @@ def ran_out(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[di
     share is that of the machine: where server or client are pinned to a part of it, it tells nothing of that part.
     """
     rows: list[dict[str, Any]] = []
+    by_cell: dict[str, list[TrialRecord]] = {}
+    for place, trial in used.items():
+        by_cell.setdefault(place[2], []).append(trial)
     for cell in cells:
-        seen = [row for place, trial in used.items() if place[2] == cell.id and (row := _seen(cell, trial))]
+        seen = [row for trial in by_cell.get(cell.id, ()) if (row := _seen(cell, trial))]
         if seen:
             rows.append({"cell": cell.id, "condition": cell.condition, **_means(seen)})
     devices = {cell.id: cell.levels.get("device", "native") for cell in cells}

@@ -1,15 +1,17 @@
 """From an interval to a word: faster, slower (better, worse), same within x %, undecided (needs n more)."""
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from octavo.analysis.interval import Estimate
-from octavo.analysis.layout import Flags, Floats
+from octavo.analysis.layout import Flags, Floats, Integers
 
 _MOST = 1000  # a need beyond this is no plan
+_SEARCHED = (20, 200, _MOST)  # most needs are small
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,14 @@ def rounds_needed(estimate: Estimate, rule: Rule) -> int | None:
     """
     if estimate.half_width is None:
         return None
-    more = np.arange(1, _MOST + 1)
+    for first, last in itertools.pairwise((0, *_SEARCHED)):
+        if (found := _settled_after(estimate, rule, np.arange(first + 1, last + 1))) is not None:
+            return found
+    return None
+
+
+def _settled_after(estimate: Estimate, rule: Rule, more: Integers) -> int | None:
+    """The first of these numbers of further rounds that would settle it; None when none would."""
     floor: Floats | float = 0.0
     if rule.has_floor:
         ends = [
@@ -119,7 +128,7 @@ def _signed(fraction: float) -> str:
     return f"{fraction * 100:+.1f} %".replace("-", "−")
 
 
-def _shrunk(estimate: Estimate, more: np.ndarray[tuple[int], np.dtype[np.int64]], most_loads: int) -> Floats:
+def _shrunk(estimate: Estimate, more: Integers, most_loads: int) -> Floats:
     """The half-width after that many more rounds, at the level of the present look."""
     assert estimate.half_width is not None
     assert estimate.critical is not None
@@ -129,7 +138,7 @@ def _shrunk(estimate: Estimate, more: np.ndarray[tuple[int], np.dtype[np.int64]]
     loads = np.maximum(estimate.loads, np.minimum(most_loads, estimate.loads + more))
     after = estimate.rounds + more
     shrunk = estimate.of_loads * estimate.loads / loads + (variance - estimate.of_loads) * estimate.rounds / after
-    critical = _critical_later(estimate.degrees_of_freedom, estimate.rounds, estimate.critical)
+    critical = _critical_later(estimate.degrees_of_freedom, estimate.rounds, estimate.critical)[more - 1]
     return critical * np.sqrt(np.maximum(shrunk, 0))
 
 

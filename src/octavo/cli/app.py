@@ -10,15 +10,18 @@ from typing import NoReturn
 
 import typer
 
+from octavo.cli.binary import binary
 from octavo.cli.build import build
 from octavo.cli.cache import cache
 from octavo.cli.compare import compare
+from octavo.cli.costs import costs
 from octavo.cli.doctor import doctor
 from octavo.cli.host import host
 from octavo.cli.hugepages import hugepages
 from octavo.cli.import_ import import_
 from octavo.cli.io import io
 from octavo.cli.iotop import iotop
+from octavo.cli.plans import plans
 from octavo.cli.presets import presets
 from octavo.cli.report import report
 from octavo.cli.run import run
@@ -56,10 +59,13 @@ app.command(context_settings={"allow_interspersed_args": False})(shell)
 app.add_typer(host, name="host")
 app.add_typer(hugepages, name="hugepages")
 app.command()(doctor)
+app.command()(binary)
 app.command()(io)
 app.command()(watch)
 app.command()(iotop)
 app.add_typer(trace, name="trace")
+app.add_typer(costs, name="costs")
+app.add_typer(plans, name="plans")
 
 
 def main() -> NoReturn:

@@ -37,6 +37,7 @@ def report(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
     from octavo.analysis.document import make_document
+    from octavo.analysis.shown_metrics import MOST_NUMBERS
     from octavo.errors import UsageError
     from octavo.home import store_path
     from octavo.store.listing import find_run
@@ -56,10 +57,12 @@ def report(
         with closing(Store.open_to_read(store_path())) as store:
             follow(store, identifier, console(), html)
         return
+    pictures = html is not None or png is not None or svg is not None
+    most = MOST_NUMBERS if pictures else 0 if format in (ReportFormat.text, ReportFormat.md) else None
     gc.disable()  # the document of a long run has millions of objects that all live to the end
     with closing(Store.open_to_read(store_path())) as store:
-        document = make_document(store, identifier)
-    if html is not None or png is not None or svg is not None:
+        document = make_document(store, identifier, most_numbers=most)
+    if pictures:
         if html is not None:
             from octavo.report.files import write_html
 

@@ -2,6 +2,7 @@
 
 import random
 import shlex
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,6 +43,10 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print cells, order, builds, disk and time; run nothing.")
     ] = False,
+    pgio_conf: Annotated[
+        str | None,
+        typer.Option("--pgio-conf", metavar="FILE", help="Levels from a pgio.conf, for a plan of the workload pgio."),
+    ] = None,
     resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
     retry_failed: Annotated[
         str | None, typer.Option(metavar="RUN", help="Repeat a run's failed and invalid trials, then go on with it.")
@@ -53,8 +58,10 @@ def run(
     """
     from octavo.errors import TrialsFailed, UsageError
 
+    conf = None
     if resume is not None or retry_failed is not None:
-        if plan is not None or set_ or rounds is not None or seed is not None or size is not None or dry_run:
+        others = (plan, set_ or None, rounds, seed, size, pgio_conf)
+        if dry_run or any(one is not None for one in others):
             raise UsageError(
                 "--resume and --retry-failed go on with a run's own plan and seed; they take only --budget"
             )
@@ -66,7 +73,14 @@ def run(
             resume_run, _find(resume or retry_failed or ""), budget=_duration(budget), retry=retry_failed is not None
         )
     elif plan is not None:
-        chosen, text, repeat = _read(plan, set_ or [], rounds, seed, size, budget)
+        levels: Mapping[str, list[str]] = {}
+        if pgio_conf is not None:
+            from octavo.cli import pgio_conf as original
+
+            conf, levels = original.read(pgio_conf, plan)
+        chosen, text, repeat = _read(plan, set_ or [], levels, rounds, seed, size, budget)
+        if pgio_conf is not None:
+            repeat += f" --pgio-conf {shlex.quote(pgio_conf)}"
         if dry_run:
             _print_dry_run(chosen, seed)
             return
@@ -82,6 +96,10 @@ def run(
     with RunProgress() as progress:
         ended = work(progress)
     _print_result(ended.run)
+    if conf is not None:
+        from octavo.cli import pgio_conf as original
+
+        original.print_result(conf, ended.run)
     if ended.outcome.failed:
         raise TrialsFailed(
             f"{ended.outcome.failed} trials failed; octavo report {ended.run} names the reasons, "
@@ -106,19 +124,25 @@ def _find(wanted: str) -> str:
 
 
 def _read(
-    plan: str, changes: list[str], rounds: int | None, seed: int | None, size: str | None, budget: str | None
+    plan: str,
+    changes: list[str],
+    levels: Mapping[str, list[str]],
+    rounds: int | None,
+    seed: int | None,
+    size: str | None,
+    budget: str | None,
 ) -> "tuple[Plan, str, str]":
-    """The plan, its text, and the command that repeats it."""
+    """The plan, its text, and the command that repeats it. `levels` are changes too, which `changes` replace."""
     from octavo.errors import UsageError
     from octavo.plan.presets import find_plan
 
-    levels: dict[str, list[str]] = {}
+    wanted = dict(levels)
     for change in changes:
         name, equals, value = change.partition("=")
         if not equals or not name or not value:
             raise UsageError(f"--set {change}: write FACTOR=LEVEL, or FACTOR=LEVEL,LEVEL")
-        levels[name.strip()] = [level.strip() for level in value.split(",")]
-    parsed, text = find_plan(plan, changes=levels, rounds=rounds, size=size, budget=budget)
+        wanted[name.strip()] = [level.strip() for level in value.split(",")]
+    parsed, text = find_plan(plan, changes=wanted, rounds=rounds, size=size, budget=budget)
     words = ["octavo", "run", plan, *(word for change in changes for word in ("--set", change))]
     words += [] if rounds is None else ["--rounds", str(rounds)]
     words += [] if size is None else ["--size", size]
@@ -190,6 +214,7 @@ def _print_result(run: str) -> None:
     from contextlib import closing
 
     from octavo.analysis.document import make_document
+    from octavo.analysis.shown_metrics import MOST_NUMBERS
     from octavo.cli.output import console
     from octavo.home import octavo_home, store_path
     from octavo.report.files import write_html
@@ -197,7 +222,7 @@ def _print_result(run: str) -> None:
     from octavo.store.store import Store
 
     with closing(Store.open(store_path())) as store:
-        document = make_document(store, run)
+        document = make_document(store, run, most_numbers=MOST_NUMBERS)
     print_report(document, console())
     path = write_html(document, octavo_home() / "runs" / run / "report.html")
     print(f"\nreport: {path}")

@@ -205,3 +205,46 @@ def surface(
         console().print(surface_view(document))
         if written is not None:
             console().print(f"\npage: {written}")
+
+
+@trace.command()
+def simulate(
+    file: _Trace,
+    shared_buffers: Annotated[str | None, typer.Option(help="One or more, as 1GB,4GB: the recorded server's.")] = None,
+    data_block: Annotated[str | None, typer.Option(help="One or more, as 4kB,8kB,32kB: the trace's.")] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Of shared_buffers and the kernel's page cache together; without it no page cache."),
+    ] = None,
+    kernel_page: Annotated[str | None, typer.Option(help="Of the page cache, one or more, 4kB to 64kB.")] = None,
+    readahead: Annotated[str | None, typer.Option(help="The device's read_ahead_kb, one or more.")] = None,
+    threads: Annotated[int, typer.Option(min=0, help="Threads; 0 for every processor that may be used.")] = 0,
+    format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
+) -> None:
+    """Show what servers of other sizes would have read: shared buffers, the kernel's page cache, the device.
+
+    Every combination of the sizes is a row.
+
+    Example: octavo trace simulate shop.octrace --shared-buffers 1GB,4GB --data-block 4kB,8kB,32kB --memory 64GB
+    """
+    from octavo.cli.output import console, print_json
+    from octavo.cli.trace_progress import counting
+    from octavo.trace.servers_view import servers_view
+    from octavo.trace.simulate import KERNEL_PAGES, Request, simulate, sizes
+    from octavo.trace.surface import PAGE_SIZES
+
+    request = Request(
+        path=file,
+        shared_buffers=sizes("--shared-buffers", shared_buffers, least=128 * 1024),
+        data_blocks=sizes("--data-block", data_block, PAGE_SIZES),
+        memory=sizes("--memory", memory),
+        kernel_pages=sizes("--kernel-page", kernel_page, KERNEL_PAGES),
+        readahead=sizes("--readahead", readahead, least=0),
+        threads=threads,
+    )
+    with counting() as observe:
+        document = simulate(request, observe)
+    if format is TableFormat.json:
+        print_json(document)
+    else:
+        console().print(servers_view(document))

@@ -29,6 +29,8 @@ INSTRUMENTS = {
 }
 # Only where they are asked for by name, because they cost.
 OPTIONAL = {
+    "cpus": "octavo.instruments.cpus",
+    "wait_events": "octavo.instruments.wait_events",
     "profile": "octavo.instruments.profile",
     "thp_mapped": "octavo.instruments.thp_mapped",
 }

@@ -28,6 +28,7 @@ from octavo.plan.cells import Cell, load_of
 from octavo.plan.factors import build_of
 from octavo.plan.model import LONGEST_SLICE, Plan
 from octavo.plan.parts import parts_of_round
+from octavo.postgres.builds import flags
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
@@ -57,6 +58,7 @@ class PostgresBench:
             Watcher(lambda text: notify(Notice(text))), journal, self._account, plan.threshold_fraction,
         )  # fmt: skip
         self._builds: dict[BuildSpec, Build] = {}
+        self._refused: dict[tuple[str, tuple[str, ...]], str | None] = {}  # compilers' flags, and why they are no use
         self._broken: dict[object, str] = {}  # what cannot be made (a build, a load), and why
         self._checked: set[str] = set()
         self._singly: set[str] = set()  # conditions that are measured trial by trial
@@ -78,8 +80,15 @@ class PostgresBench:
         return list(self._builds.values())
 
     def cannot_run(self, cell: Cell) -> str | None:
-        """Why this host cannot run it, or has not the huge pages for it."""
-        return cannot_run(cell) or self._pools.cannot(cell.id, cell.levels)
+        """Why this host cannot run it, cannot make or run its build, or has not the huge pages for it."""
+        return cannot_run(cell) or self._refused_flags(cell) or self._pools.cannot(cell.id, cell.levels)
+
+    def _refused_flags(self, cell: Cell) -> str | None:
+        spec = build_of(cell.levels)
+        key = spec.compiler, spec.flags
+        if key not in self._refused:
+            self._refused[key] = flags.refused(spec.compiler, spec.flags, self._journal)
+        return self._refused[key]
 
     def prepare_host(self, cells: Sequence[Cell]) -> None:
         """Takes the huge pages of the whole run, early and once: what was given up is not easily had again."""

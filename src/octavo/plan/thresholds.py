@@ -30,6 +30,7 @@ Size = Annotated[str, _readable_by(parse_size)]
 RULE_NAMES: tuple[str, ...] = (
     "no_space", "server_restart", "client_problems", "server_log", "consistency", "duration", "transactions", "clock",
     "steal", "foreign_cpu", "foreign_io", "knobs", "device_limit", "memory_limit", "cache_state",
+    "buffer_misses",
 )  # fmt: skip
 
 
@@ -49,3 +50,4 @@ class Thresholds(BaseModel):
     most_cached: Percentage = "110%"
     most_warm_reads: Percentage = "5%"
     fewest_device_reads: Percentage = "1%"
+    most_buffer_misses: Percentage = "0.01%"

@@ -99,6 +99,36 @@ def coloured(svg: str, theme: Theme) -> str:
     return re.sub(rf'(\bid="|url\(#)(\w+)-{PLAIN.name}-', rf"\1\2-{theme.name}-", found)
 
 
+_PLACEHOLDER = re.compile(r'(?<==")#0([1-4])00([0-9a-f]{2})(?=")')
+_VARIABLE = re.compile(r"var\(--c([1-4])([0-9a-f]{2})\)")
+
+
+def with_variables(svg: str) -> str:
+    """A chart drawn with PLAIN whose colours are custom properties of the page (`variables`): drawn once for both
+    themes.
+
+    >>> with_variables('<path fill="#01007f"/><text>#01007f</text>')
+    '<path fill="var(--c17f)"/><text>#01007f</text>'
+    """
+    # In attributes only: a label may look like a colour.
+    return _PLACEHOLDER.sub(r"var(--c\1\2)", svg)
+
+
+def variables(page: str) -> str:
+    """The style sheet that defines the colours which the charts of a page use, in both themes."""
+    used = sorted(set(_VARIABLE.findall(page)))
+
+    def rules(theme: Theme) -> str:
+        names = "".join(f'<i a="#0{what}00{which}"/>' for what, which in used)
+        values = re.findall(r'a="([^"]*)"', coloured(names, theme))
+        pairs = zip(used, values, strict=True)
+        return ":root{" + "".join(f"--c{what}{which}:{value};" for (what, which), value in pairs) + "}"
+
+    if not used:
+        return ""
+    return f"{rules(LIGHT)}@media screen and (prefers-color-scheme:dark){{{rules(DARK)}}}"
+
+
 def _fixed(theme: Theme) -> list[str]:
     return [*(getattr(theme, name) for name in _NAMED), *theme.loads, *theme.cells, hexadecimal(theme.paper)]
 

@@ -12,6 +12,7 @@ from octavo.report.chart_series import series_charts
 from octavo.report.chart_style import Chart
 from octavo.report.document import Document, clean, conditions
 from octavo.report.grids import sheets
+from octavo.report.memo import remembered
 from octavo.report.text_file import make_directory_for_files, write_bytes
 
 _LONGEST = 60
@@ -21,6 +22,7 @@ def write_charts(document: Document, directory: Path, kind: Literal["svg", "png"
     """Writes them below the directory and returns their paths. Raises HostError when one cannot be written."""
     from altair.utils.schemapi import debug_mode
 
+    document = remembered(document)
     make_directory_for_files(directory)
     found: list[Path] = []
     taken: set[str] = set()

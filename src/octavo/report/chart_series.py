@@ -4,7 +4,6 @@ Each panel is a picture of its own, so that a page lays them out by its width.
 """
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -14,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from octavo.report import numbers
-from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured
+from octavo.report.chart_colours import with_variables
 from octavo.report.chart_style import Chart, inline_data, leaf
 from octavo.report.document import Document, Row, conditions
 from octavo.report.series_lines import MOST_POINTS, Line, Look, lines_of, looks_of, whole_intervals
@@ -41,21 +40,13 @@ FIGURES = (
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """A picture in both themes."""
-
-    light: Markup
-    dark: Markup
-
-
-@dataclass(frozen=True)
 class Panel:
     """One figure."""
 
     heading: str
     unit: str
     tells: str
-    drawing: Drawing
+    drawing: Markup
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ class Panels:
     """The figures of one condition, with what its lines mean."""
 
     condition: str
-    legend: list[tuple[str, Drawing]]
+    legend: list[tuple[str, Markup]]
     panels: list[Panel]
 
 
@@ -114,7 +105,7 @@ def _shown(document: Document) -> tuple[dict[str, list[Row]], dict[int, str], di
 def _panel(prefix: str, heading: str, tells: str, lines: Sequence[Line], unit: str) -> Panel | None:
     """The panel; None where nothing happened."""
     chart = _chart(prefix, heading, lines, unit)
-    return Panel(heading, unit, tells, _both(_slim(chart.svg(PLAIN)))) if chart else None
+    return Panel(heading, unit, tells, _drawing(chart.page())) if chart else None
 
 
 def series_charts(document: Document) -> Iterator[tuple[str, str, Chart]]:
@@ -169,34 +160,18 @@ def _dashes(names: list[str], looks: Sequence[Look]) -> Any:
     return alt.Scale(domain=names, range=[list(look.dash) or [1, 0] for look in looks])
 
 
-def _slim(svg: str) -> str:
-    """The SVG without what does not show, and to a tenth of a pixel: of many panels that is half of the page.
-
-    >>> _slim('<g class="x"><path class="background" d="M0,0h1"/><path d="M0.123,4L5.678,9"/><text>0.125</text></g>')
-    '<g><path d="M0.1,4L5.6,9"/><text>0.125</text></g>'
-    """
-    bare = re.sub(r'<path class="(?:back|fore)ground"[^>]*/>', "", svg)
-    bare = re.sub(r' (?:class|role|aria-roledescription|pointer-events|font-family|opacity)="[^"]*"', "", bare)
-    short = re.sub(r'(?<= d=")[^"]*|(?<=transform=")[^"]*', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), bare)
-    return short.replace("<svg", '<svg role="img"', 1)
-
-
-def _swatch(look: Look) -> Drawing:
+def _swatch(look: Look) -> Markup:
     """A short piece of a cell's line, for the legend."""
     dash = f' stroke-dasharray="{" ".join(map(str, look.dash))}"' if look.dash else ""
-    return _both(
+    return _drawing(
         '<svg width="26" height="8" aria-hidden="true">'
         f'<line x1="0" x2="26" y1="4" y2="4" stroke-width="2" stroke="{look.colour}"{dash}/></svg>'
     )
 
 
-def _both(svg: str) -> Drawing:
-    """Markup of our own making, in both themes."""
-
-    def themed(theme: Theme) -> Markup:
-        return Markup(coloured(svg, theme))  # noqa: S704  # texts are escaped by what draws
-
-    return Drawing(themed(LIGHT), themed(DARK))
+def _drawing(svg: str) -> Markup:
+    """Markup of our own making, in the colours of the page."""
+    return Markup(with_variables(svg))  # noqa: S704  # texts are escaped by what draws
 
 
 def _caption(document: Document, rows: Sequence[Row], count: int, among: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from octavo.report.chart_colours import LIGHT, PLAIN, Theme, coloured, hexadecimal
+from octavo.report.chart_colours import LIGHT, PLAIN, Theme, coloured, hexadecimal, with_variables
 from octavo.report.document import clean, clip
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
@@ -93,6 +93,10 @@ class Chart:
         """For inlining: its ids get a prefix, its root says what it shows."""
         return inline(self._drawn(theme, "transparent"), f"{self.name}-{theme.name}", self.description)
 
+    def page(self) -> str:
+        """For inlining into a page that has both themes (`chart_colours.variables`)."""
+        return slim(with_variables(self.svg(PLAIN)))
+
     def file(self, kind: Literal["svg", "png"]) -> bytes:
         """A chart of placeholders as a file of its own, in the light theme; a PNG has two pixels a unit."""
         import vl_convert
@@ -147,6 +151,18 @@ def printable(spec: Any) -> Any:
     if isinstance(spec, list):
         return [printable(value) for value in cast(list[Any], spec)]
     return clean(spec) if isinstance(spec, str) else spec
+
+
+def slim(svg: str) -> str:
+    """The SVG without what does not show, and to a tenth of a pixel: that is half of a page with many panels.
+
+    >>> slim('<g class="x"><path class="background" d="M0,0h1"/><path d="M0.123,4L5.678,9"/><text>0.125</text></g>')
+    '<g><path d="M0.1,4L5.6,9"/><text>0.125</text></g>'
+    """
+    bare = re.sub(r'<path class="(?:back|fore)ground"[^>]*/>', "", svg)
+    bare = re.sub(r' (?:class|role|aria-roledescription|pointer-events|font-family|opacity)="[^"]*"', "", bare)
+    short = re.sub(r'(?<= d=")[^"]*|(?<=transform=")[^"]*', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), bare)
+    return short.replace("<svg", '<svg role="img"', 1)
 
 
 def inline(svg: str, prefix: str, description: str) -> str:

@@ -7,7 +7,7 @@ from octavo.report import numbers
 from octavo.report.chart_colours import Theme
 from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
 from octavo.report.course import absent
-from octavo.report.document import Document, Row, by_key, clip, conditions, main_cells, noise, title
+from octavo.report.document import Document, Row, clip, conditions, effects_by_key, main_cells, noise, title
 from octavo.report.trials import Point, ratio_points
 
 WIDTH = 460
@@ -19,7 +19,7 @@ FAR = 1.6
 def points(document: Document, theme: Theme) -> Chart | None:
     """Every counted trial as a ratio to the baseline trial of its round; None when there is no ratio yet."""
     primary = document["run"]["primary_metric"]
-    effects = {key[0]: row for key, row in by_key(document["effects"]).items() if key[1:] == (primary, None)}
+    effects = {key[0]: row for key, row in effects_by_key(document).items() if key[1:] == (primary, None)}
     found = ratio_points(document)
     loads = sorted({point.load for point in found}, key=lambda load: (len(load), load)) or ["load 1"]
     panels = [_panel(document, c, effects, found, loads, theme) for c in conditions(document)]

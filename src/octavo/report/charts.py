@@ -15,11 +15,11 @@ from octavo.report.document import (
     Document,
     Key,
     Row,
-    by_key,
     cells,
     clip,
     compared,
     conditions,
+    effects_by_key,
     levels,
     title,
     tone,
@@ -41,7 +41,7 @@ def is_grid(document: Document) -> bool:
 def heatmap(document: Document, theme: Theme) -> Chart | None:
     """Conditions × cells, or with two compared factors a grid a condition; None without any effect."""
     primary = document["run"]["primary_metric"]
-    effects = by_key(document["effects"])
+    effects = effects_by_key(document)
     shown = [effects[key] for key in effects if key[1] == primary and key[2] is None and effects[key]["ratio"]]
     if not shown:
         return None

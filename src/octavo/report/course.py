@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from octavo.report import numbers
-from octavo.report.document import Document, Row, by_key, cells, clean, facts_of
+from octavo.report.document import Document, Row, cells, clean, effects_by_key, facts_of
+from octavo.report.memo import once
 from octavo.units import human_count
 
 # What a trial's time is spent on for its own sake; all else is the laboratory's.
@@ -34,27 +35,32 @@ def compared_cells(document: Document, condition: str) -> list[Row]:
     return [c for c in mine if not c["baseline"] and not c["control"] and c["id"] not in negative]
 
 
+@once
 def negative_controls(document: Document) -> set[str]:
     """Cells that differ from their baseline only in what cannot matter."""
     return {effect["cell"] for effect in document["effects"] if effect.get("negative_control")}
 
 
+@once
 def skipped(document: Document) -> dict[str, str]:
     """Cells that this host could not run, by id, with the reason."""
     return {t["cell"]: t["reason"] or "no reason is recorded" for t in document["trials"] if t["status"] == "skipped"}
 
 
+@once
 def given_up(document: Document) -> dict[str, str]:
     """Cells that were given up because they failed again and again, by id, with the last failure."""
     lost = set(document.get("given_up", ()))
     return {t["cell"]: t["reason"] or "" for t in document["trials"] if t["cell"] in lost and t["status"] == "failed"}
 
 
+@once
 def absent(document: Document) -> dict[str, str]:
     """A word for every cell without an estimate that says why there is none."""
     return dict.fromkeys(skipped(document), "skipped") | dict.fromkeys(given_up(document), "given up")
 
 
+@once
 def missing_cells(document: Document) -> list[tuple[str, str, list[str]]]:
     """Skipped cells and cells given up: the word, the reason, and the cells that share it."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -78,7 +84,7 @@ def is_narrow(effect: Row) -> bool:
 
 def steps(document: Document, condition: str) -> list[Steps]:
     """How each compared cell of a condition came to its verdict."""
-    effects, excused = by_key(document["effects"]), missing_reasons(document)
+    effects, excused = effects_by_key(document), missing_reasons(document)
     primary = document["run"]["primary_metric"]
     found: list[Steps] = []
     for cell in compared_cells(document, condition):
@@ -93,6 +99,7 @@ def steps(document: Document, condition: str) -> list[Steps]:
     return found
 
 
+@once
 def missing_reasons(document: Document) -> dict[str, str]:
     """Why a cell has no (more) trials, for those that were skipped or given up."""
     return {cell: f"skipped: {reason}" for cell, reason in skipped(document).items()} | {
@@ -170,6 +177,7 @@ def disturbances(document: Document) -> list[Row]:
     return [row for row in document["environment"].get("host_checks", ()) if row["severity"] == "disturbs"]
 
 
+@once
 def phases(document: Document) -> list[tuple[str, float]]:
     """What share of the trials' time was spent on which phase, the largest first; empty where it was not timed."""
     total: dict[str, float] = {}

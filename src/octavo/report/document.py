@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from octavo.report.memo import once
 from octavo.text import one_line
 
 Document = Mapping[str, Any]
@@ -53,6 +54,7 @@ def clip(text: object, length: int) -> str:
     return whole if len(whole) <= length else whole[: length - 1] + "…"
 
 
+@once
 def conditions(document: Document) -> list[str]:
     """The conditions, in the order of the cells."""
     return list(dict.fromkeys(cell["condition"] for cell in document["cells"]))
@@ -60,7 +62,15 @@ def conditions(document: Document) -> list[str]:
 
 def cells(document: Document, condition: str) -> list[Row]:
     """The cells of a condition."""
-    return [cell for cell in document["cells"] if cell["condition"] == condition]
+    return _cells(document).get(condition, [])
+
+
+@once
+def _cells(document: Document) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for cell in document["cells"]:
+        found.setdefault(cell["condition"], []).append(cell)
+    return found
 
 
 def main_cells(document: Document, condition: str) -> tuple[list[Row], list[Row]]:
@@ -86,11 +96,13 @@ def is_imported(document: Document) -> bool:
     return "imported" in document["environment"]
 
 
+@once
 def factors(document: Document) -> list[str]:
     """Every factor that a cell names."""
     return list(dict.fromkeys(name for cell in document["cells"] for name in cell["levels"]))
 
 
+@once
 def levels(document: Document, factor: str) -> list[str]:
     """The levels of a factor: sizes and numbers in ascending order, others as they come."""
     found = list(dict.fromkeys(str(c["levels"][factor]) for c in document["cells"] if factor in c["levels"]))
@@ -112,6 +124,7 @@ def magnitude(level: str) -> float | None:
     return float(match[1]) * 2 ** SCALE[match[2].lower()]
 
 
+@once
 def compared(document: Document) -> list[str]:
     """The factors that differ between cells of one condition; the data block comes first."""
     found: list[str] = []
@@ -128,6 +141,19 @@ def by_key(rows: Iterable[Row]) -> dict[Key, Row]:
     return {(row["cell"], row["metric"], row.get("item")): row for row in rows}
 
 
+@once
+def effects_by_key(document: Document) -> dict[Key, Row]:
+    """The effects by cell, metric and item."""
+    return by_key(document["effects"])
+
+
+@once
+def summaries(document: Document) -> dict[Key, Row]:
+    """The values of cells by cell, metric and item."""
+    return by_key(document["summary"])
+
+
+@once
 def noise(document: Document, condition: str) -> Row | None:
     """The noise floor of the primary metric in a condition, when there was an A/A pair."""
     primary = document["run"]["primary_metric"]
@@ -150,6 +176,7 @@ def tone(effect: Row | None) -> str:
     return word if word in SIGNS else "none"
 
 
+@once
 def measured(document: Document, *, items: bool) -> list[str]:
     """Metrics with a summary or an effect (of whole trials, or of single items), the primary one first."""
     rows = [*document["summary"], *document["effects"]]
@@ -158,6 +185,7 @@ def measured(document: Document, *, items: bool) -> list[str]:
     return [metric for metric in dict.fromkeys(order) if metric in seen]
 
 
+@once
 def item_names(document: Document, metric: str) -> list[str]:
     """The items (queries, load steps) of a metric, q2 before q10."""
     rows = [*document["summary"], *document["effects"]]
@@ -190,11 +218,13 @@ def unit(document: Document, metric: str) -> str | None:
     return document["metrics"].get(metric, {}).get("unit")
 
 
+@once
 def attempted(document: Document) -> list[Row]:
     """The trials that were begun; a skipped cell has a note among the trials that says why."""
     return [trial for trial in document["trials"] if trial["status"] != "skipped"]
 
 
+@once
 def left_out(document: Document) -> list[LeftOut]:
     """Trials not counted, grouped by status and rule, the largest group first."""
     groups: dict[tuple[str, str], list[Row]] = {}
@@ -235,6 +265,7 @@ def rule_of(trial: Row) -> str:
     return facts_of(trial).get("rule") or re.sub(r"\d[\d.,:]*", "#", start)
 
 
+@once
 def settings_that_differ(document: Document) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """Settings with more than one value over the cells: name, what it follows, and (where, value) pairs.
 

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from octavo.analysis.decide import Outlook, outlook
 from octavo.analysis.document import make_document
+from octavo.analysis.shown_metrics import MOST_NUMBERS
 from octavo.plan.model import restore_plan
 from octavo.report.files import write_html
 from octavo.report.terminal import print_report
@@ -53,10 +54,10 @@ def follow(store: Store, run: str, console: Console, html: Path | None) -> None:
         state = _until_it_ends(store, run, console, lambda now: _draw(store, run, console, live, html, now))
     if html is not None:
         if state is None:  # left: the page no longer loads itself again
-            write_html(make_document(store, run), html)
+            write_html(make_document(store, run, most_numbers=MOST_NUMBERS), html)
         print(html.absolute())
     else:
-        print_report(make_document(store, run), console)
+        print_report(make_document(store, run, most_numbers=0), console)
 
 
 def _until_it_ends(store: Store, run: str, console: Console, draw: Callable[[State], None]) -> State:
@@ -76,13 +77,15 @@ def _until_it_ends(store: Store, run: str, console: Console, draw: Callable[[Sta
 
 def _draw(store: Store, run: str, console: Console, live: Live | None, html: Path | None, state: State) -> None:
     if html is not None:
-        write_html(make_document(store, run), html, refresh=REFRESH if state.going_on else None)
+        write_html(
+            make_document(store, run, most_numbers=MOST_NUMBERS), html, refresh=REFRESH if state.going_on else None
+        )
         return
     told = standing(store, run, state)
     if live is None:
         console.print(told, soft_wrap=True)
         return
-    lines = _lines(make_document(store, run), console)
+    lines = _lines(make_document(store, run, most_numbers=0), console)
     room = max(1, console.height - 2)
     cut = f" · {len(lines) - room} more lines" if len(lines) > room else ""
     shown = [

@@ -22,6 +22,7 @@ from octavo.report.document import (
     clip,
     compared,
     conditions,
+    effects_by_key,
     item_names,
     levels,
     tone,
@@ -75,7 +76,7 @@ def sheets(document: Document) -> list[Sheet]:
     metric = document["run"]["primary_metric"]
     if not item_names(document, metric):
         return found
-    effects = by_key(document["effects"])
+    effects = effects_by_key(document)
     plans = {(row["condition"], row["item"]): row for row in document.get("plans", ())}
     for condition in conditions(document):
         here = cells(document, condition)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from octavo.report import chart_run, chart_trials, charts, numbers
 from octavo.report.achieved import achieved
-from octavo.report.chart_colours import DARK, LIGHT, PLAIN, coloured
+from octavo.report.chart_colours import PLAIN, variables
 from octavo.report.chart_series import series_of
 from octavo.report.course import disturbances, ending_sentence, loads_words, rounds_words, time_sentence
 from octavo.report.document import (
@@ -29,6 +29,7 @@ from octavo.report.document import (
 )
 from octavo.report.grids import class_of
 from octavo.report.items import items_of
+from octavo.report.memo import remembered
 from octavo.report.resources import resource_tables
 from octavo.report.tables import grounds, item_tables, metric_table, verdicts
 from octavo.report.trials import step
@@ -42,6 +43,7 @@ def render(document: Document, *, refresh: int | None = None) -> str:
 
     With `refresh` a browser loads it again every so many seconds.
     """
+    document = remembered(document)
     trials = attempted(document)
     page = _environment().get_template("page.html.j2")
     text = page.render(
@@ -75,6 +77,7 @@ def render(document: Document, *, refresh: int | None = None) -> str:
         constant=_constant(document),
         achieved=achieved(document),
     )
+    text = text.replace("<style>", f"<style>{variables(text)}", 1)  # ours: the texts before it are escaped
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -160,7 +163,7 @@ def _captions(document: Document) -> dict[str, str]:
 
 
 def _figures(document: Document) -> dict[str, dict[str, Any]]:
-    """The charts in both themes with captions; a chart without data is left out."""
+    """The charts with captions; a chart without data is left out."""
     from altair.utils.schemapi import debug_mode
 
     draws = {
@@ -174,9 +177,7 @@ def _figures(document: Document) -> dict[str, dict[str, Any]]:
     with debug_mode(False):  # else each part of a chart is checked against the schema of all of Vega-Lite
         for name, draw in draws.items():
             if chart := draw(document, PLAIN):
-                plain = chart.svg(PLAIN)
-                light, dark = (_ours(coloured(plain, theme)) for theme in (LIGHT, DARK))
-                found[name] = {"light": light, "dark": dark, "caption": captions[name]}
+                found[name] = {"drawing": _ours(chart.page()), "caption": captions[name]}
     return found
 
 

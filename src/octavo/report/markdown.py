@@ -12,15 +12,17 @@ from octavo.report.document import (
     Document,
     Row,
     attempted,
-    by_key,
     cells,
     clean,
     conditions,
+    effects_by_key,
     is_imported,
     left_out,
+    summaries,
     title,
 )
 from octavo.report.items import item_sentences
+from octavo.report.memo import remembered
 from octavo.report.resources import resource_sentence
 from octavo.report.terminal import note
 from octavo.report.words import about_the_course, limits_of, noise_sentence, status_sentence, steps_sentence
@@ -30,6 +32,7 @@ WIDTH = 78
 
 def render(document: Document) -> str:
     """Verdicts first, then a table a condition, what was left out, the limits, the machine, the plan."""
+    document = remembered(document)
     run = document["run"]
     parts = [f"# {safe(run['name'])}"]
     if run.get("question"):
@@ -99,7 +102,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> 
 def _cells(document: Document, condition: str) -> str:
     """The primary metric with ratio and verdict, then the bytes per transaction when they were measured."""
     primary = document["run"]["primary_metric"]
-    summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    summary, effects = summaries(document), effects_by_key(document)
     missing, negative = absent(document), negative_controls(document)
     rows: list[list[str]] = []
     more: list[list[str]] = []

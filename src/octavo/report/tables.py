@@ -11,14 +11,15 @@ from octavo.report.document import (
     Document,
     Key,
     Row,
-    by_key,
     cells,
     clean,
     clip,
     conditions,
+    effects_by_key,
     item_names,
     main_cells,
     measured,
+    summaries,
     title,
     tone,
     unit,
@@ -31,7 +32,7 @@ LABEL = 60
 
 def verdicts(document: Document, condition: str) -> dict[str, Any]:
     """One condition's sentences with their figures; many cells get a tally as the headline."""
-    effects, negative = by_key(document["effects"]), negative_controls(document)
+    effects, negative = effects_by_key(document), negative_controls(document)
     shown: list[dict[str, Any]] = []
     controls: list[str] = []
     for verdict in verdicts_of(document, condition):
@@ -120,7 +121,7 @@ def metric_table(document: Document, condition: str) -> dict[str, Any]:
 
     `rows` are the cells that are shown first, `more` the others.
     """
-    summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    summary, effects = summaries(document), effects_by_key(document)
     primary = document["run"]["primary_metric"]
     here = [cell["id"] for cell in cells(document, condition)]
     names = [
@@ -143,7 +144,7 @@ def metric_table(document: Document, condition: str) -> dict[str, Any]:
 def item_tables(document: Document) -> Iterable[dict[str, Any]]:
     """Items (queries, load steps) down, cells across, for every metric measured by item; of many cells in two parts,
     the second of which is `more`. `decided` counts the entries that differ, or are the same, beyond doubt."""
-    summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    summary, effects = summaries(document), effects_by_key(document)
     for name in measured(document, items=True):
         for condition in conditions(document):
             here = {cell["id"] for cell in cells(document, condition)}

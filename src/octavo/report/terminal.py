@@ -21,18 +21,20 @@ from octavo.report.document import (
     Document,
     Row,
     attempted,
-    by_key,
     cells,
     clean,
     conditions,
+    effects_by_key,
     is_imported,
     left_out,
     main_cells,
+    summaries,
     title,
     tone,
     unit,
 )
 from octavo.report.items import item_sentences
+from octavo.report.memo import remembered
 from octavo.report.resources import resource_sentence
 from octavo.report.terminal_grid import heatmap
 from octavo.report.words import (
@@ -55,6 +57,7 @@ ASCII = str.maketrans({"–": "-", "−": "-", "×": "x", "▲": "^", "▼": "v"
 
 def print_report(document: Document, console: Console) -> None:
     """Print the whole report; a narrow terminal gets the bytes per transaction in a table of their own."""
+    document = remembered(document)
     _heading(document, console)
     for condition in conditions(document):
         console.print()
@@ -164,7 +167,7 @@ def _table(console: Console) -> Table:
 def _cells(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]], console: Console) -> Padding:
     """One row a cell: primary metric, ratio to the baseline, verdict, and more metrics when they fit."""
     primary = document["run"]["primary_metric"]
-    summary, effects = by_key(document["summary"]), by_key(document["effects"])
+    summary, effects = summaries(document), effects_by_key(document)
     missing, negative = absent(document), negative_controls(document)
     table = _table(console)
     table.add_column("cell", overflow="fold", max_width=max(16, console.width - 53))
@@ -205,7 +208,7 @@ def note(cell: Row, negative: set[str]) -> str:
 
 def _bytes(document: Document, shown: Sequence[Row], extra: list[tuple[str, str]], console: Console) -> Padding:
     """The bytes per transaction alone, for a narrow terminal."""
-    summary = by_key(document["summary"])
+    summary = summaries(document)
     table = _table(console)
     table.add_column("bytes per transaction", overflow="fold", max_width=max(16, console.width - 44))
     for _, name in extra:

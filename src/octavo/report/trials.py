@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from octavo.report.document import Document, Row
+from octavo.report.memo import once
 
 Values = Mapping[str | None, float]
 
@@ -57,6 +58,7 @@ def values(trial: Row, metric: str) -> Values:
     return {item: mean for item, mean in means.items() if mean is not None}
 
 
+@once
 def ordered(document: Document) -> list[tuple[int, Row]]:
     """Trials in the order in which they ran, numbered from 1."""
 
@@ -77,12 +79,14 @@ def step(document: Document) -> int:
     return max(1, min(len(rounds), math.ceil(len(document["trials"]) / MOST)))
 
 
+@once
 def shown(document: Document) -> list[tuple[int, Row]]:
     """The trials that the charts show, each with its number in the order of the whole run."""
     rounds = set(sorted({trial["round"] for trial in document["trials"]})[:: step(document)])
     return [(order, trial) for order, trial in ordered(document) if trial["round"] in rounds]
 
 
+@once
 def _conditions(document: Document) -> dict[str, str]:
     return {cell["id"]: str(cell["condition"]) for cell in document["cells"]}
 
@@ -92,6 +96,7 @@ def _point(condition: str, order: int, trial: Row, value: float) -> Point:
     return Point(trial["id"], trial["cell"], condition, trial["round"], load, order, bool(trial["used"]), value)
 
 
+@once
 def measured_points(document: Document) -> list[Point]:
     """The trials that have the primary metric (used or not) in the metric's unit, in the order of the run."""
     metric = document["run"]["primary_metric"]
@@ -104,6 +109,7 @@ def measured_points(document: Document) -> list[Point]:
     return found
 
 
+@once
 def ratio_points(document: Document) -> list[Point]:
     """Used trials divided by the used baseline trial of their condition, in the same part of the same round.
 

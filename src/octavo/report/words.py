@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from octavo.report import numbers
 from octavo.report.course import is_narrow, missing_cells, negative_controls, parts_sentence, rounds_words, steps
-from octavo.report.document import Document, Row, noise
+from octavo.report.document import Document, Row, cells, effects_by_key, noise
+from octavo.report.memo import once
 from octavo.units import human_count
 
 FEW = 6
@@ -54,7 +55,15 @@ def status_sentence(document: Document) -> str | None:
 
 def verdicts_of(document: Document, condition: str) -> list[Row]:
     """The verdicts of one condition."""
-    return [verdict for verdict in document["verdicts"] if verdict["condition"] == condition]
+    return _verdicts(document).get(condition, [])
+
+
+@once
+def _verdicts(document: Document) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for verdict in document["verdicts"]:
+        found.setdefault(verdict["condition"], []).append(verdict)
+    return found
 
 
 def tally(document: Document, condition: str) -> str:
@@ -62,9 +71,10 @@ def tally(document: Document, condition: str) -> str:
     primary = document["run"]["primary_metric"]
     control = {cell["id"] for cell in document["cells"] if cell["control"]} | negative_controls(document)
     counts: dict[str, int] = {}
-    for effect in document["effects"]:
-        here = effect["condition"] == condition and effect["metric"] == primary and effect.get("item") is None
-        if here and effect["cell"] not in control:
+    known = effects_by_key(document)
+    for cell in cells(document, condition):
+        effect = known.get((cell["id"], primary, None))
+        if effect is not None and effect["cell"] not in control:
             word = "undecided but narrow" if is_narrow(effect) else str(effect["verdict"]).split(" (")[0]
             counts[word] = counts.get(word, 0) + 1
     order = sorted(counts, key=lambda word: -counts[word])

@@ -182,8 +182,9 @@ class Store:
         with self._reading() as connection:
             return [Cell(**_row(row)) for row in connection.execute(query)]
 
-    def trials(self, run: str) -> list[TrialRecord]:
-        """The run's trials in the order in which they ran, with observations, without settings and builds."""
+    def trials(self, run: str, metrics: Sequence[str] | None = None) -> list[TrialRecord]:
+        """The run's trials in the order in which they ran, with observations (of these metrics, or of all), without
+        settings and builds."""
         seen = schema.observation.c
         # One after the other as the primary key has them: a join would be sorted again.
         query = (
@@ -191,6 +192,8 @@ class Store:
             .where(seen.trial.in_(select(schema.trial.c.id).where(schema.trial.c.run == run)))
             .order_by(seen.trial, seen.number)
         )
+        if metrics is not None:
+            query = query.where(seen.metric.in_(metrics))
         with self._reading() as connection:
             observations = {
                 trial: tuple(Observation(*fields) for _, *fields in group)

@@ -79,3 +79,34 @@ class BufferPoint(TypedDict):
     full_page_images: int
     usage_counts: list[int]
     sampled: NotRequired[bool]
+
+
+class PageCacheCounts(TypedDict):
+    """What the kernel and the device below a simulated server did; sizes are bytes."""
+
+    requests_from_cache: int
+    pages_wanted: int
+    pages_missing: int
+    pages_read_to_write: int
+    device_reads: int
+    device_read_bytes: int
+    device_writes: int
+    device_written_bytes: int
+    dirty_bytes: int
+
+
+class ServerCounts(TypedDict):
+    """What a simulated server did."""
+
+    accesses: int
+    hits: int
+    reads: int
+    extends: int
+    evictions: int
+    dirty_evictions: int
+    checkpoint_writes: int
+    full_page_images: int
+    requests: int
+    """Reads that it asked the kernel for, and their bytes."""
+    requested_bytes: int
+    page_cache: PageCacheCounts | None

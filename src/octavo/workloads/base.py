@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,6 +83,16 @@ class LoadsSlowly(Protocol):
 
 
 @runtime_checkable
+class PinsSettings(Protocol):
+    """A workload that has server settings of its own, which a plan's settings replace."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """By name."""
+        ...
+
+
+@runtime_checkable
 class RunsInTurns(Protocol):
     """A workload whose client can be started to run until it is told to end, and be stopped and let go on meanwhile."""
 
@@ -94,6 +104,62 @@ class RunsInTurns(Protocol):
 
     def only_reads(self, levels: Levels) -> bool:
         """Whether the client is known to write nothing, so that a cell that stands still has nothing to write back."""
+        ...
+
+
+Piece = tuple[str, int]
+"""An item, such as a query, and its repetition."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRun:
+    """One run of a piece: its seconds; `keep` makes it the trial's."""
+
+    seconds: float
+    keep: Callable[[], None]
+
+
+class Pieces(Protocol):
+    """A trial that is measured piece by piece, on a server that stands still in between."""
+
+    @property
+    def names(self) -> Sequence[Piece]:
+        """The pieces in their order; the same for all cells of a condition."""
+        ...
+
+    def run(self, piece: Piece) -> PieceRun:
+        """Runs a piece once. Raises OctavoError or psycopg.Error when the trial has failed."""
+        ...
+
+    def result(self) -> WorkloadResult:
+        """What was kept, as the trial's result."""
+        ...
+
+
+@runtime_checkable
+class RunsInPieces(Protocol):
+    """A workload whose trials can be measured piece by piece: with `interleave = "slices"` a slice is a piece."""
+
+    def pieces(self, server: Server, levels: Levels) -> AbstractContextManager[Pieces]:
+        """The pieces of a trial, on a warm server."""
+        ...
+
+    def why_not_in_pieces(self, levels: Levels) -> str | None:
+        """Why these levels cannot be measured so, or None."""
+        ...
+
+    def only_reads(self, levels: Levels) -> bool:
+        """Whether the pieces are known to write nothing."""
+        ...
+
+
+@runtime_checkable
+class CountsBySlices(Protocol):
+    """A workload that runs in turns and counts other things than transactions a second."""
+
+    def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
+        """Its own figures of a trial in slices: from the transactions in them, and from what the instruments saw of
+        the client's whole life."""
         ...
 
 

@@ -8,6 +8,7 @@ from psycopg import Connection
 from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError
+from octavo.postgres.plan_shape import shape_of
 
 Node = Mapping[str, Any]
 
@@ -77,16 +78,9 @@ def nodes(plan: Node) -> Iterator[Node]:
 
 
 def shape(plan: Node) -> str:
-    """What identifies a plan: its nodes and what they scan, without costs, rows or workers.
+    """What identifies a plan: its nodes and what they scan, without costs, rows or workers (`postgres/plan_shape`).
 
     >>> shape({"Node Type": "Aggregate", "Plans": [{"Node Type": "Seq Scan", "Relation Name": "demo"}]})
     'Aggregate(Seq Scan on demo)'
     """
-    name = plan["Node Type"]
-    scanned = plan.get("Relation Name") or plan.get("Index Name")
-    if plan.get("Parallel Aware"):
-        name = f"Parallel {name}"
-    if scanned:
-        name = f"{name} on {scanned}"
-    below = ", ".join(shape(node) for node in plan.get("Plans", ()))
-    return f"{name}({below})" if below else name
+    return shape_of(plan).line()

@@ -1,6 +1,7 @@
 """Plans, groups and minima: what is said of single items."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from octavo.imports.vondra_tpch import read
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
 from octavo.plan.negative import negative_in
+from octavo.postgres.plan_shape import Shape
 from octavo.store.records import TrialRecord
 
 METRICS = {"seconds": {"title": "time", "unit": "s", "better": "lower"}}
@@ -45,6 +47,29 @@ def test_a_load_that_lacks_a_run_has_no_minima(tmp_path: Path) -> None:
         (f"data_block={data}kB wal_block={wal}kB phase=best of all runs", load)
         for data in DATA for wal in WAL for load in (1, 2)
     } - {("data_block=4kB wal_block=8kB phase=best of all runs", 1)}  # fmt: skip
+
+
+def test_shapes_of_plans_are_shown_and_compared(tmp_path: Path) -> None:
+    """As a workload of ours stores them, beside identities that may be published hashes."""
+    made = read(write_tpch(tmp_path))
+    scan, index = Shape("Seq Scan", "part"), Shape("Index Scan", "part", "part_pkey")
+    trials = [
+        replace(trial, facts={
+            **(trial.facts or {}),
+            "plans": {"q1": (scan if "data_block=8kB" in trial.cell else index).identity},
+            "plan_shapes": {one.identity: one.as_dict() for one in (scan, index)},
+        })
+        for trial in made.trials
+    ]  # fmt: skip
+    (row, *_) = plans_of(made.cells, used_trials(trials))
+    assert row["shapes"] == {
+        "A": {"identity": scan.identity, "lines": ["Seq Scan on part"], "differences": []},
+        "B": {
+            "identity": index.identity,
+            "lines": ["Index Scan on part using part_pkey"],
+            "differences": ["part: Seq Scan → Index Scan using part_pkey"],
+        },
+    }
 
 
 def test_plans_have_letters_that_begin_with_the_baseline(tmp_path: Path) -> None:

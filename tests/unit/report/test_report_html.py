@@ -1,6 +1,7 @@
 """The page: everything escaped, nothing loaded, every verdict there, sensible without results."""
 
 import html as escaping
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -109,9 +110,12 @@ def test_page_of_grid(grid: Document) -> None:
 
 def test_small_run_has_four_figures_in_both_themes(small: Document) -> None:
     text = html.render(small)
-    assert text.count("<figure") == 4
-    assert text.count('<div class="light"><svg') == text.count('<div class="dark"><svg') == 4
-    assert text.count('role="img"') == 8
+    assert text.count("<figure") == text.count("<svg") == text.count('role="img"') == 4
+    used = set(re.findall(r"var\((--c[1-4][0-9a-f]{2})\)", text))
+    light, dark = text.split("<style>")[1].split("@media screen and (prefers-color-scheme:dark)")[:2]
+    assert len(used) > 10
+    for name in used:
+        assert f"{name}:#" in light and f"{name}:#" in dark
 
 
 def test_settings_that_differ_name_the_factor(small: Document) -> None:

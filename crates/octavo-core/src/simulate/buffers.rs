@@ -52,6 +52,23 @@ pub struct BufferCounts {
     pub full_page_images: u64,
 }
 
+/// What an access did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The page was there, or was changed, or is in no sample.
+    Nothing,
+    /// It was read into a buffer.
+    Read {
+        /// The page that was written to make room.
+        written: Option<u32>,
+    },
+    /// It is new, and in a buffer.
+    Extended {
+        /// The page that was written to make room.
+        written: Option<u32>,
+    },
+}
+
 struct Ring {
     buffers: Vec<u32>,
     current: usize,
@@ -155,8 +172,16 @@ impl BufferManager {
 
     /// A checkpoint begins: all dirty pages are written, and the next change of a page puts all of it into the WAL.
     pub fn begin_checkpoint(&mut self) {
-        for state in &mut self.state {
-            self.counts.checkpoint_writes += u64::from(*state & DIRTY != 0);
+        self.checkpoint(|_| ());
+    }
+
+    /// As `begin_checkpoint`; `write` is told each page that is written, in the order of buffers.
+    pub(super) fn checkpoint(&mut self, mut write: impl FnMut(u32)) {
+        for (state, &page) in self.state.iter_mut().zip(&self.page_in) {
+            if *state & DIRTY != 0 {
+                self.counts.checkpoint_writes += 1;
+                write(page);
+            }
             *state &= !DIRTY;
         }
         self.checkpoint += 1;
@@ -170,12 +195,19 @@ impl BufferManager {
 
     /// An access by a backend; `relation` is the size of the page's relation in pages.
     #[inline]
-    pub fn access(&mut self, page: u32, backend: u32, stream: u32, how: u8, relation: u64) {
+    pub fn access(
+        &mut self,
+        page: u32,
+        backend: u32,
+        stream: u32,
+        how: u8,
+        relation: u64,
+    ) -> Outcome {
         if self
             .filter
             .is_some_and(|filter| filter.takes(page).is_none())
         {
-            return;
+            return Outcome::Nothing;
         }
         let number = page as usize;
         if number >= self.buffer_of.len() {
@@ -186,7 +218,7 @@ impl BufferManager {
         let kind = Kind::of(how);
         if matches!(kind, Kind::Change | Kind::FullPageImage) {
             self.change(page, buffer);
-            return;
+            return Outcome::Nothing;
         }
         let pin = backend as usize % PINS;
         if buffer != NONE {
@@ -199,7 +231,7 @@ impl BufferManager {
                 *state += 1;
             }
             self.pinned[pin] = buffer;
-            return;
+            return Outcome::Nothing;
         }
         self.pinned[pin] = NONE; // it lets go of its last page before it looks for a buffer
         let strategy = Strategy::of(how);
@@ -209,10 +241,14 @@ impl BufferManager {
             self.victim()
         };
         let out = std::mem::replace(&mut self.page_in[buffer as usize], page);
+        let mut written = None;
         if out != NONE {
             self.buffer_of[out as usize] = NONE;
             self.counts.evictions += 1;
-            self.counts.dirty_evictions += u64::from(self.state[buffer as usize] & DIRTY != 0);
+            if self.state[buffer as usize] & DIRTY != 0 {
+                self.counts.dirty_evictions += 1;
+                written = Some(out);
+            }
         }
         self.buffer_of[number] = buffer;
         self.state[buffer as usize] = 1;
@@ -220,8 +256,10 @@ impl BufferManager {
         if kind == Kind::Extend {
             self.counts.extends += 1;
             self.state[buffer as usize] |= DIRTY;
+            Outcome::Extended { written }
         } else {
             self.counts.reads += 1;
+            Outcome::Read { written }
         }
     }
 

@@ -40,8 +40,13 @@ pub struct Batch {
     pub backend: Vec<u32>,
     /// Kind and strategy.
     pub how: Vec<u8>,
+    /// Microseconds since the trace began.
+    pub time: Vec<u64>,
     /// By stream: how many blocks of the trace's size it has, as far as is known.
     pub blocks: Vec<u64>,
+    /// 64 neighbouring blocks each that have numbers since this batch: their stream, and the first block by 64. Their
+    /// numbers follow those of earlier batches.
+    pub new_chunks: Vec<(u32, u64)>,
     /// Whether some are changes, which follow the access that brought the page.
     pub has_changes: bool,
     /// What happened before these accesses.
@@ -87,6 +92,8 @@ impl Preparing {
         batch.stream.clear();
         batch.backend.clear();
         batch.how.clear();
+        batch.time.clear();
+        batch.new_chunks.clear();
         batch.events.clear();
         batch.events.append(&mut self.events);
         batch.has_changes = false;
@@ -105,6 +112,7 @@ impl Preparing {
             }
         }
         batch.blocks.clone_from(&self.blocks);
+        self.numbers.take_new(&mut batch.new_chunks);
         self.totals.missing = reader.missing();
         self.totals.page_size = reader.page_size().unwrap_or(0);
         Ok(!batch.page.is_empty() || !batch.events.is_empty())
@@ -168,6 +176,7 @@ impl Preparing {
                 .map(|&place| backends[place as usize]),
         );
         batch.how.extend_from_slice(&accesses.how);
+        batch.time.extend_from_slice(&accesses.time);
         for (&place, &block) in accesses.stream.iter().zip(&accesses.block) {
             let stream = streams[place as usize];
             batch

@@ -8,14 +8,19 @@ mod pages;
 mod policies;
 mod ranks;
 mod sampled;
+mod server;
 mod stack;
 mod study;
 
-pub use buffers::{BufferCounts, BufferManager, Rings};
+pub use buffers::{BufferCounts, BufferManager, Outcome, Rings};
 pub use curve::Curve;
 pub use feed::{Batch, Consumer, Error, Totals, run};
 pub use pages::LEVELS;
 pub use policies::{Cache, Clock, Fifo, Lru};
 pub use sampled::{Filter, SampledDistances};
+pub use server::{
+    Blocks, DeviceCounts, Kernel, KernelCounts, KernelSettings, OpenFile, PageCache, RequestCounts,
+    Server, Window,
+};
 pub use stack::StackDistances;
 pub use study::{Pages, Study};

@@ -27,9 +27,16 @@ pub(super) struct Numbers {
     streams: HashMap<Stream, u32>,
     places: Vec<Place>,
     chunks: u32,
+    /// Chunks that were numbered since the last `take_new`: their streams and places there, in the order of numbers.
+    new: Vec<(u32, u64)>,
 }
 
 impl Numbers {
+    /// So many lower bits of a page's number are its place among neighbours.
+    pub(super) const CHUNK_BITS: u32 = CHUNK_BITS;
+    /// Those bits.
+    pub(super) const IN_CHUNK: u32 = (1 << CHUNK_BITS) - 1;
+
     /// A number for the stream.
     pub(super) fn stream(&mut self, stream: Stream) -> u32 {
         let next = self.places.len() as u32;
@@ -38,6 +45,13 @@ impl Numbers {
             self.places.push(Place::default());
         }
         number
+    }
+
+    /// Makes room for streams that somebody else has numbered, up to this one.
+    pub(super) fn make_room(&mut self, stream: u32) {
+        while self.places.len() <= stream as usize {
+            self.places.push(Place::default());
+        }
     }
 
     /// The number of a page. None when there are too many: 2^27.
@@ -55,6 +69,23 @@ impl Numbers {
         Some(known << CHUNK_BITS | (block as u32 & ((1 << CHUNK_BITS) - 1)))
     }
 
+    /// The number of a page, if it has one.
+    pub(super) fn known(&self, stream: u32, block: u64) -> Option<u32> {
+        let place = self.places.get(stream as usize)?;
+        let chunk = block >> CHUNK_BITS;
+        let number = usize::try_from(chunk)
+            .ok()
+            .and_then(|chunk| place.chunks.get(chunk))
+            .filter(|&&number| number != NONE)
+            .or_else(|| place.elsewhere.get(&chunk))?;
+        Some(number << CHUNK_BITS | (block as u32 & ((1 << CHUNK_BITS) - 1)))
+    }
+
+    /// Moves the streams and places of chunks that were numbered since the last time behind those in `into`.
+    pub(super) fn take_new(&mut self, into: &mut Vec<(u32, u64)>) {
+        into.append(&mut self.new);
+    }
+
     #[cold]
     fn look_further(&mut self, stream: u32, chunk: u64) -> Option<u32> {
         let place = &mut self.places[stream as usize];
@@ -66,6 +97,7 @@ impl Numbers {
         }
         let number = self.chunks;
         self.chunks += 1;
+        self.new.push((stream, chunk));
         place.count += 1;
         if chunk < FIRST_TABLE.max(4 * place.count) {
             let before = place.chunks.len();
@@ -104,11 +136,15 @@ mod tests {
             accesses in vec((0_u32..3, prop_oneof![0_u64..400_000, 0_u64..200, any::<u64>()]), 0..600)
         ) {
             let mut numbers = Numbers::default();
+            let mut chunks = Vec::new();
             let mut known = HashMap::new();
             let mut taken = HashMap::new();
             for (relation, block) in accesses {
                 let stream = numbers.stream(Stream { relation, ..Stream::default() });
                 let page = numbers.page(stream, block).unwrap();
+                prop_assert_eq!(numbers.known(stream, block), Some(page));
+                numbers.take_new(&mut chunks);
+                prop_assert_eq!(chunks[(page >> CHUNK_BITS) as usize], (stream, block >> CHUNK_BITS));
                 prop_assert_eq!(*known.entry((relation, block)).or_insert(page), page);
                 for level in 0..LEVELS {
                     let whole = (level, page >> level);

@@ -5,13 +5,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from octavo.doctor.collect.atomics import count_atomics
+from octavo.binary.machines import name_of
+from octavo.binary.read import read_one
+from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.host import host_facts
 from octavo.doctor.collect.live import Reading, live_facts, take
 from octavo.doctor.collect.processes import memory_limit, process_facts
 from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.facts import Fact, Facts
-from octavo.errors import UsageError
+from octavo.errors import HostError, UsageError
 from octavo.postgres.user_connection import UsersConnection
 
 _BEFORE_START = "no server yet"
@@ -80,18 +82,23 @@ def before_start(shared_buffers: int, huge_pages: str, directory: Path) -> Facts
 def of_program(program: Path) -> Facts:
     """A program for AArch64, on whatever machine. Raises UsageError when it is none or cannot be read."""
     try:
-        counted = count_atomics(program)
+        report = read_one(program)
     except OSError as error:
         raise UsageError(f"--binary {program}: {error.strerror}") from None
+    except HostError as error:
+        raise UsageError(f"--binary {error}") from None
+    counted = atomics_of(report)
     if counted is None:
-        raise UsageError(f"--binary {program} is no program for AArch64, which is what there is to look at")
-    lse, exclusive = counted
+        raise UsageError(
+            f"--binary {program} is a program for {name_of(report['machine'])}; the doctor's rule is about AArch64, "
+            "octavo binary shows what is in others"
+        )
     alone = "this is about a program alone"
     return Facts(
         [
             Fact("host.machine", "aarch64", f"{program}: its header"),
             Fact("host.cpu.lse", True, "--binary: a CPU that has them is meant"),
-            Fact("host.process.atomics", {"lse": lse, "exclusive": exclusive}, f"{program}: its instructions"),
+            Fact("host.process.atomics", counted, f"{program}: its instructions"),
             *(Fact(name, absent=alone) for name in ("host.", "server.", "setting.", "live.")),
         ]
     )
@@ -122,10 +129,11 @@ def _program(postmaster: int) -> Fact:
         return Fact(name, absent="only looked at on AArch64")
     path = Path(f"/proc/{postmaster}/exe")
     try:
-        counted = count_atomics(path)
+        counted = atomics_of(read_one(path))
     except OSError as error:
         return Fact(name, unknown=f"{path}: {error.strerror}")
+    except HostError as error:
+        return Fact(name, unknown=str(error))
     if counted is None:
         return Fact(name, unknown=f"{path} is no AArch64 program")
-    lse, exclusive = counted
-    return Fact(name, {"lse": lse, "exclusive": exclusive}, f"{path}: its instructions")
+    return Fact(name, counted, f"{path}: its instructions")

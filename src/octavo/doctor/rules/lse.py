@@ -13,19 +13,23 @@ def _judge(asked: Asked) -> Ok | Finding:
     counted = asked.value("host.process.atomics")
     try:
         lse, exclusive = int(counted["lse"]), int(counted["exclusive"])
-    except (TypeError, KeyError, ValueError):
+        calls = int(counted.get("calls_of_helpers", 0))
+        # Facts of before had sums only.
+        has_none = str(counted["verdict"]) == "no-lse" if "verdict" in counted else not lse and exclusive > 0
+    except (AttributeError, TypeError, KeyError, ValueError):
         raise UnknownError("host.process.atomics has another form") from None
-    if lse or not exclusive:
-        return Ok(f"the program has {lse} LSE instructions and {exclusive} exclusive ones")
+    if not has_none:
+        outlined = f"LSE when the CPU has it: {calls} calls of outlined atomics; " if calls else ""
+        return Ok(f"{outlined}the program has {lse} LSE instructions and {exclusive} exclusive ones")
     cores = asked.whole_or_none("host.cores")
     many = f"that {cores} cores want at once" if cores else "that several cores want at once"
     return Finding(
         "warning",
-        f"the program has {exclusive} load- and store-exclusive instructions and none of LSE; the CPU has LSE",
+        f"the program has {exclusive} load- and store-exclusive instructions and uses none of LSE; the CPU has LSE",
         f"a lock {many} is retried in loops of {exclusive} exclusives instead of taken in one instruction",
-        ("# a build by GCC 10 or later (-moutline-atomics is its default), or with", "CFLAGS='-march=armv8.2-a'"),
+        ("# a build by GCC 10.1 or later (-moutline-atomics is its default), or with", "CFLAGS='-march=armv8.2-a'"),
         "restart",
-        "objdump -d $(which postgres) | grep -cE 'casal|ldaddal|swpa'",
+        "octavo binary $(which postgres)",
     )
 
 

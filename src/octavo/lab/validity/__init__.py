@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from octavo.lab.validity import (
+    buffer_misses,
     cache_state,
     client_problems,
     clock,
@@ -33,6 +34,7 @@ RULES: dict[str, Callable[[Evidence], str | None]] = {
     for rule in (
         no_space, server_restart, client_problems, server_log, consistency, duration, transactions, clock, steal,
         foreign_cpu, foreign_io, knobs, device_limit, memory_limit, cache_state,
+        buffer_misses,
     )
 }  # fmt: skip
 

@@ -1,0 +1,32 @@
+/// Why a file has no answer. Each is one line that follows the file's name.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// It could not be read.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// Neither an ELF file nor an archive that is read.
+    #[error("is neither an ELF file nor a package (.deb) nor an archive of objects (.a)")]
+    Unknown,
+    /// It has no bytes.
+    #[error("is empty")]
+    Empty,
+    /// The file ends before what its header names.
+    #[error("is a truncated or damaged ELF file: {0} lies outside of it")]
+    Truncated(&'static str),
+    /// What it says of itself is not possible.
+    #[error("is a damaged ELF file: {0}")]
+    Malformed(&'static str),
+    /// More than is read into memory.
+    #[error("has more than {} MB, which is the most that is read; give a stripped copy", super::MOST_BYTES >> 20)]
+    TooLarge,
+    /// A package or archive that cannot be read to its end.
+    #[error("is a damaged package or archive: {0}")]
+    Archive(&'static str),
+    /// What a package is packed with.
+    #[error("has {0}, which is not read; unpack it and give the directory")]
+    Packed(String),
+    /// Whoever asked has ended it.
+    #[error("was not read to its end")]
+    Ended,
+}

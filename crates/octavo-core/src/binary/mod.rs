@@ -1,0 +1,27 @@
+//! What is in a program: architecture, atomic instructions, outlined atomics, level, compiler and flags.
+//!
+//! Everything here reads bytes of others: it answers or says why not, in time that is linear in the file's size and in
+//! memory that is bounded by [`MOST_BYTES`] and the file.
+
+mod aarch64;
+mod code;
+mod elf;
+mod error;
+mod extensions;
+mod outline;
+mod packed;
+mod producer;
+mod report;
+mod scan;
+mod tar;
+mod x86;
+
+pub use error::Error;
+pub use report::{Count, Helper, Level, Report, examine};
+pub use scan::{Found, scan};
+
+/// The most that is read of one file, in bytes.
+pub const MOST_BYTES: u64 = 512 << 20;
+
+#[cfg(test)]
+mod tests;

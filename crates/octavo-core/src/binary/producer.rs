@@ -1,0 +1,205 @@
+//! Compiler and flags: `.comment`, DWARF's producers, `.GCC.command.line`.
+//!
+//! Source: DWARF 5, 3.1.1 (`DW_AT_producer`) and 7.5; GCC's -grecord-gcc-switches (its default) and
+//! -frecord-gcc-switches. Of each unit only the first entry is read.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    io::Read as _,
+};
+
+use gimli::{AttributeValue, EndianSlice, RunTimeEndian};
+use object::Endianness;
+
+use super::{
+    elf::{Elf, Section},
+    report::{Report, printable},
+};
+
+/// The longest compiler or line of flags that is kept, in bytes.
+const MOST_TEXT: usize = 4096;
+/// The most different ones that are kept.
+const MOST_KINDS: usize = 64;
+/// The most units that are read: LTO makes few, a browser has 30,000.
+const MOST_UNITS: usize = 50_000;
+/// The longest table of abbreviations that is read for a unit, in bytes; those of real units have a few thousand.
+const MOST_ABBREVIATIONS: usize = 32 * 1024;
+/// The most that a section of debug information may have when it is unpacked, in bytes.
+const MOST_DEBUG: u64 = 512 << 20;
+
+type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
+
+/// Adds compilers and producers to a report.
+pub(super) fn read(elf: &Elf<'_>, report: &mut Report) {
+    if let Some(section) = elf.section(".comment") {
+        report.compilers = texts(section.data).into_iter().collect();
+    }
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    if let Some(section) = elf.section(".GCC.command.line") {
+        let line: Vec<_> = section
+            .data
+            .split(|&byte| byte == 0)
+            .take(MOST_KINDS)
+            .map(cut)
+            .collect();
+        let line = line.join(" ").trim().to_owned();
+        if !line.is_empty() {
+            found.insert(line, 1);
+        }
+    }
+    match producers(elf) {
+        Ok(more) => found.extend(more),
+        Err(problem) => report
+            .notes
+            .push(format!("its debug information was not read: {problem}")),
+    }
+    report.producers = found.into_iter().collect();
+    // What most units were made with comes first.
+    report
+        .producers
+        .sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+}
+
+/// Different texts of a section of strings.
+fn texts(data: &[u8]) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for text in data
+        .split(|&byte| byte == 0)
+        .filter(|text| !text.is_empty())
+    {
+        found.insert(cut(text));
+        if found.len() == MOST_KINDS {
+            break;
+        }
+    }
+    found
+}
+
+fn cut(text: &[u8]) -> String {
+    printable(&text[..text.len().min(MOST_TEXT)])
+}
+
+fn producers(elf: &Elf<'_>) -> Result<BTreeMap<String, u64>, String> {
+    let Some(info) = elf
+        .section(".debug_info")
+        .filter(|section| !section.data.is_empty())
+    else {
+        return Ok(BTreeMap::new());
+    };
+    if elf.kind == object::elf::ET_REL.0 {
+        return Err("an object's has to be linked first".to_owned());
+    }
+    let endian = match elf.endian {
+        Endianness::Little => RunTimeEndian::Little,
+        Endianness::Big => RunTimeEndian::Big,
+    };
+    let info = unpacked(info, elf)?;
+    let part = |name: &str| {
+        elf.section(name)
+            .map_or(Ok(Cow::Borrowed(&[][..])), |section| unpacked(section, elf))
+    };
+    let tables = Tables {
+        abbreviations: part(".debug_abbrev")?,
+        strings: part(".debug_str")?,
+        line_strings: part(".debug_line_str")?,
+        offsets: part(".debug_str_offsets")?,
+        endian,
+    };
+    let mut found = BTreeMap::new();
+    let mut units = gimli::DebugInfo::new(&info, endian).units();
+    for _ in 0..MOST_UNITS {
+        match units.next() {
+            Ok(Some(unit)) => {
+                if let Some(producer) = producer_of(&unit, &tables) {
+                    if found.len() < MOST_KINDS || found.contains_key(&producer) {
+                        *found.entry(producer).or_insert(0) += 1;
+                    }
+                }
+            }
+            Ok(None) => return Ok(found),
+            Err(error) if found.is_empty() => return Err(error.to_string()),
+            Err(_) => return Ok(found),
+        }
+    }
+    Ok(found)
+}
+
+struct Tables<'d> {
+    abbreviations: Cow<'d, [u8]>,
+    strings: Cow<'d, [u8]>,
+    line_strings: Cow<'d, [u8]>,
+    offsets: Cow<'d, [u8]>,
+    endian: RunTimeEndian,
+}
+
+fn producer_of(unit: &gimli::UnitHeader<Slice<'_>>, tables: &Tables<'_>) -> Option<String> {
+    // A table that ends behind the bound is cut: then it has no end, and the unit no answer.
+    let begin = unit.debug_abbrev_offset().0;
+    let table = tables.abbreviations.get(begin..)?;
+    let table = &table[..table.len().min(MOST_ABBREVIATIONS)];
+    let table = gimli::DebugAbbrev::new(table, tables.endian);
+    let abbreviations = table.abbreviations(gimli::DebugAbbrevOffset(0)).ok()?;
+    let mut entries = unit.entries(&abbreviations);
+    let (_, entry) = entries.next_dfs().ok()??;
+    let value = entry.attr_value(gimli::DW_AT_producer).ok()??;
+    let found = match value {
+        AttributeValue::String(text) => cut(text.slice()),
+        AttributeValue::DebugStrRef(at) => text_at(&tables.strings, at.0)?,
+        AttributeValue::DebugLineStrRef(at) => text_at(&tables.line_strings, at.0)?,
+        AttributeValue::DebugStrOffsetsIndex(index) => {
+            let base = match entry.attr_value(gimli::DW_AT_str_offsets_base).ok()? {
+                Some(AttributeValue::DebugStrOffsetsBase(base)) => base,
+                _ => return None,
+            };
+            let offsets =
+                gimli::DebugStrOffsets::from(EndianSlice::new(&tables.offsets, tables.endian));
+            let at = offsets.get_str_offset(unit.format(), base, index).ok()?;
+            text_at(&tables.strings, at.0)?
+        }
+        _ => return None,
+    };
+    (!found.is_empty()).then_some(found)
+}
+
+fn text_at(table: &[u8], offset: usize) -> Option<String> {
+    let rest = table.get(offset..)?;
+    let near = &rest[..rest.len().min(MOST_TEXT)];
+    Some(printable(near.split(|&byte| byte == 0).next()?))
+}
+
+/// A section's bytes, unpacked where they are packed (SHF_COMPRESSED: zlib or zstd).
+fn unpacked<'d>(section: &Section<'d>, elf: &Elf<'_>) -> Result<Cow<'d, [u8]>, String> {
+    if !section.is_compressed() {
+        return Ok(Cow::Borrowed(section.data));
+    }
+    let number = |bytes: Option<&[u8]>| -> Option<u32> {
+        let bytes: [u8; 4] = bytes?.try_into().ok()?;
+        Some(match elf.endian {
+            Endianness::Little => u32::from_le_bytes(bytes),
+            Endianness::Big => u32::from_be_bytes(bytes),
+        })
+    };
+    let header = if elf.is_64 { 24 } else { 12 };
+    let kind = number(section.data.get(..4)).ok_or("a packed section has no header")?;
+    let packed = section
+        .data
+        .get(header..)
+        .ok_or("a packed section has no header")?;
+    let mut found = Vec::new();
+    let result = match kind {
+        1 => flate2::read::ZlibDecoder::new(packed)
+            .take(MOST_DEBUG + 1)
+            .read_to_end(&mut found),
+        2 => super::packed::zstd(packed)
+            .map_err(|error| error.to_string())?
+            .take(MOST_DEBUG + 1)
+            .read_to_end(&mut found),
+        _ => return Err(format!("it is packed in a way that is not known ({kind})")),
+    };
+    result.map_err(|error| format!("it cannot be unpacked ({error})"))?;
+    if found.len() as u64 > MOST_DEBUG {
+        return Err(format!("it has more than {} MB", MOST_DEBUG >> 20));
+    }
+    Ok(Cow::Owned(found))
+}

@@ -1,0 +1,118 @@
+use crate::{
+    simulate::{Batch, pages::Numbers},
+    trace::Strategy,
+};
+
+/// Blocks of a server's size from pages of the trace's size.
+pub enum Blocks {
+    /// 2^k neighbours are one block.
+    Merged(u32),
+    /// Each page is so many blocks; an access needs always the first of them.
+    Concentrated(u8),
+    /// Each page is so many blocks; accesses need them in turn.
+    Spread {
+        /// At most 32.
+        parts: u8,
+        /// By page: the block that is next.
+        turns: Vec<u8>,
+    },
+}
+
+/// A block that is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    /// Without gaps, as far as pages have no gaps.
+    pub(super) number: u32,
+    /// Where it begins in its relation's fork, in bytes.
+    pub(super) offset: u64,
+}
+
+/// Where pages of the trace are.
+#[derive(Default)]
+pub(super) struct Homes(Vec<(u32, u64)>);
+
+impl Homes {
+    pub(super) fn learn(&mut self, batch: &Batch) {
+        self.0.extend_from_slice(&batch.new_chunks);
+    }
+
+    /// Its stream, and its number there.
+    fn of(&self, page: u32) -> (u32, u64) {
+        let (stream, chunk) = self.0[(page >> Numbers::CHUNK_BITS) as usize];
+        let place = (chunk << Numbers::CHUNK_BITS) | u64::from(page & Numbers::IN_CHUNK);
+        (stream, place)
+    }
+}
+
+impl Blocks {
+    /// How many blocks of this size pages are; `own` is the trace's page size.
+    pub(super) const fn of_pages(&self, pages: u64) -> u64 {
+        match self {
+            Self::Merged(level) => pages >> *level,
+            Self::Concentrated(parts) | Self::Spread { parts, .. } => pages * *parts as u64,
+        }
+    }
+
+    /// A block's size in bytes.
+    pub(super) const fn size(&self, own: u64) -> u64 {
+        match self {
+            Self::Merged(level) => own << *level,
+            Self::Concentrated(parts) | Self::Spread { parts, .. } => own / *parts as u64,
+        }
+    }
+
+    /// The blocks that an access of a page needs: one, or all of a page where a scan reads it.
+    pub(super) fn each(
+        &mut self,
+        page: u32,
+        how: u8,
+        homes: &Homes,
+        own: u64,
+        mut then: impl FnMut(Block),
+    ) {
+        let size = self.size(own);
+        let (_, place) = homes.of(page);
+        let offset = place * own;
+        let whole = Strategy::of(how) != Strategy::Normal;
+        let part = |number: u32, part: u8| Block {
+            number,
+            offset: offset + u64::from(part) * size,
+        };
+        match self {
+            Self::Merged(level) => then(Block {
+                number: page >> *level,
+                offset: offset / size * size,
+            }),
+            Self::Concentrated(parts) | Self::Spread { parts, .. } if whole => {
+                for one in 0..*parts {
+                    then(part(page * u32::from(*parts) + u32::from(one), one));
+                }
+            }
+            Self::Concentrated(parts) => then(part(page * u32::from(*parts), 0)),
+            Self::Spread { parts, turns } => {
+                let number = page as usize;
+                if number >= turns.len() {
+                    turns.resize((number + 1).next_power_of_two(), 0);
+                }
+                let turn = turns[number];
+                turns[number] = (turn + 1) % *parts;
+                then(part(page * u32::from(*parts) + u32::from(turn), turn));
+            }
+        }
+    }
+
+    /// Where a block is: its stream and where it begins there, in bytes.
+    pub(super) fn home(&self, number: u32, homes: &Homes, own: u64) -> (u32, u64) {
+        match self {
+            Self::Merged(level) => {
+                let (stream, place) = homes.of(number << *level);
+                (stream, place * own)
+            }
+            Self::Concentrated(parts) | Self::Spread { parts, .. } => {
+                let (stream, place) = homes.of(number / u32::from(*parts));
+                let part = u64::from(number % u32::from(*parts));
+                (stream, place * own + part * self.size(own))
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+use std::collections::{BTreeSet, HashMap};
+
+use super::{
+    device::{Device, DeviceCounts},
+    page_cache::PageCache,
+    readahead::{OpenFile, Window},
+};
+use crate::simulate::pages::Numbers;
+
+/// PostgreSQL's files are at most so many bytes (RELSEG_SIZE blocks).
+pub(super) const SEGMENT: u64 = 1 << 30;
+
+/// The kernel and the device below a server. Sizes are bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelSettings {
+    /// What the page cache may take.
+    pub memory: u64,
+    /// In what it reads and keeps: the memory page, or the filesystem's block where that is larger.
+    pub page_size: u64,
+    /// read_ahead_kb of the device; 0 for none.
+    pub readahead: u64,
+    /// The device's largest request: max_sectors_kb.
+    pub largest_request: u64,
+}
+
+/// What the kernel counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelCounts {
+    /// Reads of the server's that found all they wanted in the page cache.
+    pub reads_from_cache: u64,
+    /// Pages of the page cache that reads wanted.
+    pub pages_wanted: u64,
+    /// Of them those that were not there.
+    pub pages_missing: u64,
+    /// Pages that writes of a part of them had to read first.
+    pub pages_read_to_write: u64,
+}
+
+/// A page cache over a device, with the readahead of each open file: a backend opens a segment of a relation once.
+pub struct Kernel {
+    settings: KernelSettings,
+    numbers: Numbers,
+    cache: PageCache,
+    files: HashMap<(u32, u32, u64), OpenFile>,
+    device: Device,
+    counts: KernelCounts,
+    /// Dirty pages by stream and place.
+    dirty: BTreeSet<(u32, u64)>,
+    /// By number: stream and place of the first page of 64, as dirty pages that leave are known by number only.
+    homes: Vec<(u32, u64)>,
+    has_too_many: bool,
+}
+
+impl Kernel {
+    /// With an empty page cache.
+    #[must_use]
+    pub fn new(settings: KernelSettings) -> Self {
+        Self {
+            settings,
+            numbers: Numbers::default(),
+            cache: PageCache::new(settings.memory, settings.page_size),
+            files: HashMap::new(),
+            device: Device::new(settings.largest_request),
+            counts: KernelCounts::default(),
+            dirty: BTreeSet::new(),
+            homes: Vec::new(),
+            has_too_many: false,
+        }
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub const fn counts(&self) -> KernelCounts {
+        self.counts
+    }
+
+    /// What the device was asked for so far.
+    #[must_use]
+    pub const fn device(&self) -> DeviceCounts {
+        self.device.counts()
+    }
+
+    /// Whether there were more pages than have numbers: what was counted is not all.
+    #[must_use]
+    pub const fn has_too_many(&self) -> bool {
+        self.has_too_many
+    }
+
+    fn number(&mut self, stream: u32, place: u64) -> Option<u32> {
+        let number = self.numbers.page(stream, place);
+        self.numbers.take_new(&mut self.homes);
+        self.has_too_many |= number.is_none();
+        number
+    }
+
+    fn cached(&self, stream: u32, place: u64) -> Option<u32> {
+        self.numbers
+            .known(stream, place)
+            .filter(|&number| self.cache.has(number))
+    }
+
+    /// pread by a backend: `length` bytes at `offset` within one segment of a relation that has `size` bytes.
+    pub fn read(&mut self, backend: u32, stream: u32, offset: u64, length: u64, size: u64) {
+        self.numbers.make_room(stream);
+        let page_size = self.settings.page_size;
+        let most = self.settings.readahead / page_size;
+        let segment = offset / SEGMENT;
+        let base = segment * (SEGMENT / page_size);
+        let end_of_file = end_of_segment(size.max(offset + length), segment, page_size);
+        let within = offset % SEGMENT;
+        let (first, end) = (
+            within / page_size,
+            (within + length.max(1)).div_ceil(page_size),
+        );
+        let mut file = self
+            .files
+            .get(&(backend, stream, segment))
+            .copied()
+            .unwrap_or_default();
+        // A page that the last read of this file ended in is not accessed once more (filemap_read).
+        let same = file
+            .previous_end
+            .checked_sub(1)
+            .is_some_and(|last| last / page_size == first);
+        let mut all = true;
+        for index in first..end {
+            let mut found = self.cached(stream, base + index);
+            if found.is_none() {
+                all = false;
+                self.counts.pages_missing += 1;
+                let window = file.on_miss(index, end - index, most, page_size, |index| {
+                    self.cached(stream, base + index).is_some()
+                });
+                self.fill(stream, base, window, end_of_file);
+                found = self.cached(stream, base + index).or_else(|| {
+                    // The window was larger than the cache.
+                    let only = Window {
+                        start: index,
+                        pages: 1,
+                        ahead: 0,
+                    };
+                    self.fill(stream, base, only, end_of_file);
+                    self.cached(stream, base + index)
+                });
+            }
+            let Some(page) = found else {
+                continue;
+            };
+            if index > first || !same {
+                self.cache.mark_accessed(page);
+            }
+            if self.cache.take_mark(page) {
+                let window = file.on_mark(index, end - index, most, |index| {
+                    self.cached(stream, base + index).is_some()
+                });
+                if let Some(window) = window {
+                    self.fill(stream, base, window, end_of_file);
+                }
+            }
+        }
+        self.counts.pages_wanted += end - first;
+        self.counts.reads_from_cache += u64::from(all);
+        file.previous_end = within + length;
+        self.files.insert((backend, stream, segment), file);
+    }
+
+    /// page_cache_ra_unbounded: reads those pages of a window that are missing, neighbours at once.
+    fn fill(&mut self, stream: u32, base: u64, window: Window, end_of_file: u64) {
+        let end = (window.start + window.pages).min(end_of_file);
+        let mark = end.checked_sub(window.ahead).filter(|_| window.ahead > 0);
+        let mut run = 0;
+        for index in window.start..end {
+            let Some(page) = self.number(stream, base + index) else {
+                break;
+            };
+            if self.cache.has(page) {
+                self.device.read(run * self.settings.page_size);
+                run = 0;
+                continue;
+            }
+            self.add(page);
+            if mark == Some(index) {
+                self.cache.mark(page);
+            }
+            run += 1;
+        }
+        self.device.read(run * self.settings.page_size);
+    }
+
+    fn add(&mut self, page: u32) {
+        if let Some(out) = self.cache.add(page) {
+            let (stream, chunk) = self.homes[(out >> Numbers::CHUNK_BITS) as usize];
+            let place = (chunk << Numbers::CHUNK_BITS) | u64::from(out & Numbers::IN_CHUNK);
+            self.dirty.remove(&(stream, place));
+            self.device.write(self.settings.page_size);
+        }
+    }
+
+    /// pwrite: `length` bytes at `offset` of a relation that had `size` bytes before.
+    pub fn write(&mut self, stream: u32, offset: u64, length: u64, size: u64) {
+        self.numbers.make_room(stream);
+        let page_size = self.settings.page_size;
+        let end = offset + length;
+        for place in offset / page_size..end.div_ceil(page_size) {
+            let Some(page) = self.number(stream, place) else {
+                return;
+            };
+            if !self.cache.has(page) {
+                let (start, stop) = (place * page_size, (place + 1) * page_size);
+                // A part of a page that is on the device: the rest of it is read first.
+                if start < size && (start < offset || end < stop.min(size)) {
+                    self.counts.pages_read_to_write += 1;
+                    self.device.read(page_size);
+                }
+                self.add(page);
+            }
+            self.cache.mark_accessed(page);
+            if self.cache.make_dirty(page) {
+                self.dirty.insert((stream, place));
+            }
+        }
+    }
+
+    /// How many bytes are dirty.
+    #[must_use]
+    pub fn dirty_bytes(&self) -> u64 {
+        self.dirty.len() as u64 * self.settings.page_size
+    }
+
+    /// fsync of all files: writes what is dirty, neighbours at once.
+    pub fn sync(&mut self) {
+        let mut run = 0;
+        let mut before = None;
+        for (stream, place) in std::mem::take(&mut self.dirty) {
+            if let Some(page) = self.numbers.known(stream, place) {
+                self.cache.make_clean(page);
+            }
+            if before != Some((stream, place.wrapping_sub(1))) {
+                self.device.write(run * self.settings.page_size);
+                run = 0;
+            }
+            run += 1;
+            before = Some((stream, place));
+        }
+        self.device.write(run * self.settings.page_size);
+    }
+}
+
+/// Pages of the page cache that a segment of a relation of so many bytes has.
+const fn end_of_segment(size: u64, segment: u64, page_size: u64) -> u64 {
+    let left = size.saturating_sub(segment.saturating_mul(SEGMENT));
+    let bytes = if left < SEGMENT { left } else { SEGMENT };
+    bytes.div_ceil(page_size)
+}

@@ -1,0 +1,275 @@
+//! A server from a trace: PostgreSQL's shared buffers over the kernel's page cache over a device.
+//!
+//! A page that is in no shared buffer is read from the kernel; what the page cache does not have is read from the
+//! device, with the kernel's readahead. What becomes dirty is written by evictions and checkpoints, as far as the trace
+//! has changes.
+
+mod blocks;
+mod device;
+mod kernel;
+mod lists;
+mod page_cache;
+mod readahead;
+#[cfg(test)]
+mod tests;
+
+pub use blocks::Blocks;
+pub use device::DeviceCounts;
+pub use kernel::{Kernel, KernelCounts, KernelSettings};
+pub use page_cache::PageCache;
+pub use readahead::{OpenFile, Window};
+
+use blocks::{Block, Homes};
+use kernel::SEGMENT;
+
+use super::{Batch, BufferManager, Consumer, buffers::Outcome};
+use crate::trace::{EventKind, Kind, Strategy};
+
+/// What a server asked the kernel for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Their bytes.
+    pub read_bytes: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Their bytes.
+    pub written_bytes: u64,
+}
+
+/// Blocks that a scan reads at once.
+#[derive(Clone, Copy)]
+struct Run {
+    stream: u32,
+    offset: u64,
+    length: u64,
+}
+
+/// A server with blocks of one size.
+pub struct Server {
+    own_size: u64,
+    blocks: Blocks,
+    block_size: u64,
+    buffers: BufferManager,
+    /// io_combine_limit in bytes; a block's size or less where reads are not combined.
+    combine_limit: u64,
+    kernel: Option<Kernel>,
+    homes: Homes,
+    /// By stream: bytes of the relation.
+    sizes: Vec<u64>,
+    /// By backend: what its scan reads next.
+    runs: Vec<Option<Run>>,
+    /// By backend: the block that its scan had last, as merged pages are one access of a scan.
+    scanned: Vec<u32>,
+    requests: RequestCounts,
+}
+
+impl Server {
+    /// With empty caches. `own_size` is the trace's page size, `combine_limit` the io_combine_limit in bytes (0 before
+    /// PostgreSQL 17); without a kernel all that is counted is what it is asked for.
+    #[must_use]
+    pub fn new(
+        own_size: u64,
+        blocks: Blocks,
+        buffers: BufferManager,
+        combine_limit: u64,
+        kernel: Option<Kernel>,
+    ) -> Self {
+        Self {
+            own_size,
+            block_size: blocks.size(own_size),
+            blocks,
+            buffers,
+            combine_limit,
+            kernel,
+            homes: Homes::default(),
+            sizes: Vec::new(),
+            runs: Vec::new(),
+            scanned: Vec::new(),
+            requests: RequestCounts::default(),
+        }
+    }
+
+    /// What shared buffers counted.
+    #[must_use]
+    pub const fn buffers(&self) -> &BufferManager {
+        &self.buffers
+    }
+
+    /// What the kernel was asked for.
+    #[must_use]
+    pub const fn requests(&self) -> RequestCounts {
+        self.requests
+    }
+
+    /// The page cache and the device.
+    #[must_use]
+    pub const fn kernel(&self) -> Option<&Kernel> {
+        self.kernel.as_ref()
+    }
+
+    /// Reads what scans have not read yet.
+    pub fn finish(&mut self) {
+        for backend in 0..self.runs.len() {
+            self.end_run(backend as u32);
+        }
+    }
+
+    fn read(&mut self, backend: u32, run: Run) {
+        self.requests.reads += 1;
+        self.requests.read_bytes += run.length;
+        if let Some(kernel) = &mut self.kernel {
+            let size = self.sizes[run.stream as usize];
+            kernel.read(backend, run.stream, run.offset, run.length, size);
+        }
+    }
+
+    fn end_run(&mut self, backend: u32) {
+        let run = self
+            .runs
+            .get_mut(backend as usize)
+            .and_then(|place| place.take());
+        if let Some(run) = run {
+            self.read(backend, run);
+        }
+    }
+
+    fn is_in_run(&self, backend: u32, stream: u32) -> bool {
+        let run = self.runs.get(backend as usize);
+        run.is_some_and(|run| run.is_some_and(|run| run.stream == stream))
+    }
+
+    /// A block that a backend misses: read at once, or together with its neighbours where a scan wants them.
+    fn miss(&mut self, backend: u32, stream: u32, block: Block, strategy: Strategy) {
+        let alone = Run {
+            stream,
+            offset: block.offset,
+            length: self.block_size,
+        };
+        let scans = matches!(strategy, Strategy::BulkRead | Strategy::Vacuum);
+        if !scans || self.combine_limit < 2 * self.block_size {
+            self.read(backend, alone);
+            return;
+        }
+        let place = backend as usize;
+        if place >= self.runs.len() {
+            self.runs.resize(place + 1, None);
+        }
+        let limit = self.combine_limit;
+        if let Some(run) = &mut self.runs[place] {
+            let next = run.offset + run.length;
+            if run.stream == stream
+                && next == block.offset
+                && run.length + self.block_size <= limit
+                && next % SEGMENT != 0
+            {
+                run.length += self.block_size;
+                return;
+            }
+        }
+        self.end_run(backend);
+        self.runs[place] = Some(alone);
+    }
+
+    fn write(&mut self, number: u32) {
+        let (stream, offset) = self.blocks.home(number, &self.homes, self.own_size);
+        self.requests.writes += 1;
+        self.requests.written_bytes += self.block_size;
+        if let Some(kernel) = &mut self.kernel {
+            let size = self.sizes[stream as usize];
+            kernel.write(stream, offset, self.block_size, size);
+        }
+    }
+
+    fn checkpoint(&mut self) {
+        let mut dirty = Vec::new();
+        self.buffers.checkpoint(|page| dirty.push(page));
+        for page in dirty {
+            self.write(page);
+        }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.sync();
+        }
+    }
+
+    /// Whether it is a scan's next page in the block that it had before. A scan has each block once.
+    fn is_scanned(&mut self, backend: u32, how: u8, block: Block) -> bool {
+        let place = backend as usize;
+        if place >= self.scanned.len() {
+            self.scanned.resize(place + 1, u32::MAX);
+        }
+        let scans = matches!(Strategy::of(how), Strategy::BulkRead | Strategy::Vacuum);
+        if !scans || Kind::of(how) != Kind::Read {
+            return false;
+        }
+        std::mem::replace(&mut self.scanned[place], block.number) == block.number
+    }
+
+    fn access(&mut self, batch: &Batch, place: usize, block: Block) {
+        let (stream, backend, how) = (batch.stream[place], batch.backend[place], batch.how[place]);
+        if self.is_scanned(backend, how, block) {
+            return;
+        }
+        let relation = self.blocks.of_pages(batch.blocks[stream as usize]);
+        match self
+            .buffers
+            .access(block.number, backend, stream, how, relation)
+        {
+            Outcome::Nothing => {
+                if self.is_in_run(backend, stream) {
+                    self.end_run(backend); // a block that is there ends what is read at once
+                }
+            }
+            Outcome::Read { written } => {
+                if let Some(out) = written {
+                    self.write(out);
+                }
+                self.miss(backend, stream, block, Strategy::of(how));
+            }
+            Outcome::Extended { written } => {
+                if let Some(out) = written {
+                    self.write(out);
+                }
+                // The file is extended with a page of zeros.
+                if let Some(kernel) = &mut self.kernel {
+                    kernel.write(stream, block.offset, self.block_size, block.offset);
+                }
+            }
+        }
+    }
+}
+
+impl Consumer for Server {
+    fn consume(&mut self, batch: &Batch) {
+        self.homes.learn(batch);
+        self.sizes.clear();
+        self.sizes
+            .extend(batch.blocks.iter().map(|blocks| blocks * self.own_size));
+        for event in &batch.events {
+            if event.kind == EventKind::CheckpointStart {
+                self.checkpoint();
+            }
+        }
+        for place in 0..batch.page.len() {
+            let mut found = [Block {
+                number: 0,
+                offset: 0,
+            }; 32];
+            let mut count = 0;
+            self.blocks.each(
+                batch.page[place],
+                batch.how[place],
+                &self.homes,
+                self.own_size,
+                |block| {
+                    found[count] = block;
+                    count += 1;
+                },
+            );
+            for block in &found[..count] {
+                self.access(batch, place, *block);
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+use super::lists::{Links, List};
+
+const RESIDENT: u8 = 1;
+const ACTIVE: u8 = 2;
+const REFERENCED: u8 = 4;
+const MARKED: u8 = 8;
+const DIRTY: u8 = 16;
+const WAS_EVICTED: u8 = 32;
+const GIB: u64 = 1 << 30;
+
+/// Linux's page cache as mm/swap.c, mm/vmscan.c and mm/workingset.c (6.x) keep file pages without CONFIG_LRU_GEN: a new
+/// page is inactive, its second access makes it active, memory is taken from the oldest inactive page, and the oldest
+/// active ones become inactive while the inactive list is too short. A page that comes back within as many evictions
+/// and activations as there are active pages becomes active at once.
+///
+/// Not as there: memory is taken page by page when all of it is used, not in batches between watermarks; accesses count
+/// at once, not in batches of 31 pages a processor; evicted pages are never forgotten.
+///
+/// Memory: 13 bytes a page number.
+pub struct PageCache {
+    links: Links,
+    inactive: List,
+    active: List,
+    flags: Vec<u8>,
+    /// By page: the age when it was evicted last.
+    evicted: Vec<u32>,
+    /// Evictions and activations so far: `nonresident_age`.
+    age: u32,
+    /// A page came back and became active since memory was taken last.
+    came_back: bool,
+    capacity: usize,
+    page_size: u64,
+}
+
+impl PageCache {
+    /// So many bytes of memory in pages of this size, at least one.
+    #[must_use]
+    pub fn new(memory: u64, page_size: u64) -> Self {
+        Self {
+            links: Links::default(),
+            inactive: List::new(),
+            active: List::new(),
+            flags: Vec::new(),
+            evicted: Vec::new(),
+            age: 0,
+            came_back: false,
+            capacity: usize::try_from(memory / page_size.max(1))
+                .unwrap_or(usize::MAX)
+                .max(1),
+            page_size,
+        }
+    }
+
+    /// Whether the page is in memory.
+    #[must_use]
+    pub fn has(&self, page: u32) -> bool {
+        self.is(page, RESIDENT)
+    }
+
+    fn is(&self, page: u32, flag: u8) -> bool {
+        self.flags
+            .get(page as usize)
+            .is_some_and(|flags| flags & flag != 0)
+    }
+
+    /// Inactive and active pages.
+    #[must_use]
+    pub const fn lengths(&self) -> (usize, usize) {
+        (self.inactive.len(), self.active.len())
+    }
+
+    /// An access of a page that is there: folio_mark_accessed.
+    pub fn mark_accessed(&mut self, page: u32) {
+        let flags = &mut self.flags[page as usize];
+        if *flags & REFERENCED == 0 {
+            *flags |= REFERENCED;
+        } else if *flags & ACTIVE == 0 {
+            *flags = *flags & !REFERENCED | ACTIVE;
+            self.links.remove(&mut self.inactive, page);
+            self.links.push(&mut self.active, page);
+            self.age = self.age.wrapping_add(1);
+        }
+    }
+
+    /// Adds a page that is not there. Returns the page that was dirty and had to leave, if one was.
+    pub fn add(&mut self, page: u32) -> Option<u32> {
+        let place = page as usize;
+        if place >= self.flags.len() {
+            let length = (place + 1).next_power_of_two();
+            self.flags.resize(length, 0);
+            self.evicted.resize(length, 0);
+        }
+        let full = self.inactive.len() + self.active.len() >= self.capacity;
+        let dirty = if full { self.evict() } else { None };
+        // workingset_refault
+        let distance = self.age.wrapping_sub(self.evicted[place]);
+        let comes_back =
+            self.flags[place] & WAS_EVICTED != 0 && distance as usize <= self.active.len();
+        self.flags[place] = if comes_back {
+            RESIDENT | ACTIVE
+        } else {
+            RESIDENT
+        };
+        if comes_back {
+            self.age = self.age.wrapping_add(1);
+            self.came_back = true;
+            self.links.push(&mut self.active, page);
+        } else {
+            self.links.push(&mut self.inactive, page);
+        }
+        dirty
+    }
+
+    /// inactive_is_low: how many times longer than the inactive list the active one may be depends on their memory.
+    fn inactive_is_low(&self) -> bool {
+        let (inactive, active) = (self.inactive.len() as u64, self.active.len() as u64);
+        let gib = (inactive + active).saturating_mul(self.page_size) / GIB;
+        let ratio = if gib == 0 { 1 } else { (10 * gib).isqrt() };
+        inactive * ratio < active
+    }
+
+    /// shrink_active_list and shrink_inactive_list, for one page.
+    fn evict(&mut self) -> Option<u32> {
+        let mut wanted = std::mem::take(&mut self.came_back) || self.inactive.len() == 0;
+        while wanted || self.inactive_is_low() {
+            wanted = false;
+            let Some(page) = self.active.oldest() else {
+                break;
+            };
+            self.flags[page as usize] &= !ACTIVE;
+            self.links.remove(&mut self.active, page);
+            self.links.push(&mut self.inactive, page);
+        }
+        let page = self.inactive.oldest()?;
+        self.links.remove(&mut self.inactive, page);
+        let was = std::mem::replace(&mut self.flags[page as usize], WAS_EVICTED);
+        self.evicted[page as usize] = self.age;
+        self.age = self.age.wrapping_add(1);
+        (was & DIRTY != 0).then_some(page)
+    }
+
+    /// Sets the mark at which the next readahead begins (PG_readahead).
+    pub fn mark(&mut self, page: u32) {
+        self.flags[page as usize] |= MARKED;
+    }
+
+    /// Takes the mark away. Returns whether it was there.
+    pub fn take_mark(&mut self, page: u32) -> bool {
+        let flags = &mut self.flags[page as usize];
+        let was = *flags & MARKED != 0;
+        *flags &= !MARKED;
+        was
+    }
+
+    /// The page has been written to. Returns whether it was clean.
+    pub fn make_dirty(&mut self, page: u32) -> bool {
+        let flags = &mut self.flags[page as usize];
+        let was_clean = *flags & DIRTY == 0;
+        *flags |= DIRTY;
+        was_clean
+    }
+
+    /// The page has been written back. Returns whether it was dirty.
+    pub fn make_clean(&mut self, page: u32) -> bool {
+        let Some(flags) = self.flags.get_mut(page as usize) else {
+            return false;
+        };
+        let was_dirty = *flags & DIRTY != 0;
+        *flags &= !DIRTY;
+        was_dirty
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, VecDeque};
+
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    /// The same rules by lists that are searched: the newest page is at the front.
+    #[derive(Default)]
+    struct Naive {
+        inactive: VecDeque<(u32, bool)>,
+        active: VecDeque<(u32, bool)>,
+        shadows: HashMap<u32, usize>,
+        age: usize,
+        refaulted: bool,
+    }
+
+    impl Naive {
+        fn access(&mut self, page: u32, capacity: usize) -> bool {
+            let found = self
+                .inactive
+                .iter()
+                .chain(&self.active)
+                .any(|entry| entry.0 == page);
+            if !found {
+                if self.inactive.len() + self.active.len() == capacity {
+                    let mut force = self.refaulted || self.inactive.is_empty();
+                    self.refaulted = false;
+                    while force || self.inactive.len() < self.active.len() {
+                        force = false;
+                        match self.active.pop_back() {
+                            Some(entry) => self.inactive.push_front(entry),
+                            None => break,
+                        }
+                    }
+                    let (out, _) = self.inactive.pop_back().unwrap();
+                    self.shadows.insert(out, self.age);
+                    self.age += 1;
+                }
+                match self.shadows.remove(&page) {
+                    Some(then) if self.age - then <= self.active.len() => {
+                        self.age += 1;
+                        self.refaulted = true;
+                        self.active.push_front((page, false));
+                    }
+                    _ => self.inactive.push_front((page, false)),
+                }
+            }
+            if let Some(entry) = self.active.iter_mut().find(|entry| entry.0 == page) {
+                entry.1 = true;
+            } else {
+                let place = self
+                    .inactive
+                    .iter()
+                    .position(|entry| entry.0 == page)
+                    .unwrap();
+                if self.inactive[place].1 {
+                    self.inactive.remove(place);
+                    self.active.push_front((page, false));
+                    self.age += 1;
+                } else {
+                    self.inactive[place].1 = true;
+                }
+            }
+            found
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pages_stay_as_in_lists(pages in vec(prop_oneof![0_u32..12, 0_u32..60], 0..800), capacity in 1_usize..40) {
+            let mut cache = PageCache::new(capacity as u64 * 4096, 4096);
+            let mut naive = Naive::default();
+            for page in pages {
+                let had = cache.has(page);
+                if !had {
+                    prop_assert_eq!(cache.add(page), None);
+                }
+                cache.mark_accessed(page);
+                prop_assert_eq!(had, naive.access(page, capacity));
+                prop_assert_eq!(cache.lengths(), (naive.inactive.len(), naive.active.len()));
+            }
+        }
+    }
+
+    fn read(cache: &mut PageCache, page: u32) -> bool {
+        let had = cache.has(page);
+        if !had {
+            cache.add(page);
+        }
+        cache.mark_accessed(page);
+        had
+    }
+
+    #[test]
+    fn a_scan_does_not_push_out_what_is_read_twice() {
+        let mut cache = PageCache::new(100 * 4096, 4096);
+        for _ in 0..2 {
+            for page in 0..40 {
+                read(&mut cache, page);
+            }
+        }
+        assert_eq!(cache.lengths(), (0, 40));
+        for page in 1000..5000 {
+            read(&mut cache, page);
+        }
+        assert_eq!(cache.lengths(), (60, 40));
+        assert!((0..40).all(|page| cache.has(page)));
+    }
+
+    #[test]
+    fn what_comes_back_soon_is_active() {
+        let mut cache = PageCache::new(4 * 4096, 4096);
+        for page in [0, 0, 1, 1, 2, 3, 4] {
+            read(&mut cache, page);
+        }
+        assert!(!cache.has(2), "the oldest inactive one");
+        read(&mut cache, 2);
+        // Two evictions (2 and 3) are as many as there are active pages.
+        assert_eq!(cache.lengths(), (1, 3));
+    }
+
+    #[test]
+    fn the_active_list_may_be_longer_where_there_is_much_memory() {
+        let low_with = |inactive: u32, active: u32| {
+            let mut cache = PageCache::new(GIB * 8, GIB / 2);
+            for page in 0..active {
+                read(&mut cache, page);
+                read(&mut cache, page);
+            }
+            for page in active..active + inactive {
+                read(&mut cache, page);
+            }
+            cache.inactive_is_low()
+        };
+        // 4 GiB: the square root of 40 is 6.
+        assert!(!low_with(2, 6));
+        assert!(low_with(1, 7));
+        // Less than 1 GiB: equal.
+        assert!(!low_with(1, 0));
+        assert!(low_with(0, 1));
+    }
+
+    #[test]
+    fn dirty_pages_that_leave_are_named() {
+        let mut cache = PageCache::new(2 * 4096, 4096);
+        cache.add(0);
+        assert!(cache.make_dirty(0));
+        assert!(!cache.make_dirty(0));
+        cache.add(1);
+        assert_eq!(cache.add(2), Some(0));
+        assert!(!cache.make_clean(0));
+        assert_eq!(cache.add(3), None);
+    }
+}

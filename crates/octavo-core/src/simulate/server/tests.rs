@@ -1,0 +1,380 @@
+use std::num::NonZeroUsize;
+
+use proptest::{collection::vec, prop_assert, prop_assert_eq, prop_oneof, proptest};
+
+use super::*;
+use crate::{
+    simulate::{Rings, run},
+    trace::{Access, Event, Fact, Kind, Reader, Strategy, Stream, Writer},
+};
+
+const KB: u64 = 1 << 10;
+const OWN: u64 = 8 * KB;
+
+fn access(backend: u32, relation: u32, block: u64, kind: Kind, strategy: Strategy) -> Access {
+    Access {
+        time: 0,
+        backend,
+        stream: Stream {
+            relation,
+            ..Stream::default()
+        },
+        block,
+        kind,
+        strategy,
+    }
+}
+
+fn read(block: u64) -> Access {
+    access(1, 1, block, Kind::Read, Strategy::Normal)
+}
+
+fn scanned(block: u64) -> Access {
+    access(1, 1, block, Kind::Read, Strategy::BulkRead)
+}
+
+fn kernel(memory: u64, page_size: u64, readahead: u64) -> KernelSettings {
+    KernelSettings {
+        memory,
+        page_size,
+        readahead,
+        largest_request: 1280 * KB,
+    }
+}
+
+fn server(blocks: Blocks, buffers: u64, combine: u64, kernel: Option<KernelSettings>) -> Server {
+    let size = blocks.size(OWN);
+    let manager = BufferManager::new(buffers * size, size, Rings::default(), None);
+    Server::new(OWN, blocks, manager, combine, kernel.map(Kernel::new))
+}
+
+/// What a server counted of these accesses; `None` among them is a checkpoint.
+fn after(mut server: Server, accesses: &[Option<Access>]) -> Server {
+    let mut writer = Writer::new(Vec::new(), OWN).unwrap();
+    for one in accesses {
+        match one {
+            Some(access) => writer.push(access).unwrap(),
+            None => {
+                writer.flush().unwrap();
+                writer
+                    .fact(&Fact::Event(Event {
+                        time: 0,
+                        kind: EventKind::CheckpointStart,
+                        count: 1,
+                    }))
+                    .unwrap();
+            }
+        }
+    }
+    let bytes = writer.finish().unwrap();
+    let servers = std::slice::from_mut(&mut server);
+    run(
+        &mut Reader::new(&bytes[..]),
+        servers,
+        NonZeroUsize::MIN,
+        &mut |_| true,
+    )
+    .unwrap();
+    server.finish();
+    server
+}
+
+fn reads(server: &Server) -> (u64, u64) {
+    let device = server.kernel().unwrap().device();
+    (device.reads, device.read_bytes)
+}
+
+#[test]
+fn a_random_read_of_8_kb_is_64_kb_where_kernel_pages_are() {
+    let accesses: Vec<_> = (1..200)
+        .map(|turn| Some(read(turn * 7919 % 100_000)))
+        .collect();
+    for (page, bytes) in [(4 * KB, 8 * KB), (16 * KB, 16 * KB), (64 * KB, 64 * KB)] {
+        let kernel = kernel(1 << 30, page, 128 * KB);
+        let found = after(server(Blocks::Merged(0), 1000, 0, Some(kernel)), &accesses);
+        assert_eq!(reads(&found), (199, 199 * bytes));
+    }
+}
+
+#[test]
+fn a_sequential_scan_is_read_in_readaheads_windows() {
+    let accesses: Vec<_> = (0..1024).map(|block| Some(scanned(block))).collect();
+    let kernel = kernel(1 << 30, 4 * KB, 128 * KB);
+    let found = after(server(Blocks::Merged(0), 16, 0, Some(kernel)), &accesses);
+    // 8 MB: windows of 16, 32, 64 kB, and then 128 kB each: 63 of them and the rest.
+    assert_eq!(reads(&found), (3 + 64, 8 << 20));
+    assert_eq!(found.requests().reads, 1024);
+    assert_eq!(found.kernel().unwrap().counts().pages_missing, 1);
+}
+
+#[test]
+fn scans_read_blocks_at_once_since_17() {
+    let accesses: Vec<_> = (0..64).map(|block| Some(scanned(block))).collect();
+    let found = after(server(Blocks::Merged(0), 1024, 128 * KB, None), &accesses);
+    assert_eq!(
+        (found.requests().reads, found.requests().read_bytes),
+        (4, 512 * KB)
+    );
+    let found = after(server(Blocks::Merged(2), 1024, 128 * KB, None), &accesses);
+    assert_eq!(
+        (found.requests().reads, found.requests().read_bytes),
+        (4, 512 * KB)
+    );
+    let found = after(server(Blocks::Merged(0), 1024, 0, None), &accesses);
+    assert_eq!(found.requests().reads, 64);
+    // A block that is there ends what is read at once; one that follows nothing begins again.
+    let mut broken = vec![Some(read(20))];
+    broken.extend(&accesses);
+    let found = after(server(Blocks::Merged(0), 1024, 128 * KB, None), &broken);
+    assert_eq!(found.requests().reads, 1 + 2 + 3);
+    let random: Vec<_> = (0..64).map(|block| Some(read(block))).collect();
+    let found = after(server(Blocks::Merged(0), 1024, 128 * KB, None), &random);
+    assert_eq!(found.requests().reads, 64);
+}
+
+#[test]
+fn blocks_that_fit_the_page_cache_are_read_from_the_device_once() {
+    let accesses: Vec<_> = (0..3000).map(|turn| Some(read(turn * 31 % 100))).collect();
+    let kernel = kernel(100 * OWN, 4 * KB, 0);
+    let found = after(server(Blocks::Merged(0), 16, 0, Some(kernel)), &accesses);
+    let counts = found.kernel().unwrap().counts();
+    assert_eq!(reads(&found), (100, 100 * OWN));
+    assert_eq!(found.requests().reads - counts.reads_from_cache, 100);
+}
+
+#[test]
+fn smaller_blocks_have_two_ends_and_scans_need_all_of_a_page() {
+    let accesses: Vec<_> = (0..40).map(|turn| Some(read(turn % 10))).collect();
+    let spread = |parts| Blocks::Spread {
+        parts,
+        turns: Vec::new(),
+    };
+    let found = after(server(spread(4), 1000, 0, None), &accesses);
+    assert_eq!(
+        (found.requests().reads, found.requests().read_bytes),
+        (40, 40 * 2 * KB)
+    );
+    let found = after(server(Blocks::Concentrated(4), 1000, 0, None), &accesses);
+    assert_eq!(found.requests().reads, 10);
+    let scan: Vec<_> = (0..10).map(|block| Some(scanned(block))).collect();
+    for blocks in [spread(4), Blocks::Concentrated(4)] {
+        let found = after(server(blocks, 1000, 0, None), &scan);
+        assert_eq!(
+            (found.requests().reads, found.requests().read_bytes),
+            (40, 80 * KB)
+        );
+    }
+}
+
+#[test]
+fn dirty_blocks_are_written_by_checkpoints_and_evictions() {
+    let change = |block| Some(access(1, 1, block, Kind::Change, Strategy::Normal));
+    let mut accesses = Vec::new();
+    for block in 10..14 {
+        accesses.extend([Some(read(block)), change(block)]);
+    }
+    accesses.push(None);
+    accesses.extend([Some(read(90)), change(90)]);
+    accesses.extend((200..300).map(|block| Some(read(block))));
+    let found = after(
+        server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0))),
+        &accesses,
+    );
+    assert_eq!(
+        (found.requests().writes, found.requests().written_bytes),
+        (5, 5 * OWN)
+    );
+    let device = found.kernel().unwrap().device();
+    // The checkpoint's four are neighbours: one request. What was evicted waits in the page cache.
+    assert_eq!((device.writes, device.written_bytes), (1, 4 * OWN));
+    assert_eq!(found.kernel().unwrap().dirty_bytes(), OWN);
+}
+
+#[test]
+fn a_part_of_a_kernel_page_is_written_with_the_rest_of_it() {
+    let change = |block| Some(access(1, 1, block, Kind::Change, Strategy::Normal));
+    // The page cache holds one page of 64 kB, so that the page is not there when it is written.
+    let accesses = [Some(read(8)), change(8), Some(read(800)), None];
+    let found = after(
+        server(Blocks::Merged(0), 16, 0, Some(kernel(1, 64 * KB, 0))),
+        &accesses,
+    );
+    let device = found.kernel().unwrap().device();
+    assert_eq!((device.writes, device.written_bytes), (1, 64 * KB));
+    assert_eq!(device.reads, 3);
+    assert_eq!(found.kernel().unwrap().counts().pages_read_to_write, 1);
+}
+
+#[test]
+fn a_segment_is_a_file_of_its_own() {
+    let first = SEGMENT / OWN;
+    // The first block of a file begins a window, also of the second gigabyte; files end where the relation does.
+    let accesses: Vec<_> = [first, first + 1].map(|block| Some(read(block))).to_vec();
+    let found = after(
+        server(
+            Blocks::Merged(0),
+            16,
+            0,
+            Some(kernel(1 << 20, 4 * KB, 128 * KB)),
+        ),
+        &accesses,
+    );
+    assert_eq!(reads(&found), (1, 16 * KB));
+}
+
+/// A whole server by lists that are searched, without readahead and rings: shared buffers as a clock sweep, the page
+/// cache as two lists (as long as memory is below 1 GiB).
+fn naive(
+    accesses: &[(u32, u64)],
+    buffers: usize,
+    block: u64,
+    pages: usize,
+    page: u64,
+) -> (u64, u64, u64) {
+    type Place = (u32, u64);
+    let mut sweep: Vec<(Place, u8)> = Vec::new();
+    let (mut inactive, mut active) = (Vec::<(Place, bool)>::new(), Vec::<(Place, bool)>::new());
+    let mut shadows: Vec<(Place, usize)> = Vec::new();
+    let (mut age, mut refaulted) = (0, false);
+    let (mut hits, mut requests, mut bytes) = (0, 0, 0);
+    let mut last_pages: Vec<Place> = Vec::new();
+    for &(relation, number) in accesses {
+        let wanted = (relation, number * OWN / block);
+        if let Some(entry) = sweep.iter_mut().find(|entry| entry.0 == wanted) {
+            entry.1 = (entry.1 + 1).min(5);
+            hits += 1;
+            continue;
+        }
+        if sweep.len() == buffers {
+            loop {
+                let (out, usage) = sweep.remove(0);
+                if usage == 0 {
+                    break;
+                }
+                sweep.push((out, usage - 1));
+            }
+        }
+        sweep.push((wanted, 1));
+        let offset = wanted.1 * block;
+        let mut missing = 0;
+        let range: Vec<Place> = (offset / page..(offset + block).div_ceil(page))
+            .map(|index| (relation, index))
+            .collect();
+        // Missing neighbours are one request; then all pages are accessed, from the first one on.
+        let is_there = |lists: [&Vec<(Place, bool)>; 2], place: Place| {
+            lists
+                .iter()
+                .any(|list| list.iter().any(|entry| entry.0 == place))
+        };
+        for (at, &first) in range.iter().enumerate() {
+            if !is_there([&inactive, &active], first) {
+                for &place in &range[at..] {
+                    if is_there([&inactive, &active], place) {
+                        requests += u64::from(missing > 0);
+                        missing = 0;
+                        continue;
+                    }
+                    missing += 1;
+                    bytes += page;
+                    if inactive.len() + active.len() == pages {
+                        let mut force = refaulted || inactive.is_empty();
+                        refaulted = false;
+                        while force || inactive.len() < active.len() {
+                            force = false;
+                            if active.is_empty() {
+                                break;
+                            }
+                            inactive.push(active.remove(0));
+                        }
+                        let (out, _) = inactive.remove(0);
+                        shadows.retain(|entry| entry.0 != out);
+                        shadows.push((out, age));
+                        age += 1;
+                    }
+                    let shadow = shadows.iter().position(|entry| entry.0 == place);
+                    let then = shadow.map(|at| shadows.remove(at).1);
+                    if then.is_some_and(|then| age - then <= active.len()) {
+                        age += 1;
+                        refaulted = true;
+                        active.push((place, false));
+                    } else {
+                        inactive.push((place, false));
+                    }
+                }
+                requests += u64::from(missing > 0);
+                missing = 0;
+            }
+            if at == 0 && last_pages.contains(&first) {
+                continue; // the relation's last read ended in it
+            }
+            if let Some(entry) = active.iter_mut().find(|entry| entry.0 == first) {
+                entry.1 = true;
+            } else if let Some(at) = inactive.iter().position(|entry| entry.0 == first) {
+                if inactive[at].1 {
+                    inactive.remove(at);
+                    active.push((first, false));
+                    age += 1;
+                } else {
+                    inactive[at].1 = true;
+                }
+            }
+        }
+        last_pages.retain(|place| place.0 != relation);
+        last_pages.extend(range.last());
+    }
+    (hits, requests, bytes)
+}
+
+proptest! {
+    #[test]
+    fn a_server_is_as_one_of_lists(
+        accesses in vec((1_u32..4, prop_oneof![0_u64..20, 0_u64..200]), 0..500),
+        buffers in 1_usize..30, level in 0_u32..3, pages in 40_usize..90, page_bits in 12_u32..14,
+    ) {
+        let page = 1_u64 << page_bits;
+        let memory = pages as u64 * page;
+        let traced: Vec<_> = accesses
+            .iter()
+            .map(|&(relation, block)| Some(access(1, relation, block, Kind::Read, Strategy::Normal)))
+            .collect();
+        let one = server(Blocks::Merged(level), buffers as u64, 0, Some(kernel(memory, page, 0)));
+        let found = after(one, &traced);
+        let expected = naive(&accesses, buffers, OWN << level, pages, page);
+        prop_assert_eq!((found.buffers().counts().hits, reads(&found).0, reads(&found).1), expected);
+    }
+
+    #[test]
+    fn what_is_counted_adds_up(
+        accesses in vec((0_u32..3, 1_u32..3, 0_u64..300, 0_u8..4, 0_u8..4), 0..400),
+        buffers in 1_u64..40, shape in 0_u8..5, pages in 1_u64..200, page_bits in 12_u32..17, readahead in 0_u64..64,
+    ) {
+        let blocks = match shape {
+            0 => Blocks::Merged(0),
+            1 => Blocks::Merged(2),
+            2 => Blocks::Concentrated(2),
+            3 => Blocks::Concentrated(8),
+            _ => Blocks::Spread { parts: 4, turns: Vec::new() },
+        };
+        let page = 1_u64 << page_bits;
+        let block = blocks.size(OWN);
+        let traced: Vec<_> = accesses
+            .iter()
+            .map(|&(backend, relation, number, kind, strategy)| {
+                Some(access(backend, relation, number, Kind::of(kind), Strategy::of(strategy << 4)))
+            })
+            .collect();
+        let found = after(server(blocks, buffers, 128 * KB, Some(kernel(pages * page, page, readahead * page))), &traced);
+        let (counts, requests) = (found.buffers().counts(), found.requests());
+        let kernel = found.kernel().unwrap();
+        prop_assert_eq!(requests.read_bytes, counts.reads * block);
+        prop_assert_eq!(requests.writes, counts.dirty_evictions + counts.checkpoint_writes);
+        prop_assert!(kernel.counts().reads_from_cache <= requests.reads);
+        prop_assert!(kernel.counts().pages_missing <= kernel.counts().pages_wanted);
+        prop_assert_eq!(kernel.device().read_bytes % page, 0);
+        let at_most = kernel.counts().pages_missing + kernel.counts().pages_read_to_write;
+        if readahead == 0 {
+            prop_assert!(kernel.device().read_bytes / page >= at_most);
+        }
+        prop_assert!(!kernel.has_too_many());
+    }
+}

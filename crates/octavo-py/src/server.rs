@@ -1,0 +1,146 @@
+use std::{num::NonZeroUsize, path::PathBuf};
+
+use octavo_core::simulate::{
+    Blocks, BufferManager, Kernel, KernelSettings, LEVELS, Rings, Server, run,
+};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
+
+use crate::{
+    simulate::{failed, totals_as_dict},
+    trace::{observed, open},
+};
+
+/// `octavo.trace.simulate.Point`: a server. Sizes are bytes.
+#[derive(FromPyObject)]
+pub(crate) struct Point {
+    data_block: u64,
+    layout: String,
+    shared_buffers: u64,
+    bulk_read_ring: u64,
+    bulk_write_ring: u64,
+    vacuum_ring: u64,
+    combine_limit: u64,
+    page_cache: Option<u64>,
+    kernel_page: u64,
+    readahead: u64,
+    largest_request: u64,
+}
+
+fn blocks(own: u64, point: &Point) -> PyResult<Blocks> {
+    let wanted = point.data_block;
+    let bad = || {
+        PyValueError::new_err(format!(
+            "blocks of {wanted} bytes cannot be made of pages of {own} bytes"
+        ))
+    };
+    if !wanted.is_power_of_two() || own == 0 {
+        return Err(bad());
+    }
+    if wanted >= own {
+        let level = (wanted / own).trailing_zeros();
+        return if level < LEVELS {
+            Ok(Blocks::Merged(level))
+        } else {
+            Err(bad())
+        };
+    }
+    match (own / wanted, point.layout.as_str()) {
+        (parts @ 2..=32, "spread") => Ok(Blocks::Spread {
+            parts: parts as u8,
+            turns: Vec::new(),
+        }),
+        (parts @ 2..=32, _) => Ok(Blocks::Concentrated(parts as u8)),
+        _ => Err(bad()),
+    }
+}
+
+fn server(own: u64, point: &Point) -> PyResult<Server> {
+    let rings = Rings {
+        bulk_read: point.bulk_read_ring,
+        bulk_write: point.bulk_write_ring,
+        vacuum: point.vacuum_ring,
+    };
+    if !point.kernel_page.is_power_of_two() {
+        return Err(PyValueError::new_err("a kernel page is a power of two"));
+    }
+    let buffers = BufferManager::new(point.shared_buffers, point.data_block, rings, None);
+    let kernel = point.page_cache.map(|memory| {
+        Kernel::new(KernelSettings {
+            memory,
+            page_size: point.kernel_page,
+            readahead: point.readahead,
+            largest_request: point.largest_request,
+        })
+    });
+    Ok(Server::new(
+        own,
+        blocks(own, point)?,
+        buffers,
+        point.combine_limit,
+        kernel,
+    ))
+}
+
+fn as_dict<'p>(python: Python<'p>, server: &Server) -> PyResult<Bound<'p, PyDict>> {
+    let found = PyDict::new(python);
+    let (counts, requests) = (server.buffers().counts(), server.requests());
+    found.set_item("accesses", counts.hits + counts.reads + counts.extends)?;
+    found.set_item("hits", counts.hits)?;
+    found.set_item("reads", counts.reads)?;
+    found.set_item("extends", counts.extends)?;
+    found.set_item("evictions", counts.evictions)?;
+    found.set_item("dirty_evictions", counts.dirty_evictions)?;
+    found.set_item("checkpoint_writes", counts.checkpoint_writes)?;
+    found.set_item("full_page_images", counts.full_page_images)?;
+    found.set_item("requests", requests.reads)?;
+    found.set_item("requested_bytes", requests.read_bytes)?;
+    let Some(kernel) = server.kernel() else {
+        found.set_item("page_cache", python.None())?;
+        return Ok(found);
+    };
+    if kernel.has_too_many() {
+        return Err(PyValueError::new_err(
+            "the trace touches more than 2^27 kernel pages; name a larger --kernel-page, or cut it with octavo trace cut",
+        ));
+    }
+    let (below, counts, device) = (PyDict::new(python), kernel.counts(), kernel.device());
+    below.set_item("requests_from_cache", counts.reads_from_cache)?;
+    below.set_item("pages_wanted", counts.pages_wanted)?;
+    below.set_item("pages_missing", counts.pages_missing)?;
+    below.set_item("pages_read_to_write", counts.pages_read_to_write)?;
+    below.set_item("device_reads", device.reads)?;
+    below.set_item("device_read_bytes", device.read_bytes)?;
+    below.set_item("device_writes", device.writes)?;
+    below.set_item("device_written_bytes", device.written_bytes)?;
+    below.set_item("dirty_bytes", kernel.dirty_bytes())?;
+    found.set_item("page_cache", below)?;
+    Ok(found)
+}
+
+/// What servers with these settings would have done with the accesses of a trace, in one pass.
+#[pyfunction]
+#[pyo3(signature = (path, own_size, points, *, threads, observe))]
+pub(crate) fn trace_servers<'p>(
+    python: Python<'p>,
+    path: PathBuf,
+    own_size: u64,
+    points: Vec<Point>,
+    threads: usize,
+    observe: Py<PyAny>,
+) -> PyResult<(Bound<'p, PyDict>, Vec<Bound<'p, PyDict>>)> {
+    let mut servers = points
+        .iter()
+        .map(|point| server(own_size, point))
+        .collect::<PyResult<Vec<_>>>()?;
+    let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
+    let totals = observed(python, &observe, failed, |observe| {
+        let totals = run(&mut open(&path)?, &mut servers, threads, observe)?;
+        servers.iter_mut().for_each(Server::finish);
+        Ok(totals)
+    })?;
+    let found = servers
+        .iter()
+        .map(|server| as_dict(python, server))
+        .collect::<PyResult<Vec<_>>>()?;
+    Ok((totals_as_dict(python, totals)?, found))
+}

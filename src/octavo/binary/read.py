@@ -1,0 +1,112 @@
+"""Reading programs: a file, those of a package or of an archive, those below a directory."""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.binary.core_types import Report
+from octavo.errors import HostError
+
+# A directory of more is no installation of PostgreSQL.
+_MOST_FILES = 200_000
+_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_ELF, _ARCHIVE = b"\x7fELF", b"!<arch>\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An ELF file: what is in it, or the problem that it could not be read for."""
+
+    name: str
+    report: Report | None
+    problem: str = ""
+
+
+def read(path: Path) -> list[Program]:
+    """The programs of a file, a package (.deb), an archive (.a) or a directory.
+
+    Below a directory links are not followed and what is no ELF file, package or archive is left out. Raises HostError
+    when there is no answer at all.
+    """
+    try:
+        descriptor = os.open(path, _OPEN)
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}") from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            found = list(_below(path, descriptor))
+        elif stat.S_ISREG(mode):
+            found = _of(str(path), descriptor)
+        else:
+            raise HostError(f"{path} is no file, package or directory")
+    finally:
+        os.close(descriptor)
+    if not found:
+        raise HostError(f"{path} has no ELF file in it")
+    if len(found) == 1 and found[0].problem and found[0].name == str(path):
+        raise HostError(f"{path} {found[0].problem}")
+    return found
+
+
+def read_one(path: Path) -> Report:
+    """What is in a single ELF file. Raises HostError, and OSError when it cannot be opened."""
+    descriptor = os.open(path, _OPEN)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise HostError(f"{path} is no file")
+        found = _of(str(path), descriptor)
+    finally:
+        os.close(descriptor)
+    if len(found) != 1 or found[0].name != str(path):
+        raise HostError(f"{path} is no program, it has several; name one")
+    if found[0].report is None:
+        raise HostError(f"{path} {found[0].problem}")
+    return found[0].report
+
+
+def _of(name: str, descriptor: int) -> list[Program]:
+    try:
+        from octavo._core import binary_scan
+    except ImportError as error:
+        raise HostError(f"programs cannot be read here: {error}") from None
+    try:
+        # The file that is open, whatever has its name by now.
+        scanned = binary_scan(f"/proc/self/fd/{descriptor}", lambda _: None)
+    except OSError as error:
+        return [Program(name, None, f"cannot be read: {error.strerror}")]
+    except ValueError as error:
+        return [Program(name, None, str(error))]
+    return [
+        Program(name if inside is None else f"{name}:{inside.removeprefix('./')}", report, problem or "")
+        for inside, report, problem in scanned
+    ]
+
+
+def _below(top: Path, descriptor: int) -> Iterator[Program]:
+    """Those of a directory, in the order of their names."""
+    seen = 0
+    for place, directories, files, above in os.fwalk(".", dir_fd=descriptor, follow_symlinks=False):
+        directories.sort()
+        for name in sorted(files):
+            seen += 1
+            if seen > _MOST_FILES:
+                raise HostError(f"{top} has more than {_MOST_FILES:,} files; name a directory below it")
+            try:
+                file = os.open(name, _OPEN | os.O_NOFOLLOW, dir_fd=above)
+            except OSError:  # a link, or not ours to read
+                continue
+            try:
+                if _is_wanted(file):
+                    yield from _of(str(top / place / name), file)
+            finally:
+                os.close(file)
+
+
+def _is_wanted(file: int) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(file).st_mode) and os.pread(file, 8, 0).startswith((_ELF, _ARCHIVE))
+    except OSError:  # as some files of /proc
+        return False

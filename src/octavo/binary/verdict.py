@@ -1,0 +1,137 @@
+"""What the atomic instructions of a program mean for contended locks, and which CPU its code needs.
+
+GCC outlines atomics by default since 10.1 (GCC 10 release notes, "AArch64": -moutline-atomics), clang since 12 where
+libgcc 9.3.1 or later is found. Levels of x86-64: psABI, "Processor Architecture".
+"""
+
+import re
+from dataclasses import dataclass
+
+from octavo.binary.core_types import Report
+from octavo.binary.machines import AARCH64, X86_64, name_of
+
+_EXCLUSIVE, _LSE = "load and store exclusives", "large-system extensions"
+_LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
+# A program that asks the CPU has the code of a level in few places (checksums, bit counts); a compiler that was told
+# to use the level has it nearly everywhere. Shares of the stretches of 4 kB.
+_FEW, _MOST = 0.05, 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """In a word for programs, in a line, and what follows from it."""
+
+    word: str
+    line: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Atomic instructions of AArch64, outside of helpers and inside."""
+
+    lse: int
+    exclusive: int
+    helped_lse: int
+    helped_exclusive: int
+    calls: int
+
+
+def tally(report: Report) -> Tally:
+    """Sums of a report's counts."""
+
+    def total(group: str) -> tuple[int, int]:
+        those = [(count, helped) for _, of, count, helped in report["counts"] if of == group]
+        return sum(count - helped for count, helped in those), sum(helped for _, helped in those)
+
+    (lse, helped_lse), (exclusive, helped_exclusive) = total(_LSE), total(_EXCLUSIVE)
+    return Tally(lse, exclusive, helped_lse, helped_exclusive, sum(calls for _, calls in report["helpers"]))
+
+
+def verdict(report: Report) -> Verdict:
+    """What is the case."""
+    if report["is_debug_file"]:
+        return Verdict("debug", "debug information without instructions; name the program that it belongs to")
+    if report["machine"] == AARCH64:
+        return _of_aarch64(report)
+    if report["machine"] == X86_64:
+        return _of_x86_64(report)
+    return Verdict("other", f"{name_of(report['machine'])}: its instructions are not counted")
+
+
+def _of_aarch64(report: Report) -> Verdict:
+    found = tally(report)
+    if found.calls and not found.lse:
+        rest = f"; {found.exclusive} exclusives are outside of the helpers" if found.exclusive else ""
+        return Verdict("outlined", f"LSE when the CPU has it (outlined){rest}")
+    if found.lse and (found.exclusive or found.calls):
+        return Verdict(
+            "mixed",
+            f"{found.lse} LSE instructions and {found.exclusive} exclusives beside each other",
+            "it chooses by itself, or its parts were built with different flags: see which functions have them",
+        )
+    if found.lse:
+        return Verdict("lse", "LSE always", "it does not run on a CPU without LSE (Armv8.0: Cortex-A53, A57, A72)")
+    if found.exclusive:
+        return Verdict("no-lse", "no LSE: contended locks will suffer on Graviton2, Ampere and later", why(report))
+    return Verdict("none", "no atomic instructions")
+
+
+def why(report: Report) -> str:
+    """How it comes that a program has no LSE, as far as it says itself, and the way out."""
+    flags = report["producers"][0][0] if report["producers"] else ""
+    rebuild = "build it with CFLAGS='-moutline-atomics', or for such CPUs alone with '-march=armv8.2-a'"
+    if "-mno-outline-atomics" in flags:
+        return f"it was built with -mno-outline-atomics; {rebuild}"
+    version = gcc_version(report)
+    if version is None:
+        return f"GCC outlines by default since 10.1; {rebuild}"
+    said = ".".join(map(str, version))
+    if version < (10, 1):
+        return f"GCC {said} does not outline by default, 10.1 and later do; {rebuild}"
+    return f"GCC {said} outlines by default, so that it was told not to (-mno-outline-atomics); {rebuild}"
+
+
+def gcc_version(report: Report) -> tuple[int, int] | None:
+    """The GCC that most units were compiled with, else the oldest one that is named.
+
+    >>> gcc_version({"producers": [], "compilers": ["GCC: (Debian 12.2.0-14) 12.2.0"]})  # type: ignore
+    (12, 2)
+    """
+    for producer, _ in report["producers"]:
+        if found := re.match(r"GNU \S+ (\d{1,4})\.(\d{1,4})", producer):
+            return int(found[1]), int(found[2])
+    named = [
+        (int(found[1]), int(found[2]))
+        for text in report["compilers"]
+        if (found := re.match(r"GCC: \(.*?\) (\d{1,4})\.(\d{1,4})", text))
+    ]
+    return min(named, default=None)
+
+
+def _of_x86_64(report: Report) -> Verdict:
+    level, doubt = level_of(report)
+    atomics = sum(count for _, _, count, _ in report["counts"])
+    return Verdict(
+        level,
+        f"needs {level}{doubt}; {atomics or 'no'} atomic instructions",
+        "on x86-64 an atomic update is one instruction on every CPU" if atomics else "",
+    )
+
+
+def level_of(report: Report) -> tuple[str, str]:
+    """The level of x86-64 that the code needs, and what is not sure of it.
+
+    A level that is in few stretches of a program that asks the CPU is chosen at run time, and needed by none.
+    """
+    needed, doubt = "x86-64", ""
+    places = {name: stretches for name, _, stretches, _ in report["levels"]}
+    for level in _LEVELS:
+        share = places.get(level, 0) / max(report["stretches"], 1)
+        if not share:
+            continue
+        if not report["detects_cpu"] or share >= _MOST:
+            needed, doubt = level, ""
+        elif share >= _FEW:
+            doubt = f" ({level} is in {share:.0%} of the code, which may be chosen at run time)"
+    return needed, doubt

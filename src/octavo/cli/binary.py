@@ -1,0 +1,64 @@
+"""`octavo binary`: what is in a program: atomic instructions, the CPU that it needs, compiler and flags."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class BinaryFormat(StrEnum):
+    """How programs are printed."""
+
+    text = "text"
+    json = "json"
+    objdump = "objdump"
+
+
+def binary(
+    paths: Annotated[list[Path], typer.Argument(help="ELF files, packages (.deb), archives (.a) or directories.")],
+    format: Annotated[
+        BinaryFormat, typer.Option(help="For people, JSON, or counts as objdump | sort | uniq -c lists them.")
+    ] = BinaryFormat.text,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Several programs in full, not in a line each.")] = False,
+) -> None:
+    """Show which atomic instructions a program has, which CPU it needs, and what it was compiled with. It only reads.
+
+    For 64-bit Arm: does it use LSE always, when the CPU has it, or never? For x86-64: which level does it need? On any
+    host, stripped or not. Exit code 3 when a PATH has no answer.
+
+    \b
+    Examples:
+    octavo binary $(which postgres)
+    octavo binary postgresql-17_17.2-1_arm64.deb
+    octavo binary --format objdump /usr/local/pgsql/bin/postgres
+    """
+    from octavo.binary.listing import document, lines
+    from octavo.binary.read import Program, read
+    from octavo.cli.output import console, print_json
+    from octavo.errors import HostError
+
+    found: list[Program] = []
+    failed: list[HostError] = []
+    for path in paths:
+        try:
+            found += read(path)
+        except HostError as error:
+            if len(paths) == 1:
+                raise
+            print(f"octavo: {error}", file=sys.stderr)
+            failed.append(error)
+    if format is BinaryFormat.json:
+        print_json(document(found))
+    elif format is BinaryFormat.objdump:
+        for program in found:
+            if len(found) > 1:
+                print(f"{program.name}:")
+            print("".join(f"{line}\n" for line in lines(program)), end="")
+    elif found:
+        from octavo.binary.render import show
+
+        show(found, console(), verbose=verbose)
+    if failed:
+        raise typer.Exit(HostError.exit_code)

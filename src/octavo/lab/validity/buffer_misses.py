@@ -1,0 +1,26 @@
+"""Blocks read into shared buffers in a trial whose data are all there: it is not compared for CPU."""
+
+from octavo.lab.validity.evidence import Evidence
+from octavo.units import parse_percentage, parse_size
+
+NAME = "buffer_misses"
+
+
+def judge(evidence: Evidence) -> str | None:
+    """Invalid when a warm cell whose database fits shared_buffers read more than `most_buffer_misses` of its blocks.
+
+    Only of workloads that count blocks and nothing else (`riops` and `liops`).
+    """
+    reads, looked = evidence.numbers.get("riops"), evidence.numbers.get("liops")
+    database: int | None = evidence.facts.get("database_bytes")
+    if not looked or reads is None or database is None or evidence.levels.get("cache") != "warm":
+        return None
+    if database > parse_size(evidence.levels.get("shared_buffers", "0B")):
+        return None
+    most = evidence.thresholds.most_buffer_misses
+    if reads <= parse_percentage(most) * looked:
+        return None
+    return (
+        f"all of the database fits shared_buffers, yet {reads:.0f} blocks a second were read, {reads / looked:.3%} of "
+        f"those looked for (more than {most})"
+    )

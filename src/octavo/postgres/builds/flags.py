@@ -1,0 +1,83 @@
+"""Whether a compiler takes its flags, and whether this CPU runs what they make: asked before minutes of compiling."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from octavo.host import children
+from octavo.host.journal import Journal
+from octavo.host.safe_read import read_text
+
+# An instruction set by the compiler's macro for it (GCC manual, "Common Predefined Macros" of the target; Arm C
+# Language Extensions) and the kernel's word for it in /proc/cpuinfo (arch/x86/include/asm/cpufeatures.h;
+# Documentation/arch/arm64/elf_hwcaps.rst).
+_SETS = {
+    "__SSE3__": "pni", "__SSSE3__": "ssse3", "__SSE4_1__": "sse4_1", "__SSE4_2__": "sse4_2", "__POPCNT__": "popcnt",
+    "__AVX__": "avx", "__AVX2__": "avx2", "__BMI__": "bmi1", "__BMI2__": "bmi2", "__FMA__": "fma", "__F16C__": "f16c",
+    "__LZCNT__": "abm", "__MOVBE__": "movbe", "__AVX512F__": "avx512f", "__AVX512BW__": "avx512bw",
+    "__AVX512CD__": "avx512cd", "__AVX512DQ__": "avx512dq", "__AVX512VL__": "avx512vl",
+    "__ARM_FEATURE_ATOMICS": "atomics", "__ARM_FEATURE_CRC32": "crc32", "__ARM_FEATURE_QRDMX": "asimdrdm",
+    "__ARM_FEATURE_FP16_SCALAR_ARITHMETIC": "fphp", "__ARM_FEATURE_FP16_VECTOR_ARITHMETIC": "asimdhp",
+    "__ARM_FEATURE_DOTPROD": "asimddp", "__ARM_FEATURE_RCPC": "lrcpc", "__ARM_FEATURE_SVE": "sve",
+    "__ARM_FEATURE_SVE2": "sve2",
+}  # fmt: skip
+_CPUINFO = Path("/proc/cpuinfo")
+_MOST_BYTES = 16 * 1024**2
+_DEFINED = re.compile(r"^#define (\w+) ", re.MULTILINE)
+_FLAGS = re.compile(r"^(?:flags|Features)\s*:(.*)$", re.MULTILINE)
+_ERROR = re.compile(r"error: (.+)", re.IGNORECASE)
+_NOTHING = "/dev/null"
+
+
+def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path = _CPUINFO) -> str | None:
+    """Why these flags are no use here, or None: the compiler or its assembler refuses them, or the CPU lacks an
+    instruction set that they let the compiler use.
+
+    A compiler that is not there is no matter of its flags: None. Raises OctavoError when it cannot be run.
+    """
+    path = shutil.which(compiler, path=children.PLAIN_PATH)
+    if path is None or not flags:
+        return None
+    words, account = " ".join(flags), children.build_account()
+    # All of the way to an object: what the compiler takes its assembler may not know.
+    tried = children.run(
+        [path, *flags, "-x", "c", "-c", "-o", _NOTHING, _NOTHING], journal, role="compiler", account=account
+    )
+    if tried.returncode != 0:
+        return f"{compiler} refuses {words}: {_complaint(tried.stderr)}"
+    macros = children.run([path, *flags, "-x", "c", "-dM", "-E", _NOTHING], journal, role="compiler", account=account)
+    try:
+        has = cpu_flags(read_text(cpuinfo, _MOST_BYTES))
+    except (OSError, ValueError):
+        return None
+    lacks = missing(macros.stdout, has)
+    return f"this CPU has no {', '.join(lacks)}, which {words} makes use of" if lacks else None
+
+
+def missing(macros: str, has: set[str]) -> list[str]:
+    """The instruction sets that the compiler may use by its macros and the CPU does not have; none of an unknown CPU.
+
+    >>> missing("#define __AVX2__ 1\\n#define __BMI2__ 1\\n", {"avx2"})
+    ['bmi2']
+    """
+    if not has:
+        return []
+    defined = set(_DEFINED.findall(macros))
+    return [flag for macro, flag in _SETS.items() if macro in defined and flag not in has]
+
+
+def cpu_flags(cpuinfo: str) -> set[str]:
+    """The CPU's instruction sets in the kernel's words.
+
+    >>> sorted(cpu_flags("processor\\t: 0\\nflags\\t\\t: fpu avx2\\n"))
+    ['avx2', 'fpu']
+    """
+    found = _FLAGS.search(cpuinfo)
+    return set(found[1].split()) if found else set()
+
+
+def _complaint(stderr: str) -> str:
+    """The first error in the compiler's or assembler's words."""
+    found = _ERROR.search(stderr)
+    return " ".join((found[1] if found else stderr.strip() or "it gives no reason").split())[:200]

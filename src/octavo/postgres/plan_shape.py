@@ -1,0 +1,228 @@
+"""The shape of a plan, which is its identity: what it does to which relations in which order, and nothing of costs.
+
+Read from EXPLAIN (FORMAT JSON) of PostgreSQL 15 and later. Two plans have one shape when they have the same nodes
+(with strategy, join type, direction, parallel or not, subplans, pieces of a partitioned table) over the same relations
+and indexes in the same places. Costs, rows, workers, aliases, conditions and names of subplans are no part of it. What
+versions only write differently is written here in one way:
+
+- a SetOp by hashing has two inputs since 18, and had an Append of subqueries before;
+- InitPlans and CTEs are named "InitPlan 1 (returns $0)" until 16; here they have neither name nor place, as each is
+  computed once wherever it hangs;
+- the scan direction NoMovement of 15 is that of no order.
+
+Pieces of an Append and of a bitmap's AND and OR are sorted: their order follows from costs. Two uses of one relation
+are told from each other by their places alone.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from octavo.errors import OctavoError
+from octavo.text import one_line
+
+# Deeper and wider than any plan of a query that a person writes, and read without Python's own limits.
+_DEEPEST = 200
+_MOST_NODES = 100_000
+MOST_TEXT = 64 * 1024**2
+_ONCE = ("InitPlan", "CTE")
+_UNORDERED = ("Append", "Merge Append", "BitmapAnd", "BitmapOr")
+# What makes a node another one, besides its type: EXPLAIN's property, and the values that say nothing.
+_PROPERTIES: Mapping[str, tuple[object, ...]] = {
+    "Join Type": ("Inner",),
+    "Strategy": ("Plain",),
+    "Partial Mode": ("Simple",),
+    "Operation": (),
+    "Command": (),
+    "Scan Direction": ("Forward", "NoMovement"),
+    "Custom Plan Provider": (),
+}
+# What a node reads, in the order in which it is asked for; a CTE by its number.
+_READ = ("Relation Name", "Function Name", "Table Function Name", "Tuplestore Name")
+_PLAIN_NAME = re.compile(r"[^\W\d][\w$.*-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A node and what is below it. `what` is its type with what makes it another; `relation` and `index` by name."""
+
+    what: str
+    relation: str | None = None
+    index: str | None = None
+    below: "tuple[Shape, ...]" = ()
+    subplans: "tuple[Shape, ...]" = ()
+    """Computed for rows of this node (SubPlan)."""
+    once: "tuple[Shape, ...]" = ()
+    """Computed once for the whole plan (InitPlan, CTE); at the root only."""
+
+    def title(self) -> str:
+        """The node by itself.
+
+        >>> Shape("Index Scan", "orders", "orders_pkey").title()
+        'Index Scan on orders using orders_pkey'
+        """
+        if self.relation is None and self.index is not None:  # as EXPLAIN has it for a Bitmap Index Scan
+            return f"{self.what} on {_name(self.index)}"
+        on = "" if self.relation is None else f" on {_name(self.relation)}"
+        return f"{self.what}{on}" + ("" if self.index is None else f" using {_name(self.index)}")
+
+    def line(self) -> str:
+        """The whole on one line; equal for equal shapes only."""
+        parts = [one.line() for one in self.below]
+        parts += [f"SubPlan: {one.line()}" for one in self.subplans]
+        parts += [f"Once: {one.line()}" for one in self.once]
+        return f"{self.title()}({', '.join(parts)})" if parts else self.title()
+
+    @property
+    def identity(self) -> str:
+        """A short name: the first 12 hexadecimal digits of the sha256 of `line`."""
+        return hashlib.sha256(self.line().encode(errors="surrogatepass")).hexdigest()[:12]
+
+    def lines(self, depth: int = 0, role: str = "") -> list[str]:
+        """A node a line, indented as EXPLAIN does it."""
+        found = [f"{'  ' * depth}{role}{self.title()}"]
+        for label, group in (("", self.below), ("SubPlan: ", self.subplans), ("once: ", self.once)):
+            for one in group:
+                found += one.lines(depth + 1, label)
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a trial's facts; `from_dict` reads it."""
+        groups = {"below": self.below, "subplans": self.subplans, "once": self.once}
+        return {
+            "what": self.what,
+            **{
+                name: value for name, value in (("relation", self.relation), ("index", self.index)) if value is not None
+            },
+            **{name: [one.as_dict() for one in group] for name, group in groups.items() if group},
+        }
+
+    def nodes(self) -> "Iterator[Shape]":
+        """The node and all below it, with subplans."""
+        yield self
+        for one in (*self.below, *self.subplans, *self.once):
+            yield from one.nodes()
+
+    def relations(self) -> tuple[str, ...]:
+        """The relations that are read below, sorted, each as often as it is; without subplans."""
+        mine = () if self.relation is None else (self.relation,)
+        return tuple(sorted((*mine, *(name for one in self.below for name in one.relations()))))
+
+
+def from_dict(facts: Mapping[str, Any]) -> Shape:
+    """The shape that `as_dict` wrote."""
+    groups = {name: tuple(from_dict(one) for one in facts.get(name, ())) for name in ("below", "subplans", "once")}
+    return Shape(facts["what"], facts.get("relation"), facts.get("index"), **groups)
+
+
+def parse(text: str | bytes) -> Shape:
+    """The shape of the plan in EXPLAIN's or auto_explain's JSON. Raises OctavoError when there is none in it."""
+    if len(text) > MOST_TEXT:
+        raise OctavoError(f"a plan of {len(text) // 1024**2} MB is none that is read; give EXPLAIN (FORMAT JSON)")
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise OctavoError(
+            f"no plan in JSON ({str(error)[:80]}); give the whole output of EXPLAIN (FORMAT JSON)"
+        ) from None
+    return shape_of(document)
+
+
+def shape_of(document: object) -> Shape:
+    """The shape of a decoded plan: EXPLAIN's list, an object with `Plan`, or a node. Raises OctavoError."""
+    found = document
+    if isinstance(found, list):
+        several = cast(Sequence[object], found)
+        if len(several) != 1:
+            raise OctavoError(f"a plan was expected, not a list of {len(several)}; explain one statement at a time")
+        found = several[0]
+    if isinstance(found, dict) and "Plan" in found:
+        found = cast(dict[str, object], found)["Plan"]
+    _check(cast(object, found))
+    once: list[Shape] = []
+    ctes: dict[str, int] = {}
+    root = _shape(cast(Mapping[str, Any], found), once, ctes)
+    if not once:
+        return root
+    return Shape(root.what, root.relation, root.index, root.below, root.subplans, _sorted(once))
+
+
+def _check(plan: object) -> None:
+    """Sees that all nodes are of the known form. Raises OctavoError."""
+    level, count = [plan], 0
+    for _ in range(_DEEPEST):
+        below: list[object] = []
+        for node in level:
+            if not isinstance(node, dict):
+                raise OctavoError(f"the plan has a node that is none: {one_line(str(node)[:40])!r}")
+            known = cast(dict[str, object], node)
+            children = known.get("Plans", [])
+            if not isinstance(known.get("Node Type"), str) or not isinstance(children, list):
+                raise OctavoError("the plan has a node without a type; give EXPLAIN (FORMAT JSON) of PostgreSQL")
+            below += cast(list[object], children)
+        count += len(level)
+        if count > _MOST_NODES:
+            raise OctavoError(f"the plan has more than {_MOST_NODES} nodes, which is more than is read")
+        level = below
+        if not level:
+            return
+    raise OctavoError(f"the plan is more than {_DEEPEST} nodes deep, which is more than is read")
+
+
+def _shape(node: Mapping[str, Any], once: list[Shape], ctes: dict[str, int]) -> Shape:
+    """The node's shape; what is computed once goes to the list."""
+    below: list[Shape] = []
+    subplans: list[Shape] = []
+    for child in _children(node):
+        role, name = child.get("Parent Relationship"), str(child.get("Subplan Name", ""))
+        if name.startswith("CTE "):
+            ctes.setdefault(name.removeprefix("CTE "), len(ctes) + 1)
+        group = once if role in _ONCE or name.startswith("CTE ") else subplans if role == "SubPlan" else below
+        group.append(_shape(child, once, ctes))
+    kind = str(node["Node Type"])
+    relation = next((name for key in _READ if (name := _text(node, key)) is not None), None)
+    if kind == "CTE Scan":
+        relation = f"CTE.{ctes.setdefault(str(node.get('CTE Name')), len(ctes) + 1)}"
+    pieces = _sorted(below) if kind in _UNORDERED else tuple(below)
+    return Shape(_what(kind, node), relation, _text(node, "Index Name"), pieces, _sorted(subplans))
+
+
+def _children(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The nodes below. Of a SetOp by hashing until 17 the two sides, which EXPLAIN names *SELECT* 1 and *SELECT* 2."""
+    children: Sequence[Mapping[str, Any]] = node.get("Plans", ())
+    if node["Node Type"] != "SetOp" or node.get("Strategy") != "Hashed" or len(children) != 1:
+        return children
+    sides: Sequence[Mapping[str, Any]] = children[0].get("Plans", ())
+    known = children[0]["Node Type"] == "Append" and all(
+        side["Node Type"] == "Subquery Scan" and len(side.get("Plans", ())) == 1 for side in sides
+    )
+    return [side["Plans"][0] for side in sides] if known else children
+
+
+def _what(kind: str, node: Mapping[str, Any]) -> str:
+    """The node's type with what makes it another, as EXPLAIN's text has it where there is a word for it."""
+    words = [one_line(kind)]
+    if node.get("Parallel Aware") is True:
+        words.insert(0, "Parallel")
+    for key, usual in _PROPERTIES.items():
+        value = node.get(key)
+        if isinstance(value, str) and value not in usual:
+            words.append(one_line(value).lower())
+    return " ".join(words)
+
+
+def _sorted(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
+    return tuple(sorted(shapes, key=Shape.line))
+
+
+def _text(node: Mapping[str, Any], key: str) -> str | None:
+    value = node.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _name(name: str) -> str:
+    """A name as it may stand between other words; one that could be taken for more is quoted."""
+    return name if _PLAIN_NAME.fullmatch(name) and name.isprintable() else json.dumps(name)

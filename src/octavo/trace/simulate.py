@@ -1,0 +1,238 @@
+"""What servers of other sizes would have done with a trace: the document of `octavo trace simulate`."""
+
+import itertools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo import _core
+from octavo.errors import UsageError
+from octavo.trace.core_types import ServerCounts, Summary
+from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, summarize
+from octavo.trace.surface import rings, server_buffers
+from octavo.units import format_size, parse_size
+
+SCHEMA_VERSION = 1
+KERNEL_PAGES = tuple(1024 << power for power in range(2, 7))
+# Of the kernel where neither the trace nor an option says it: memory pages of most machines, and the default of
+# read_ahead_kb and max_sectors_kb (Documentation/ABI/stable/sysfs-block).
+KERNEL_PAGE = 4096
+READAHEAD = 128 * 1024
+LARGEST_REQUEST = 1280 * 1024
+# More servers than this are a mistake on the command line.
+MOST_SERVERS = 256
+_COMBINING_SINCE = 170000
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A server. Sizes are bytes; without a page cache (`None`) only what it asks the kernel for is counted.
+
+    `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
+    ("concentrated"), or each in turn ("spread"); else it is "merged".
+    """
+
+    data_block: int
+    layout: str
+    shared_buffers: int
+    bulk_read_ring: int
+    bulk_write_ring: int
+    vacuum_ring: int
+    combine_limit: int
+    page_cache: int | None
+    kernel_page: int
+    readahead: int
+    largest_request: int = LARGEST_REQUEST
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a trace: every combination is a server. Sizes are bytes; what is empty is the recorded one's.
+
+    `memory` is what shared_buffers and the page cache have together.
+    """
+
+    path: Path
+    shared_buffers: tuple[int, ...] = ()
+    data_blocks: tuple[int, ...] = ()
+    memory: tuple[int, ...] = ()
+    kernel_pages: tuple[int, ...] = ()
+    readahead: tuple[int, ...] = ()
+    threads: int = 0
+
+
+def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int = 1024) -> tuple[int, ...]:
+    """Bytes of an option's sizes. Raises UsageError for what is no size, or is not allowed.
+
+    >>> sizes("--data-block", "4kB,8kB", (4096, 8192)), sizes("--memory", None)
+    ((4096, 8192), ())
+    """
+    if text is None:
+        return ()
+    found = tuple(dict.fromkeys(parse_size(part) for part in text.split(",")))
+    for size in found:
+        if allowed and size not in allowed:
+            ends = f"{format_size(allowed[0])} to {format_size(allowed[-1])}"
+            raise UsageError(f"{option} {format_size(size)}: it has to be a power of two from {ends}")
+        if not allowed and not least <= size < 2**50:
+            raise UsageError(f"{option} {format_size(size)}: it has to be from {format_size(least)} to 1024TB")
+    return found
+
+
+def simulate(request: Request, observe: Observe = nobody) -> dict[str, Any]:
+    """The document. Raises UsageError for what cannot be simulated, HostError for what cannot be read."""
+    summary = summarize(request.path)
+    if not summary["reads"] + summary["extends"]:
+        raise UsageError(f"{request.path} has no accesses; record for longer, while the server works")
+    points = servers(summary, request)
+    with reading(request.path):
+        totals, found = _core.trace_servers(
+            request.path, summary["page_size"], points,
+            threads=request.threads or len(os.sched_getaffinity(0)), observe=observe,
+        )  # fmt: skip
+    seconds, transactions = recorded_seconds(summary), summary["events"].get("transactions", (0, 0))[1]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "trace": str(request.path),
+        "own_page_size_bytes": summary["page_size"],
+        "accesses": totals["accesses"],
+        "changes": totals["changes"],
+        "seconds": seconds,
+        "transactions": transactions or None,
+        "lost_share": lost_share(summary),
+        "properties": summary["properties"],
+        "shared_buffers_bytes": server_buffers(summary),
+        "servers": [
+            _described(point, counts, seconds, transactions) for point, counts in zip(points, found, strict=True)
+        ],
+        "limitations": limitations(summary, points),
+    }
+
+
+def recorded_seconds(summary: Summary) -> float | None:
+    """How long was recorded, without the pauses between slices."""
+    times = summary["times"]
+    if not times or times[1] <= times[0]:
+        return None
+    pauses = summary["events"].get("pause_microseconds", (0, 0))[1]
+    return max(0, times[1] - times[0] - pauses) / 1e6 or None
+
+
+def servers(summary: Summary, request: Request) -> list[Point]:
+    """Every combination that is asked for; smaller blocks than the trace's have two. Raises UsageError for none."""
+    own, recorded = summary["page_size"], server_buffers(summary)
+    buffers = request.shared_buffers or ((recorded,) if recorded else ())
+    if not buffers:
+        raise UsageError("the trace does not say how large shared_buffers is; --shared-buffers 1GB,4GB says it")
+    memories: tuple[int | None, ...] = request.memory or (None,)
+    for memory, size in itertools.product(request.memory, buffers):
+        if memory <= size:
+            raise UsageError(
+                f"--memory {format_size(memory)} has no room for a page cache beside shared_buffers of "
+                f"{format_size(size)}; name more"
+            )
+    points = [
+        Point(
+            data_block=block,
+            layout=layout,
+            shared_buffers=size,
+            bulk_read_ring=bulk_read,
+            bulk_write_ring=bulk_write,
+            vacuum_ring=vacuum,
+            combine_limit=combine_limit(summary),
+            page_cache=None if memory is None else memory - size,
+            kernel_page=kernel_page,
+            readahead=readahead,
+        )
+        for block in request.data_blocks or (own,)
+        for layout in (("merged",) if block >= own else ("concentrated", "spread"))
+        for size in buffers
+        for bulk_read, bulk_write, vacuum in (rings(summary, size, block),)
+        for memory in memories
+        for kernel_page in request.kernel_pages or (_property(summary, "kernel_page_bytes", KERNEL_PAGE),)
+        for readahead in request.readahead or (_property(summary, "readahead_bytes", READAHEAD),)
+    ]
+    if len(points) > MOST_SERVERS:
+        raise UsageError(f"these options make {len(points)} servers, more than {MOST_SERVERS}; name fewer sizes")
+    return points
+
+
+def _property(summary: Summary, name: str, otherwise: int) -> int:
+    text = summary["properties"].get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 16 else otherwise
+
+
+def combine_limit(summary: Summary) -> int:
+    """Bytes that a scan reads at once (io_combine_limit); 0 before 17, which reads block by block."""
+    version = summary["properties"].get("server_version_num", "")
+    if not version.isdecimal() or len(version) > 9 or int(version) < _COMBINING_SINCE:
+        return 0
+    try:
+        return parse_size(summary["settings"].get("io_combine_limit", "128kB"))
+    except UsageError:
+        return 0
+
+
+def _ratio(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _described(point: Point, counts: ServerCounts, seconds: float | None, transactions: int) -> dict[str, Any]:
+    """A server's settings, its counts, and what follows from them; None for what is not known."""
+    below = counts["page_cache"]
+    reads = None if below is None else below["device_reads"]
+    return {
+        "data_block_bytes": point.data_block,
+        "layout": point.layout,
+        "shared_buffers_bytes": point.shared_buffers,
+        "page_cache_bytes": point.page_cache,
+        "kernel_page_bytes": point.kernel_page,
+        "readahead_bytes": point.readahead,
+        "io_combine_limit_bytes": point.combine_limit,
+        **counts,
+        "hit_ratio": _ratio(counts["hits"], counts["accesses"]),
+        "page_cache_hit_ratio": None if below is None else _ratio(below["requests_from_cache"], counts["requests"]),
+        "bytes_per_request": _ratio(counts["requested_bytes"], counts["requests"]),
+        "device_reads": reads,
+        "device_reads_per_second": _ratio(reads, seconds),
+        "device_reads_per_transaction": _ratio(reads, transactions),
+        "device_bytes_per_read": None if below is None else _ratio(below["device_read_bytes"], reads),
+        "evictions_per_second": _ratio(counts["evictions"], seconds),
+    }
+
+
+def limitations(summary: Summary, points: Sequence[Point]) -> list[str]:
+    """What the figures do not say, most important first."""
+    own = summary["page_size"]
+    found: list[str] = []
+    if (share := lost_share(summary)) > MOST_LOST:
+        found.append(f"{share:.1%} of the accesses are lost: counts are those of the rest")
+    if summary["missing"]["is_cut"]:
+        found.append("the trace is cut: its end is missing")
+    if summary["events"].get("pause_microseconds"):
+        found.append("recorded in slices: the simulation goes on behind a pause as if nothing had been between")
+    found.append("caches are empty at the beginning: a short recording overstates reads")
+    if not summary["changes"] + summary["full_page_images"]:
+        found.append(
+            "the trace has no changes of pages: writes, checkpoints and full-page images are not simulated, and "
+            "evicted pages are taken for clean"
+        )
+    if any(point.data_block < own for point in points):
+        found.append(
+            f"blocks smaller than {format_size(own)}: a trace does not say which part of a page was needed, so two "
+            "ends are shown; scans read all parts"
+        )
+    if any(point.data_block > own for point in points):
+        found.append(
+            f"blocks larger than {format_size(own)} are merged neighbours; fillfactor and headers are not in it"
+        )
+    if any(point.page_cache is not None for point in points):
+        found.append(
+            "the page cache is Linux's two LRU lists (not CONFIG_LRU_GEN) with readahead for each backend's open file; "
+            "--memory is for shared_buffers and the page cache alone"
+        )
+    else:
+        found.append("without --memory no page cache and no device are simulated")
+    return found

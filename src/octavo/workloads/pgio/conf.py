@@ -1,0 +1,199 @@
+"""The original's pgio.conf: a shell file that its scripts source. Here it is parsed and never executed.
+
+Understood are assignments, `export`, quotes, comments, and whole numbers in `$(( … ))`. Everything else that a shell
+would expand or run is refused. The keys and what they mean: README, setup.sh and runit.sh of PGIO 1.0.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.errors import UsageError
+from octavo.toml import read_toml
+from octavo.units import format_size
+
+# Of the original, which counts in blocks of 8 kB whatever the server has.
+_BLOCK = 8192
+_FEWEST_BLOCKS = 1024
+_UNITS = {"M": 1024**2, "G": 1024**3, "T": 1024**4}
+_ARITHMETIC = re.compile(r"\$\(\(([0-9+*/%()\t -]{1,100})\)\)")
+# What a shell would do something with, and what these files have no use for.
+_NOT_READ = re.compile(r"[$`;&|<>(){}!\\*?\[\]~]")
+_TOKEN = re.compile(r"\s*(?:(\d{1,15})|([-+*/%()]))")
+_MOST = 10**15
+_DEEPEST = 20
+
+# What the key is called here: a factor, and how its value becomes a level.
+_FACTORS = {
+    "NUM_SCHEMAS": "schemas",
+    "NUM_THREADS": "threads",
+    "WORK_UNIT": "work_unit",
+    "UPDATE_PCT": "update_pct",
+    "UPDATE_WORK_UNIT": "update_work_unit",
+    "SCALE": "scale",
+    "RUN_TIME": "duration",
+}
+# What the laboratory has of its own: a database, connections to it, and loads.
+_OWN = ("DBNAME", "CONNECT_STRING", "CREATE_BASE_TABLE")
+KEYS = (*_FACTORS, *_OWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Conf:
+    """`levels` by factor, of the keys that the file has; `database` is DBNAME; `unused` are keys without effect."""
+
+    levels: Mapping[str, str]
+    database: str
+    unused: tuple[str, ...]
+
+
+def read_conf(path: Path) -> Conf:
+    """The file's keys. Raises UsageError, one line that names the file and the line in it."""
+    return parse_conf(read_toml(path), str(path))
+
+
+def parse_conf(text: str, origin: str) -> Conf:
+    """The keys of a pgio.conf's text; of a key that is there twice the later one. Raises UsageError.
+
+    >>> parse_conf("SCALE=1024M\\nRUN_TIME=$(( 60 * 60)) # an hour", "pgio.conf").levels
+    {'scale': '1GB', 'duration': '3600s'}
+    """
+    values: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            values |= _assignments(line)
+        except UsageError as error:
+            raise UsageError(f"{origin}, line {number}: {error}") from None
+    levels: dict[str, str] = {}
+    for key, name in _FACTORS.items():
+        if key in values:
+            try:
+                levels[name] = _LEVELS[key](values[key])
+            except UsageError as error:
+                raise UsageError(f"{origin}: {key}={values[key][:40]}: {error}") from None
+    return Conf(levels, values.get("DBNAME", "pg10"), tuple(key for key in _OWN if key in values))
+
+
+def _assignments(line: str) -> dict[str, str]:
+    """The assignments of a line, by key."""
+    plain = _ARITHMETIC.sub(lambda found: str(_whole(found[1])), line)
+    try:
+        words = shlex.split(plain, comments=True)
+    except ValueError:
+        raise UsageError("a quotation is not closed") from None
+    if words[:1] == ["export"]:
+        words = words[1:]
+    found: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f"{word[:40]!r} is no assignment; the file is read and not executed: write KEY=value")
+        if key not in KEYS:
+            raise UsageError(f"unknown key {key[:40]!r}; allowed: {', '.join(KEYS)}")
+        if sign := _NOT_READ.search(value):
+            raise UsageError(
+                f"{key}: the file is read and not executed, so {sign[0]!r} means nothing; write the value itself"
+            )
+        found[key] = value
+    return found
+
+
+def _number(low: int, high: int) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not text.isascii() or not text.isdecimal() or len(text) > 15 or not low <= int(text) <= high:
+            raise UsageError(f"allowed: whole numbers from {low} to {high}")
+        return str(int(text))
+
+    return check
+
+
+def _seconds(text: str) -> str:
+    return f"{_number(1, 86_400)(text)}s"
+
+
+def _scale(text: str) -> str:
+    """Bytes of so many blocks of 8 kB, or of so many M, G or T (f_fix_scale)."""
+    found = re.fullmatch(r"\s*(\d{1,15})\s*([MGT]?)\s*", text, re.ASCII)
+    size = int(found[1]) * _UNITS.get(found[2], _BLOCK) if found else 0
+    if size < _FEWEST_BLOCKS * _BLOCK:
+        raise UsageError("allowed: 1024 blocks of 8 kB or more, or a number with M, G or T, such as 8M")
+    return format_size(size)
+
+
+_LEVELS: dict[str, Callable[[str], str]] = {
+    "NUM_SCHEMAS": _number(1, 8192),
+    "NUM_THREADS": _number(1, 1000),
+    "WORK_UNIT": _number(1, 100_000),
+    "UPDATE_PCT": _number(0, 100),
+    "UPDATE_WORK_UNIT": _number(1, 100_000),
+    "SCALE": _scale,
+    "RUN_TIME": _seconds,
+}
+
+
+def _whole(text: str) -> int:
+    """The value of an arithmetic expression of whole numbers, as a shell has it (division cuts towards zero).
+
+    Raises UsageError when it is none, or beyond 10^15.
+    """
+    tokens: list[str] = []
+    at = 0
+    while at < len(text.rstrip()):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise UsageError(f"$(({text})) is no sum of whole numbers")
+        tokens.append(found[1] or found[2])
+        at = found.end()
+    value = _sum(tokens, 0)
+    if tokens:
+        raise UsageError(f"$(({text})) is no sum of whole numbers")
+    return value
+
+
+def _sum(tokens: list[str], depth: int) -> int:
+    value = _product(tokens, depth)
+    while tokens[:1] in (["+"], ["-"]):
+        sign = tokens.pop(0)
+        other = _product(tokens, depth)
+        value = _within(value + other if sign == "+" else value - other)
+    return value
+
+
+def _product(tokens: list[str], depth: int) -> int:
+    value = _factor(tokens, depth)
+    while tokens[:1] in (["*"], ["/"], ["%"]):
+        sign = tokens.pop(0)
+        other = _factor(tokens, depth)
+        if sign == "*":
+            value = _within(value * other)
+            continue
+        if other == 0:
+            raise UsageError("a division by zero")
+        quotient = abs(value) // abs(other) * (1 if (value < 0) == (other < 0) else -1)
+        value = quotient if sign == "/" else value - quotient * other
+    return value
+
+
+def _factor(tokens: list[str], depth: int) -> int:
+    if depth > _DEEPEST or not tokens:
+        raise UsageError("a sum of whole numbers is expected in $(( … ))")
+    first = tokens.pop(0)
+    if first in ("+", "-"):
+        return _factor(tokens, depth + 1) * (1 if first == "+" else -1)
+    if first != "(":
+        if not first.isdecimal():
+            raise UsageError(f"{first!r} in $(( … )) is no number")
+        return int(first)
+    value = _sum(tokens, depth + 1)
+    if tokens[:1] != [")"]:
+        raise UsageError("a parenthesis in $(( … )) is not closed")
+    tokens.pop(0)
+    return value
+
+
+def _within(value: int) -> int:
+    if abs(value) > _MOST:
+        raise UsageError(f"a number in $(( … )) is larger than {_MOST}")
+    return value

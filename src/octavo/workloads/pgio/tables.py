@@ -1,0 +1,72 @@
+"""The tables of PGIO: one a schema, one row a block, and an index on a key that says nothing of where a row lies."""
+
+from importlib import resources
+
+from octavo.errors import OctavoError
+from octavo.factor import Factor, size, whole_number
+from octavo.postgres.cluster import Server
+from octavo.units import human_size, parse_size
+from octavo.workloads.base import Levels
+
+# A row takes an eighth of a block, so that a few new versions fit beside it (HOT), and with this fill factor no second
+# row goes into a block (RelationGetBufferForTuple, src/backend/access/heap/hio.c).
+_SHARE_OF_BLOCK = 8
+_FILL_FACTOR = 10
+# A tuple's header, its key, its number, and the header of its filler (PostgreSQL's manual, "Database Page Layout").
+_ROW_HEADER = 24 + 8 + 4 + 4
+# An entry of the index with its line pointer and what a new leaf leaves free.
+_ENTRY_BYTES = 23
+_CATALOGS = 16 * 1024**2
+
+FACTORS = (
+    Factor("schemas", "cluster", "tables, each with sessions of its own (PGIO's NUM_SCHEMAS)", "4",
+           whole_number(1, 8192)),
+    Factor("scale", "cluster", "size of each schema's table, one row a block (PGIO's SCALE)", "256MB",
+           size("1MB", "16TB")),
+)  # fmt: skip
+
+
+def contents(levels: Levels) -> tuple[tuple[str, str], ...]:
+    """What the tables depend on beside the block size."""
+    return (("workload", "pgio"), ("schemas", levels["schemas"]), ("scale", levels["scale"]))
+
+
+def blocks_of(levels: Levels) -> int:
+    """Blocks of a schema, which are its rows too."""
+    return parse_size(levels["scale"]) // parse_size(levels["data_block"])
+
+
+def database_bytes(levels: Levels) -> int:
+    """Tables, indexes and the catalogs."""
+    rows = blocks_of(levels)
+    return int(levels["schemas"]) * (parse_size(levels["scale"]) + rows * _ENTRY_BYTES) + _CATALOGS
+
+
+def fill(server: Server, levels: Levels, load: int) -> None:
+    """Tables, indexes, and the functions that read and update them.
+
+    Where a row lies is the place of its key in the order of PostgreSQL's own hash of it, seeded with the load and the
+    schema. Raises OctavoError when a table has not one row a block.
+    """
+    rows, block = blocks_of(levels), parse_size(levels["data_block"])
+    filler = block // _SHARE_OF_BLOCK - _ROW_HEADER
+    functions = resources.files(__package__ or "").joinpath("functions.sql").read_text()
+    for schema in range(1, int(levels["schemas"]) + 1):
+        table = f"pgio{schema}"
+        server.execute(
+            f"CREATE TABLE {table} (mykey bigint NOT NULL, scratch int NOT NULL, filler text NOT NULL) "
+            f"WITH (fillfactor = {_FILL_FACTOR})"
+        )
+        server.execute(f"ALTER TABLE {table} ALTER COLUMN filler SET STORAGE PLAIN")
+        server.execute(
+            f"INSERT INTO {table} SELECT mykey, 0, repeat('x', {filler}) "  # noqa: S608  # numbers of our own
+            f"FROM (SELECT mykey FROM generate_series(1, {rows}::bigint) AS mykey "
+            f"ORDER BY hashint8extended(mykey, {load * 10_000 + schema}), mykey) AS shuffled"
+        )
+        server.execute(f"CREATE INDEX {table}_mykey ON {table} (mykey)")
+        server.execute(functions.replace("{schema}", str(schema)))
+        found = server.connection.execute(f"SELECT pg_relation_size('{table}') AS bytes".encode()).fetchall()[0][
+            "bytes"
+        ]
+        if found != rows * block:
+            raise OctavoError(f"{table} has {human_size(found)} and not one row a block, {human_size(rows * block)}")

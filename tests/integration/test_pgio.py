@@ -1,0 +1,72 @@
+"""The workload pgio on a real server: one row a block, what it counts, and in slices."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration import servers
+
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.plan.model import known_factors
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import Server
+from octavo.workloads.pgio import Pgio
+
+pytestmark = pytest.mark.beside
+LEVELS = {factor.name: factor.default for factor in known_factors("pgio").values()} | {
+    "data_block": "4kB", "schemas": "2", "threads": "2", "scale": "2MB", "duration": "1s", "work_unit": "100",
+    "units": "5",
+}  # fmt: skip
+FAST = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
+
+
+@pytest.fixture(scope="module")
+def server(builds: dict[str, Build], home: Path, account: Account) -> Iterator[Server]:
+    build = builds["4kB"]
+    with (
+        Journal() as journal,
+        servers.data_directory(build, journal, account) as path,
+        servers.running(build, path, journal, account, **FAST) as running,
+    ):
+        Pgio().fill(running, LEVELS)
+        running.execute("VACUUM (FREEZE, ANALYZE)")
+        yield running
+
+
+def number(server: Server, what: str) -> int:
+    (row,) = server.connection.execute(f"SELECT {what}".encode()).fetchall()
+    (value,) = row.values()
+    return int(value)
+
+
+def test_a_call_reads_its_work_units_and_little_else(server: Server) -> None:
+    assert number(server, "count(DISTINCT ctid) FROM pgio1") == number(server, "count(*) FROM pgio1") == 512
+    apart = """avg(abs(block - before)) FROM (
+        SELECT (ctid::text::point)[0] AS block, lag((ctid::text::point)[0]) OVER (ORDER BY mykey) AS before FROM pgio2
+    ) AS rows"""
+    assert number(server, apart) > 512 / 10  # neighbours by key are no neighbours in the file
+    workload = Pgio()
+    result = workload.run(server, LEVELS, 7)
+    assert result.problems == ()
+    values = {one.metric: one.value for one in result.observations}
+    each = values["liops"] * result.seconds / result.transactions
+    assert 500 <= each <= 500 * 1.2  # and the index, and the catalogs that four sessions looked at
+    assert values["liops_per_thread"] == pytest.approx(values["liops"] / 4)
+    assert values["looked_for_bytes_per_second"] == pytest.approx(values["liops"] * 4096)
+    assert 0 < values["session_liops_min"] <= values["session_liops_median"] <= values["session_liops_max"]
+    (own,) = workload.afterwards(server, LEVELS, result)
+    assert 0 < own.value < 1
+
+
+def test_updates_are_counted_and_all_there(server: Server) -> None:
+    before = number(server, "sum(scratch) FROM (TABLE pgio1 UNION ALL TABLE pgio2) AS rows")
+    result = Pgio().run(server, {**LEVELS, "update_pct": "100", "blocks": "same"}, 7)
+    assert result.problems == ()  # sessions of one schema on the same rows: no deadlock
+    values = {one.metric: one.value for one in result.observations}
+    updated = values["updates_per_second"] * result.seconds
+    assert number(server, "sum(scratch) FROM (TABLE pgio1 UNION ALL TABLE pgio2) AS rows") - before == pytest.approx(
+        updated
+    )
+    assert updated == pytest.approx(result.transactions * 8, rel=0.01)  # units at one place are one unit's rows
+    assert number(server, "count(*) FROM pgio1 WHERE scratch > 0") <= 8

@@ -1,0 +1,148 @@
+"""The identity of plans: real ones of three versions, which have to be equal or to differ.
+
+`real_plans/VERSION.json` are what PostgreSQL's EXPLAIN gave for the same tables and queries in each version.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.errors import OctavoError
+from octavo.postgres.plan_diff import differences, side_by_lines
+from octavo.postgres.plan_shape import Shape, from_dict, parse, shape_of
+
+_FILES = sorted((Path(__file__).parent / "real_plans").glob("*.json"))
+REAL: dict[str, dict[str, Any]] = {file.stem: json.loads(file.read_text()) for file in _FILES}
+SHAPES = {version: {name: shape_of(plan) for name, plan in plans.items()} for version, plans in REAL.items()}
+NAMES = list(REAL["18"])
+# What differs from `join` in costs, rows, aliases, literals and options of EXPLAIN alone.
+SAME_AS_JOIN = ("join, other aliases", "join, other costs", "join, other rows", "join, analyzed", "join, verbose")
+
+
+def test_there_are_plans_of_every_version() -> None:
+    assert list(REAL) == ["15", "17", "18"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_versions_agree(name: str) -> None:
+    assert len({SHAPES[version][name].identity for version in SHAPES}) == 1
+    assert len({SHAPES[version][name] for version in SHAPES}) == 1
+
+
+@pytest.mark.parametrize("version", SHAPES)
+@pytest.mark.parametrize("name", SAME_AS_JOIN)
+def test_costs_rows_aliases_and_options_are_no_part_of_it(version: str, name: str) -> None:
+    assert SHAPES[version][name] == SHAPES[version]["join"]
+
+
+@pytest.mark.parametrize("version", SHAPES)
+def test_every_other_plan_is_another(version: str) -> None:
+    others = [name for name in NAMES if name not in (*SAME_AS_JOIN, "cte, other name")]
+    assert len({SHAPES[version][name].identity for name in others}) == len(others)
+    assert SHAPES[version]["cte"] == SHAPES[version]["cte, other name"]
+
+
+def test_two_sides_of_a_set_operation_are_not_exchanged() -> None:
+    """Until 17 they hang below an Append, whose pieces have no order elsewhere."""
+    plan = json.loads(json.dumps(REAL["15"]["set operation"]))
+    plan[0]["Plan"]["Plans"][0]["Plans"].reverse()
+    assert shape_of(plan) != SHAPES["15"]["set operation"]
+
+
+def test_pieces_have_no_order() -> None:
+    plan = json.loads(json.dumps(REAL["18"]["partition-wise"]))
+    plan[0]["Plan"]["Plans"].reverse()
+    assert shape_of(plan) == SHAPES["18"]["partition-wise"]
+
+
+def test_what_is_computed_once_has_no_place() -> None:
+    """An InitPlan hangs where its value is first wanted, which versions choose differently."""
+    plan = json.loads(json.dumps(REAL["18"]["initplan"]))
+    pieces = plan[0]["Plan"]["Plans"]
+    (computed,) = (one for one in pieces if one["Parent Relationship"] == "InitPlan")
+    pieces.remove(computed)
+    pieces[0]["Plans"] = [computed]
+    assert shape_of(plan) == SHAPES["18"]["initplan"]
+
+
+def test_it_is_read_in_every_frame() -> None:
+    plan = REAL["18"]["join"]
+    assert parse(json.dumps(plan)) == parse(json.dumps(plan[0]).encode()) == parse(json.dumps(plan[0]["Plan"]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_stored_and_read_again(name: str) -> None:
+    shape = SHAPES["18"][name]
+    assert from_dict(json.loads(json.dumps(shape.as_dict()))) == shape
+
+
+def test_names_cannot_pretend() -> None:
+    """A table may be named like a piece of a plan."""
+    ours = Shape("Append", below=(Shape("Seq Scan", "a"), Shape("Seq Scan", "b")))
+    theirs = Shape("Append", below=(Shape("Seq Scan", "a, Seq Scan on b"),))
+    assert ours.line() != theirs.line()
+    assert "\n" not in Shape("Seq Scan", "a\nb").line()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "[{}]",
+        "{}",
+        "null",
+        "[[]]",
+        '{"Plan": 1}',
+        '[{"Plan": {"Node Type": 3}}]',
+        '[{"Plan": {"Node Type": "Sort", "Plans": {}}}]',
+        '[{"Plan": {"Node Type": "Sort", "Plans": [1]}}]',
+        '[{"Plan": {"Node Type": "Sort"}}, {"Plan": {"Node Type": "Sort"}}]',
+        "QUERY PLAN\n Seq Scan on a",
+        json.dumps(REAL["18"]["join"])[:-20],
+        "[" * 100_000,
+        '{"Plans": [' * 300 + "]}" * 300,
+        '{"Node Type": "Sort", "Plans": [' * 300 + "]}" * 300,
+        '{"Node Type": "Sort", "x": ' + "9" * 10_000 + "}",
+    ],
+)
+def test_what_is_no_plan_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(OctavoError) as refused:
+        parse(text)
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 250
+
+
+def test_a_cut_plan_is_refused_wherever_it_is_cut() -> None:
+    text = json.dumps(REAL["17"]["join, parallel"])
+    for end in range(0, len(text) - 1, 97):
+        with pytest.raises(OctavoError):
+            parse(text[:end])
+
+
+def test_a_difference_is_said_in_words() -> None:
+    plans = SHAPES["18"]
+    assert differences(plans["join"], plans["join, verbose"]) == []
+    assert differences(plans["join"], plans["join, nested loops"]) == [
+        "orders: Seq Scan → Index Scan using orders_customer",
+        "join of customer, orders: Hash Join → Nested Loop",
+        "join order: ((orders customer) line) → ((customer orders) line)",
+        "without Hash",
+    ]
+    assert differences(plans["forward"], plans["backward"]) == [
+        "orders: Index Only Scan using orders_pkey → Index Only Scan backward using orders_pkey"
+    ]
+    assert "with Gather Merge" in differences(plans["join"], plans["join, parallel"])
+    for one in plans.values():
+        for other in plans.values():
+            assert bool(differences(one, other)) == (one != other)
+
+
+def test_lines_of_both_plans_stand_together() -> None:
+    lines = side_by_lines(SHAPES["18"]["forward"], SHAPES["18"]["backward"])
+    assert lines == [
+        "  Limit",
+        "-   Index Only Scan on orders using orders_pkey",
+        "+   Index Only Scan backward on orders using orders_pkey",
+    ]

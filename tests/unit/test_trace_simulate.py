@@ -1,0 +1,127 @@
+"""`octavo trace simulate`: servers of other sizes from a trace."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.test_trace import skewed, trace_of
+from typer.testing import CliRunner
+
+from octavo import _core
+from octavo.cli.app import app
+from octavo.errors import UsageError
+from octavo.trace.files import nobody, summarize
+from octavo.trace.servers_view import servers_verdict, servers_view
+from octavo.trace.simulate import Request, combine_limit, recorded_seconds, simulate, sizes
+
+kB, MB = 1024, 1024**2
+
+
+def _trace(tmp_path: Path, **settings: str) -> Path:
+    return trace_of(tmp_path / "t.octrace", skewed(6000, 4000), settings={"shared_buffers": "4MB", **settings})
+
+
+def _servers(path: Path, **asked: Any) -> list[dict[str, Any]]:
+    return simulate(Request(path, **asked))["servers"]
+
+
+def test_shared_buffers_count_as_the_surface_does(tmp_path: Path) -> None:
+    path = _trace(tmp_path)
+    rings = (256 * kB, 16 * MB, 2 * MB)
+    _, points = _core.trace_buffers(
+        path, 8192, [(8192, 4 * MB, *rings), (32768, 2 * MB, *rings)], rate=None, seed=1, threads=1, observe=nobody
+    )
+    for point in points:
+        asked = {"data_blocks": (point["page_size"],), "shared_buffers": (point["shared_buffers"],)}
+        (server,) = _servers(path, **asked)
+        assert [server[name] for name in ("hits", "reads", "evictions")] == [
+            point[name] for name in ("hits", "reads", "evictions")
+        ]
+        assert server["page_cache"] is None and server["device_reads"] is None
+
+
+def test_a_larger_kernel_page_makes_larger_reads(tmp_path: Path) -> None:
+    found = _servers(_trace(tmp_path), memory=(12 * MB,), kernel_pages=(4 * kB, 64 * kB), readahead=(0,))
+    assert [server["device_bytes_per_read"] for server in found] == [8 * kB, 64 * kB]
+    assert found[0]["hits"] == found[1]["hits"]
+    assert all(server["page_cache_bytes"] == 8 * MB for server in found)
+
+
+def test_more_memory_reads_less(tmp_path: Path) -> None:
+    found = _servers(_trace(tmp_path), memory=(6 * MB, 12 * MB, 64 * MB))
+    reads = [server["device_reads"] for server in found]
+    assert reads == sorted(reads, reverse=True) and reads[0] > reads[-1]
+    distinct = len(set(skewed(6000, 4000)))
+    assert _servers(_trace(tmp_path), memory=(64 * MB,), readahead=(0,))[0]["device_reads"] == distinct
+
+
+def test_smaller_blocks_have_two_ends(tmp_path: Path) -> None:
+    found = _servers(_trace(tmp_path), data_blocks=(4 * kB, 8 * kB))
+    assert [(server["data_block_bytes"], server["layout"]) for server in found] == [
+        (4 * kB, "concentrated"), (4 * kB, "spread"), (8 * kB, "merged"),
+    ]  # fmt: skip
+    assert found[0]["hit_ratio"] > found[1]["hit_ratio"]
+
+
+def test_rates_leave_pauses_out(tmp_path: Path) -> None:
+    path = tmp_path / "t.octrace"
+    writer = _core.TraceWriter(path, 8192)
+    writer.setting("shared_buffers", "1MB")
+    writer.push([(time * 1_000_000, 1, 1, 1, 1, 0, time, 0, 0) for time in range(11)])
+    writer.event(4_000_000, "pause_microseconds", 6_000_000)
+    writer.event(10_000_000, "transactions", 22)
+    writer.finish()
+    assert recorded_seconds(summarize(path)) == 4.0
+    document = simulate(Request(path, memory=(64 * MB,), readahead=(0,)))
+    (server,) = document["servers"]
+    assert (server["device_reads_per_second"], server["device_reads_per_transaction"]) == (11 / 4, 0.5)
+    assert any("slices" in line for line in document["limitations"])
+
+
+@pytest.mark.parametrize(
+    ("version", "setting", "expected"),
+    [("160009", "128kB", 0), ("170001", "256kB", 256 * kB), ("180006", "x", 0), ("", "128kB", 0)],
+)
+def test_scans_are_combined_since_17(tmp_path: Path, version: str, setting: str, expected: int) -> None:
+    summary = summarize(_trace(tmp_path, io_combine_limit=setting))
+    summary["properties"]["server_version_num"] = version
+    assert combine_limit(summary) == expected
+
+
+def test_the_terminal_names_the_server_that_reads_least(tmp_path: Path) -> None:
+    document = simulate(Request(_trace(tmp_path), (2 * MB, 4 * MB), memory=(64 * MB,), kernel_pages=(4096, 65536)))
+    best = min(document["servers"], key=lambda server: server["device_reads"])
+    assert servers_verdict(document).startswith("Fewest device reads: 8 kB blocks, ")
+    assert f"{best['device_reads']:,} (most: " in servers_verdict(document)
+    assert servers_view(document)
+    assert any("no changes" in line for line in document["limitations"])
+    json.dumps(document, allow_nan=False)
+
+
+def test_what_is_wrong_is_a_line(tmp_path: Path) -> None:
+    for option, text, expected in (
+        ("--data-block", "3kB", "power of two from 1kB to 32kB"),
+        ("--kernel-page", "2kB", "power of two from 4kB to 64kB"),
+        ("--shared-buffers", "many", "not a size"),
+        ("--shared-buffers", "1kB", "from 128kB"),
+    ):
+        allowed = {"--data-block": (1024, 32768), "--kernel-page": (4096, 65536)}.get(option, ())
+        with pytest.raises(UsageError, match=expected):
+            sizes(option, text, allowed, least=128 * kB)
+    with pytest.raises(UsageError, match="no room for a page cache"):
+        _servers(_trace(tmp_path), memory=(4 * MB,))
+    with pytest.raises(UsageError, match="does not say how large"):
+        simulate(Request(trace_of(tmp_path / "bare", [1, 2])))
+    with pytest.raises(UsageError, match="more than 256"):
+        _servers(_trace(tmp_path), shared_buffers=tuple(MB * (4 + turn) for turn in range(300)))
+
+
+def test_the_command_line_speaks(tmp_path: Path) -> None:
+    arguments = ["trace", "simulate", str(_trace(tmp_path)), "--memory", "64MB", "--data-block", "8kB,32kB"]
+    shown = CliRunner().invoke(app, arguments)
+    assert shown.exit_code == 0 and shown.stdout.startswith("Fewest device reads: 32 kB blocks, "), shown.output
+    assert max(len(line) for line in shown.stdout.splitlines()) <= 80 and "…" not in shown.stdout
+    document = json.loads(CliRunner().invoke(app, [*arguments, "--format", "json"]).stdout)
+    assert document["schema_version"] == 1
+    assert [server["data_block_bytes"] for server in document["servers"]] == [8192, 32768]
