@@ -320,6 +320,10 @@ def _launch(
     )  # fmt: skip
 
 
+def _asks_for_rings(settings: Mapping[str, str]) -> bool:
+    return any(name.lower() == "io_method" and value.lower() == "io_uring" for name, value in settings.items())
+
+
 def _wait_until_ready(server: Server) -> None:
     """Watches postmaster.pid, whose eighth line is the state (src/include/utils/pidfile.h), as pg_ctl does."""
     deadline = time.monotonic() + _START_SECONDS
