@@ -48,7 +48,7 @@ def test_a_link_in_a_directory_of_another_user_is_not_followed(read: object, tmp
         read(theirs / "link")
 
 
-_POSITION = {"position": 2**40, "timeline": "00000001", "block": 8192, "segment": 16 * 1024**2}
+_POSITION: dict[str, object] = {"position": 2**40, "timeline": "00000001", "block": 8192, "segment": 16 * 1024**2}
 
 
 def test_a_position_of_the_wal_is_taken() -> None:
@@ -65,7 +65,8 @@ def test_a_position_of_the_wal_is_taken() -> None:
 )  # fmt: skip
 def test_a_position_that_cannot_be_is_one_line(other: dict[str, object]) -> None:
     """A tiny segment makes half a thousand million files to look for, and a negative one none."""
-    for rows in ([{**_POSITION, **other}], [], [_POSITION, _POSITION], [{}]):
+    answers: list[list[dict[str, object]]] = [[{**_POSITION, **other}], [], [_POSITION, _POSITION], [{}]]
+    for rows in answers:
         with pytest.raises(OctavoError, match="cannot be") as raised:
             position_of(rows)
         assert "\n" not in str(raised.value)

@@ -316,12 +316,9 @@ def _launch(
     return children.start(
         arguments, journal,
         role="server", account=account, groups=[memory_group] if memory_group else [], below=below,
+        rings=any(str(argument).lower() == "io_method=io_uring" for argument in arguments),
         directory=directory, stdout=log, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
     )  # fmt: skip
-
-
-def _asks_for_rings(settings: Mapping[str, str]) -> bool:
-    return any(name.lower() == "io_method" and value.lower() == "io_uring" for name, value in settings.items())
 
 
 def _wait_until_ready(server: Server) -> None:
