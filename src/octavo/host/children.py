@@ -99,10 +99,10 @@ def start(
 ) -> tuple[subprocess.Popen[str], int]:
     """Starts a child in a session of its own. Returns it with its journal number, for `ended`.
 
-    With an `account` it has that user's rights and no more, and no `network` but Unix sockets; one that `becomes` the
-    account does so itself (`confine.become`), and one that needs io_uring says `rings` (`mode_filter`). It is born
-    inside the control `groups`, and its own group is made `below` one that is stopped as a whole
-    (`child_group.together`). Raises HostError when the program cannot be started.
+    With an `account` it has that user's rights and no more, no `network` but Unix sockets, and no io_uring without
+    `rings` (`mode_filter`); one that `becomes` the account does so itself (`confine.become`). It is born inside the
+    control `groups`, and its own group is made `below` one that is stopped as a whole (`child_group.together`). Raises
+    HostError when the program cannot be started.
     """
     command = [str(argument) for argument in arguments]
     whole_environment = {**_PLAIN_ENVIRONMENT, **(environment or {}), TOKEN_VARIABLE: journal.token}

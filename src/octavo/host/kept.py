@@ -1,4 +1,4 @@
-"""Trees that an account has made and that are kept for later become root's, so that nobody poisons them meanwhile.
+"""Trees of an account that are kept for later: they become root's, so that nobody poisons them meanwhile.
 
 Everything is opened relative to a directory that is open, never through a link, and changed by its descriptor. The tree
 is taken from the top down: the entries of a directory that is root's cannot be changed any more while those below it

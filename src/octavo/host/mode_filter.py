@@ -1,10 +1,10 @@
 """A child of root's that runs as another account makes no set-user-ID or set-group-ID file, wherever it may write.
 
 No new privileges (prctl(2)) keep it from gaining by such a file, and not from making one: whoever ran that later would
-have the account's rights. So chmod(2) with these bits is refused to it by a filter of system calls (seccomp(2)), which
-it and all that it starts keep for good; so are open(2), creat(2) and mknod(2) with them. A filter sees numbers, and no
-memory: openat2(2), which has its mode there, does not exist for the child, nor does io_uring, which has all its calls
-there. Who needs io_uring (a server with io_method = io_uring, PostgreSQL's own tests) is started with `rings`.
+have the account's rights. So chmod(2) with these bits, and making a file with them (open(2), mknod(2)), is refused to
+it by a filter of system calls (seccomp(2)), which it and all that it starts keep for good. A filter sees no memory, so
+calls that ask for the same there do not exist for it: openat2(2), and io_uring_setup(2), but for a child that needs
+`rings`: a server with io_method = io_uring, and PostgreSQL's own tests.
 
 A child that has root's terminal, such as psql of `octavo shell`, could type into it what root's shell reads afterwards:
 that ioctl(2) is refused too.
@@ -27,8 +27,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class _Machine:
     """Numbers of system calls: the kernel's arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h;
-    `name` is AUDIT_ARCH_* (include/uapi/linux/audit.h). `modes` has the argument that is the mode, by call; `opens` the
-    one that has the flags, and the one that is the mode where they make a file.
+    `name` is AUDIT_ARCH_* (include/uapi/linux/audit.h). `modes` has the argument that is the mode, by call, `opens`
+    those that are flags and mode, of a call that uses its mode only when it makes a file.
     """
 
     name: int
@@ -39,20 +39,20 @@ class _Machine:
 
 
 _FCHMODAT2 = 452
-# The same on all machines since 2019, as is every newer call.
-_OPENAT2, _IO_URING_SETUP = 437, 425
 _MACHINES = {
+    # chmod, fchmod, fchmodat, creat, mknod, mknodat; open, openat
     "x86_64": _Machine(
         0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2, 85: 1, 133: 1, 259: 2}, {2: (1, 2), 257: (2, 3)}, 16
     ),
+    # fchmod, fchmodat, mknodat; openat
     "aarch64": _Machine(0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, 29),
     "riscv64": _Machine(0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, 29),
 }
+_OPENAT2, _IO_URING_SETUP = 437, 425  # on every machine
+_MAKING = 0o100 | 0o20000000  # O_CREAT and what O_TMPFILE has beside O_DIRECTORY, alike on these machines
 # Typing into the terminal, and on the console pasting into it (ioctl_tty(2), ioctl_console(2)).
 _TYPE, _CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX
 _BITS = stat.S_ISUID | stat.S_ISGID
-# O_CREAT and __O_TMPFILE (include/uapi/asm-generic/fcntl.h): only with one of them has open(2) a mode.
-_MAKES = 0o100 | 0o20000000
 # Classic BPF (include/uapi/linux/bpf_common.h) on struct seccomp_data: number, machine, address, six arguments.
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
@@ -64,10 +64,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def started(start: Callable[[], "subprocess.Popen[str]"], *, rings: bool = False) -> "subprocess.Popen[str]":
-    """The child that `start` starts, with the filter where this kernel has one; with io_uring where it needs `rings`.
-
-    Raises what `start` raises.
-    """
+    """The child that `start` starts, with the filter where this kernel has one. Raises what `start` raises."""
     found: list[subprocess.Popen[str] | BaseException] = []
 
     def run() -> None:
@@ -103,9 +100,8 @@ def is_available() -> bool:
 
 
 def install(*, rings: bool = False) -> bool:
-    """Sets the filter for the calling thread and what it starts, for good; returns whether it is set.
-
-    With `rings` io_uring stays.
+    """Sets the filter for the calling thread and what it starts, for good; returns whether it is set. With `rings` they
+    may use io_uring.
 
     Needs root (CAP_SYS_ADMIN). Where it cannot be set, `set_user_id.none_left` finds what was made in the usual places.
     """
@@ -121,8 +117,8 @@ def install(*, rings: bool = False) -> bool:
 
 
 def _program(machine: _Machine, *, rings: bool) -> bytes:
-    """Calls for another machine (32 bits on 64, x32) do not exist, nor do those whose arguments lie in memory. A mode
-    with one of the bits is not permitted, nor is typing."""
+    """Calls for another machine (32 bits on 64, x32) do not exist, nor those whose mode is not seen. A mode with one of
+    the bits is not permitted, nor is typing."""
     program = [
         _instruction(_LOAD, _ARCHITECTURE),
         _instruction(_EQUAL, machine.name, 1, 0),
@@ -137,7 +133,7 @@ def _program(machine: _Machine, *, rings: bool) -> bytes:
         program += [
             _instruction(_EQUAL, number, 0, 6),
             _instruction(_LOAD, _ARGUMENTS + 8 * flags),
-            _instruction(_ANY_BIT, _MAKES, 0, 3),
+            _instruction(_ANY_BIT, _MAKING, 0, 3),
             _instruction(_LOAD, _ARGUMENTS + 8 * argument),
             _instruction(_ANY_BIT, _BITS, 0, 1),
             _instruction(_RETURN, _FAIL | errno.EPERM),

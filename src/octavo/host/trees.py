@@ -180,11 +180,16 @@ def read_text(path: Path) -> str:
 
     Raises OSError, with EFBIG for one of more than 256 MB: the log of all of PostgreSQL's own tests has a tenth of it.
     """
+    return read_bytes(path, _MOST_TEXT).decode(errors="replace")
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """What a regular file holds, opened as `open_file` does. Raises OSError, with EFBIG for more than so many bytes."""
     with os.fdopen(open_file(path), "rb") as file:
-        content = file.read(_MOST_TEXT + 1)
-    if len(content) > _MOST_TEXT:
-        raise OSError(errno.EFBIG, f"it has more than {_MOST_TEXT // 1024**2} MB", str(path))
-    return content.decode(errors="replace")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most // 1024**2} MB", str(path))
+    return content
 
 
 def open_files(tree: Path) -> Generator[int, None, None]:

@@ -14,7 +14,7 @@ from octavo.lab import mistakes
 from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
-from octavo.lab.huge_page_pools import HugePagePools, Need
+from octavo.lab.huge_page_pools import HugePagePools, Need, pages_said
 from octavo.lab.laps import Laps
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.runnable import cannot_run
@@ -100,9 +100,9 @@ class PostgresBench:
                 with graft.asked(build, dataset_spec(self._workload, cell.levels, 1), self._journal) as stock:
                     pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
                 together = cell.condition if cell.condition in by_turns else cell.id
-                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), int(pages), together)
+                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), pages_said(pages), together)
         if needs:
-            self._pools.take(needs, sound.room_for_huge_pages())
+            self._pools.take(needs, sound.room_for_huge_pages(), sound.most_for_huge_pages())
 
     def _by_turns(self, cells: Sequence[Cell]) -> set[str]:
         """The conditions whose cells may be up at once, by what is known before there is room for them."""

@@ -288,10 +288,7 @@ def start(
         program_pages.read_first(build.program("postgres"), build.prefix / "lib", journal)
     log_file = trees.new_log(log)
     try:
-        process, process_entry = _launch(
-            arguments, directory, journal, account, log_file, memory_group, below,
-            rings=settings.get("io_method") == "io_uring",
-        )  # fmt: skip
+        process, process_entry = _launch(arguments, directory, journal, account, log_file, memory_group, below)
     finally:
         os.close(log_file)
     entries = [entry, process_entry]
@@ -315,13 +312,12 @@ def _launch(
     log: int,
     memory_group: Path | None,
     below: Path | None,
-    *,
-    rings: bool,
 ) -> tuple["subprocess.Popen[str]", int]:
     return children.start(
         arguments, journal,
         role="server", account=account, groups=[memory_group] if memory_group else [], below=below,
-        rings=rings, directory=directory, stdout=log, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
+        rings=any(str(argument).lower() == "io_method=io_uring" for argument in arguments),
+        directory=directory, stdout=log, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
     )  # fmt: skip
 
 
