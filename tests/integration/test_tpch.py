@@ -20,7 +20,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.plan_shape import from_dict
 from octavo.store.store import Store
-from octavo.workloads.tpch import WORKLOAD, generator, queries
+from octavo.workloads.tpch import WORKLOAD, generator, queries, schema
 from octavo.workloads.tpch.known import known
 from octavo.workloads.tpch.loading import STEPS
 
@@ -129,9 +129,14 @@ def server(builds: dict[str, Build], home: Path, account: Account) -> Iterator[S
 
 
 def test_all_queries_give_the_reference_answers(server: Server) -> None:
-    result = WORKLOAD.run(server, _LEVELS, 1)
+    result = WORKLOAD.run(server, {**_LEVELS, "query_timeout": "10min"}, 1)
     assert result.transactions == 22
     assert set(result.facts["plans"]) == {f"q{number}" for number in range(1, 23)}
+    # Each query's own plan, and not that of a setting.
+    assert len(set(result.facts["plans"].values())) == 22
+    for item, identities in result.facts["plans"].items():
+        relations = from_dict(result.facts["plan_shapes"][identities]).nodes()
+        assert {node.relation for node in relations} & set(schema.TABLES), item
 
 
 def test_a_query_that_takes_too_long_is_cut_off_and_the_others_go_on(

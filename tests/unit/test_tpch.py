@@ -13,7 +13,10 @@ from octavo.workloads.tpch.query import Ran, document
 from octavo.workloads.tpch.references import References
 
 LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "query_timeout": "none"}
-EARLY, LATE = usage.Moment(1.0, 10.0, (0, 0, 0, 0, 0, 0)), usage.Moment(3.0, 11.0, (100, 8192, 1, 512, 1000, 4000))
+EARLY, LATE = (
+    usage.Moment(1.0, 10.0, 0.0, (0, 0, 0, 0, 0, 0)),
+    usage.Moment(3.0, 11.0, 0.5, (100, 8192, 1, 512, 1000, 4000)),
+)
 PLAN = {"Plan": {"Node Type": "Aggregate", "Plans": [{"Node Type": "Seq Scan", "Relation Name": "lineitem"}]}}
 
 
@@ -112,6 +115,7 @@ def test_repetitions_are_kept_apart_and_have_totals() -> None:
     assert numbers(result.observations, "seconds_min") == {(None, 1): 1.5, ("q1", 1): 1.0, ("q6", 1): 0.5}
     assert numbers(result.observations, "seconds_median")["q6", 1] == 0.625
     assert numbers(result.observations, "server_cpu_share")["q1", 1] == 0.5
+    assert numbers(result.observations, "server_cpu_wait_share")["q1", 1] == 0.25
     assert numbers(result.observations, "query_device_busy_share")["q1", 1] == 0.5
     assert numbers(result.observations, "query_device_queue")["q1", 1] == 4.0
     assert (result.transactions, set(result.facts["results"]), set(result.facts["plans"])) == (

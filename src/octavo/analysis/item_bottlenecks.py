@@ -1,7 +1,8 @@
 """What each item, such as a query, was short of: CPU, the device's requests or bytes, or the latency of one request.
 
-From what the workload measured around each run of an item: CPU time by the processors that the item could use, and
-what the device did meanwhile. The CPU is the bottleneck where it was used up to `_CPU`. Else, where the device was busy
+From what the workload measured around each run of an item: CPU time by the processors that the item could use, the time
+that it waited for one that others had, and what the device did meanwhile. The CPU is the bottleneck where both together
+took `_CPU` of the time. Else, where the device was busy
 for most of the time that was not the CPU's, it is the device: its requests or its bytes where its limits are known and
 reached; with fewer than two requests under way on average their latency; else requests, or bytes from `_LARGE` a
 request on. P. Boncz, T. Neumann and O. Erling, "TPC-H Analyzed" (2013), name the choke points of each query.
@@ -22,8 +23,10 @@ _CPU = 0.8
 _LIMIT = 0.8
 _LARGE = 64 * 1024
 _QUEUE = 2.0
-_NEEDED = ("seconds", "server_cpu_share", "query_device_busy_share", "query_device_reads", "query_device_writes",
-           "query_device_read_bytes", "query_device_written_bytes")  # fmt: skip
+_NEEDED = (
+    "seconds", "server_cpu_share", "server_cpu_wait_share", "query_device_busy_share", "query_device_reads",
+    "query_device_writes", "query_device_read_bytes", "query_device_written_bytes",
+)  # fmt: skip
 
 
 def item_bottlenecks(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[dict[str, Any]]:
@@ -59,15 +62,16 @@ def item_bottlenecks(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -
 def bottleneck(mean: Mapping[str, float], device: str = "native") -> str:
     """What an item was short of; `device` is the level of that factor.
 
-    >>> names = ("seconds", "server_cpu_share", "query_device_busy_share", "query_device_reads", "query_device_writes",
-    ...          "query_device_read_bytes", "query_device_written_bytes", "query_device_queue")
-    >>> def of(*values): return bottleneck(dict(zip(names, values)))
-    >>> of(1, 0.98, 0.3, 10, 0, 1e6, 0, 1), of(1, 0.2, 0.7, 5000, 0, 4e7, 0, 1.1), of(1, 0.2, 0.7, 900, 0, 9e7, 0, 8)
-    ('CPU', 'latency', 'bytes')
-    >>> of(1, 0.3, 0.1, 10, 0, 1e5, 0, 1)
+    >>> def of(*values): return bottleneck(dict(zip((*_NEEDED, "query_device_queue"), values)))
+    >>> of(1, 0.9, 0, 0.3, 10, 0, 1e6, 0, 1), of(1, 0.5, 0.4, 0.3, 10, 0, 1e6, 0, 1)
+    ('CPU', 'CPU')
+    >>> of(1, 0.2, 0, 0.7, 5000, 0, 4e7, 0, 1), of(1, 0.2, 0, 0.7, 900, 0, 9e7, 0, 8)
+    ('latency', 'bytes')
+    >>> of(1, 0.3, 0, 0.1, 10, 0, 1e5, 0, 1)
     'waiting for neither CPU nor device'
     """
-    if mean["server_cpu_share"] >= _CPU:
+    cpu = mean["server_cpu_share"] + mean["server_cpu_wait_share"]
+    if cpu >= _CPU:
         return CPU
     requests = mean["query_device_reads"] + mean["query_device_writes"]
     amount = mean["query_device_read_bytes"] + mean["query_device_written_bytes"]
@@ -75,7 +79,7 @@ def bottleneck(mean: Mapping[str, float], device: str = "native") -> str:
     for name, used, limit in ((REQUESTS, requests, limits[0]), (BYTES, amount, limits[1])):
         if limit and used / mean["seconds"] >= _LIMIT * limit:
             return name
-    if mean["query_device_busy_share"] < (1 - mean["server_cpu_share"]) / 2 or not requests:
+    if mean["query_device_busy_share"] < (1 - cpu) / 2 or not requests:
         return OTHER
     if mean["query_device_queue"] < _QUEUE:
         return LATENCY

@@ -4,8 +4,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from octavo.report import grids, numbers
 from octavo.report.document import Document, Row, clean, compared, conditions, tone, words
 
@@ -18,13 +16,11 @@ def items_of(document: Document) -> dict[str, Any] | None:
         return None
     factors = [words(name) for name in compared(document)]
     return {
-        "style": Markup(grids.style()),  # noqa: S704  # of our own making, without any text of the document
         "sheets": sheets,
         "x": factors[0] if factors else "",
         "y": factors[1] if len(factors) > 1 else "items",
         "lettered": any(square and square.letters for sheet in sheets for grid in (*sheet.items, sheet.whole) if grid
                         for _, row in grid.rows for square in row),
-        "steps": steps(document),
         "told": told,
         "plans": plans,
         "plans_of": plans_of,
