@@ -3,7 +3,7 @@
 from octavo.errors import HostError
 
 # The modules of the extra `lab` in pyproject.toml.
-LAB = frozenset({"altair", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_convert"})
+LAB = frozenset({"altair", "duckdb", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_convert"})
 
 
 def missing_extra(error: ModuleNotFoundError) -> HostError | None:

@@ -5,6 +5,7 @@ from tests.integration.servers import MB, data_directory, running
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.instruments import wal_split
+from octavo.postgres import wal_contents
 from octavo.postgres.builds.cache import Build
 from octavo.workloads.base import WorkloadResult
 
@@ -17,7 +18,9 @@ def test_wal_is_read_beside_segments_that_were_never_written(
         running(builds["4kB"], path, journal, account) as server,
     ):
         for number in range(40, 72):  # whatever pg_waldump comes across first is one of these
-            with (path / "pg_wal" / wal_split.segment_name(number * 16 * MB, "00000001", 16 * MB)).open("wb") as file:
+            with (path / "pg_wal" / wal_contents.segment_name(number * 16 * MB, "00000001", 16 * MB)).open(
+                "wb"
+            ) as file:
                 file.truncate(16 * MB)
         stop = wal_split.INSTRUMENT.start(server)
         server.execute("CREATE TABLE filled AS SELECT generate_series(1, 20000) AS number")

@@ -131,7 +131,7 @@ def test_a_log_that_would_fill_the_disk_ends_the_server(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("")
     with _sleeping() as child:
-        with pytest.raises(OctavoError, match="log grew beyond"), limited_log(log, child, largest=1 << 20):
+        with pytest.raises(OctavoError, match="log grew beyond"), limited_log(log, lambda: child, largest=1 << 20):
             os.truncate(log, 2 << 20)
             assert child.wait(_SECONDS) == -signal.SIGQUIT
             raise OctavoError("the server is gone")
@@ -142,9 +142,9 @@ def test_a_log_of_a_size_leaves_the_server_alone(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("")
     with _sleeping() as child:
-        with pytest.raises(OctavoError, match="of its own"), limited_log(log, child):
+        with pytest.raises(OctavoError, match="of its own"), limited_log(log, lambda: child):
             raise OctavoError("a problem of its own")
-        with limited_log(log, child):
+        with limited_log(log, lambda: child):
             pass
         assert child.poll() is None
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.instruments.wal_split import Window, header_bytes, windows
+from octavo.postgres.wal_contents import Window, header_bytes, windows
 
 
 @given(st.integers(0, 1 << 40), st.integers(1, 1 << 36), st.sampled_from([1 << 20, 1 << 24, 1 << 30]))

@@ -14,6 +14,7 @@ from octavo.cli.binary import binary
 from octavo.cli.build import build
 from octavo.cli.cache import cache
 from octavo.cli.compare import compare
+from octavo.cli.costs import costs
 from octavo.cli.doctor import doctor
 from octavo.cli.host import host
 from octavo.cli.hugepages import hugepages
@@ -62,6 +63,7 @@ app.command()(io)
 app.command()(watch)
 app.command()(iotop)
 app.add_typer(trace, name="trace")
+app.add_typer(costs, name="costs")
 
 
 def main() -> NoReturn:

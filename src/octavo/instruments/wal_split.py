@@ -1,22 +1,13 @@
-"""What the WAL of a trial is made of: records, full-page images, page headers.
+"""What the WAL of a trial is made of: records, full-page images, page headers (`postgres.wal_contents`).
 
-Source: `pg_waldump --stats` of the build, over the WAL that the trial left in pg_wal, after the measured time. Of more
-than 512 MB, whole segments spread evenly over the trial are read, and `wal_inspected_share` says how much of it that
-was; nothing is scaled up. Segments that a checkpoint removed or recycled cannot be read and count as not inspected.
-
-Page headers are counted, not read: 24 bytes at the start of a page, 40 at the start of a segment (PostgreSQL's
-src/include/access/xlog_internal.h, SizeOfXLogShortPHD and SizeOfXLogLongPHD on 64-bit machines).
+It is read after the measured time. Of more than 512 MB, whole segments spread evenly over the trial are read, and
+`wal_inspected_share` says how much of it that was; nothing is scaled up.
 """
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-
-from octavo.host import children, trees
 from octavo.instruments.base import Stop, UnavailableError
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
+from octavo.postgres.wal_contents import contents, position, segments
 from octavo.workloads.base import WorkloadResult
 
 _INSPECTED = Metric("wal_inspected_share", "part of the trial's WAL that was read again", "fraction")
@@ -24,18 +15,6 @@ _RECORDS = Metric("wal_records_share", "records without images, of the WAL read 
 _IMAGES = Metric("wal_images_share", "full-page images, of the WAL read again", "fraction")
 _HEADERS = Metric("wal_header_bytes", "page headers of the WAL", "bytes")
 _CREATED = Metric("wal_segments_created", "WAL segments created, not recycled", "1")
-
-_MOST_BYTES = 512 * 1024**2
-_SHORT_HEADER, _LONG_HEADER = 24, 40
-_TOTAL = re.compile(r"^Total\s+\d+\s+(\d{1,19}) \[[^]]*\]\s+(\d{1,19}) \[", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A part of the WAL, in bytes of its stream."""
-
-    start: int
-    end: int
 
 
 class WalSplit:
@@ -47,110 +26,24 @@ class WalSplit:
         """Notes where the WAL stands. Raises UnavailableError when the build has no pg_waldump."""
         if not server.build.program("pg_waldump").exists():
             raise UnavailableError("the build has no pg_waldump")
-        (before,) = server.query("wal_end")
-        segments = _segments(server.directory)
+        before, there = position(server), segments(server.directory)
 
         def stop(result: WorkloadResult) -> list[Observation]:
-            (after,) = server.query("wal_end")
-            whole = Window(before["position"], after["position"])
-            headers = header_bytes(whole, after["block"], after["segment"])
-            found = [
-                observe(_CREATED, float(max(0, len(_segments(server.directory)) - len(segments)))),
-                observe(_HEADERS, float(headers)),
-            ]
-            if whole.end <= whole.start:
-                return found
-            records = images = inspected = 0
-            for window in windows(whole, after["segment"]):
-                if not _is_there(server.directory, window, after["timeline"], after["segment"]):
-                    continue
-                sizes = _dump(server, window, after["timeline"], after["segment"])
-                if sizes is not None:
-                    records, images = records + sizes[0], images + sizes[1]
-                    inspected += window.end - window.start
-            found.append(observe(_INSPECTED, inspected / (whole.end - whole.start)))
-            if inspected:
-                found += [observe(_RECORDS, records / inspected), observe(_IMAGES, images / inspected)]
-            return found
+            after = position(server)
+            created = float(max(0, len(segments(server.directory)) - len(there)))
+            found = contents(server, before.end, after)
+            seen = [observe(_CREATED, created), observe(_HEADERS, float(found.headers))]
+            if after.end <= before.end:
+                return seen
+            seen.append(observe(_INSPECTED, found.inspected / (after.end - before.end)))
+            if found.inspected:
+                seen += [
+                    observe(_RECORDS, found.records / found.inspected),
+                    observe(_IMAGES, found.images / found.inspected),
+                ]
+            return seen
 
         return stop
-
-
-def header_bytes(window: Window, block: int, segment: int) -> int:
-    """Page headers that begin in the window.
-
-    >>> header_bytes(Window(0, 3 * 8192), 8192, 1024**2)
-    88
-    """
-    pages = _multiples(window, block)
-    segments = _multiples(window, segment)
-    return pages * _SHORT_HEADER + segments * (_LONG_HEADER - _SHORT_HEADER)
-
-
-def windows(whole: Window, segment: int, most: int = _MOST_BYTES) -> Iterator[Window]:
-    """The whole, or as many whole segments as may be read, spread evenly over it.
-
-    >>> list(windows(Window(5, 95), 10, most=100)), list(windows(Window(0, 100), 10, most=20))
-    ([Window(start=5, end=95)], [Window(start=0, end=10), Window(start=50, end=60)])
-    """
-    if whole.end - whole.start <= most:
-        yield whole
-        return
-    first, last = -(-whole.start // segment), whole.end // segment
-    wanted = max(1, min(most // segment, last - first))
-    for number in range(wanted):
-        start = (first + number * (last - first) // wanted) * segment
-        yield Window(start, start + segment)
-
-
-def segment_name(position: int, timeline: str, segment: int) -> str:
-    """The file that holds this position (PostgreSQL's src/include/access/xlog_internal.h, XLogFileName).
-
-    >>> segment_name(0x1_0200_0000, "00000001", 16 * 1024**2)
-    '000000010000000100000002'
-    """
-    number = position // segment
-    per_id = 0x1_0000_0000 // segment
-    return f"{timeline}{number // per_id:08X}{number % per_id:08X}"
-
-
-def _multiples(window: Window, size: int) -> int:
-    return -(-window.end // size) - -(-window.start // size)
-
-
-def _is_there(directory: Path, window: Window, timeline: str, segment: int) -> bool:
-    """Whether all files of the window are: pg_waldump waits for seconds for one that is not."""
-    there = _segments(directory)
-    return all(
-        segment_name(position, timeline, segment) in there
-        for position in range(window.start // segment * segment, window.end, segment)
-    )
-
-
-def _dump(server: Server, window: Window, timeline: str, segment: int) -> tuple[int, int] | None:
-    """Bytes of records without images, and of images; None when it cannot be read.
-
-    The files are named: else pg_waldump takes the size of segments from any file, such as one that was never written.
-    """
-    files = [segment_name(position, timeline, segment) for position in (window.start, window.end - 1)]
-    finished = children.run(
-        [
-            server.build.program("pg_waldump"), "--path", server.directory / "pg_wal", "--stats",
-            "--start", _lsn(window.start), "--end", _lsn(window.end), *files,
-        ],
-        server.journal, role="pg_waldump", account=server.account, directory=server.directory,
-    )  # fmt: skip
-    total = _TOTAL.search(finished.stdout)
-    return (int(total[1]), int(total[2])) if total else None
-
-
-def _lsn(position: int) -> str:
-    return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
-
-
-def _segments(directory: Path) -> set[str]:
-    """The names of the WAL's files, in a directory that the server's account can write."""
-    return {path.name for path in trees.files(directory / "pg_wal") if len(path.name) == 24}
 
 
 INSTRUMENT = WalSplit()

@@ -1,4 +1,5 @@
-"""The server's settings of a cell: those pinned in bytes, the plan's, the levels', and the buffers of equal memory."""
+"""The server's settings of a cell: those pinned in bytes, the workload's, the plan's, the levels', and the buffers of
+equal memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.pinned import pinned_settings
 from octavo.units import parse_size
-from octavo.workloads.base import Levels, Workload
+from octavo.workloads.base import Levels, PinsSettings, Workload
 
 
 class CellSettings:
@@ -32,7 +33,8 @@ class CellSettings:
         pinned = pinned_settings(build.manifest["version"], levels["data_block"])
         # The warm-up's WAL is recycled, not removed, so that the trial begins with the whole supply.
         supply = {"min_wal_size": f"{dataset_spec(self._workload, levels, 1).recycled_bytes // 1024**2}MB"}
-        chosen = {**self._plan.settings, **settings_of(levels)}
+        own = self._workload.settings if isinstance(self._workload, PinsSettings) else None
+        chosen = {**(own or {}), **self._plan.settings, **settings_of(levels)}
         settings = {**pinned, **supply, **huge_pages.settings(levels["huge_pages"]), **chosen}
         return {**settings, "shared_buffers": self._shared_buffers(build, levels, settings, directory)}
 

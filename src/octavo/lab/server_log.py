@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,8 +26,11 @@ _LONGEST_LINE = 64 * 1024
 
 
 @contextmanager
-def limited_log(log: Path, server: "subprocess.Popen[str]", largest: int = _LARGEST) -> Generator[None, None, None]:
-    """Ends the server when its log grows beyond so many bytes, of which the first megabyte stays.
+def limited_log(
+    log: Path, server: "Callable[[], subprocess.Popen[str]]", largest: int = _LARGEST
+) -> Generator[None, None, None]:
+    """Ends the server when its log grows beyond so many bytes, of which the first megabyte stays. `server` gives its
+    process, which a restart changes.
 
     Raises OctavoError then, in place of what came of it.
     """
@@ -38,7 +41,7 @@ def limited_log(log: Path, server: "subprocess.Popen[str]", largest: int = _LARG
             with suppress(OSError):
                 if log.stat().st_size > largest:
                     grown.set()
-                    server.send_signal(signal.SIGQUIT)
+                    server().send_signal(signal.SIGQUIT)
                     return
 
     watching = threading.Thread(target=watch, name="log", daemon=True)
@@ -53,7 +56,7 @@ def limited_log(log: Path, server: "subprocess.Popen[str]", largest: int = _LARG
         watching.join()
     if grown.is_set():
         with suppress(subprocess.TimeoutExpired):
-            server.wait(_PATIENCE_SECONDS)
+            server().wait(_PATIENCE_SECONDS)
         os.truncate(log, _KEPT)
         raise OctavoError(
             f"the server's log grew beyond {human_size(largest)}, so the trial was stopped; the first "

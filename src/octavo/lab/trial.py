@@ -85,7 +85,7 @@ class Equipment:
                 cluster.start(
                     dataset.build, directory, settings, journal, self.account, log=trial.log, memory_group=group
                 ) as server,
-                limited_log(trial.log, server.process),
+                limited_log(trial.log, lambda: server.process),
             ):
                 if group is not None and levels["memory"] != "none":
                     facts["memory_limit_bytes"] = cgroup.achieved_limit(group)

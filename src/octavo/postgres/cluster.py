@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,6 +100,8 @@ class Server:
     """The memory group that it was born in; a client that is to share its limits enters it too."""
     below: Path | None = None
     """The group below which it has its own, where it is stopped together with its client."""
+    arguments: tuple[str | Path, ...] = ()
+    """The command line that it was started with."""
     _connection: psycopg.Connection[DictRow] | None = field(default=None)
 
     def __enter__(self) -> Self:
@@ -188,6 +190,35 @@ class Server:
 
         Raises OctavoError when it did not end cleanly, or not in the time that a slow disk takes for that.
         """
+        self._end_cleanly()
+        self._clear()
+
+    def restart(self, meanwhile: Callable[[], object]) -> None:
+        """Stops it with a checkpoint and starts it again as it was started, on the same processors and with the same
+        log; `meanwhile` is called while it is down.
+
+        Raises OctavoError as `shut_down` and `start` do; then it is down for good.
+        """
+        processors = os.sched_getaffinity(self.process.pid)
+        self._end_cleanly()
+        children.ended(self.journal, self.entries.pop())
+        meanwhile()
+        log = trees.open_file(self.log, os.O_WRONLY | os.O_APPEND)
+        try:
+            self.process, entry = _launch(
+                self.arguments, self.directory, self.journal, self.account, log, self.group, self.below
+            )
+        finally:
+            os.close(log)
+        self.entries.append(entry)
+        os.sched_setaffinity(self.process.pid, processors)
+        try:
+            _wait_until_ready(self)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _end_cleanly(self) -> None:
         self.disconnect()
         patience = _SHUT_DOWN_SECONDS + trees.allocated_bytes(self.directory) / _SLOW_DISK
         self.process.send_signal(signal.SIGINT)
@@ -197,7 +228,6 @@ class Server:
             raise OctavoError(f"the server did not shut down within {patience:.0f} s; its log is {self.log}") from None
         if code != 0:
             raise OctavoError(f"the server did not shut down cleanly: {last_words(self.log)}; its log is {self.log}")
-        self._clear()
 
     def stop(self) -> None:
         """Stops it at once, without a checkpoint: its data directory is thrown away."""
@@ -216,9 +246,10 @@ class Server:
         """Ends what the server started, then removes its sockets: nobody writes into their directory any more."""
         if not self.entries:
             return
-        directory_entry, process_entry = self.entries
+        directory_entry, *process_entries = self.entries
         self.entries.clear()
-        children.ended(self.journal, process_entry)
+        for process_entry in process_entries:
+            children.ended(self.journal, process_entry)
         if trees.remove(self.socket_directory):
             self.journal.done(directory_entry)
 
@@ -257,21 +288,36 @@ def start(
         program_pages.read_first(build.program("postgres"), build.prefix / "lib", journal)
     log_file = trees.new_log(log)
     try:
-        process, process_entry = children.start(
-            arguments, journal,
-            role="server", account=account, groups=[memory_group] if memory_group else [], below=below,
-            directory=directory, stdout=log_file, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
-        )  # fmt: skip
+        process, process_entry = _launch(arguments, directory, journal, account, log_file, memory_group, below)
     finally:
         os.close(log_file)
     entries = [entry, process_entry]
-    server = Server(build, directory, log, socket_directory, account, journal, process, entries, memory_group, below)
+    server = Server(
+        build, directory, log, socket_directory, account, journal, process, entries, memory_group, below,
+        tuple(arguments),
+    )  # fmt: skip
     try:
         _wait_until_ready(server)
     except BaseException:
         server.stop()
         raise
     return server
+
+
+def _launch(
+    arguments: Sequence[str | Path],
+    directory: Path,
+    journal: Journal,
+    account: Account,
+    log: int,
+    memory_group: Path | None,
+    below: Path | None,
+) -> tuple["subprocess.Popen[str]", int]:
+    return children.start(
+        arguments, journal,
+        role="server", account=account, groups=[memory_group] if memory_group else [], below=below,
+        directory=directory, stdout=log, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
+    )  # fmt: skip
 
 
 def _wait_until_ready(server: Server) -> None:

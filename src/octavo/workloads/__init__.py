@@ -13,6 +13,7 @@ WORKLOADS = {
     "coalescing": "octavo.workloads.coalescing",
     "kernel-page": "octavo.workloads.kernel_page",
     "scan": "octavo.workloads.scan",
+    "tpch": "octavo.workloads.tpch",
     "pooled": "octavo.workloads.pooled",
     "oom": "octavo.workloads.oom",
     "pgio": "octavo.workloads.pgio",

@@ -85,6 +85,16 @@ class LoadsSlowly(Protocol):
 
 
 @runtime_checkable
+class PinsSettings(Protocol):
+    """A workload that has server settings of its own, which a plan's settings replace."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """By name."""
+        ...
+
+
+@runtime_checkable
 class RunsInTurns(Protocol):
     """A workload whose client can be started to run until it is told to end, and be stopped and let go on meanwhile."""
 

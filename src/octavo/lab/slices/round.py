@@ -245,7 +245,7 @@ def _start(equipment: Equipment, cell: _Cell) -> None:
             memory_group=memory, below=cell.group,
         )
     )  # fmt: skip
-    cell.stack.enter_context(limited_log(trial.log, server.process))
+    cell.stack.enter_context(limited_log(trial.log, lambda: server.process))
     if memory is not None:
         cell.facts["memory_limit_bytes"] = cgroup.achieved_limit(memory)
     cell.facts["database_bytes"] = server.query("size")[0]["bytes"]

@@ -1,0 +1,94 @@
+"""`octavo costs`: what the planner's cost settings really are on this device, at each data block."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+costs = typer.Typer(help="The planner's cost settings, measured.", no_args_is_help=True)
+
+
+class CacheState(StrEnum):
+    """Where pages are found."""
+
+    cold = "cold"
+    warm = "warm"
+
+
+@costs.callback()
+def group() -> None:
+    """The planner's cost settings, measured."""
+
+
+@costs.command()
+def calibrate(
+    dsn: Annotated[
+        str | None, typer.Option(help="A server of yours, as psql takes it, instead of one of our own.")
+    ] = None,
+    data_block: Annotated[str, typer.Option(help="Data blocks: 1kB to 32kB, with commas, or all.")] = "8kB",
+    pg: Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")] = "18",
+    cache: Annotated[
+        CacheState, typer.Option(help="Pages come from the device, or are in shared buffers.")
+    ] = CacheState.cold,
+    device: Annotated[
+        str, typer.Option(help="A level of the factor device: native, hdd, gp3:3000/125, iops=50,mbps=4.")
+    ] = "native",
+    size: Annotated[str, typer.Option(help="Of each of the two tables for cold reads.")] = "64MB",
+    rounds: Annotated[int, typer.Option(min=2, max=100, help="How often each query runs.")] = 5,
+    format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
+) -> None:
+    """Measure what a page, a row, an index entry and an operator take, and print the planner's cost settings.
+
+    Servers of our own are started, one a data block; builds are made where the cache has none. With --dsn it makes
+    its tables in a database of their own, octavo_costs_…, and drops it; cold then needs the server on this host.
+
+    Example: octavo costs calibrate --data-block 8kB,32kB --device hdd
+    """
+    import sys
+
+    from octavo.cli.output import console, print_json
+    from octavo.costs.calibrate import Request, calibrate_builds, calibrate_server
+    from octavo.costs.render import view
+    from octavo.errors import UsageError
+    from octavo.knobs.volume_types import check_device
+    from octavo.units import parse_size
+
+    bytes_of_tables = parse_size(size)
+    if not 4 * 1024**2 <= bytes_of_tables <= 64 * 1024**3:
+        raise UsageError(f"--size {size}: it has to be from 4MB to 64GB")
+    try:
+        level = check_device(device)
+    except UsageError as error:
+        raise UsageError(f"--device {device}: {error}") from None
+    request = Request(bytes_of_tables, rounds, cache is CacheState.cold)
+
+    def tell(text: str) -> None:
+        print(f"octavo: {text}", file=sys.stderr, flush=True)
+
+    if dsn is not None:
+        if level != "native" or data_block != "8kB":
+            raise UsageError("--dsn has its own device and data block; leave --device and --data-block out")
+        document = calibrate_server(dsn, request, tell)
+    else:
+        from octavo.cli.build_selection import selected_specs
+        from octavo.cli.progress import build_progress
+        from octavo.host.children import server_account
+        from octavo.host.journal import Journal
+        from octavo.host.lock import host_lock
+        from octavo.postgres.builds.make import ensure_builds
+
+        specs = selected_specs(
+            data_block=data_block, wal_block="8kB", data_segment="1GB", pg=pg, compiler="gcc", flags=(), options=(),
+            asserts=False, debug_symbols=False,
+        )  # fmt: skip
+        account = server_account()
+        with host_lock(), Journal() as journal:
+            with build_progress() as progress:
+                builds = ensure_builds(specs, journal, progress=progress)
+            document = calibrate_builds(builds, request, level, journal, account, tell)
+    if format is TableFormat.json:
+        print_json(document)
+    else:
+        console().print(view(document))

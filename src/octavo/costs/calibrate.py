@@ -1,0 +1,78 @@
+"""The whole calibration: grounds, rounds, fit, and the document that is printed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from octavo.costs import lines
+from octavo.costs.fit import CONFIDENCE, Fit, fit
+from octavo.costs.grounds import own_ground, users_ground
+from octavo.costs.measure import measure
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import Build
+from octavo.units import format_size
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked for: bytes of the tables for cold reads, rounds, and the cache's state."""
+
+    size: int
+    rounds: int
+    cold: bool
+
+
+def calibrate_builds(
+    builds: Sequence[Build], request: Request, level: str, journal: Journal, account: Account, tell: Tell
+) -> dict[str, Any]:
+    """The document for servers of our own, one a build, on the device of this level. Raises OctavoError, HostError."""
+    fits: dict[int, Fit] = {}
+    facts: dict[str, Any] = {}
+    for build in builds:
+        size = build.manifest["data_block"]
+        tell(f"data block {size}: making the tables")
+        with own_ground(build, request.size, level, journal, account) as (ground, achieved):
+            facts = {"device": level, "version": build.manifest["version"]} | achieved
+
+            def tell_round(text: str, at: str = size) -> None:
+                tell(f"data block {at}: {text}")
+
+            found = measure(ground, cold=request.cold, rounds=request.rounds, progress=tell_round)
+            fits[ground.tables.block] = fit(found)
+    return document(fits, request, facts)
+
+
+def calibrate_server(dsn: str, request: Request, tell: Tell) -> dict[str, Any]:
+    """The document for a user's server. Raises OctavoError, HostError."""
+    tell("making the tables, in a database of their own that is dropped afterwards")
+    with users_ground(dsn, request.size, cold=request.cold) as ground:
+        version = ground.connection.info.parameter_status("server_version")
+        found = measure(ground, cold=request.cold, rounds=request.rounds, progress=tell)
+        return document({ground.tables.block: fit(found)}, request, {"device": "native", "version": version})
+
+
+def document(fits: Mapping[int, Fit], request: Request, facts: Mapping[str, Any]) -> dict[str, Any]:
+    unit = lines.unit_seconds(fits, cold=request.cold)
+    return {
+        "schema_version": 1,
+        "cache": "cold" if request.cold else "warm",
+        "rounds": request.rounds,
+        "confidence": CONFIDENCE,
+        "unit_seconds": unit,
+        **facts,
+        "data_blocks": [_of_block(block, found, unit, cold=request.cold) for block, found in fits.items()],
+    }
+
+
+def _of_block(block: int, found: Fit, unit: float, *, cold: bool) -> dict[str, Any]:
+    made = lines.settings(found, unit, cold=cold)
+    return {
+        "data_block": format_size(block),
+        "settings": [asdict(one) for one in made],
+        "postgresql_conf": lines.conf_lines(made),
+        "seconds_each": [{**asdict(one), "resolved": one.resolved} for one in found.estimates.values()],
+        "residuals": [{**asdict(one), "relative": one.relative} for one in found.residuals],
+    }

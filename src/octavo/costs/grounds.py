@@ -1,0 +1,195 @@
+"""Where a calibration measures: a server of our own, or a database of our own on a user's server."""
+
+import os
+import secrets
+from collections.abc import Callable, Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import Connection, conninfo, sql
+from psycopg.rows import DictRow, dict_row
+
+from octavo import knobs
+from octavo.costs import tables
+from octavo.costs.measure import Ground, empty
+from octavo.errors import HostError, OctavoError
+from octavo.home import make_directory, octavo_home
+from octavo.host import children, trees
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.host.page_cache import forget
+from octavo.knobs import device
+from octavo.knobs.base import Place
+from octavo.knobs.server_group import server_group
+from octavo.postgres import cluster
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.own_connection import peer_of
+from octavo.postgres.user_connection import Limits, connect, without_secrets
+
+_SETTINGS = {
+    "shared_buffers": "128MB", "autovacuum": "off", "jit": "off", "wal_level": "minimal",
+    "max_wal_senders": "0", "max_wal_size": "8GB", "checkpoint_timeout": "1h",
+}  # fmt: skip
+# Tables of the cached kind, rows and indexes besides what is asked for, with their WAL.
+_FURTHER_BYTES = 320 * 1024**2
+_READAHEAD = "128kB"  # Linux's default
+_TIMEOUTS = Limits("5min", "5s")
+_NAME = "octavo_costs_"
+_MADE_BY_US = "made by octavo costs calibrate; can be dropped"
+
+
+@contextmanager
+def own_ground(
+    build: Build, size: int, level: str, journal: Journal, account: Account
+) -> Generator[tuple[Ground, dict[str, Any]], None, None]:
+    """A server of this build with the tables, on the device of this level, gone afterwards. Yields what was achieved.
+
+    Limits hold when the tables are there. Raises HostError when this host cannot make such a device.
+    """
+    levels = {"device": level}
+    if reason := device.cannot(levels):
+        raise HostError(f"--device {level}: {reason}")
+    block = int(build.manifest["data_block"].removesuffix("kB")) * 1024
+    sized = tables.sizes(block, size)
+    with ExitStack() as stack:
+        volume = stack.enter_context(device.volume(levels, 3 * size + _FURTHER_BYTES, journal))
+        if volume is None:
+            work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
+            entry = journal.record("directory", path=str(work))
+            stack.callback(_remove, work, journal, entry)
+            make_directory(work)
+            log = work / "server.log"
+        else:
+            work = volume.directory
+            # A new loop device may have any; beyond some hundred kB the kernel does not hold a device to its bytes.
+            stack.enter_context(knobs.applied({"readahead": _READAHEAD}, journal, Place(work)))
+            log = volume.image.with_name("server.log")
+        data = trees.make_for(work / "data", account)
+        cluster.check_reachable(data, account)
+        arguments = [
+            build.program("initdb"), "--pgdata", data, "--username", cluster.SUPERUSER, "--auth=trust",
+            "--encoding=UTF8", "--locale=C", "--no-instructions", "--no-sync",
+        ]  # fmt: skip
+        children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
+        group = stack.enter_context(server_group(levels, journal))
+        server = stack.enter_context(
+            cluster.start(build, data, _SETTINGS, journal, account, log=log, memory_group=group)
+        )
+        connection = stack.enter_context(server.connect("postgres"))
+        tables.make(connection, sized)
+        _with_buffercache(connection)
+        # All of it now, while the device is fast: what is written out and read again would be so under its limits.
+        empty(connection)
+        connection.execute("CHECKPOINT")
+        forget(data)
+        facts = stack.enter_context(device.limited(level, volume, journal, group))
+        yield Ground(connection, sized, lambda: forget(data)), facts
+
+
+@contextmanager
+def users_ground(dsn: str, size: int, *, cold: bool) -> Generator[Ground, None, None]:
+    """A database of our own on a user's server, dropped afterwards, with those that earlier calibrations left.
+
+    Statements have a time limit. Raises HostError when the server cannot be reached or refuses the database.
+    """
+    with connect(dsn, "octavo costs", _TIMEOUTS) as first:
+        if first.limits is not None:
+            raise HostError("a pooler stands before the server; give the --dsn of PostgreSQL itself")
+        first.execute("SET default_transaction_read_only = off")
+        name = f"{_NAME}{secrets.token_hex(4)}"
+        try:
+            _drop_left(first)
+            first.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
+        except psycopg.Error as error:
+            raise HostError(
+                f"the server refuses a database for the calibration: {_said(error)}; the user needs CREATEDB"
+            ) from None
+        try:
+            first.execute(
+                sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(name), sql.Literal(_MADE_BY_US))
+            )
+            with _connected(dsn, name) as connection:
+                connection.execute(f"SET statement_timeout = '{_TIMEOUTS.statement_timeout}'".encode())
+                block = int(str(_value(connection, "SELECT current_setting('block_size')")))
+                sized = tables.sizes(block, size)
+                try:
+                    tables.make(connection, sized)
+                    _with_buffercache(connection)
+                    forgets = _forgets(connection) if cold else None
+                    if forgets is not None:
+                        connection.execute("CHECKPOINT")
+                except psycopg.Error as error:
+                    raise OctavoError(f"the server refuses the tables of the calibration: {_said(error)}") from None
+                yield Ground(connection, sized, forgets)
+        finally:
+            _drop(first, name)
+
+
+def _connected(dsn: str, database: str) -> Connection[DictRow]:
+    asked: dict[str, Any] = {**conninfo.conninfo_to_dict(dsn), "dbname": database, "application_name": "octavo costs"}
+    try:
+        return psycopg.Connection[DictRow].connect(**asked, autocommit=True, row_factory=dict_row)
+    except psycopg.Error as error:
+        raise HostError(f"cannot connect to the calibration's database: {_said(error)}") from None
+
+
+def _drop_left(connection: Connection[Any]) -> None:
+    """Drops what a calibration that was killed has left: ours by name and comment, and nobody is connected to it."""
+    rows = connection.execute(
+        "SELECT datname FROM pg_database d JOIN pg_shdescription s ON s.objoid = d.oid"
+        " AND s.classoid = 'pg_database'::regclass WHERE starts_with(datname, %s) AND description = %s"
+        " AND NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datid = d.oid)",
+        (_NAME, _MADE_BY_US),
+    ).fetchall()
+    for row in rows:
+        _drop(connection, str(row["datname"]))
+
+
+def _drop(connection: Connection[Any], name: str) -> None:
+    try:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+    except psycopg.Error as error:
+        raise OctavoError(f"the database {name} could not be dropped: {_said(error)}; drop it yourself") from None
+
+
+def _with_buffercache(connection: Connection[DictRow]) -> None:
+    """The extension that empties shared buffers, where the server has it and lets us; cold runs check what it did."""
+    if connection.info.server_version < 170000:
+        return
+    try:
+        connection.execute("CREATE EXTENSION pg_buffercache")
+    except psycopg.Error:
+        return
+
+
+def _forgets(connection: Connection[DictRow]) -> Callable[[], None] | None:
+    """Gives up what the kernel has of our database's files; None where they are not on this host, or not ours to open.
+
+    The server has to be at the other end of a Unix socket, and its directory has to be its user's.
+    """
+    try:
+        _, owner = peer_of(connection.fileno())
+        oid = _value(connection, "SELECT oid FROM pg_database WHERE datname = current_database()")
+        directory = Path(str(_value(connection, "SELECT current_setting('data_directory')")))
+        if directory.stat().st_uid != owner or os.geteuid() not in (0, owner):
+            return None
+    except (OSError, psycopg.Error):
+        return None
+    return lambda: forget(directory / "base" / str(oid))
+
+
+def _value(connection: Connection[DictRow], query: str) -> object:
+    row: Mapping[str, object] | None = connection.execute(query.encode()).fetchone()
+    assert row is not None  # every such query gives a row
+    return next(iter(row.values()))
+
+
+def _said(error: psycopg.Error) -> str:
+    return without_secrets(" ".join(str(error).split()))
+
+
+def _remove(work: Path, journal: Journal, entry: int) -> None:
+    if trees.remove(work):
+        journal.done(entry)

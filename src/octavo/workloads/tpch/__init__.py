@@ -1,0 +1,127 @@
+"""TPC-H: the load in five steps, or the 22 queries, on data of any scale factor, with results that are checked.
+
+Data are those of dbgen (`generator`), queries and reference answers the specification's (`known`), tables and indexes
+follow it (`schema`). It is no TPC-H result: there are no refresh functions, no streams, and no audit, and its numbers
+are not comparable with published ones.
+"""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+
+from octavo.errors import UsageError
+from octavo.factor import Factor, one_of, whole_number
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.units import parse_duration
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.tpch import generator, load_run, loading, metrics, queries, usage
+from octavo.workloads.tpch.query import EXPLAIN
+
+# Measured at 8 kB blocks and scale factor 1: tables and their indexes.
+_BYTES = 2_100_000_000
+_EMPTY_BYTES = 16 * 1024**2
+# Seconds at scale factor 1 on one core of 2022: one repetition of all queries when warm, and the whole load.
+_QUERY_SECONDS, _LOAD_SECONDS = 40.0, 60.0
+_RESTART_SECONDS = 1.0
+_SETTINGS = {"jit": "off", "max_parallel_workers_per_gather": "0", "work_mem": "64MB"}
+_MOST_SCALE = Decimal(10_000)
+
+
+def _scale(text: str) -> str:
+    if re.fullmatch(r"\d{1,5}(\.\d{1,3})?", text) is None or not 0 < Decimal(text) <= _MOST_SCALE:
+        raise UsageError("allowed: scale factors from 0.001 to 10000, such as 0.1")
+    return f"{Decimal(text).normalize():f}"
+
+
+def _queries(text: str) -> str:
+    """All, or some of 1 to 22 in their order."""
+    if text == "all":
+        return text
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdecimal() and len(word) < 3 and 1 <= int(word) <= 22 for word in words):
+        raise UsageError("allowed: all, or numbers from 1 to 22 with commas between them")
+    return ",".join(map(str, sorted({int(word) for word in words})))
+
+
+def _timeout(text: str) -> str:
+    if text == "none":
+        return text
+    try:
+        seconds = parse_duration(text)
+    except UsageError:
+        seconds = 0.0
+    if not 1 <= seconds <= 86_400:
+        raise UsageError("allowed: none, or times from 1s to 24h")
+    return text
+
+
+class Tpch:
+    """One client that runs the queries, or loads, once a trial."""
+
+    factors = (
+        Factor("phase", "cluster", "what a trial is: the queries, or the load", "queries", one_of("queries", "load")),
+        Factor("scale", "cluster", "scale factor: 1 is 1 GB of text", "0.1", _scale),
+        Factor("order", "cluster", "order of the load's steps", "keys-first", one_of(*loading.ORDERS)),
+        Factor("statistics_target", "cluster", "default_statistics_target", "100", whole_number(1, 10_000)),
+        Factor("queries", "run", "which queries: all, or numbers such as 1,6,14", "all", _queries),
+        Factor("repetitions", "run", "runs of each query in a trial", "1", whole_number(1, 1000)),
+        Factor("query_timeout", "run", "time after which a query is cut off, marked and left", "none", _timeout),
+        Factor("explain", "run", "what auto_explain tells of each run: its plan with what every node did, the plan, "
+               "nothing", "analyze", one_of(*EXPLAIN)),
+    )  # fmt: skip
+    metrics = (
+        metrics.SECONDS, metrics.MINIMUM, metrics.MEDIAN, metrics.TIMED_OUT, metrics.ROWS, metrics.WAL_BYTES,
+        metrics.WAL_RECORDS, metrics.WAL_IMAGES, metrics.WAL_HEADERS, metrics.WAL_READ, metrics.WAITED,
+        *metrics.SIZES, *usage.METRICS,
+    )  # fmt: skip
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What would make runs differ: one process a query, no compilation. A plan's own settings replace these."""
+        return _SETTINGS
+
+    def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
+        """The tables depend on scale and generator, their layout on the order of the steps. A load begins with none."""
+        if levels["phase"] == "load":
+            return (("workload", "tpch"), ("phase", "load"))
+        return (
+            ("workload", "tpch"), ("generator", generator.version()), ("scale", levels["scale"]),
+            ("order", levels["order"]), ("statistics_target", levels["statistics_target"]),
+        )  # fmt: skip
+
+    def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
+        """Tables, keys and indexes. The rows are the same in every load; what ANALYZE draws of them is not."""
+        target = int(levels["statistics_target"])
+        server.execute(f"ALTER DATABASE {DATABASE} SET default_statistics_target = {target}")
+        server.execute(f"SET default_statistics_target = {target}")  # of the connection that will analyze
+        if levels["phase"] == "queries":
+            loading.load(server, levels, [step for step in loading.ORDERS[levels["order"]] if step != "analyze"])
+
+    def database_bytes(self, levels: Levels) -> int:
+        """Tables and indexes at this scale; a load's trial makes them."""
+        return round(float(levels["scale"]) * _BYTES) + _EMPTY_BYTES
+
+    def seconds_asked(self, levels: Levels) -> float:
+        """For the estimate: they take as long as they take."""
+        scale = float(levels["scale"])
+        if levels["phase"] == "load":
+            return scale * _LOAD_SECONDS
+        count, repetitions = len(queries.chosen(levels)), int(levels["repetitions"])
+        if levels["cache"] == "cold":
+            return repetitions * count * (scale * 2 * _QUERY_SECONDS / 22 + _RESTART_SECONDS)
+        return (repetitions + 1) * count * scale * _QUERY_SECONDS / 22
+
+    def warm(self, server: Server, levels: Levels, seed: int) -> None:
+        """Every query once."""
+        if levels["phase"] == "queries":
+            session = queries.open_session(server, levels)
+            for number in queries.chosen(levels):
+                queries.run_one(server, levels, number, session)
+            session.connection.close()
+
+    def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
+        """The queries or the load. Raises OctavoError when a result is wrong."""
+        return load_run.run(server, levels) if levels["phase"] == "load" else queries.run(server, levels)
+
+
+WORKLOAD = Tpch()

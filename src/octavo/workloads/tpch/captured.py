@@ -1,0 +1,39 @@
+"""The plans of a trial: by item the identities of those that it had, and by identity what each does."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from octavo.postgres.plan_shape import Shape, shape_of
+
+
+@dataclass(slots=True)
+class Captured:
+    """Collects them. `texts` has the documents as PostgreSQL wrote them, by a name that tells the run."""
+
+    identities: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    shapes: dict[str, Shape] = field(default_factory=dict[str, Shape])
+    texts: dict[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict[str, Sequence[Mapping[str, Any]]])
+
+    def add(self, item: str, run: str, plans: Sequence[Mapping[str, Any]]) -> None:
+        """The plans of one run of an item. Raises OctavoError for what is none."""
+        if plans:
+            self.texts[run] = plans
+        mine = self.identities.setdefault(item, [])
+        for plan in plans:
+            shape = shape_of(plan)
+            self.shapes.setdefault(shape.identity, shape)
+            if shape.identity not in mine:
+                mine.append(shape.identity)
+
+    def facts(self) -> dict[str, Any]:
+        """For the trial's facts: `plans`, several identities of an item with a stroke between them, and
+        `plan_shapes`."""
+        plans = {item: "/".join(mine) for item, mine in self.identities.items() if mine}
+        shapes = {identity: shape.as_dict() for identity, shape in self.shapes.items()}
+        return {"plans": plans, "plan_shapes": shapes} if plans else {}
+
+    def output(self) -> str:
+        """All documents, as JSON."""
+        return json.dumps(self.texts, indent=1) + "\n"

@@ -1,0 +1,84 @@
+"""A trial that is a load: five timed steps into an empty database, the WAL of each, and the sizes that came of it."""
+
+import time
+from dataclasses import dataclass, field
+
+from octavo.observation import Observation, observe
+from octavo.postgres import wal_contents
+from octavo.postgres.cluster import Server
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.tpch import loading, metrics, schema, usage
+from octavo.workloads.tpch.captured import Captured
+from octavo.workloads.tpch.loading import Step
+
+# All of a step's WAL is read again, unless it is more than this.
+_MOST_WAL = 16 * 1024**3
+_SIZES = (
+    "SELECT sum(pg_table_size(oid)) AS tables, sum(pg_indexes_size(oid)) AS indexes, "
+    "pg_database_size(current_database()) AS whole FROM pg_class WHERE relname = ANY(%s) AND relkind = 'r'"
+)
+
+
+@dataclass(slots=True)
+class _Load:
+    server: Server
+    observations: list[Observation] = field(default_factory=list[Observation])
+    seconds: float = 0.0
+    plans: Captured = field(default_factory=Captured)
+    _wal: int = 0
+    _before: usage.Moment | None = None
+    _wal_began: int = 0
+
+    def before(self, name: str) -> None:
+        self._wal_began = wal_contents.position(self.server).end
+        self._before = usage.look(self.server)
+
+    def after(self, step: Step) -> None:
+        assert self._before is not None
+        item, now = f"load.{step.name}", usage.look(self.server)
+        self.seconds += step.seconds
+        self.observations.append(observe(metrics.SECONDS, step.seconds, item=item))
+        if step.name == "copy":
+            self.observations.append(observe(metrics.WAITED, step.waited, item=item))
+        self.observations += usage.used(self._before, now, item, 1)
+        end = wal_contents.position(self.server)
+        self._wal += end.end - self._wal_began
+        self.observations.append(observe(metrics.WAL_BYTES, float(end.end - self._wal_began), item=item))
+        found = wal_contents.contents(self.server, self._wal_began, end, _MOST_WAL)
+        self.observations.append(observe(metrics.WAL_HEADERS, float(found.headers), item=item))
+        if found.inspected:
+            self.observations += [
+                observe(metrics.WAL_RECORDS, float(found.records), item=item),
+                observe(metrics.WAL_IMAGES, float(found.images), item=item),
+                observe(metrics.WAL_READ, found.inspected / (end.end - self._wal_began), item=item),
+            ]
+        self.plans.add(item, item, step.plans)
+
+    def result(self, seconds: float, cpu: float) -> WorkloadResult:
+        row = self.server.connection.execute(_SIZES, (list(schema.TABLES),)).fetchone()
+        assert row is not None
+        sizes = [
+            observe(metric, float(value))
+            for metric, value in zip(metrics.SIZES, (row["tables"], row["indexes"], row["whole"]), strict=True)
+        ]
+        totals = [observe(metrics.SECONDS, self.seconds), observe(metrics.WAL_BYTES, float(self._wal))]
+        return WorkloadResult(
+            observations=(*totals, *self.observations, *sizes),
+            seconds_asked=0.0,
+            seconds=seconds,
+            transactions=len(loading.STEPS),
+            client_cpu_seconds=cpu,
+            problems=(),
+            output=self.plans.output(),
+            facts=self.plans.facts(),
+        )
+
+
+def run(server: Server, levels: Levels) -> WorkloadResult:
+    """The load, in the order of the levels. Raises OctavoError or psycopg.Error when a step fails."""
+    one = _Load(server)
+    began, cpu = time.monotonic(), time.thread_time()
+    loading.load(
+        server, levels, loading.ORDERS[levels["order"]], explain=levels["explain"], before=one.before, after=one.after
+    )
+    return one.result(time.monotonic() - began, time.thread_time() - cpu)

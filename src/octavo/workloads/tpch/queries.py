@@ -1,0 +1,150 @@
+"""The 22 queries one after the other: each a few times, cold or warm, its result checked, its plan kept."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from octavo.errors import OctavoError
+from octavo.knobs.drop_caches import drop_caches
+from octavo.observation import Observation, observe
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.units import parse_duration
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.explained import nodes
+from octavo.workloads.tpch import metrics, usage
+from octavo.workloads.tpch.captured import Captured
+from octavo.workloads.tpch.known import QUERIES, known
+from octavo.workloads.tpch.query import Ran, Session
+from octavo.workloads.tpch.references import References, references
+
+
+@dataclass(slots=True)
+class Power:
+    """What the queries of a trial have given so far."""
+
+    levels: Levels
+    references: References
+    observations: list[Observation] = field(default_factory=list[Observation])
+    times: dict[int, list[float]] = field(default_factory=dict[int, list[float]])
+    timed_out: list[str] = field(default_factory=list[str])
+    plans: Captured = field(default_factory=Captured)
+    results: dict[str, str] = field(default_factory=dict[str, str])
+    cpu_seconds: float = 0.0
+
+    def add(self, number: int, repetition: int, ran: Ran) -> None:
+        """One run of a query. Raises OctavoError when its result is wrong."""
+        item = f"q{number}"
+        self.observations += usage.used(ran.before, ran.after, item, repetition, processes=1 + _workers(ran.plan))
+        if ran.rows is None:
+            self.timed_out.append(f"{item} ({repetition})")
+            self.observations.append(observe(metrics.TIMED_OUT, 1.0, item=item, repetition=repetition))
+            return
+        self.times.setdefault(number, []).append(ran.seconds)
+        self.observations.append(observe(metrics.SECONDS, ran.seconds, item=item, repetition=repetition))
+        if repetition == 1:
+            self.observations.append(observe(metrics.ROWS, len(ran.rows), item=item))
+        self.results[item] = self.references.check(number, ran.rows, self.levels["data_block"])
+        if ran.plan is not None:
+            self.plans.add(item, f"{item}.{repetition}", [ran.plan])
+
+    def result(self, seconds: float, restarts: int) -> WorkloadResult:
+        """The trial's result: with the totals of those repetitions in which no query was cut off."""
+        totals = list(_totals(self.times, _repetitions(self.levels), chosen(self.levels)))
+        facts: dict[str, Any] = {"results": self.results, **self.plans.facts()}
+        if self.timed_out:
+            facts["timed_out"] = self.timed_out
+        if restarts:
+            facts["restarts"] = restarts
+        return WorkloadResult(
+            observations=(*totals, *_of_repetitions(self.times), *self.observations),
+            seconds_asked=0.0,
+            seconds=seconds,
+            transactions=sum(map(len, self.times.values())),
+            client_cpu_seconds=self.cpu_seconds,
+            problems=(),
+            output=self.plans.output(),
+            facts=facts,
+        )
+
+
+def run(server: Server, levels: Levels) -> WorkloadResult:
+    """All repetitions of all queries; in a cold cell the server is restarted with empty caches before each.
+
+    Raises OctavoError when a result is wrong or there is no time at all, psycopg.Error when the server refuses.
+    """
+    power = Power(levels, references(server, levels["scale"]))
+    cold, restarts = levels["cache"] == "cold", 0
+    began = time.monotonic()
+    session = None if cold else open_session(server, levels)
+    for number in chosen(levels):
+        for repetition in range(1, _repetitions(levels) + 1):
+            if cold:
+                server.restart(lambda: drop_caches(server.directory))
+                restarts += 1
+            power.add(number, repetition, run_one(server, levels, number, session, power))
+    if session is not None:
+        session.connection.close()
+    if not power.times:
+        raise OctavoError(f"every query was cut off after {levels['query_timeout']}; choose a longer query_timeout")
+    return power.result(time.monotonic() - began, restarts)
+
+
+def run_one(server: Server, levels: Levels, number: int, session: Session | None, power: Power | None = None) -> Ran:
+    """One run of a query, in a session of its own where there is none yet."""
+    mine = session or open_session(server, levels)
+    try:
+        query = known().queries[number]
+        if session is not None:
+            mine.plan_beforehand(query)
+        cpu = time.thread_time()
+        ran = mine.run(server, query)
+        if power is not None:
+            power.cpu_seconds += time.thread_time() - cpu
+        return ran
+    finally:
+        if session is None:
+            mine.connection.close()
+
+
+def open_session(server: Server, levels: Levels) -> Session:
+    """A session with the settings of the levels."""
+    timeout = 0.0 if levels["query_timeout"] == "none" else parse_duration(levels["query_timeout"])
+    return Session(server.connect(DATABASE), levels["explain"], timeout)
+
+
+def chosen(levels: Levels) -> list[int]:
+    """The queries of the factor `queries`, in their order."""
+    text = levels["queries"]
+    return list(QUERIES) if text == "all" else [int(one) for one in text.split(",")]
+
+
+def _repetitions(levels: Levels) -> int:
+    return int(levels["repetitions"])
+
+
+def _workers(plan: Mapping[str, Any] | None) -> int:
+    """Parallel workers that ran at once: those of the gathering node that had most."""
+    if plan is None:
+        return 0
+    return max(int(node.get("Workers Launched", node.get("Workers Planned", 0))) for node in nodes(plan["Plan"]))
+
+
+def _totals(times: Mapping[int, Sequence[float]], repetitions: int, every: Sequence[int]) -> Iterator[Observation]:
+    """The sum over the queries for each repetition in which all have ended."""
+    if any(len(times.get(number, ())) < repetitions for number in every):
+        return
+    sums = [sum(times[number][place] for number in every) for place in range(repetitions)]
+    for repetition, total in enumerate(sums, 1):
+        yield observe(metrics.SECONDS, total, repetition=repetition)
+    if repetitions > 1:
+        yield observe(metrics.MINIMUM, sum(min(times[number]) for number in every))
+        yield observe(metrics.MEDIAN, sum(median(times[number]) for number in every))
+
+
+def _of_repetitions(times: Mapping[int, Sequence[float]]) -> Iterator[Observation]:
+    for number, mine in times.items():
+        if len(mine) > 1:
+            yield observe(metrics.MINIMUM, min(mine), item=f"q{number}")
+            yield observe(metrics.MEDIAN, median(mine), item=f"q{number}")

@@ -1,0 +1,81 @@
+"""What a query, or a step of the load, used of the CPU and of the device while it ran."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.host.process_table import read_table, tree
+from octavo.observation import Metric, Observation, observe
+from octavo.postgres.cluster import Server
+
+_NS = 1e-9
+
+CPU = Metric("server_cpu_seconds", "CPU of the server's processes", "seconds")
+CPU_SHARE = Metric(
+    "server_cpu_share", "CPU of the server's processes, of as many processors as it has workers", "fraction"
+)
+READS = Metric("query_device_reads", "reads at the device", "1")
+READ_BYTES = Metric("query_device_read_bytes", "read at the device", "bytes")
+WRITES = Metric("query_device_writes", "writes at the device", "1")
+WRITTEN_BYTES = Metric("query_device_written_bytes", "written at the device", "bytes")
+BUSY = Metric("query_device_busy_share", "share of the time with a request under way at the device", "fraction")
+QUEUE = Metric("query_device_queue", "requests under way at the device while it was busy", "1")
+METRICS = (CPU, CPU_SHARE, READS, READ_BYTES, WRITES, WRITTEN_BYTES, BUSY, QUEUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Counters at one time: CPU seconds of the server's processes, and the device's, None where it has none."""
+
+    at: float
+    cpu: float
+    device: tuple[int, ...] | None
+
+
+def look(server: Server) -> Moment:
+    """Now. Processes that have ended count with their parent, which is in ticks of the kernel (1/100 s mostly)."""
+    return Moment(time.perf_counter(), sum(_cpu(server.process.pid)), _device(server.directory))
+
+
+def used(before: Moment, after: Moment, item: str, repetition: int, *, processes: int = 1) -> list[Observation]:
+    """What was used in between. `processes` is how many of the server's worked at once."""
+    seconds = after.at - before.at
+    cpu = max(0.0, after.cpu - before.cpu)
+    found = {CPU: cpu}
+    if seconds > 0:
+        found[CPU_SHARE] = min(1.0, cpu / seconds / min(processes, os.cpu_count() or 1))
+    if seconds > 0 and before.device is not None and after.device is not None:
+        reads, read, writes, written, busy, weighted = (
+            float(late - early) for early, late in zip(before.device, after.device, strict=True)
+        )
+        found |= {READS: reads, READ_BYTES: read, WRITES: writes, WRITTEN_BYTES: written}
+        found[BUSY] = min(1.0, busy / 1000 / seconds)
+        if busy > 0:
+            found[QUEUE] = weighted / busy
+    return [observe(metric, value, item=item, repetition=repetition) for metric, value in found.items()]
+
+
+def _cpu(postmaster: int) -> Iterator[float]:
+    table = read_table()
+    for pid in tree(postmaster, table):
+        process = table[pid]
+        yield process.reaped_cpu
+        try:
+            # Nanoseconds on a processor (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
+            yield int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[0]) * _NS
+        except (OSError, ValueError, IndexError):
+            yield process.cpu
+
+
+def _device(directory: Path) -> tuple[int, ...] | None:
+    from octavo._core import device_statistics
+
+    try:
+        now = device_statistics(str(directory))
+    except (LookupError, OSError, ValueError):
+        return None
+    return (
+        now.reads, now.read_bytes, now.writes, now.written_bytes, now.io_milliseconds, now.weighted_io_milliseconds,
+    )  # fmt: skip

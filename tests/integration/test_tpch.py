@@ -1,0 +1,161 @@
+"""TPC-H on real servers: the whole of a trial at scale factor 0.01, and a result that one changed row makes wrong."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo.analysis.document import make_document
+from octavo.errors import OctavoError
+from octavo.home import store_path
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.lab.session import start_run
+from octavo.plan.presets import find_plan
+from octavo.postgres import cluster
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.plan_shape import from_dict
+from octavo.store.store import Store
+from octavo.workloads.tpch import WORKLOAD, generator, queries
+from octavo.workloads.tpch.known import known
+from octavo.workloads.tpch.loading import STEPS
+
+_LEVELS = {
+    "scale": "0.01", "order": "keys-first", "statistics_target": "100", "queries": "all", "repetitions": "1",
+    "query_timeout": "none", "explain": "analyze", "phase": "queries", "cache": "warm", "data_block": "8kB",
+}  # fmt: skip
+
+# What only a quiet machine passes is let off.
+_PLAN = """
+name = "tpch"
+question = "Does the whole way work?"
+workload = "tpch"
+rounds = 1
+loads = 1
+control = false
+interleave = "trials"
+[baseline]
+data_block = "8kB"
+[factors]
+data_block = ["8kB", "32kB"]
+phase = "{phase}"
+queries = "{queries}"
+cache = "{cache}"
+scale = 0.01
+recycled_wal = "32MB"
+[settings]
+autovacuum = "off"
+[validity]
+fewest_transactions = 1
+most_steal = "100%"
+most_foreign_cpu = "100%"
+most_foreign_io = "1TB"
+most_clock_step = "1h"
+"""
+
+
+def trials_of(path: Path, **words: str) -> list[dict[str, Any]]:
+    path.write_text(_PLAN.format(**words))
+    ended = start_run(find_plan(str(path))[0], "", "octavo run", 7, lambda _: None)
+    with closing(Store.open(store_path())) as store:
+        trials: list[dict[str, Any]] = make_document(store, ended.run)["trials"]
+    assert [trial["status"] for trial in trials] == ["ok", "ok"], trials
+    return trials
+
+
+def seconds_of(trial: dict[str, Any]) -> dict[str | None, float]:
+    return {one["item"]: one["value"] for one in trial["observations"] if one["metric"] == "seconds"}
+
+
+def test_cold_queries_on_a_restarted_server_are_right_at_two_block_sizes(
+    home: Path, builds: dict[str, Build], tmp_path: Path
+) -> None:
+    trials = trials_of(tmp_path / "cold.toml", phase="queries", queries="6,13", cache="cold")
+    for trial in trials:
+        assert set(seconds_of(trial)) == {None, "q6", "q13"}
+        assert trial["facts"]["restarts"] == 2
+        assert set(trial["facts"]["plans"]) == {"q6", "q13"}
+    assert trials[0]["facts"]["results"] == trials[1]["facts"]["results"]
+
+
+def test_a_load_is_five_steps_with_their_wal_and_the_plans_of_foreign_keys(
+    home: Path, builds: dict[str, Build], tmp_path: Path
+) -> None:
+    for trial in trials_of(tmp_path / "load.toml", phase="load", queries="all", cache="warm"):
+        assert set(seconds_of(trial)) == {None, *(f"load.{step}" for step in STEPS)}
+        numbers = {(one["item"], one["metric"]): one["value"] for one in trial["observations"]}
+        for step in ("copy", "pkey", "indexes"):
+            item = f"load.{step}"
+            assert numbers[item, "wal_read_share"] == 1
+            parts = sum(numbers[item, f"wal_{part}_bytes"] for part in ("record", "image", "page_header"))
+            # Records are aligned to 8 bytes, and the rest of a segment that is left is nothing.
+            assert 0.9 * numbers[item, "wal_bytes"] < parts <= numbers[item, "wal_bytes"]
+        assert numbers[None, "table_bytes"] + numbers[None, "index_bytes"] < numbers[None, "database_bytes"]
+        shapes = [from_dict(trial["facts"]["plan_shapes"][one])
+                  for one in trial["facts"]["plans"]["load.fkey"].split("/")]  # fmt: skip
+        assert any(shape.relations() == ("lineitem", "partsupp") for shape in shapes)
+
+
+@pytest.fixture(scope="module")
+def server(builds: dict[str, Build], home: Path, account: Account) -> Iterator[Server]:
+    directory = home / "tpch-server"
+    build = builds["8kB"]
+    with Journal() as journal:
+        cluster.initialise(build, directory, journal, account, wal_segment=16 * 1024**2, checksums=False)
+        settings = {"fsync": "off", "autovacuum": "off", "jit": "off"}
+        with cluster.start(build, directory, settings, journal, account, log=home / "tpch.log") as started:
+            with started.connect("postgres") as connection:
+                connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+            WORKLOAD.fill(started, _LEVELS)
+            started.execute("VACUUM ANALYZE")
+            yield started
+
+
+def test_all_queries_give_the_reference_answers(server: Server) -> None:
+    result = WORKLOAD.run(server, _LEVELS, 1)
+    assert result.transactions == 22
+    assert set(result.facts["plans"]) == {f"q{number}" for number in range(1, 23)}
+
+
+def test_a_query_that_takes_too_long_is_cut_off_and_the_others_go_on(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = replace(known(), queries={**known().queries, 9: "SELECT pg_sleep(600)"})
+    monkeypatch.setattr(queries, "known", lambda: endless)
+    levels = {**_LEVELS, "queries": "9,22", "query_timeout": "1s"}
+    result = queries.run(server, levels)
+    assert result.facts["timed_out"] == ["q9 (1)"]
+    with pytest.raises(OctavoError, match="every query was cut off after 1s"):
+        queries.run(server, {**levels, "queries": "9"})
+
+
+@pytest.mark.parametrize("statement", [
+    "UPDATE lineitem SET l_quantity = l_quantity + 1 WHERE l_orderkey = 1 AND l_linenumber = 1",
+    "UPDATE orders SET o_comment = 'special requests' WHERE o_orderkey = (SELECT min(o_orderkey) FROM orders)",
+])  # fmt: skip
+def test_one_changed_row_makes_a_result_wrong(server: Server, statement: str) -> None:
+    number = "1" if "lineitem" in statement else "13"
+    with server.connect(DATABASE) as connection:
+        before = connection.execute("SELECT l_quantity, o_comment FROM lineitem, orders WHERE l_orderkey = 1 "
+                                    "AND l_linenumber = 1 AND o_orderkey = 1").fetchone()  # fmt: skip
+        assert before is not None
+        connection.execute(statement.encode())
+        with pytest.raises(OctavoError, match=f"q{number} at scale factor 0.01: wrong result"):
+            queries.run(server, {**_LEVELS, "queries": number})
+        connection.execute("UPDATE lineitem SET l_quantity = %s WHERE l_orderkey = 1 AND l_linenumber = 1",
+                           (before["l_quantity"],))  # fmt: skip
+        connection.execute("UPDATE orders SET o_comment = %s WHERE o_orderkey = 1", (before["o_comment"],))
+
+
+def test_a_generator_that_fails_is_an_error_that_names_it(server: Server) -> None:
+    with (
+        generator.lent_program(server) as program,
+        pytest.raises(OctavoError, match="tpchgen-cli failed"),
+        generator.stream(server, program, "no_table", "0.01") as pipe,
+        open(pipe, "rb", closefd=False) as file,
+    ):
+        assert file.read() == b""

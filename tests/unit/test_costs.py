@@ -1,0 +1,163 @@
+"""Calibration of the planner's costs: the fit, the units, what is printed; without PostgreSQL."""
+
+import random
+from collections.abc import Mapping
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from octavo.costs import calibrate, lines, tables
+from octavo.costs.fit import Fit, fit
+from octavo.costs.measure import Measured
+from octavo.costs.probes import (
+    CACHED,
+    CACHED_RANDOM,
+    INDEX_TUPLE,
+    OPERATOR,
+    RANDOM,
+    SEQUENTIAL,
+    TUPLE,
+    Probe,
+    lookups,
+    processor,
+    scan_of_pages,
+)
+from octavo.costs.render import view
+from octavo.errors import OctavoError, UsageError
+
+_COSTS = {
+    SEQUENTIAL: 2e-3, RANDOM: 2e-2, CACHED: 1e-7, CACHED_RANDOM: 2e-7, TUPLE: 3e-8, INDEX_TUPLE: 2e-8, OPERATOR: 4e-9,
+}  # fmt: skip
+
+
+def made(
+    costs: Mapping[str, float], *, rounds: int = 5, noise: float = 0.0, cold: bool = True, seed: int = 1
+) -> list[Measured]:
+    """Runs of all queries that take exactly what the costs say, or so much more or less."""
+    order = random.Random(seed)
+    warm: list[tuple[Probe, float, float]] = [(scan_of_pages("wide_cached", 3000), 0, 3000)]
+    warm += [(lookups("scattered_cached", 1, 3000), 0, 3020), *((probe, 0, 1700) for probe in processor())]
+    reading = [(scan_of_pages("wide", 1024), 1024, 0), (lookups("scattered", 1, 100), 101, 3)] if cold else []
+    found: list[Measured] = []
+    for number in range(1, rounds + 1):
+        for probe, reads, hits in [*warm, *reading]:
+            work = {**probe.work, probe.reads: float(reads), probe.finds: float(hits)}
+            seconds = sum(costs[unit] * amount for unit, amount in work.items())
+            found.append(Measured(probe.name, number, seconds * order.uniform(1 - noise, 1 + noise), work))
+    return found
+
+
+def test_planted_costs_are_found_exactly() -> None:
+    found = fit(made(_COSTS))
+    assert {unit: one.seconds for unit, one in found.estimates.items()} == pytest.approx(_COSTS, rel=1e-6)
+    assert all(abs(one.relative) < 1e-6 for one in found.residuals)
+
+
+def test_intervals_cover_planted_costs_about_as_often_as_they_say() -> None:
+    covered = total = 0
+    for seed in range(60):
+        for unit, one in fit(made(_COSTS, noise=0.05, seed=seed)).estimates.items():
+            if unit in (SEQUENTIAL, RANDOM, CACHED, TUPLE):
+                covered += one.low <= _COSTS[unit] <= one.high
+                total += 1
+    # The estimate is that of medians, which scatter more than the means that the interval is of.
+    assert covered / total > 0.85
+
+
+def test_what_costs_nothing_cannot_be_told_from_zero() -> None:
+    found = fit(made({**_COSTS, INDEX_TUPLE: 0.0}, noise=0.05))
+    assert not found.estimates[INDEX_TUPLE].resolved
+    made_lines = lines.conf_lines(lines.settings(found, 1e-3, cold=True))
+    assert [line for line in made_lines if "cannot be told from 0" in line] == [
+        line for line in made_lines if line.startswith("cpu_index_tuple_cost")
+    ]
+
+
+def test_a_cost_that_the_model_has_not_shows_in_the_residuals() -> None:
+    runs = [
+        Measured(one.probe, one.round, one.seconds * (1.5 if "8 conditions" in one.probe else 1), one.work)
+        for one in made(_COSTS)
+    ]
+    worst = max(fit(runs).residuals, key=lambda one: abs(one.relative))
+    assert "conditions" in worst.probe and abs(worst.relative) > 0.02
+
+
+def test_too_little_is_refused() -> None:
+    with pytest.raises(OctavoError, match="1 rounds are too few"):
+        fit(made(_COSTS, rounds=1))
+    with pytest.raises(OctavoError, match="3 queries"):
+        fit([one for one in made(_COSTS) if "wide" in one.probe or "scattered_cached" in one.probe])
+
+
+def planted(block: int, *, cold: bool = True) -> Fit:
+    """At another block size: sequential pages take as long as they are large."""
+    return fit(made({**_COSTS, SEQUENTIAL: _COSTS[SEQUENTIAL] * block / 8192}, cold=cold))
+
+
+def test_one_unit_for_all_block_sizes() -> None:
+    fits = {block: planted(block) for block in (8192, 32768)}
+    unit = lines.unit_seconds(fits, cold=True)
+    assert unit == pytest.approx(2e-3)
+    small, large = ({one.name: one.value for one in lines.settings(fits[b], unit, cold=True)} for b in (8192, 32768))
+    assert small["seq_page_cost"] == pytest.approx(1.0) and large["seq_page_cost"] == pytest.approx(4.0)
+    assert small["random_page_cost"] == pytest.approx(10.0) and large["random_page_cost"] == pytest.approx(10.0)
+    assert small["cpu_tuple_cost"] == pytest.approx(large["cpu_tuple_cost"]) == pytest.approx(1.5e-5)
+
+
+def test_the_unit_of_another_block_goes_by_bytes() -> None:
+    assert lines.unit_seconds({32768: planted(32768)}, cold=True) == pytest.approx(2e-3)
+
+
+def test_warm_the_unit_is_that_of_the_default_cpu_tuple_cost() -> None:
+    found = planted(8192, cold=False)
+    made_settings = lines.settings(found, lines.unit_seconds({8192: found}, cold=False), cold=False)
+    values = {one.name: one.value for one in made_settings}
+    assert values["cpu_tuple_cost"] == pytest.approx(0.01)
+    assert values["seq_page_cost"] == pytest.approx(1e-7 / 3e-6)
+    assert values["random_page_cost"] == pytest.approx(2e-7 / 3e-6)
+
+
+def test_lines_are_printed_first() -> None:
+    request = calibrate.Request(size=8 * 1024**2, rounds=5, cold=True)
+    document = calibrate.document(
+        {8192: planted(8192), 32768: planted(32768)}, request, {"device": "hdd", "version": "18.6"}
+    )
+    out = StringIO()
+    Console(file=out, width=100).print(view(document))
+    text = out.getvalue()
+    assert text.splitlines()[:3] == [
+        "# data block 8kB, cold, device hdd, PostgreSQL 18.6",
+        "seq_page_cost = 1.00",
+        "random_page_cost = 10.0",
+    ]
+    assert "seq_page_cost = 4.00" in text
+    assert "A cost of 1 is 2.00 ms, which 8 kB of a sequential scan take here." in text
+    assert document["data_blocks"][1]["settings"][0]["name"] == "seq_page_cost"
+
+
+@pytest.mark.parametrize("block", [1024, 2048, 4096, 8192, 16384, 32768])
+def test_a_wide_row_is_alone_on_its_page_and_fits(block: int) -> None:
+    """A page has a header of 24 bytes and 4 a row, a row 24 of its own (bufpage.h, htup_details.h)."""
+    pad = int(block * 0.6)
+    row = 24 + 4 + 8 + pad + 4
+    assert row <= block - 24 < 2 * row
+    assert tables.sizes(block, 64 * 1024**2).wide == 64 * 1024**2 // block
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--size", "1MB"), "from 4MB to 64GB"),
+        (("--device", "tape"), "--device tape: allowed"),
+        (("--dsn", "host=/nowhere", "--device", "hdd"), "--dsn has its own device"),
+        (("--data-block", "7kB"), "7kB"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(arguments: tuple[str, ...], problem: str) -> None:
+    from typer.testing import CliRunner
+
+    from octavo.cli.app import app
+
+    ran = CliRunner().invoke(app, ["costs", "calibrate", *arguments])
+    assert isinstance(ran.exception, UsageError) and problem in str(ran.exception)

@@ -1,0 +1,177 @@
+"""TPC-H without PostgreSQL: known queries and answers, the comparison of results, what a trial makes of its runs."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from octavo import workloads
+from octavo.errors import OctavoError, UsageError
+from octavo.observation import Observation
+from octavo.workloads.tpch import answers, loading, metrics, queries, references, schema, usage
+from octavo.workloads.tpch.known import QUERIES, RANDOM_TEXT, known, rows_of
+from octavo.workloads.tpch.query import Ran, document
+from octavo.workloads.tpch.references import References
+
+LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "query_timeout": "none"}
+EARLY, LATE = usage.Moment(1.0, 10.0, (0, 0, 0, 0, 0, 0)), usage.Moment(3.0, 11.0, (100, 8192, 1, 512, 1000, 4000))
+PLAN = {"Plan": {"Node Type": "Aggregate", "Plans": [{"Node Type": "Seq Scan", "Relation Name": "lineitem"}]}}
+
+
+@pytest.fixture(autouse=True)
+def nothing_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(references, "_first", {})
+
+
+def test_duckdb_has_the_queries_and_the_answers_at_three_scales_offline() -> None:
+    found = known()
+    assert set(found.queries) == set(QUERIES)
+    assert set(found.answers) == {0.01, 0.1, 1.0}
+    assert found.answer(1.0, 1) is not None
+    assert found.answer(0.2, 1) is None
+    assert all("lineitem" in found.queries[number] for number in (1, 3, 6, 9))
+
+
+def test_a_reference_answer_is_right_and_not_with_one_value_changed() -> None:
+    for scale in ("0.01", "0.1", "1"):
+        for number in set(QUERIES) - {13}:
+            reference = known().answer(float(scale), number)
+            assert reference is not None
+            References(scale, None).check(number, reference, "8kB")
+            changed = [list(row) for row in reference]
+            columns = set(range(len(changed[0]))) - set(RANDOM_TEXT.get(number, ()))
+            for column in columns if any(changed[-1]) else ():
+                value = changed[-1][column]
+                changed[-1][column] = f"{value}x" if not _is_number(value) else str(float(value) * 1.01 + 1)
+                with pytest.raises(OctavoError, match=f"q{number} at scale factor {scale}: wrong result"):
+                    References(scale, None).check(number, [tuple(row) for row in changed], "8kB")
+                changed[-1][column] = value
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"-?\d+(\.\d+)?", text) is not None
+
+
+def test_random_text_is_left_out_and_a_row_too_few_is_not() -> None:
+    reference = known().answer(0.01, 20)
+    assert reference is not None
+    References("0.01", None).check(20, [(name, "another address") for name, _ in reference], "8kB")
+    with pytest.raises(OctavoError, match="0 rows, the reference has 1"):
+        References("0.01", None).check(20, [], "8kB")
+
+
+@pytest.mark.parametrize(
+    ("value", "reference", "equal"),
+    [
+        ("380456.00", "380456", True),
+        ("25.5751546114546921", "25.575154611454693", True),
+        ("0.0345", "0.0344", False),  # equal when rounded, but not by a millionth
+        ("505822441.4861", "505822441.48", False),
+        ("505822441.4861", "505822441.51", False),
+        ("NaN", "0", False),
+        ("1e999999999", "1", False),
+        ("9" * 80, "1", False),
+        ("9" * 50, "1", False),
+        ("", "0", False),
+        ("Supplier#1", "Supplier#1 ", True),
+    ],
+)
+def test_numbers_are_equal_as_rounded(value: str, reference: str, equal: bool) -> None:
+    assert answers.same(value, reference) is equal
+
+
+def test_rows_that_are_equal_for_the_order_may_come_in_any_order() -> None:
+    answers.check([("1", "b"), ("1", "a")], [("1", "a"), ("1", "b")], "q")
+    assert answers.digest([("1", "b"), ("1", "a")]) == answers.digest([("1", "a"), ("1", "b")])
+    assert answers.digest([("1", "b")]) != answers.digest([("1b", "")])
+
+
+def test_without_a_reference_every_cell_must_give_what_the_first_one_gave() -> None:
+    one, other = References("0.37", None), References("0.37", None)
+    one.check(5, [("CHINA", "1.00")], "8kB")
+    other.check(5, [("CHINA", "1.00")], "32kB")
+    with pytest.raises(OctavoError, match="it differs at 32kB from what another cell gave"):
+        other.check(5, [("CHINA", "1.01")], "32kB")
+
+
+def ran(seconds: float, rows: tuple[answers.Row, ...] | None = (("1",),)) -> Ran:
+    return Ran(seconds, rows, PLAN, EARLY, LATE)
+
+
+def numbers(observations: tuple[Observation, ...], metric: str) -> dict[tuple[str | None, int], float]:
+    return {(one.item, one.repetition): one.value for one in observations if one.metric == metric}
+
+
+def test_repetitions_are_kept_apart_and_have_totals() -> None:
+    power = queries.Power(LEVELS, References("0.37", None))
+    for number, repetition, seconds in ((1, 1, 2.0), (1, 2, 1.0), (6, 1, 0.5), (6, 2, 0.75)):
+        power.add(number, repetition, ran(seconds))
+    result = power.result(10.0, restarts=0)
+    assert numbers(result.observations, "seconds") == {
+        (None, 1): 2.5, (None, 2): 1.75, ("q1", 1): 2.0, ("q1", 2): 1.0, ("q6", 1): 0.5, ("q6", 2): 0.75,
+    }  # fmt: skip
+    assert numbers(result.observations, "seconds_min") == {(None, 1): 1.5, ("q1", 1): 1.0, ("q6", 1): 0.5}
+    assert numbers(result.observations, "seconds_median")["q6", 1] == 0.625
+    assert numbers(result.observations, "server_cpu_share")["q1", 1] == 0.5
+    assert numbers(result.observations, "query_device_busy_share")["q1", 1] == 0.5
+    assert numbers(result.observations, "query_device_queue")["q1", 1] == 4.0
+    assert (result.transactions, set(result.facts["results"]), set(result.facts["plans"])) == (
+        4, {"q1", "q6"}, {"q1", "q6"},
+    )  # fmt: skip
+
+
+def test_a_query_that_is_cut_off_is_marked_and_its_repetitions_have_no_total() -> None:
+    power = queries.Power(LEVELS, References("0.37", None))
+    for number, repetition, rows in ((1, 1, (("1",),)), (1, 2, (("1",),)), (6, 1, None), (6, 2, (("1",),))):
+        power.add(number, repetition, ran(1.0, rows))
+    result = power.result(10.0, restarts=3)
+    assert numbers(result.observations, "timed_out") == {("q6", 1): 1.0}
+    assert (None, 1) not in numbers(result.observations, "seconds")
+    assert numbers(result.observations, "seconds")["q6", 2] == 1.0
+    assert (result.facts["timed_out"], result.facts["restarts"]) == (["q6 (1)"], 3)
+
+
+def test_a_wrong_result_ends_the_trial() -> None:
+    power = queries.Power({**LEVELS, "scale": "0.01"}, References("0.01", None))
+    with pytest.raises(OctavoError, match=r"q6 at scale factor 0.01: wrong result: row 1, column 1"):
+        power.add(6, 1, replace(ran(1.0), rows=(("1193053.2353",),)))
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"Plan": 1}', '{"Plan": {"Node Type": 7}}', "[" * 5000])
+def test_what_is_no_plan_is_an_error_in_a_line(text: str) -> None:
+    with pytest.raises(OctavoError, match=r"\A.*\Z"):
+        document(text)
+
+
+@pytest.mark.parametrize(
+    ("factor", "text", "level"),
+    [("scale", "1.0", "1"), ("scale", "0.010", "0.01"), ("scale", "100", "100"), ("queries", "6, 1,6", "1,6"),
+     ("queries", "all", "all"), ("query_timeout", "90s", "90s"), ("order", "indexes-first", "indexes-first")],
+)  # fmt: skip
+def test_levels_have_one_spelling(factor: str, text: str, level: str) -> None:
+    known_factors = {one.name: one for one in workloads.find("tpch").factors}
+    assert known_factors[factor].level(text) == level
+
+
+@pytest.mark.parametrize(
+    ("factor", "text"),
+    [("scale", "0"), ("scale", "-1"), ("scale", "1e3"), ("scale", "0.0001"), ("queries", "23"), ("queries", ""),
+     ("query_timeout", "0s"), ("phase", "both")],
+)  # fmt: skip
+def test_what_is_no_level_is_refused(factor: str, text: str) -> None:
+    known_factors = {one.name: one for one in workloads.find("tpch").factors}
+    with pytest.raises(UsageError, match=factor):
+        known_factors[factor].level(text)
+
+
+def test_each_table_refers_to_earlier_ones_and_both_orders_have_all_steps() -> None:
+    order = list(schema.TABLES)
+    for statement in schema.FOREIGN_KEYS:
+        table, other = statement.split()[2], statement.split()[-1]
+        assert order.index(other) < order.index(table)
+    assert {frozenset(steps) for steps in loading.ORDERS.values()} == {frozenset(loading.STEPS)}
+    assert metrics.SECONDS.name == "seconds"
+
+
+def test_rows_of_an_answer_keep_their_blanks() -> None:
+    assert rows_of("a|b\n1| x\n\n") == (("a", "b"), ("1", " x"), ("",))
