@@ -135,6 +135,16 @@ def is_frozen(group: Path) -> bool:
         return False
 
 
+def threads(group: Path) -> list[int]:
+    """The threads in the group and in those below it, without those that this process cannot see."""
+    name = "cgroup.threads" if is_version_2(group) else "tasks"
+    found: list[int] = []
+    for directory, _, _ in os.walk(group):
+        with contextlib.suppress(OSError):
+            found += [int(line) for line in (Path(directory) / name).read_bytes().split() if line != b"0"]
+    return found
+
+
 def _processes(group: Path) -> list[int]:
     """The pids in the group, without those that this process cannot see (0, in another PID namespace)."""
     try:

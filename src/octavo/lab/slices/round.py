@@ -7,6 +7,7 @@ the other.
 
 import math
 import os
+import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -36,8 +37,9 @@ from octavo.lab.slices import turns
 from octavo.lab.slices.count import Limits, rates_by_turn
 from octavo.lab.slices.disturbance import Meter
 from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of
-from octavo.lab.slices.freeze import ClientFreezer, GroupFreezer
+from octavo.lab.slices.freeze import ClientFreezer, Freezer, GroupFreezer
 from octavo.lab.slices.order import turns as orders_of
+from octavo.lab.slices.placement import DealtAnew
 from octavo.lab.slices.result import result_of, series_of
 from octavo.lab.trial import Equipment, Trial, Watched
 from octavo.lab.validity.surroundings import Surroundings
@@ -276,7 +278,9 @@ def _begin(equipment: Equipment, cell: _Cell) -> None:
     )
     output = cell.trial.log.with_suffix("").with_suffix(".client.log")
     cell.client = cell.stack.enter_context(workload.client(server, cell.trial.levels, cell.trial.seed, output))
-    freezer = GroupFreezer(cell.group) if cell.group is not None else ClientFreezer(cell.client.pid)
+    freezer: Freezer = ClientFreezer(cell.client.pid)
+    if cell.group is not None:
+        freezer = DealtAnew(GroupFreezer(cell.group), random.Random(f"placement/{cell.trial.seed}"))
     # However the round ends: what stands still could not be ended by a signal.
     cell.stack.callback(freezer.thaw)
     cell.facts["stopped_between_slices"] = freezer.how

@@ -1,0 +1,94 @@
+"""Which CPU each thread of a cell starts a slice on: dealt anew at every slice.
+
+On a machine of few CPUs the speed of a cell depends on which of its processes share one, and the scheduler keeps what
+it has found: slices of a second after each other repeat one draw instead of making a new one (autocorrelation 0.4 to
+0.7 between a cell's neighbouring slices, docs/method.md). Dealing the threads anew makes the slices independent draws
+of the same lottery, for every cell alike.
+"""
+
+import os
+import random
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from octavo.host import child_group
+from octavo.lab.slices.freeze import GroupFreezer
+
+_PROC = Path("/proc")
+
+
+def deal(used: Mapping[int, float], allowed: Mapping[int, frozenset[int]], chance: random.Random) -> dict[int, int]:
+    """A CPU for each thread: every CPU gets as many of the busy ones as any other.
+
+    `used` is each thread's CPU seconds since it was last dealt, `allowed` the CPUs that it may run on. Threads with
+    only one are left out.
+    """
+    dealt: dict[int, int] = {}
+    by_mask: dict[frozenset[int], list[int]] = {}
+    for thread, cpus in allowed.items():
+        if len(cpus) > 1:
+            by_mask.setdefault(cpus, []).append(thread)
+    for cpus, threads in by_mask.items():
+        busiest = sorted(threads, key=lambda one: (-used.get(one, 0.0), one))
+        for first in range(0, len(busiest), len(cpus)):
+            hand = chance.sample(sorted(cpus), len(cpus))
+            dealt |= dict(zip(busiest[first : first + len(cpus)], hand, strict=False))
+    return dealt
+
+
+@dataclass(slots=True)
+class DealtAnew:
+    """A freezer that deals the threads of its group over the CPUs while they are stopped.
+
+    A thread is bound to its CPU until the group goes on, and then free again: the slice begins where it was dealt, and
+    the scheduler goes on from there.
+    """
+
+    freezer: GroupFreezer
+    chance: random.Random
+    proc: Path = _PROC
+    _before: dict[int, float] = field(default_factory=dict[int, float])
+    _free: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+
+    @property
+    def how(self) -> str:
+        """What is stopped, and how it goes on."""
+        return f"{self.freezer.how}; threads dealt over the CPUs anew at each slice"
+
+    def freeze(self) -> None:
+        """Stops the group and deals its threads for the next slice. Raises as the group's own freezer."""
+        self.freezer.freeze()
+        now = {thread: self._cpu_seconds(thread) for thread in child_group.threads(self.freezer.group)}
+        used = {thread: seconds - self._before.get(thread, 0.0) for thread, seconds in now.items()}
+        self._before = now
+        self._free = _affinities(now)
+        for thread, cpu in deal(used, self._free, self.chance).items():
+            _bind(thread, (cpu,))
+
+    def thaw(self) -> None:
+        """Lets the group go on, and leaves its threads to the scheduler."""
+        self.freezer.thaw()
+        for thread, cpus in self._free.items():
+            _bind(thread, cpus)
+
+    def _cpu_seconds(self, thread: int) -> float:
+        """From schedstat, which counts nanoseconds (sched-stats.rst); 0 where the kernel does not say."""
+        try:
+            return int((self.proc / str(thread) / "schedstat").read_bytes().split()[0]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return 0.0
+
+
+def _affinities(threads: Iterable[int]) -> dict[int, frozenset[int]]:
+    found: dict[int, frozenset[int]] = {}
+    for thread in threads:
+        with suppress(OSError):
+            found[thread] = frozenset(os.sched_getaffinity(thread))
+    return found
+
+
+def _bind(thread: int, cpus: Iterable[int]) -> None:
+    with suppress(OSError):  # it has ended
+        os.sched_setaffinity(thread, cpus)
