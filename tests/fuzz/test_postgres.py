@@ -20,6 +20,8 @@ from octavo.operations import words
 from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster, plan_diff, plan_shape, program_pages
 from octavo.postgres.datasets import control
+from octavo.query_plans.costs import parse_calibration
+from octavo.query_plans.parting import joins_of
 from octavo.workloads import explained, pgbench_client, pgbench_log
 from octavo.workloads.base import WorkloadResult
 from octavo.workloads.pooled import client
@@ -95,6 +97,19 @@ _UNION = json.dumps(
             }],
         }
     }
+).encode()  # fmt: skip
+_JOINS = json.dumps(
+    {"Node Type": "Hash Join", "Join Type": "Inner", "Plan Rows": 5, "Actual Rows": 7.0, "Actual Loops": 2, "Plans": [
+        {"Node Type": "Seq Scan", "Relation Name": "a"}, {"Node Type": "Seq Scan", "Relation Name": "b"},
+    ]}
+).encode()  # fmt: skip
+_CALIBRATION = json.dumps(
+    {"data_blocks": [{"data_block": "8kB", "settings": [
+        {"name": name, "value": value} for name, value in (
+            ("seq_page_cost", 1.0), ("random_page_cost", 4), ("cpu_tuple_cost", 0.01),
+            ("cpu_index_tuple_cost", 0.005), ("cpu_operator_cost", 0.0025),
+        )
+    ]}]}
 ).encode()  # fmt: skip
 _AUTO_EXPLAIN = b"duration: 1.234 ms  plan:\n" + json.dumps({"Query Text": "SELECT 1", "Plan": _PLAN}).encode()
 _TEXT_PLAN = b" Hash Join\n   Hash Cond: (a.x = b.x)\n   ->  Seq Scan on a (actual rows=5)\n   ->  Hash\n"
@@ -188,6 +203,13 @@ def _shaped(text: bytes) -> object:
     return shape.identity, plan_diff.differences(shape, other), plan_diff.side_by_lines(other, shape)
 
 
+def _joined(text: bytes) -> object:
+    plan_shape.parse(text)  # what is no plan is refused before
+    found: Any = json.loads(text)
+    found = cast(list[Any], found)[0] if isinstance(found, list) else found
+    return [join.factor for join in joins_of(cast(dict[str, Any], found.get("Plan", found)))]
+
+
 def _auto_explained(text: str) -> object:
     levels = {"query": "seq-scan", "workers": "0"}
     return [(problem_of(plan, levels), explained.shape(plan)) for plan in plans_in(text)]
@@ -224,6 +246,8 @@ PARSERS: Sequence[Parser] = (
     Parser("EXPLAIN JSON", _explained, (_EXPLAIN,)),
     Parser("auto_explain", _text(_auto_explained), (_AUTO_EXPLAIN,)),
     Parser("shape of a plan", lambda text, _: _shaped(text), (_EXPLAIN, _UNION)),
+    Parser("joins of a plan", lambda text, _: _joined(text), (_EXPLAIN, _JOINS)),
+    Parser("calibration", _text(parse_calibration), (_CALIBRATION,)),
     Parser("EXPLAIN text", _text(lambda text: plans.is_plan(text.split("\n"))), (_TEXT_PLAN,), ()),
     Parser("regression.diffs", _text(diffs.parse_diffs), (_DIFFS,), (ValueError,)),
     Parser("test output", _text(_compared), (_OUTPUT,), ()),

@@ -20,7 +20,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.plan_shape import from_dict
 from octavo.store.store import Store
-from octavo.workloads.tpch import WORKLOAD, generator, queries
+from octavo.workloads.tpch import WORKLOAD, generator, queries, schema
 from octavo.workloads.tpch.known import known
 from octavo.workloads.tpch.loading import STEPS
 
@@ -49,17 +49,20 @@ scale = 0.01
 recycled_wal = "32MB"
 [settings]
 autovacuum = "off"
+checkpoint_timeout = "1h"
 [validity]
 fewest_transactions = 1
 most_steal = "100%"
 most_foreign_cpu = "100%"
 most_foreign_io = "1TB"
 most_clock_step = "1h"
+most_warm_reads = "1000%"
 """
 
 
 def trials_of(path: Path, **words: str) -> list[dict[str, Any]]:
-    path.write_text(_PLAN.format(**words))
+    if words:
+        path.write_text(_PLAN.format(**words))
     ended = start_run(find_plan(str(path))[0], "", "octavo run", 7, lambda _: None)
     with closing(Store.open(store_path())) as store:
         trials: list[dict[str, Any]] = make_document(store, ended.run)["trials"]
@@ -80,6 +83,16 @@ def test_cold_queries_on_a_restarted_server_are_right_at_two_block_sizes(
         assert trial["facts"]["restarts"] == 2
         assert set(trial["facts"]["plans"]) == {"q6", "q13"}
     assert trials[0]["facts"]["results"] == trials[1]["facts"]["results"]
+
+
+def test_queries_take_turns_with_all_cells_up_at_once(home: Path, builds: dict[str, Build], tmp_path: Path) -> None:
+    path = tmp_path / "slices.toml"
+    path.write_text(_PLAN.format(phase="queries", queries="6,14", cache="warm").replace('"trials"', '"slices"'))
+    for trial in trials_of(path):
+        facts = trial["facts"]
+        assert set(seconds_of(trial)) == {None, "q6", "q14"}
+        assert (facts["interleave"], facts["turns"] - facts["turns_dropped"]) == ("slices", 2)
+        assert set(facts["results"]) == set(facts["plans"]) == {"q6", "q14"}
 
 
 def test_a_load_is_five_steps_with_their_wal_and_the_plans_of_foreign_keys(
@@ -116,9 +129,14 @@ def server(builds: dict[str, Build], home: Path, account: Account) -> Iterator[S
 
 
 def test_all_queries_give_the_reference_answers(server: Server) -> None:
-    result = WORKLOAD.run(server, _LEVELS, 1)
+    result = WORKLOAD.run(server, {**_LEVELS, "query_timeout": "10min"}, 1)
     assert result.transactions == 22
     assert set(result.facts["plans"]) == {f"q{number}" for number in range(1, 23)}
+    # Each query's own plan, and not that of a setting.
+    assert len(set(result.facts["plans"].values())) == 22
+    for item, identities in result.facts["plans"].items():
+        relations = from_dict(result.facts["plan_shapes"][identities]).nodes()
+        assert {node.relation for node in relations} & set(schema.TABLES), item
 
 
 def test_a_query_that_takes_too_long_is_cut_off_and_the_others_go_on(

@@ -6,6 +6,8 @@ import json
 import lzma
 import os
 import re
+import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -131,7 +133,7 @@ def test_x86_atomics_and_levels(tmp_path: Path) -> None:
 
 def test_a_level_that_is_chosen_at_run_time_is_not_needed(tmp_path: Path) -> None:
     cpuid, popcnt, stretch = "0fa2", "f30fb8c7", "90" * 4096
-    chosen = x86(tmp_path / "x", cpuid + popcnt + stretch * 40)
+    chosen = x86(tmp_path / "x", cpuid + popcnt + stretch * 60)
     assert chosen["detects_cpu"] and level_of(chosen) == ("x86-64", "")
     assert level_of(x86(tmp_path / "x", popcnt + stretch * 40))[0] == "x86-64-v2"
     everywhere = x86(tmp_path / "x", cpuid + (popcnt + stretch) * 40)
@@ -172,6 +174,22 @@ def test_packages_are_read_without_unpacking_to_a_disk(tmp_path: Path, kind: str
     assert [one.name for one in found] == [f"{path}:usr/bin/postgres", f"{path}:usr/lib/{'long/' * 40}x.so"]
     assert all(one.report and verdict(one.report).word == "lse" for one in found)
     assert [one.name for one in tmp_path.iterdir()] == ["x.deb"]
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="there is no dpkg-deb")
+@pytest.mark.parametrize("kind", ["none", "gzip", "xz", "zstd"])
+def test_packages_of_dpkg_are_read(tmp_path: Path, kind: str) -> None:
+    root, path = tmp_path / "root", tmp_path / "x.deb"
+    (root / "DEBIAN").mkdir(parents=True)
+    (root / "DEBIAN/control").write_text(
+        "Package: x\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.invalid>\nDescription: x\n"
+    )
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/postgres").write_bytes(elf(outlined_code()))
+    done = subprocess.run(["dpkg-deb", f"-Z{kind}", "-b", root, path], capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"dpkg-deb does not pack with {kind}")
+    assert [one.name for one in read(path)] == [f"{path}:usr/bin/postgres"]
 
 
 def test_archives_of_objects_are_read(tmp_path: Path) -> None:

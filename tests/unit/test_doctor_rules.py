@@ -216,6 +216,15 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         # Outline atomics: both are there, and the CPU decides.
         ("lse", {"host.machine": "aarch64", "host.cpu.lse": True,
                  "host.process.atomics": {"value": {"lse": 60, "exclusive": 80}}}, "ok"),
+        # Helpers that nothing calls have LSE instructions too.
+        ("lse", {"host.machine": "aarch64", "host.cpu.lse": True,
+                 "host.process.atomics": {"value": {"lse": 7, "exclusive": 80, "calls_of_helpers": 0,
+                                                    "verdict": "no-lse", "advice": "GCC 9.3 does not"}}}, "warning"),
+        ("lse", {"host.machine": "aarch64", "host.cpu.lse": True,
+                 "host.process.atomics": {"value": {"lse": 7, "exclusive": 14, "calls_of_helpers": 300,
+                                                    "verdict": "outlined"}}}, "ok"),
+        ("lse", {"host.machine": "aarch64", "host.cpu.lse": True,
+                 "host.process.atomics": {"value": {"lse": 60, "exclusive": 80, "verdict": []}}}, "ok"),
         ("lse", {"host.machine": "aarch64", "host.cpu.lse": False}, "not applicable"),
         ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.drivers": ["acpi-cpufreq"]}, "note"),
         ("cpu-governor", {"host.cpu.governors": ["powersave"]}, "ok"),

@@ -1,7 +1,6 @@
 """TPC-H without PostgreSQL: known queries and answers, the comparison of results, what a trial makes of its runs."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -14,7 +13,10 @@ from octavo.workloads.tpch.query import Ran, document
 from octavo.workloads.tpch.references import References
 
 LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "query_timeout": "none"}
-EARLY, LATE = usage.Moment(1.0, 10.0, (0, 0, 0, 0, 0, 0)), usage.Moment(3.0, 11.0, (100, 8192, 1, 512, 1000, 4000))
+EARLY, LATE = (
+    usage.Moment(1.0, 10.0, 0.0, (0, 0, 0, 0, 0, 0)),
+    usage.Moment(3.0, 11.0, 0.5, (100, 8192, 1, 512, 1000, 4000)),
+)
 PLAN = {"Plan": {"Node Type": "Aggregate", "Plans": [{"Node Type": "Seq Scan", "Relation Name": "lineitem"}]}}
 
 
@@ -105,7 +107,7 @@ def numbers(observations: tuple[Observation, ...], metric: str) -> dict[tuple[st
 def test_repetitions_are_kept_apart_and_have_totals() -> None:
     power = queries.Power(LEVELS, References("0.37", None))
     for number, repetition, seconds in ((1, 1, 2.0), (1, 2, 1.0), (6, 1, 0.5), (6, 2, 0.75)):
-        power.add(number, repetition, ran(seconds))
+        power.add(number, repetition, ran(seconds), "same")
     result = power.result(10.0, restarts=0)
     assert numbers(result.observations, "seconds") == {
         (None, 1): 2.5, (None, 2): 1.75, ("q1", 1): 2.0, ("q1", 2): 1.0, ("q6", 1): 0.5, ("q6", 2): 0.75,
@@ -113,6 +115,7 @@ def test_repetitions_are_kept_apart_and_have_totals() -> None:
     assert numbers(result.observations, "seconds_min") == {(None, 1): 1.5, ("q1", 1): 1.0, ("q6", 1): 0.5}
     assert numbers(result.observations, "seconds_median")["q6", 1] == 0.625
     assert numbers(result.observations, "server_cpu_share")["q1", 1] == 0.5
+    assert numbers(result.observations, "server_cpu_wait_share")["q1", 1] == 0.25
     assert numbers(result.observations, "query_device_busy_share")["q1", 1] == 0.5
     assert numbers(result.observations, "query_device_queue")["q1", 1] == 4.0
     assert (result.transactions, set(result.facts["results"]), set(result.facts["plans"])) == (
@@ -123,7 +126,7 @@ def test_repetitions_are_kept_apart_and_have_totals() -> None:
 def test_a_query_that_is_cut_off_is_marked_and_its_repetitions_have_no_total() -> None:
     power = queries.Power(LEVELS, References("0.37", None))
     for number, repetition, rows in ((1, 1, (("1",),)), (1, 2, (("1",),)), (6, 1, None), (6, 2, (("1",),))):
-        power.add(number, repetition, ran(1.0, rows))
+        power.add(number, repetition, ran(1.0, rows), rows and "same")
     result = power.result(10.0, restarts=3)
     assert numbers(result.observations, "timed_out") == {("q6", 1): 1.0}
     assert (None, 1) not in numbers(result.observations, "seconds")
@@ -132,9 +135,8 @@ def test_a_query_that_is_cut_off_is_marked_and_its_repetitions_have_no_total() -
 
 
 def test_a_wrong_result_ends_the_trial() -> None:
-    power = queries.Power({**LEVELS, "scale": "0.01"}, References("0.01", None))
     with pytest.raises(OctavoError, match=r"q6 at scale factor 0.01: wrong result: row 1, column 1"):
-        power.add(6, 1, replace(ran(1.0), rows=(("1193053.2353",),)))
+        References("0.01", None).check(6, [("1193053.2353",)], "8kB")
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"Plan": 1}', '{"Plan": {"Node Type": 7}}', "[" * 5000])

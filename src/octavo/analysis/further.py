@@ -5,6 +5,7 @@ from typing import Any
 
 from octavo.analysis.best_of import best_of
 from octavo.analysis.condition import grouping_factor
+from octavo.analysis.item_bottlenecks import item_bottlenecks
 from octavo.analysis.plan_identity import plans_of, tell_plans
 from octavo.analysis.trials import Place
 from octavo.analysis.two_groups import two_groups
@@ -22,8 +23,8 @@ def further(
     effects: Sequence[dict[str, Any]],
     bottlenecks: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """`plans`, `two_groups`, `ran_out` (as it is given) and `best_of` (None where a run has no such thing); effects of
-    items are told their `plan` against the baseline's."""
+    """`plans`, `two_groups`, `ran_out` (as it is given), `item_bottlenecks`, and `best_of` (None where a run has no
+    such thing); effects of items are told their `plan` against the baseline's."""
     plans = plans_of(cells, used)
     tell_plans(effects, plans, cells)
     among = record.environment.get("best_of")
@@ -32,6 +33,7 @@ def further(
     return {
         "plans": plans,
         "ran_out": bottlenecks,
+        "item_bottlenecks": item_bottlenecks(cells, used),
         "two_groups": two_groups(cells, used, primary, by, plan.threshold_fraction),
         "best_of": best_of(plan, cells, trials, record.metrics, among) if among else None,
     }

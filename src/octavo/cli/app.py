@@ -21,6 +21,7 @@ from octavo.cli.hugepages import hugepages
 from octavo.cli.import_ import import_
 from octavo.cli.io import io
 from octavo.cli.iotop import iotop
+from octavo.cli.plans import plans
 from octavo.cli.presets import presets
 from octavo.cli.report import report
 from octavo.cli.run import run
@@ -64,6 +65,7 @@ app.command()(watch)
 app.command()(iotop)
 app.add_typer(trace, name="trace")
 app.add_typer(costs, name="costs")
+app.add_typer(plans, name="plans")
 
 
 def main() -> NoReturn:

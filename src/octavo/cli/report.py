@@ -16,6 +16,10 @@ def report(
     html: Annotated[Path | None, typer.Option(help="Write the report as a self-contained page to this file.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write every chart of the page into this directory, as PNG.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write every chart of the page into this directory, as SVG.")] = None,
+    site: Annotated[
+        Path | None,
+        typer.Option(help="Write a static site of all runs into this directory, or replace the one that it has."),
+    ] = None,
     format: Annotated[ReportFormat, typer.Option(help="Print it for people, or for programs.")] = ReportFormat.text,
     watch: Annotated[
         bool, typer.Option("--watch", help="Follow a run that is going on, until it ends; Ctrl-C leaves it.")
@@ -45,6 +49,17 @@ def report(
 
     if series and format is not ReportFormat.json:
         raise UsageError("--series is for programs: add --format json")
+    if site is not None:
+        if (
+            run != "last"
+            or series
+            or watch
+            or format is not ReportFormat.text
+            or (html, png, svg) != (None, None, None)
+        ):
+            raise UsageError("--site writes all runs as pages; leave out the run and what else is asked for")
+        _site(site)
+        return
     if watch and (format is not ReportFormat.text or png is not None or svg is not None):
         raise UsageError(
             "--watch draws on the terminal, or writes a page with --html; leave out what else is asked for"
@@ -93,6 +108,27 @@ def report(
         from octavo.report.markdown import render
 
         print(render(document), end="")
+
+
+def _site(directory: Path) -> None:
+    import sys
+    from contextlib import closing
+
+    from octavo.errors import UsageError
+    from octavo.home import store_path
+    from octavo.report.site import write_site
+    from octavo.store.listing import list_runs
+    from octavo.store.store import Store
+
+    runs = [row["id"] for row in list_runs(store_path())]
+
+    def said(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    if not runs:
+        raise UsageError("there is no run yet; start one with: octavo run oltp-blocks-demo")
+    with closing(Store.open_to_read(store_path())) as store:
+        print(write_site(store, runs, directory, said))
 
 
 def _charts(document: "Document", directory: Path, kind: Literal["png", "svg"]) -> None:

@@ -6,6 +6,7 @@ from octavo import knobs
 from octavo.errors import UsageError
 from octavo.factor import Factor, matching, one_of, size
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.variants import WORDS, made_with
 from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS, WAL_SEGMENTS
 from octavo.postgres.versions import is_version, major_of
 
@@ -19,6 +20,16 @@ def _version(text: str) -> str:
 
 _COMPILER = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "the name of a C compiler on the path, such as gcc or clang-16")
 _FLAGS = matching(r"none|-\S+( -\S+)*", "none, or flags with spaces between them, such as '-O3 -march=native'")
+
+
+def _build_options(text: str) -> str:
+    """Words with + between them, in their own order, so that a build has one name."""
+    chosen = text.split("+")
+    if text != "none" and (not set(chosen) <= set(WORDS) or len(set(chosen)) < len(chosen)):
+        raise UsageError(f"allowed: none, or with + between them {', '.join(WORDS)}, such as lto+O3")
+    return text if text == "none" else "+".join(word for word in WORDS if word in chosen)
+
+
 _REGIMES = ("after-checkpoint", "steady")
 
 COMMON: tuple[Factor, ...] = (
@@ -28,6 +39,7 @@ COMMON: tuple[Factor, ...] = (
     Factor("data_segment", "build", "file that a table is cut into (RELSEG_SIZE)", "1GB", one_of(*DATA_SEGMENTS)),
     Factor("compiler", "build", "C compiler", "gcc", _COMPILER),
     Factor("compiler_flags", "build", "flags of the C compiler, after the build's own -O2", "none", _FLAGS),
+    Factor("build_options", "build", "O3, lto, no-plt, aligned-text, with + between them", "none", _build_options),
     Factor("wal_segment", "cluster", "WAL segment (initdb --wal-segsize)", "16MB", one_of(*WAL_SEGMENTS)),
     Factor("checksums", "cluster", "data checksums (initdb)", "on", one_of("on", "off")),
     Factor("recycled_wal", "cluster", "WAL in segments ready for reuse", "384MB", size("2MB", "1TB")),
@@ -45,11 +57,13 @@ def build_of(levels: Mapping[str, str]) -> BuildSpec:
     """The build that a cell with these levels needs; a factor that an older run did not know has its default."""
     chosen = {factor.name: levels.get(factor.name, factor.default) for factor in COMMON if factor.kind == "build"}
     flags = chosen["compiler_flags"]
+    variant, options = made_with(chosen["build_options"], chosen["version"])
     return BuildSpec(
         version=chosen["version"],
         data_block=chosen["data_block"],
         wal_block=chosen["wal_block"],
         data_segment=chosen["data_segment"],
         compiler=chosen["compiler"],
-        flags=() if flags == "none" else tuple(flags.split()),
+        flags=(*variant, *(() if flags == "none" else flags.split())),
+        options=options,
     )

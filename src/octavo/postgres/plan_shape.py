@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from octavo.errors import OctavoError
-from octavo.host.kernel_text import shown
+from octavo.text import one_line
 
 # Deeper and wider than any plan of a query that a person writes, and read without Python's own limits.
 _DEEPEST = 200
@@ -157,7 +157,7 @@ def _check(plan: object) -> None:
         below: list[object] = []
         for node in level:
             if not isinstance(node, dict):
-                raise OctavoError(f"the plan has a node that is none: {shown(str(node)[:40])!r}")
+                raise OctavoError(f"the plan has a node that is none: {one_line(str(node)[:40])!r}")
             known = cast(dict[str, object], node)
             children = known.get("Plans", [])
             if not isinstance(known.get("Node Type"), str) or not isinstance(children, list):
@@ -204,13 +204,13 @@ def _children(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 def _what(kind: str, node: Mapping[str, Any]) -> str:
     """The node's type with what makes it another, as EXPLAIN's text has it where there is a word for it."""
-    words = [str(shown(kind))]
+    words = [one_line(kind)]
     if node.get("Parallel Aware") is True:
         words.insert(0, "Parallel")
     for key, usual in _PROPERTIES.items():
         value = node.get(key)
         if isinstance(value, str) and value not in usual:
-            words.append(shown(value).lower())
+            words.append(one_line(value).lower())
     return " ".join(words)
 
 

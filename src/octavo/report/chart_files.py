@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from octavo.report import chart_run, chart_trials, charts
+from octavo.report import chart_run, chart_trials
 from octavo.report.chart_colours import PLAIN, Theme
 from octavo.report.chart_grid import grid_chart
 from octavo.report.chart_series import series_charts
@@ -13,6 +13,7 @@ from octavo.report.chart_style import Chart
 from octavo.report.document import Document, clean, conditions
 from octavo.report.grids import sheets
 from octavo.report.memo import remembered
+from octavo.report.picture import heading, heat_grids
 from octavo.report.text_file import make_directory_for_files, write_bytes
 
 _LONGEST = 60
@@ -42,8 +43,6 @@ def every_chart(document: Document) -> Iterator[tuple[list[str], Chart]]:
     metric = str(document["run"]["primary_metric"])
     by_condition: dict[str, Callable[[Document, Theme], Chart | None]] = {"points": chart_trials.points}
     whole: dict[str, Callable[[Document, Theme], Chart | None]] = {"run": chart_run.over_time, "drift": chart_run.drift}
-    # A grid is a picture by itself; single rows of squares stand below each other, to be compared.
-    (by_condition if charts.is_grid(document) else whole)["heatmap"] = charts.heatmap
     for condition in conditions(document):
         one = of_condition(document, condition)
         for what, draw in by_condition.items():
@@ -52,6 +51,9 @@ def every_chart(document: Document) -> Iterator[tuple[list[str], Chart]]:
     for what, draw in whole.items():
         if chart := draw(document, PLAIN):
             yield [what, metric], chart
+    for grid in heat_grids(document):
+        named = " · ".join(filter(None, (heading(document), grid.title)))
+        yield ["heatmap", grid.title, metric], grid_chart(grid, named)
     for sheet in sheets(document):
         for grid in ([sheet.whole] if sheet.whole else []) + sheet.items:
             yield (

@@ -14,6 +14,7 @@ CROSS = "M-0.5,-0.5L0.5,0.5M0.5,-0.5L-0.5,0.5"
 WIDTH = 650
 MANY = 8
 MOST_NAMES = 16
+MOST_PANELS = 6
 CROWD = 300
 # About how wide a letter and a mark of a legend are, in pixels.
 LETTER, SYMBOL = 7, 24
@@ -57,7 +58,8 @@ def _dot(count: int) -> float:
 
 
 def over_time(document: Document, theme: Theme) -> Chart | None:
-    """The primary metric of every measured trial over the order of the run, one panel a condition."""
+    """The primary metric of every measured trial over the order of the run, one panel for each condition, of many the
+    first MOST_PANELS."""
     import altair as alt
 
     found = measured_points(document)
@@ -74,7 +76,8 @@ def over_time(document: Document, theme: Theme) -> Chart | None:
     divisor, name = _scaled(document, primary, max(abs(p.value) for p in found))
     axis = alt.Axis(tickCount=5)
     panels: list[dict[str, Any]] = []
-    for condition in [c for c in conditions(document) if any(p.condition == c for p in found)]:
+    seen = {point.condition for point in found}
+    for condition in [c for c in conditions(document) if c in seen][:MOST_PANELS]:
         rows = [
             {"order": p.order, "value": p.value / divisor, "group": group.get(p.cell, "–"), "used": p.used}
             for p in found

@@ -8,9 +8,12 @@ from octavo.report.chart_colours import Theme
 from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
 from octavo.report.course import absent
 from octavo.report.document import Document, Row, clip, conditions, effects_by_key, main_cells, noise, title
+from octavo.report.memo import once
 from octavo.report.trials import Point, ratio_points
 
-WIDTH = 460
+WIDTH = 520
+# Rows of all panels together.
+MOST_ROWS = 120
 # The axis holds so many of the estimates; what lies farther out by this factor is an arrow at its end.
 MOST_OF = 0.85
 FAR = 1.6
@@ -22,7 +25,9 @@ def points(document: Document, theme: Theme) -> Chart | None:
     effects = {key[0]: row for key, row in effects_by_key(document).items() if key[1:] == (primary, None)}
     found = ratio_points(document)
     loads = sorted({point.load for point in found}, key=lambda load: (len(load), load)) or ["load 1"]
-    panels = [_panel(document, c, effects, found, loads, theme) for c in conditions(document)]
+    chosen = drawn_conditions(document)
+    span = _common_span(document, chosen, effects, found)
+    panels = [_panel(document, c, effects, found, loads, span, theme) for c in chosen]
     drawn = [panel for panel in panels if panel]
     if not drawn:
         return None
@@ -31,13 +36,37 @@ def points(document: Document, theme: Theme) -> Chart | None:
     return Chart(spec, "points", f"{name} of each trial relative to the baseline trial of its round.")
 
 
+@once
+def drawn_conditions(document: Document) -> list[str]:
+    """The conditions that have a panel: of many the first ones, as many as have MOST_ROWS rows."""
+    chosen: list[str] = []
+    rows = 0
+    for condition in conditions(document):
+        rows += len(main_cells(document, condition)[0])
+        if chosen and rows > MOST_ROWS:
+            break
+        chosen.append(condition)
+    return chosen
+
+
+def _common_span(
+    document: Document, chosen: list[str], effects: dict[str, Row], found: list[Point]
+) -> tuple[float, float]:
+    """The ends of the axis of every panel: one scale, so that conditions can be compared."""
+    mine = {cell["id"] for c in chosen for cell in main_cells(document, c)[0] if not cell["baseline"]}
+    values = [point.value for point in found if point.cell in mine]
+    own = [effects[cell] for cell in mine if cell in effects and effects[cell]["ratio"]]
+    ends = [row[end] for row in own for end in ("low", "high") if row[end]]
+    return _span([*values, *ends, *(row["ratio"] for row in own)], [row["ratio"] for row in own])
+
+
 def _span(shown: list[float], estimates: list[float]) -> tuple[float, float]:
     """The ends of the axis: of all that is shown, unless a few estimates or long intervals would squeeze the rest."""
     whole = max(abs(math.log(value)) for value in shown) if shown else 0.0
     inner = sorted(abs(math.log(value)) for value in estimates)
     most = inner[math.ceil(MOST_OF * len(inner)) - 1] if inner else whole
     edge = max(most * FAR, math.log(1.02))
-    low, high = min(*shown, 0.98) / 1.01, max(*shown, 1.02) * 1.01
+    low, high = min([*shown, 0.98]) / 1.01, max([*shown, 1.02]) * 1.01
     return (low, high) if whole <= FAR * edge else (max(low, math.exp(-edge)), min(high, math.exp(edge)))
 
 
@@ -47,6 +76,7 @@ def _panel(
     effects: dict[str, Row],
     found: list[Point],
     loads: list[str],
+    span: tuple[float, float],
     theme: Theme,
 ) -> dict[str, Any] | None:
     """One condition: a row a cell with its trials above and its estimate with the interval below; None when empty."""
@@ -56,10 +86,8 @@ def _panel(
     mine = {cell["id"] for cell in rows}
     values = [point.value for point in found if point.cell in mine]
     own = [effects[cell["id"]] for cell in rows if cell["id"] in effects and effects[cell["id"]]["ratio"]]
-    ends = [row[end] for row in own for end in ("low", "high") if row[end]]
     if not values and not own:
         return None
-    span = _span([*values, *ends, *(row["ratio"] for row in own)], [row["ratio"] for row in own])
     short = short_names([cell["label"] for cell in rows], 26)
     name = {cell["id"]: short[cell["label"]] for cell in rows}
     step = 34 if len(rows) <= 12 else 22

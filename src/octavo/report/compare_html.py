@@ -77,7 +77,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: dict[str, Any] = {"clean": clean, "clip": clip, "square_class": grids.class_of, "whole": _whole}
+    filters: dict[str, Any] = {
+        "clean": clean,
+        "clip": clip,
+        "square_class": grids.class_of,
+        "whole": _whole,
+        "breakable": grids.breakable,
+    }
     found.filters.update(filters)
     return found
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from octavo.report import numbers
 from octavo.report.chart_colours import DARK, LIGHT, Theme, diverging, hexadecimal, text_on
 from octavo.report.document import (
@@ -29,13 +31,16 @@ from octavo.report.document import (
     words,
 )
 
+# An interval whose ends are so many times apart says nothing.
+_WIDE = 100.0
 # A square's colour says between which of these its ratio lies, from the baseline on.
 STEPS = (1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """One cell: its figure, how many steps it is better (above zero) or worse, and what is said of it in words."""
+    """One cell: its figure, how many steps it is better (above zero) or worse, what is said of it in words (`told`),
+    and the ends of its interval."""
 
     figure: str
     step: int
@@ -43,6 +48,7 @@ class Square:
     undecided: bool
     letters: str
     told: str
+    ends: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +87,7 @@ def sheets(document: Document) -> list[Sheet]:
     for condition in conditions(document):
         here = cells(document, condition)
         names = [item for item in item_names(document, metric) if any((c["id"], metric, item) in effects for c in here)]
-        made = [_grid(document, here, effects, item, plans.get((condition, item or ""))) for item in (None, *names)]
+        made = [grid(document, here, effects, item, plans.get((condition, item or ""))) for item in (None, *names)]
         found.append(Sheet(clip(clean(condition), 80) or "all trials", made[0], made[1:]))
     return found
 
@@ -95,13 +101,14 @@ def best_sheet(document: Document, best: Row) -> Sheet:
     plans = {row["item"]: row for row in best["plans"]}
     names = [item for item in item_names(document, document["run"]["primary_metric"]) if item in plans or any(
         effect["item"] == item for effect in best["effects"])]  # fmt: skip
-    made = [_grid(document, here, effects, item, plans.get(item or "")) for item in (None, *names)]
+    made = [grid(document, here, effects, item, plans.get(item or "")) for item in (None, *names)]
     return Sheet(f"{best['name']}, as the published figures have it", made[0], made[1:])
 
 
-def _grid(
+def grid(
     document: Document, here: Sequence[Row], effects: Mapping[Any, Row], item: str | None, plans: Row | None
 ) -> Grid:
+    """The squares of these cells by the levels of two factors; the A/A control has none."""
     metric = document["run"]["primary_metric"]
     better = document["metrics"].get(metric, {}).get("better")
     x, y = compared(document)
@@ -130,9 +137,11 @@ def square(cell: Row, effect: Row | None, better: str | None, by_load: Mapping[s
     letters = "".join(dict.fromkeys(by_load.values()))
     said = f", plan {'/'.join(by_load.values())}" if letters else ""
     if cell["baseline"]:
-        return Square("100", 0, baseline=True, undecided=False, letters=letters, told=f"baseline{said}")
+        told = f"baseline{said}"
+        return Square("100", 0, baseline=True, undecided=False, letters=letters, told=told, ends="baseline")
     if effect is None or not effect["ratio"]:
-        return Square(numbers.MISSING, 0, baseline=False, undecided=True, letters=letters, told=f"no estimate{said}")
+        told = f"no estimate{said}"
+        return Square(numbers.MISSING, 0, baseline=False, undecided=True, letters=letters, told=told)
     ratio = effect["ratio"]
     sign = -1 if (ratio > 1) == (better == "lower") else 1
     kind = tone(effect)
@@ -144,6 +153,7 @@ def square(cell: Row, effect: Row | None, better: str | None, by_load: Mapping[s
         letters=letters,
         told=f"{SIGNS[kind]} {effect['verdict']}: × "
         f"{numbers.ratio_interval(ratio, effect['low'], effect['high'])}{said}",
+        ends=interval(effect["low"], effect["high"]),
     )
 
 
@@ -154,6 +164,19 @@ def figure(ratio: float) -> str:
     ('93', '×11', '×123')
     """
     return interval_figures(ratio)[0]
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """The ends of an interval as a square has them.
+
+    >>> interval(0.934, 1.2), interval(9.051, 15.4), interval(None, None), interval(1e-5, 30)
+    ('93–120', '×9.1–×15', 'no interval', 'wide')
+    """
+    if low is None or high is None:
+        return "no interval"
+    if high / low > _WIDE:
+        return "wide"
+    return "–".join(interval_figures(low, high))
 
 
 def interval_figures(*ratios: float) -> list[str]:
@@ -181,6 +204,15 @@ def colour(step: int, theme: Theme) -> tuple[int, int, int]:
     """The colour of a step. Even the first one can be told from none."""
     share = (abs(step) + 0.5) / (len(STEPS) + 0.5) if step else 0.0
     return diverging(math.copysign(share, step), theme)
+
+
+def breakable(text: object) -> Markup:
+    """A label that may be broken after a slash.
+
+    >>> breakable("cached/<b>")
+    Markup('cached/<wbr>&lt;b&gt;')
+    """
+    return Markup("/<wbr>").join(escape(part) for part in str(text).split("/"))
 
 
 def style() -> str:

@@ -1,5 +1,6 @@
 """The report as one self-contained HTML page: no network, no JavaScript, charts as inlined SVG."""
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
@@ -9,8 +10,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from octavo.report import chart_run, chart_trials, charts, numbers
+from octavo.report import chart_run, chart_trials, grids, numbers
 from octavo.report.achieved import achieved
+from octavo.report.answer import answer
 from octavo.report.chart_colours import PLAIN, variables
 from octavo.report.chart_series import series_of
 from octavo.report.course import disturbances, ending_sentence, loads_words, rounds_words, time_sentence
@@ -26,22 +28,25 @@ from octavo.report.document import (
     left_out,
     main_cells,
     settings_that_differ,
+    title,
+    unit,
 )
 from octavo.report.grids import class_of
-from octavo.report.items import items_of
+from octavo.report.items import items_of, steps
 from octavo.report.memo import remembered
+from octavo.report.picture import heading, heat_grids, is_forest
 from octavo.report.resources import resource_tables
-from octavo.report.tables import grounds, item_tables, metric_table, verdicts
+from octavo.report.tables import controls, grounds, item_tables, metric_table, sentences, verdict_table
 from octavo.report.trials import step
 from octavo.report.words import about_the_course, limits_of, status_sentence
 
 MOST_IDS = 100
 
 
-def render(document: Document, *, refresh: int | None = None) -> str:
+def render(document: Document, *, refresh: int | None = None, home: str | None = None) -> str:
     """The page; every text of the document is escaped, only our own style sheet and SVG are markup.
 
-    With `refresh` a browser loads it again every so many seconds.
+    With `refresh` a browser loads it again every so many seconds; `home` is the address of a page that lists runs.
     """
     document = remembered(document)
     trials = attempted(document)
@@ -49,17 +54,30 @@ def render(document: Document, *, refresh: int | None = None) -> str:
     text = page.render(
         document=document,
         refresh=refresh,
+        home=home,
         imported=is_imported(document),
         run=document["run"],
         environment=document["environment"],
         style=_style(),
         heading=clip(clean(document["run"]["name"]), 120),
         status=status_sentence(document),
+        answer=answer(document),
+        forest=is_forest(document),
+        picture=heat_grids(document),
+        picture_heading=heading(document),
+        picture_note=_picture_note(document),
+        steps=steps(document),
+        metric=clip(clean(title(document, document["run"]["primary_metric"])), 60),
+        metric_unit=_unit(document),
         ending=ending_sentence(document),
         rounds=rounds_words(document),
         loads=loads_words(document),
         alarms=document.get("alarms", []),
-        verdicts=[verdicts(document, condition) for condition in conditions(document)],
+        verdicts=[verdict_table(document, condition) for condition in conditions(document)],
+        bottlenecks=bool(document.get("ran_out")),
+        sentences=[one for condition in conditions(document) for one in sentences(document, condition)],
+        controls=[controls(document, condition) for condition in conditions(document)],
+        controls_note=_controls_note(document),
         limits=limits_of(document),
         figures=_figures(document),
         tables=[metric_table(document, condition) for condition in conditions(document)],
@@ -98,8 +116,9 @@ def _environment() -> Environment:
         "seconds": numbers.seconds,
         "percent": numbers.percent,
         "joined": _joined,
-        "whole": _whole,
-        "moment": _moment,
+        "whole": whole,
+        "breakable": grids.breakable,
+        "moment": moment,
     }
     found.filters.update(filters)
     return found
@@ -107,10 +126,10 @@ def _environment() -> Environment:
 
 @cache
 def _style() -> Markup:
-    return _ours(resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8"))
+    return _ours(resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8") + grids.style())
 
 
-def _moment(text: object) -> str:
+def moment(text: object) -> str:
     """An ISO time to the minute, its zone kept; anything else as it is."""
     try:
         when = datetime.fromisoformat(str(text))
@@ -119,9 +138,11 @@ def _moment(text: object) -> str:
     return f"{when:%Y-%m-%d %H:%M} {when.tzname() or ''}".rstrip()
 
 
-def _whole(text: object) -> str:
-    """Text whose figures stay on one line with their percent signs."""
-    return str(text).replace(" %", "\N{NO-BREAK SPACE}%")
+def whole(text: object) -> str:
+    """Text whose figures stay on one line with their units."""
+    return re.sub(r"(?<=\d) (?=(?:%|[kMGT]B|MB/s|IOPS)(?![A-Za-z]))", "\N{NO-BREAK SPACE}", str(text)).replace(
+        " %", "\N{NO-BREAK SPACE}%"
+    )
 
 
 def _joined(ids: Iterable[object]) -> str:
@@ -131,12 +152,40 @@ def _joined(ids: Iterable[object]) -> str:
     return ", ".join(every[:MOST_IDS]) + more
 
 
+def _unit(document: Document) -> str:
+    found = unit(document, document["run"]["primary_metric"]) or ""
+    return "" if found in ("1", "1/s") else clip(found, 20)
+
+
+def _picture_note(document: Document) -> str:
+    """How to read the heatmaps."""
+    lower = document["metrics"].get(document["run"]["primary_metric"], {}).get("better") == "lower"
+    aa = any(cell["control"] for cell in document["cells"])
+    return (
+        "Each square is a percentage of the baseline, with its 95 % interval below; ×11 is 11 times the baseline. "
+        f"Blue is better and orange is worse{' (less is better)' if lower else ''}, in the steps above. A dotted "
+        "outline and a question mark: undecided; a heavy outline: the baseline."
+        f"{' The A/A control is below, among the controls.' if aa else ''}"
+    )
+
+
+def _controls_note(document: Document) -> str:
+    """The noise floors of the primary metric, from the smallest to the largest."""
+    primary = document["run"]["primary_metric"]
+    floors = [
+        row["floor"] for row in document["noise_floor"]
+        if row["metric"] == primary and row["item"] is None and row["floor"] is not None
+    ]  # fmt: skip
+    if not floors:
+        return "no noise floor known"
+    ends = dict.fromkeys(numbers.noise_floor(end) for end in (min(floors), max(floors)))
+    return f"noise floor {' to '.join(ends)}"
+
+
 def _captions(document: Document) -> dict[str, str]:
     """How to read each chart."""
-    primary, grid = document["run"]["primary_metric"], charts.is_grid(document)
-    lower = document["metrics"].get(primary, {}).get("better") == "lower"
+    primary = document["run"]["primary_metric"]
     floors = [row["floor"] for row in document["noise_floor"] if row["metric"] == primary]
-    square = "a combination of page sizes" if grid else "a cell"
     every = step(document)
     sample = (
         f" Of {len(document['trials']):,} trials those of every {numbers.ordinal(every)} round are shown."
@@ -145,18 +194,18 @@ def _captions(document: Document) -> dict[str, str]:
     )
     cut = any(main_cells(document, condition)[1] for condition in conditions(document))
     some = " Of many cells those are shown that differ from the baseline in one factor." if cut else ""
+    count, drawn = len(conditions(document)), len(chart_trials.drawn_conditions(document))
+    first_rows = f" The first {drawn} of {count} conditions are drawn." if drawn < count else ""
+    panels = min(count, chart_run.MOST_PANELS)
+    first_panels = f" The first {panels} of {count} conditions are drawn." if panels < count else ""
     return {
-        "heatmap": f"Each square is {square} as a percentage of the baseline, with its 95 % interval below. "
-        f"Blue is better and orange is worse than the baseline{' (less is better)' if lower else ''}; "
-        "a dotted outline and a question mark: undecided; a heavy outline: the baseline."
-        f"{' The A/A control shares the baseline’s square; the tables have it.' if grid else ''}",
         "points": "Each mark above a row is a trial divided by the baseline trial of the same round; "
         "the bar below it is the estimate with its 95 % interval; an arrow: farther out than the axis goes."
         f"{' Inside the shaded band a difference is no larger than the noise floor.' if any(floors) else ''}"
-        f"{some}{sample}",
+        f"{some}{sample}{first_rows}",
         "run": "Every measured trial in the order in which it ran; the line joins the baseline’s trials. "
         "A slope common to all is drift of the machine, which the pairing within rounds takes out. "
-        f"A cross is a trial not counted.{sample}",
+        f"A cross is a trial not counted.{sample}{first_panels}",
         "drift": "The same trials, each divided by the mean of its own cell: what differs between cells is "
         f"gone and drift, loads and noise are left. A flat cloud around 1 is what a quiet machine gives.{sample}",
     }
@@ -167,7 +216,6 @@ def _figures(document: Document) -> dict[str, dict[str, Any]]:
     from altair.utils.schemapi import debug_mode
 
     draws = {
-        "heatmap": charts.heatmap,
         "points": chart_trials.points,
         "run": chart_run.over_time,
         "drift": chart_run.drift,

@@ -4,8 +4,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from markupsafe import Markup
-
 from octavo.report import grids, numbers
 from octavo.report.document import Document, Row, clean, compared, conditions, tone, words
 
@@ -18,13 +16,11 @@ def items_of(document: Document) -> dict[str, Any] | None:
         return None
     factors = [words(name) for name in compared(document)]
     return {
-        "style": Markup(grids.style()),  # noqa: S704  # of our own making, without any text of the document
         "sheets": sheets,
         "x": factors[0] if factors else "",
         "y": factors[1] if len(factors) > 1 else "",
         "lettered": any(square and square.letters for sheet in sheets for grid in sheet.items
                         for _, row in grid.rows for square in row),
-        "steps": steps(document),
         "told": told,
         "plans": plans,
         "plans_of": plans_of,
@@ -79,7 +75,38 @@ def _counts(effects: Sequence[Row]) -> list[int]:
 
 def item_sentences(document: Document) -> list[str]:
     """What stands out of the items, for every kind of report."""
-    return [*_plans_told(document), *_noise_told(document), *_groups_told(document)]
+    return [
+        *_bottlenecks_told(document), *_plans_told(document), *_noise_told(document), *_groups_told(document),
+    ]  # fmt: skip
+
+
+def _bottlenecks_told(document: Document) -> list[str]:
+    """Of each condition's baseline what its items were short of, and the items that other cells are short of others
+    for."""
+    rows: Sequence[Row] = document.get("item_bottlenecks", ())
+    told: list[str] = []
+    for baseline in (cell for cell in document["cells"] if cell["baseline"]):
+        mine = {row["item"]: row["bottleneck"] for row in rows if row["cell"] == baseline["id"]}
+        if not mine:
+            continue
+        by_name: dict[str, list[str]] = {}
+        for item, name in mine.items():
+            by_name.setdefault(name, []).append(clean(item))
+        where = f" ({clean(baseline['condition'])})" if baseline["condition"] else ""
+        named = "; ".join(
+            f"{name}: {'all ' + str(len(items)) if len(items) == len(mine) > 1 else ', '.join(items)}"
+            for name, items in by_name.items()
+        )
+        labels = {cell["id"]: cell["label"] for cell in document["cells"]
+                  if cell["condition"] == baseline["condition"] and not cell["control"]}  # fmt: skip
+        other = [
+            f"{clean(row['item'])} at {clean(labels[row['cell']])}: {row['bottleneck']}"
+            for row in rows
+            if row["cell"] in labels and mine.get(row["item"], row["bottleneck"]) != row["bottleneck"]
+        ]
+        said = f"Bottleneck of each item at {clean(baseline['label'])}{where}: {named}."
+        told.append(said + (f" Elsewhere: {'; '.join(other)}." if other else ""))
+    return told
 
 
 def _plans_told(document: Document) -> list[str]:

@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Sequence
 
 from octavo.report import numbers
+from octavo.report.answer import answer
 from octavo.report.basis import model_sentence
 from octavo.report.course import absent, ending_sentence, negative_controls, rounds_words, time_sentence
 from octavo.report.document import (
@@ -35,12 +36,15 @@ def render(document: Document) -> str:
     document = remembered(document)
     run = document["run"]
     parts = [f"# {safe(run['name'])}"]
+    parts += [wrap(f"**{safe(alarm)}**") for alarm in document.get("alarms", ())]
+    if state := status_sentence(document):
+        parts.append(wrap(f"**{safe(state)}**"))
     if run.get("question"):
         parts.append(wrap(safe(run["question"])))
-    state = status_sentence(document)
-    if state:
-        parts.append(wrap(f"**{safe(state)}**"))
-    parts += [wrap(f"**{safe(alarm)}**") for alarm in document.get("alarms", ())]
+    found = answer(document)
+    parts.append(wrap(f"**{safe(found.headline)}**"))
+    if found.lines:
+        parts.append("\n".join(wrap(f"- {safe(line)}", "  ") for line in found.lines))
     sentences = [wrap(f"- {safe(verdict['sentence'])}", "  ") for verdict in document["verdicts"]]
     parts.append("## Verdict\n\n" + ("\n".join(sentences) or "There is no verdict yet."))
     for condition in conditions(document):
@@ -53,11 +57,11 @@ def render(document: Document) -> str:
         if resource := resource_sentence(document, condition):
             parts.append(wrap(safe(resource)))
     if told := item_sentences(document):
-        parts.append("## Single numbers\n\n" + "\n".join(wrap(f"- {safe(sentence)}", "  ") for sentence in told))
+        parts.append("## Queries and steps\n\n" + "\n".join(wrap(f"- {safe(sentence)}", "  ") for sentence in told))
     parts.append(_trials(document))
     if limits := limits_of(document):
         lines = [wrap(f"- {safe(limit)}", "  ") for limit in limits]
-        parts.append("## What this run cannot tell\n\n" + "\n".join(lines))
+        parts.append("## Limitations\n\n" + "\n".join(lines))
     parts.append(_machine(document))
     plan = str(run["plan"]).rstrip()
     fence = "`" * max(3, 1 + max([len(ticks) for ticks in re.findall(r"`+", plan)], default=0))

@@ -25,39 +25,55 @@ from octavo.report.document import (
     unit,
 )
 from octavo.report.slices import slices
-from octavo.report.words import FEW, noise_sentence, tally, verdicts_of
+from octavo.report.words import noise_sentence, tally, verdicts_of
 
 LABEL = 60
 
 
-def verdicts(document: Document, condition: str) -> dict[str, Any]:
-    """One condition's sentences with their figures; many cells get a tally as the headline."""
-    effects, negative = effects_by_key(document), negative_controls(document)
-    shown: list[dict[str, Any]] = []
-    controls: list[str] = []
-    for verdict in verdicts_of(document, condition):
-        if verdict["cell"] in negative:
-            controls.append(verdict["sentence"])
-            continue
-        effect = effects.get((verdict["cell"], verdict["metric"], verdict.get("item")))
-        kind = tone(effect)
-        places = numbers.decimals(effect["low"], effect["high"]) if effect else 2
-        shown.append(
-            {
-                "sentence": verdict["sentence"],
-                "tone": kind,
-                "sign": SIGNS[kind],
-                "figure": f"× {numbers.ratio(effect['ratio'], places)}" if effect else None,
-                "interval": numbers.interval(effect["low"], effect["high"], places) if effect else None,
-            }
-        )
+def verdict_table(document: Document, condition: str) -> dict[str, Any]:
+    """The cells of a condition with what was decided of each: `rows` are shown first, `more` the others. Controls of
+    either kind are not among them."""
+    summary, effects = summaries(document), effects_by_key(document)
+    primary, negative, missing = document["run"]["primary_metric"], negative_controls(document), absent(document)
+    bottlenecks = {row["cell"]: row["resource"] for row in document.get("ran_out", ())}
+
+    def row_of(cell: Row) -> dict[str, Any]:
+        key = (cell["id"], primary, None)
+        entry = _entry(key, dict(cell) | {"missing": missing.get(cell["id"])}, summary, effects, long=True)
+        return entry | {
+            "label": clip(clean(cell["label"]), LABEL),
+            "baseline": cell["baseline"],
+            "bottleneck": bottlenecks.get(cell["id"], ""),
+        }
+
+    rows, more = (
+        [row_of(cell) for cell in shown if not cell["control"] and cell["id"] not in negative]
+        for shown in main_cells(document, condition)
+    )
     return {
         "condition": condition,
-        "shown": shown,
-        "many": len(shown) > FEW,
+        "rows": rows,
+        "more": more,
         "tally": tally(document, condition),
-        "notes": [noise_sentence(document, condition), *controls],
     }
+
+
+def controls(document: Document, condition: str) -> dict[str, Any]:
+    """What the controls of a condition gave: the noise floor, and a sentence for each negative control."""
+    negative = negative_controls(document)
+    sentences = [one["sentence"] for one in verdicts_of(document, condition) if one["cell"] in negative]
+    return {"condition": condition, "noise": noise_sentence(document, condition), "negative": sentences}
+
+
+def sentences(document: Document, condition: str) -> list[dict[str, str]]:
+    """The verdicts of a condition as sentences, those of controls left out."""
+    effects, negative = effects_by_key(document), negative_controls(document)
+    found: list[dict[str, str]] = []
+    for verdict in verdicts_of(document, condition):
+        if verdict["cell"] not in negative:
+            kind = tone(effects.get((verdict["cell"], verdict["metric"], verdict.get("item"))))
+            found.append({"sentence": verdict["sentence"], "tone": kind, "sign": SIGNS[kind]})
+    return found
 
 
 def grounds(document: Document, condition: str) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from octavo.report import numbers
+from octavo.report.answer import answer
 from octavo.report.basis import model_sentence
 from octavo.report.course import absent, ending_sentence, loads_words, negative_controls, rounds_words, time_sentence
 from octavo.report.document import (
@@ -60,53 +61,67 @@ def print_report(document: Document, console: Console) -> None:
     document = remembered(document)
     _heading(document, console)
     for condition in conditions(document):
-        console.print()
-        if condition:
-            console.print(_text(condition, console, "bold"))
-        extra = [(metric, name) for metric, name in PER_TRANSACTION if _has(document, condition, metric)]
-        beside = extra if console.width >= WIDE else []
-        squares = heatmap(document, condition, console)
-        if squares:
-            console.print(squares)
-        # What is no square has to be a row.
-        shown, more = main_cells(document, condition) if squares else (cells(document, condition), [])
-        console.print(_cells(document, shown, beside, console))
-        if more:
-            _say(f"{len(more)} more cells are in the squares above; --format md, csv or json has all numbers.", console)
-        if extra and not beside:
-            console.print(_bytes(document, shown, extra, console))
-        _say(noise_sentence(document, condition), console)
-        if basis := model_sentence(document, condition):
-            _say(basis, console)
-        if course := steps_sentence(document, condition):
-            _say(course, console)
-        negative = negative_controls(document)
-        for verdict in verdicts_of(document, condition):
-            if verdict["cell"] in negative:
-                _say(verdict["sentence"], console)
-        found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
-        brief = 0 < len(found) <= FEW
-        if not brief and (resource := resource_sentence(document, condition)):
-            _say(resource, console)  # else the verdicts say it
-        if len(found) > FEW:
-            _say(f"Against the baseline: {tally(document, condition)}.", console, "bold")
-        for verdict in found if brief else ():
-            _say(verdict["sentence"], console, "bold")
+        _condition(document, condition, console)
     if told := about_the_course(document):
         console.print()
     for sentence in told:
         _say(sentence, console)
     if outstanding := item_sentences(document):
         console.print()
-        _say("Single numbers:", console)
+        _say("Queries and steps:", console)
     for sentence in outstanding:
         _say(sentence, console, bullet=True)
+    console.print()
+    _say("Controls and statistical model:", console)
+    for condition in conditions(document):
+        for sentence in _basis(document, condition):
+            _say(sentence, console, bullet=True)
     _trials(document, console)
     if limits := limits_of(document):
         console.print()
-        _say("What this run cannot tell:", console)
+        _say("Limitations:", console)
         for limit in limits:
             _say(limit, console, bullet=True)
+
+
+def _condition(document: Document, condition: str, console: Console) -> None:
+    """A condition's squares, its table and its verdicts."""
+    console.print()
+    if condition:
+        console.print(_text(condition, console, "bold"))
+    extra = [(metric, name) for metric, name in PER_TRANSACTION if _has(document, condition, metric)]
+    beside = extra if console.width >= WIDE else []
+    squares = heatmap(document, condition, console)
+    if squares:
+        console.print(squares)
+    # What is no square has to be a row.
+    shown, more = main_cells(document, condition) if squares else (cells(document, condition), [])
+    console.print(_cells(document, shown, beside, console))
+    if more:
+        _say(f"{len(more)} more cells are in the squares above; --format md, csv or json has all numbers.", console)
+    if extra and not beside:
+        console.print(_bytes(document, shown, extra, console))
+    negative = negative_controls(document)
+    found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
+    if len(found) > FEW:
+        _say(f"Against the baseline: {tally(document, condition)}.", console, "bold")
+        if resource := resource_sentence(document, condition):
+            _say(resource, console)
+    for verdict in found if len(found) <= FEW else ():
+        _say(verdict["sentence"], console, "bold")
+
+
+def _basis(document: Document, condition: str) -> list[str]:
+    """What a condition's verdicts rest on: noise floor, scatter, interim analyses, negative controls."""
+    negative = negative_controls(document)
+    found = [
+        noise_sentence(document, condition),
+        model_sentence(document, condition),
+        steps_sentence(document, condition),
+        *(one["sentence"] for one in verdicts_of(document, condition) if one["cell"] in negative),
+    ]
+    several = len(conditions(document)) > 1 and condition
+    return [f"{clean(condition)}: {text}" if several and not n else text for n, text in enumerate(filter(None, found))]
 
 
 def _plain(text: object, console: Console) -> str:
@@ -132,17 +147,19 @@ def _say(text: object, console: Console, style: str = "", *, bullet: bool = Fals
 
 def _heading(document: Document, console: Console) -> None:
     run = document["run"]
-    console.print(_text(run["name"], console, "bold"))
-    if run.get("question"):
-        console.print(_text(run["question"], console, "italic"))
-    state = status_sentence(document)
-    if state:
-        console.print(_text(state, console, "bold"))
-    if ending := ending_sentence(document):
-        console.print(_text(ending, console))
     for alarm in document.get("alarms", ()):
         console.print(_text(f"! {alarm}", console, "bold"))
+    if state := status_sentence(document):
+        console.print(_text(state, console, "bold"))
+    console.print(_text(run.get("question") or run["name"], console, "italic"))
+    found = answer(document)
+    console.print(_text(found.headline, console, "bold"))
+    for line in found.lines:
+        _say(line, console, bullet=True)
+    if ending := ending_sentence(document):
+        console.print(_text(ending, console))
     facts = [
+        run["name"],
         run["id"],
         run["workload"],
         rounds_words(document),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,6 +106,52 @@ class RunsInTurns(Protocol):
 
     def only_reads(self, levels: Levels) -> bool:
         """Whether the client is known to write nothing, so that a cell that stands still has nothing to write back."""
+        ...
+
+
+Piece = tuple[str, int]
+"""An item, such as a query, and its repetition."""
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRun:
+    """One run of a piece: its seconds; `keep` makes it the trial's."""
+
+    seconds: float
+    keep: Callable[[], None]
+
+
+class Pieces(Protocol):
+    """A trial that is measured piece by piece, on a server that stands still in between."""
+
+    @property
+    def names(self) -> Sequence[Piece]:
+        """The pieces in their order; the same for all cells of a condition."""
+        ...
+
+    def run(self, piece: Piece) -> PieceRun:
+        """Runs a piece once. Raises OctavoError or psycopg.Error when the trial has failed."""
+        ...
+
+    def result(self) -> WorkloadResult:
+        """What was kept, as the trial's result."""
+        ...
+
+
+@runtime_checkable
+class RunsInPieces(Protocol):
+    """A workload whose trials can be measured piece by piece: with `interleave = "slices"` a slice is a piece."""
+
+    def pieces(self, server: Server, levels: Levels) -> AbstractContextManager[Pieces]:
+        """The pieces of a trial, on a warm server."""
+        ...
+
+    def why_not_in_pieces(self, levels: Levels) -> str | None:
+        """Why these levels cannot be measured so, or None."""
+        ...
+
+    def only_reads(self, levels: Levels) -> bool:
+        """Whether the pieces are known to write nothing."""
         ...
 
 

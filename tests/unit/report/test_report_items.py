@@ -74,7 +74,8 @@ def test_colours_follow_what_is_better(ratio: float, better: str, verdict: str, 
 
 def test_the_page_has_them_once_each_for_both_themes(document: dict[str, Any]) -> None:
     html = render(document)
-    assert html.count('<table class="grid">') == 3 * 3 + 3
+    assert html.count('<table class="grid">') == 2 * 3 + 2
+    assert html.count('<table class="grid wide">') == 3 + 1
     assert html.count('id="items"') == 1
 
 

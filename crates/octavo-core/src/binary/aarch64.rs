@@ -3,7 +3,8 @@
 //! Source: Arm Architecture Reference Manual for A-profile (DDI 0487), C4.1 "A64 instruction set encoding", "Loads and
 //! Stores": load/store exclusive register and pair, load/store ordered, compare and swap (pair), atomic memory
 //! operations, and the 128-bit ones of FEAT_LSE128. Names are those of the preferred disassembly. Bits that should be
-//! one (Rs of a load, Rt2 of a single register) are not looked at: the CPU and other disassemblers do not either.
+//! one (Rs of a load, Rt2 of a single register) are looked at where binutils does, so that data among instructions
+//! counts as it does there.
 
 /// What kind of instruction it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,9 +110,12 @@ fn exclusive(word: u32) -> Option<(Mnemonic, Group)> {
                 ["stxp", "stlxp", "ldxp", "ldaxp"][usize::from(load) * 2 + usize::from(o0)];
             named(operation, "", "", Group::Exclusive)
         }
-        (false, true) if single => named("casp", order_of(load, o0), "", Group::Lse),
+        // Of the pairs of registers the first is even; another is undefined.
+        (false, true) if single && word & 0x0001_0001 == 0 => {
+            named("casp", order_of(load, o0), "", Group::Lse)
+        }
         (true, true) if single => named("cas", order_of(load, o0), size_of(word), Group::Lse),
-        (true, false) => {
+        (true, false) if !(load && o0) || word & 0x000f_7c00 == 0x000f_7c00 => {
             let operation =
                 ["stllr", "stlr", "ldlar", "ldar"][usize::from(load) * 2 + usize::from(o0)];
             named(operation, "", size_of(word), Group::Ordered)

@@ -137,3 +137,21 @@ impl<'d> Functions<'d> {
         is_inside.then(|| super::report::printable(self.names.name(&symbol)))
     }
 }
+
+/// Whether it asks the system what the CPU can do, or has functions that are chosen when it is loaded.
+pub(super) fn chooses_at_run_time(elf: &Elf<'_>) -> bool {
+    let asks = |symbol: &Symbol| {
+        let name = elf.dynamic_symbols.name(symbol);
+        symbol.kind == INDIRECT_FUNCTION
+            || matches!(
+                name,
+                b"getauxval" | b"__getauxval" | b"__cpu_model" | b"__cpu_indicator_init"
+            )
+    };
+    elf.dynamic_symbols.all.iter().any(asks)
+        || elf
+            .symbols
+            .all
+            .iter()
+            .any(|symbol| symbol.kind == INDIRECT_FUNCTION)
+}

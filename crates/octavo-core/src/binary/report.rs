@@ -120,6 +120,7 @@ pub fn examine(content: &[u8]) -> Result<Report, Error> {
             .notes
             .push("instructions of this architecture are not counted".to_owned()),
     }
+    report.detects_cpu |= code::chooses_at_run_time(&elf);
     producer::read(&elf, &mut report);
     Ok(report)
 }
@@ -203,13 +204,6 @@ fn of_aarch64(elf: &Elf<'_>, parts: &[code::Code<'_>], report: &mut Report) {
         .into_iter()
         .map(|(name, calls)| Helper { name, calls })
         .collect();
-    let asks = |symbol| {
-        matches!(
-            elf.dynamic_symbols.name(symbol),
-            b"getauxval" | b"__getauxval"
-        )
-    };
-    report.detects_cpu = elf.dynamic_symbols.all.iter().any(asks);
 }
 
 /// Text of a file, without what a terminal would act on.

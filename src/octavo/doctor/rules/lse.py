@@ -2,6 +2,7 @@
 
 from octavo.doctor.engine import Finding, Ok, Rule
 from octavo.doctor.facts import Asked, NotApplicableError, UnknownError
+from octavo.text import one_line
 
 
 def _judge(asked: Asked) -> Ok | Finding:
@@ -21,13 +22,15 @@ def _judge(asked: Asked) -> Ok | Finding:
     if not has_none:
         outlined = f"LSE when the CPU has it: {calls} calls of outlined atomics; " if calls else ""
         return Ok(f"{outlined}the program has {lse} LSE instructions and {exclusive} exclusive ones")
+    # What the program says of its compiler, where it does.
+    why = one_line(counted.get("advice") or "GCC 10.1 and later outline by default")
     cores = asked.whole_or_none("host.cores")
     many = f"that {cores} cores want at once" if cores else "that several cores want at once"
     return Finding(
         "warning",
         f"the program has {exclusive} load- and store-exclusive instructions and uses none of LSE; the CPU has LSE",
         f"a lock {many} is retried in loops of {exclusive} exclusives instead of taken in one instruction",
-        ("# a build by GCC 10.1 or later (-moutline-atomics is its default), or with", "CFLAGS='-march=armv8.2-a'"),
+        (f"# {why}", "CFLAGS='-moutline-atomics'"),
         "restart",
         "octavo binary $(which postgres)",
     )

@@ -65,6 +65,19 @@ class GroupFreezer:
 
 
 @dataclass(frozen=True, slots=True)
+class StandsStill:
+    """A server whose client asks nothing in between, on a host without control groups of ours: its timers go on."""
+
+    how: str = "nothing: this host gives us no control groups; the servers had nothing to do, but their timers went on"
+
+    def freeze(self) -> None:
+        """Nothing to do."""
+
+    def thaw(self) -> None:
+        """Nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClientFreezer:
     """The client alone; its server has nothing to do, but its timers go on."""
 

@@ -37,8 +37,10 @@ from octavo.lab.slices import turns
 from octavo.lab.slices.count import Limits, rates_by_turn
 from octavo.lab.slices.disturbance import Meter
 from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of
-from octavo.lab.slices.freeze import ClientFreezer, Freezer, GroupFreezer
+from octavo.lab.slices.freeze import ClientFreezer, Freezer, GroupFreezer, StandsStill
 from octavo.lab.slices.order import turns as orders_of
+from octavo.lab.slices.pieces import PieceRunner, PieceTurns
+from octavo.lab.slices.pieces import run as run_pieces
 from octavo.lab.slices.placement import DealtAnew
 from octavo.lab.slices.result import result_of, series_of
 from octavo.lab.trial import Equipment, Trial, Watched
@@ -47,7 +49,7 @@ from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.units import parse_percentage
-from octavo.workloads.base import BY_SESSION, CountsBySlices, RunsInTurns
+from octavo.workloads.base import BY_SESSION, CountsBySlices, RunsInPieces, RunsInTurns
 from octavo.workloads.pgbench_turns import Client, problems
 
 # Slices so long that a trial has no more turns than these tell nothing that trials do not.
@@ -88,7 +90,7 @@ class Measured:
 class _RunningClock:
     """Seconds for which a cell has not stood still, for its instruments."""
 
-    runner: turns.Runner | None = None
+    runner: turns.Runner | PieceRunner | None = None
 
     def now(self) -> float:
         return self.runner.ran if self.runner is not None else 0.0
@@ -120,6 +122,7 @@ class _Cell:
     watching: Watching | None = None
     client: Client | None = None
     runner: turns.Runner | None = None
+    pieces: PieceRunner | None = None
     processes: Table = field(default_factory=dict[int, Process])
     read_bytes: int | None = None
     exit_code: int = 0
@@ -161,22 +164,24 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, l
         laps.end("limit")
         if not running:
             return Measured({cell.name: cell.error or "" for cell in cells}, _facts(cells), None, None)
-        done = _turns(equipment, running, wanted)
+        in_pieces = isinstance(equipment.workload, RunsInPieces)
+        done = (_turns_of_pieces if in_pieces else _turns)(equipment, running, wanted)
         for cell in running:
             cell.facts["knobs_drifted"] = state.drifted() if state else []
         judged: dict[str, Watched] = {}
         for cell in running:
-            _try(cell, lambda cell: judged.update({cell.name: _result(equipment, cell, done)}))
+            result = _result_of_pieces if in_pieces else _result
+            _try(cell, lambda cell, result=result: judged.update({cell.name: result(equipment, cell, done)}))
         laps.end("measure")
         _each_at_once(cells, _close)
         found = {cell.name: cell.error or judged[cell.name] for cell in cells}
-        return Measured(found, _facts(cells), done.pace.slice_seconds, done.effects)
+        return Measured(found, _facts(cells), done.pace.slice_seconds if done.pace else None, done.effects)
 
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    pace: turns.Pace
-    turns: turns.Turns
+    pace: turns.Pace | None
+    turns: turns.Turns | PieceTurns
     effects: AfterEffects | None
     surroundings: Surroundings
 
@@ -268,7 +273,6 @@ def _regime(equipment: Equipment, cell: _Cell) -> None:
 def _begin(equipment: Equipment, cell: _Cell) -> None:
     """The device is limited, the instruments look, the client starts, and then all of the cell stands still."""
     server, workload = _server(cell), equipment.workload
-    assert isinstance(workload, RunsInTurns)
     limited = device.limited(cell.trial.levels["device"], cell.volume, equipment.journal, server.group)
     cell.limits = cell.stack.enter_context(limited)
     cell.facts |= cell.limits
@@ -276,17 +280,32 @@ def _begin(equipment: Equipment, cell: _Cell) -> None:
     cell.watching = cell.stack.enter_context(
         equipment.observers.start(server, running=cell.clock, own_device=own_device)
     )
+    if isinstance(workload, RunsInPieces):
+        pieces = cell.stack.enter_context(workload.pieces(server, cell.trial.levels))
+        freezer = _dealt_anew(cell) or StandsStill()
+        cell.stack.callback(freezer.thaw)
+        cell.facts["stopped_between_slices"] = freezer.how
+        cell.pieces = cell.clock.runner = PieceRunner(freezer, pieces)
+        freezer.freeze()
+        cell.processes = settled_table(server.process.pid, storage=True)
+        return
+    assert isinstance(workload, RunsInTurns)
     output = cell.trial.log.with_suffix("").with_suffix(".client.log")
     cell.client = cell.stack.enter_context(workload.client(server, cell.trial.levels, cell.trial.seed, output))
-    freezer: Freezer = ClientFreezer(cell.client.pid)
-    if cell.group is not None:
-        freezer = DealtAnew(GroupFreezer(cell.group), random.Random(f"placement/{cell.trial.seed}"))
+    freezer = _dealt_anew(cell) or ClientFreezer(cell.client.pid)
     # However the round ends: what stands still could not be ended by a signal.
     cell.stack.callback(freezer.thaw)
     cell.facts["stopped_between_slices"] = freezer.how
     cell.runner = cell.clock.runner = turns.Runner(freezer, cell.client)
     freezer.freeze()
     cell.processes = settled_table(server.process.pid, storage=True)
+
+
+def _dealt_anew(cell: _Cell) -> Freezer | None:
+    """What stops all of a cell; None where it has no control group of its own."""
+    if cell.group is None:
+        return None
+    return DealtAnew(GroupFreezer(cell.group), random.Random(f"placement/{cell.trial.seed}"))
 
 
 def _server(cell: _Cell) -> Server:
@@ -336,6 +355,30 @@ def _turns(equipment: Equipment, cells: Sequence[_Cell], wanted: Wanted) -> _Don
     return _Done(pace, done, effects, surroundings)
 
 
+def _turns_of_pieces(equipment: Equipment, cells: Sequence[_Cell], wanted: Wanted) -> _Done:
+    """The same for trials of pieces, each of which takes as long as it takes."""
+    runners = [cell.pieces for cell in cells if cell.pieces is not None]
+    names = runners[0].pieces.names
+    base = next((place for place, cell in enumerate(cells) if cell.name == wanted.baseline), None)
+
+    def show(so_far: PieceTurns, *, ended: bool = False) -> None:
+        found = {cell.name: ratio_of(so_far.seconds, place, base) for place, cell in enumerate(cells)
+                 if base not in (None, place)}  # fmt: skip
+        told = {name: ratio for name, ratio in found.items() if ratio is not None}
+        wanted.show(told, so_far.kept / len(names), ended)
+
+    watch = equipment.watcher.start(_server(cells[0]).directory)
+    orders = orders_of(len(runners), wanted.order)
+    done = run_pieces(runners, names, orders, limits_of(equipment.thresholds), Meter(), turns.Monotonic(), show)
+    surroundings = watch()
+    for cell, runner in zip(cells, runners, strict=True):
+        cell.read_bytes = _read_since(cell.processes, _server(cell).process.pid)
+        runner.freezer.thaw()
+    show(done, ended=True)
+    surroundings = replace(surroundings, foreign_cpu_share=None, foreign_read_bytes=None, foreign_written_bytes=None)
+    return _Done(None, done, None, surroundings)
+
+
 def _common(runners: Sequence[turns.Runner], kept: set[int]) -> set[int]:
     return kept.intersection(*({one.turn for one in runner.tally.slices} for runner in runners))
 
@@ -362,6 +405,7 @@ def _result(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:
     """The cell's slices as a trial; what breaks off here leaves the trial to the rules of validity."""
     server, runner, client, watching = _server(cell), _runner(cell), cell.client, cell.watching
     assert client is not None and watching is not None
+    assert done.pace is not None and isinstance(done.turns, turns.Turns)
     tally, kept = runner.tally, done.turns.kept
     surroundings = _of_cell(cell, done.surroundings)
     result = result_of(
@@ -377,6 +421,28 @@ def _result(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:
         result = replace(result, observations=(*more, *result.observations))
     cell.facts |= {
         **facts_of(seen), "surroundings": asdict(surroundings), **_slice_facts(runner, done)
+    }  # fmt: skip
+    started_after: float | None = None
+    with suppress(OctavoError, psycopg.Error):
+        started_after = server.query("started")[0]["started"]
+    return equipment.watched(
+        server, cell.trial, cell.facts, cell.settings, result, seen, surroundings, cell.started, started_after
+    )
+
+
+def _result_of_pieces(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:
+    """The cell's pieces as a trial. Raises OctavoError with why the cell is out."""
+    server, runner, watching = _server(cell), cell.pieces, cell.watching
+    assert runner is not None and watching is not None and isinstance(done.turns, PieceTurns)
+    if runner.error is not None:
+        raise OctavoError(runner.error)
+    surroundings = _of_cell(cell, done.surroundings)
+    result = runner.pieces.result()
+    cell.trial.log.with_suffix("").with_suffix(".client.log").write_text(result.output)
+    seen = watching.finish(result)
+    cell.facts |= {
+        **result.facts, **facts_of(seen), "surroundings": asdict(surroundings), **done.turns.facts(),
+        "ran_seconds": round(runner.ran, 3),
     }  # fmt: skip
     started_after: float | None = None
     with suppress(OctavoError, psycopg.Error):
@@ -411,6 +477,7 @@ def _of_cell(cell: _Cell, all_cells: Surroundings) -> Surroundings:
 
 def _slice_facts(runner: turns.Runner, done: _Done) -> dict[str, Any]:
     slices, effects = runner.tally.slices, done.effects
+    assert done.pace is not None and isinstance(done.turns, turns.Turns)
     facts: dict[str, Any] = {
         "interleave": "slices",
         "slice_seconds": done.pace.slice_seconds,

@@ -21,7 +21,7 @@ from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.plan.server_settings import settings_of
 from octavo.units import human_size, parse_duration, parse_size
-from octavo.workloads.base import Levels, RunsInTurns, Workload
+from octavo.workloads.base import Levels, RunsInPieces, RunsInTurns, Workload
 
 # What a server has beside its buffers and its database in the page cache.
 _SERVER_BYTES = 128 * 1024**2
@@ -48,8 +48,14 @@ _CHECKPOINT_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 
 def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
     """Why the cells of a condition cannot run in slices, by the plan alone; None when they can."""
-    if not isinstance(workload, RunsInTurns):
+    if not isinstance(workload, (RunsInTurns, RunsInPieces)):
         return f"the workload {plan.workload} is no client that can be stopped and let go on"
+    if isinstance(workload, RunsInPieces):
+        for cell in cells:
+            if reason := workload.why_not_in_pieces(cell.levels):
+                return reason
+        if plan.slice is not None:
+            return "slice: a slice is one query, however long that takes"
     if plan.workload in _TAILS:
         return f"the workload {plan.workload} asks for how long nothing ends, which slices would decide"
     if len(cells) < 2:
@@ -57,6 +63,8 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
     if plan.instruments:
         return f"the instrument {plan.instruments[0]} watches the whole machine"
     for name, (level, reason) in _LEVELS.items():
+        if name == "cache" and isinstance(workload, RunsInPieces):  # empties them itself before each piece
+            continue
         if any(cell.levels.get(name, level) != level for cell in cells):
             return f"{name}: {reason}"
     for name in (*knobs.all_knobs(), "client_cpus"):
@@ -65,7 +73,7 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
     return _volumes(workload, cells) or _timers(plan, workload, cells)
 
 
-def _volumes(workload: RunsInTurns, cells: Sequence[Cell]) -> str | None:
+def _volumes(workload: RunsInTurns | RunsInPieces, cells: Sequence[Cell]) -> str | None:
     """What cells on volumes of their own, or under memory limits of their own, may not do."""
     for cell in cells:
         levels = cell.levels

@@ -1,7 +1,8 @@
 """The 22 queries one after the other: each a few times, cold or warm, its result checked, its plan kept."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -11,7 +12,7 @@ from octavo.knobs.drop_caches import drop_caches
 from octavo.observation import Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration
-from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.base import Levels, Piece, PieceRun, WorkloadResult
 from octavo.workloads.explained import nodes
 from octavo.workloads.tpch import metrics, usage
 from octavo.workloads.tpch.captured import Captured
@@ -33,8 +34,8 @@ class Power:
     results: dict[str, str] = field(default_factory=dict[str, str])
     cpu_seconds: float = 0.0
 
-    def add(self, number: int, repetition: int, ran: Ran) -> None:
-        """One run of a query. Raises OctavoError when its result is wrong."""
+    def add(self, number: int, repetition: int, ran: Ran, identity: str | None) -> None:
+        """One run of a query, with the identity of its result; None where it was cut off."""
         item = f"q{number}"
         self.observations += usage.used(ran.before, ran.after, item, repetition, processes=1 + _workers(ran.plan))
         if ran.rows is None:
@@ -45,7 +46,8 @@ class Power:
         self.observations.append(observe(metrics.SECONDS, ran.seconds, item=item, repetition=repetition))
         if repetition == 1:
             self.observations.append(observe(metrics.ROWS, len(ran.rows), item=item))
-        self.results[item] = self.references.check(number, ran.rows, self.levels["data_block"])
+        if identity is not None:
+            self.results[item] = identity
         if ran.plan is not None:
             self.plans.add(item, f"{item}.{repetition}", [ran.plan])
 
@@ -69,26 +71,67 @@ class Power:
         )
 
 
-def run(server: Server, levels: Levels) -> WorkloadResult:
-    """All repetitions of all queries; in a cold cell the server is restarted with empty caches before each.
+@dataclass(slots=True)
+class QueryPieces:
+    """The queries of a trial, one run at a time."""
 
-    Raises OctavoError when a result is wrong or there is no time at all, psycopg.Error when the server refuses.
-    """
+    server: Server
+    levels: Levels
+    power: Power
+    session: Session | None
+    restarts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def names(self) -> list[Piece]:
+        """Each query with its repetitions."""
+        repetitions = range(1, int(self.levels["repetitions"]) + 1)
+        return [(f"q{number}", repetition) for number in chosen(self.levels) for repetition in repetitions]
+
+    def run(self, piece: Piece) -> PieceRun:
+        """One run; in a cold cell the server is restarted with empty caches before.
+
+        Raises OctavoError when the result is wrong, psycopg.Error when the server refuses.
+        """
+        item, repetition = piece
+        number, began = int(item.removeprefix("q")), time.monotonic()
+        if self.levels["cache"] == "cold":
+            self.server.restart(lambda: drop_caches(self.server.directory))
+            self.restarts += 1
+        ran = run_one(self.server, self.levels, number, self.session, self.power)
+        identity = None
+        if ran.rows is not None:
+            identity = self.power.references.check(number, ran.rows, self.levels["data_block"])
+        self.seconds += time.monotonic() - began
+        return PieceRun(ran.seconds, lambda: self.power.add(number, repetition, ran, identity))
+
+    def result(self) -> WorkloadResult:
+        """Of the runs that were kept. Raises OctavoError when every query was cut off."""
+        if not self.power.times:
+            raise OctavoError(
+                f"every query was cut off after {self.levels['query_timeout']}; choose a longer query_timeout"
+            )
+        return self.power.result(self.seconds, self.restarts)
+
+
+@contextmanager
+def pieces(server: Server, levels: Levels) -> Generator[QueryPieces, None, None]:
+    """The queries of a trial. Raises HostError or OctavoError when there is nothing to compare their results with."""
     power = Power(levels, references(server, levels["scale"]))
-    cold, restarts = levels["cache"] == "cold", 0
-    began = time.monotonic()
-    session = None if cold else open_session(server, levels)
-    for number in chosen(levels):
-        for repetition in range(1, _repetitions(levels) + 1):
-            if cold:
-                server.restart(lambda: drop_caches(server.directory))
-                restarts += 1
-            power.add(number, repetition, run_one(server, levels, number, session, power))
-    if session is not None:
-        session.connection.close()
-    if not power.times:
-        raise OctavoError(f"every query was cut off after {levels['query_timeout']}; choose a longer query_timeout")
-    return power.result(time.monotonic() - began, restarts)
+    session = None if levels["cache"] == "cold" else open_session(server, levels)
+    try:
+        yield QueryPieces(server, levels, power, session)
+    finally:
+        if session is not None:
+            session.connection.close()
+
+
+def run(server: Server, levels: Levels) -> WorkloadResult:
+    """All repetitions of all queries, one after the other. Raises as `QueryPieces.run` and `result` do."""
+    with pieces(server, levels) as queries:
+        for piece in queries.names:
+            queries.run(piece).keep()
+        return queries.result()
 
 
 def run_one(server: Server, levels: Levels, number: int, session: Session | None, power: Power | None = None) -> Ran:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -69,6 +69,7 @@ class Session:
         except psycopg.errors.QueryCanceled:
             cut_off = True
         seconds = time.perf_counter() - started
+        texts = tuple(self.texts)  # what is set from here on has plans, too
         after = usage.look(server)
         if self._timeout != "0":
             self._set("statement_timeout", "0")
@@ -77,7 +78,7 @@ class Session:
         if cut_off:
             return Ran(seconds, None, None, before, after)
         rows = tuple(as_text(row) for row in cursor.fetchall())
-        return Ran(seconds, rows, self._plan() if self._captures else None, before, after)
+        return Ran(seconds, rows, _last(texts) if self._captures else None, before, after)
 
     def plan_beforehand(self, query: str) -> None:
         """Plans it without running it: reads the catalogs, which is no part of a warm run."""
@@ -101,10 +102,11 @@ class Session:
         if message.startswith("duration:") and "plan:\n" in message:
             self.texts.append(message.partition("plan:\n")[2])
 
-    def _plan(self) -> Mapping[str, Any]:
-        if not self.texts:
-            raise OctavoError("no plan came with the query; is auto_explain.log_level or client_min_messages changed?")
-        return document(self.texts[-1])
+
+def _last(texts: Sequence[str]) -> Mapping[str, Any]:
+    if not texts:
+        raise OctavoError("no plan came with the query; is auto_explain.log_level or client_min_messages changed?")
+    return document(texts[-1])
 
 
 def document(text: str) -> Mapping[str, Any]:

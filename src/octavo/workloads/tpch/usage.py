@@ -16,27 +16,33 @@ CPU = Metric("server_cpu_seconds", "CPU of the server's processes", "seconds")
 CPU_SHARE = Metric(
     "server_cpu_share", "CPU of the server's processes, of as many processors as it has workers", "fraction"
 )
+CPU_WAIT_SHARE = Metric(
+    "server_cpu_wait_share", "time that the server's processes waited for a processor, as server_cpu_share", "fraction"
+)
 READS = Metric("query_device_reads", "reads at the device", "1")
 READ_BYTES = Metric("query_device_read_bytes", "read at the device", "bytes")
 WRITES = Metric("query_device_writes", "writes at the device", "1")
 WRITTEN_BYTES = Metric("query_device_written_bytes", "written at the device", "bytes")
 BUSY = Metric("query_device_busy_share", "share of the time with a request under way at the device", "fraction")
 QUEUE = Metric("query_device_queue", "requests under way at the device while it was busy", "1")
-METRICS = (CPU, CPU_SHARE, READS, READ_BYTES, WRITES, WRITTEN_BYTES, BUSY, QUEUE)
+METRICS = (CPU, CPU_SHARE, CPU_WAIT_SHARE, READS, READ_BYTES, WRITES, WRITTEN_BYTES, BUSY, QUEUE)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Counters at one time: CPU seconds of the server's processes, and the device's, None where it has none."""
+    """Counters at one time: seconds that the server's processes had on a processor and waited for one, and the
+    device's counters, None where it has none."""
 
     at: float
     cpu: float
+    waited: float
     device: tuple[int, ...] | None
 
 
 def look(server: Server) -> Moment:
     """Now. Processes that have ended count with their parent, which is in ticks of the kernel (1/100 s mostly)."""
-    return Moment(time.perf_counter(), sum(_cpu(server.process.pid)), _device(server.directory))
+    used, waited = (sum(each) for each in zip((0.0, 0.0), *_cpu(server.process.pid), strict=True))
+    return Moment(time.perf_counter(), used, waited, _device(server.directory))
 
 
 def used(before: Moment, after: Moment, item: str, repetition: int, *, processes: int = 1) -> list[Observation]:
@@ -45,7 +51,9 @@ def used(before: Moment, after: Moment, item: str, repetition: int, *, processes
     cpu = max(0.0, after.cpu - before.cpu)
     found = {CPU: cpu}
     if seconds > 0:
-        found[CPU_SHARE] = min(1.0, cpu / seconds / min(processes, os.cpu_count() or 1))
+        processors = seconds * min(processes, os.cpu_count() or 1)
+        found[CPU_SHARE] = min(1.0, cpu / processors)
+        found[CPU_WAIT_SHARE] = min(1.0, max(0.0, after.waited - before.waited) / processors)
     if seconds > 0 and before.device is not None and after.device is not None:
         reads, read, writes, written, busy, weighted = (
             float(late - early) for early, late in zip(before.device, after.device, strict=True)
@@ -57,16 +65,17 @@ def used(before: Moment, after: Moment, item: str, repetition: int, *, processes
     return [observe(metric, value, item=item, repetition=repetition) for metric, value in found.items()]
 
 
-def _cpu(postmaster: int) -> Iterator[float]:
+def _cpu(postmaster: int) -> Iterator[tuple[float, float]]:
     table = read_table()
     for pid in tree(postmaster, table):
         process = table[pid]
-        yield process.reaped_cpu
+        yield process.reaped_cpu, 0.0
         try:
-            # Nanoseconds on a processor (Documentation/scheduler/sched-stats.rst, /proc/PID/schedstat).
-            yield int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[0]) * _NS
-        except (OSError, ValueError, IndexError):
-            yield process.cpu
+            # Nanoseconds on a processor, and waiting for one (Documentation/scheduler/sched-stats.rst).
+            ran, waited, _ = Path(f"/proc/{pid}/schedstat").read_bytes().split()
+            yield int(ran) * _NS, int(waited) * _NS
+        except (OSError, ValueError):
+            yield process.cpu, 0.0
 
 
 def _device(directory: Path) -> tuple[int, ...] | None:

@@ -1,0 +1,95 @@
+"""What each item, such as a query, was short of: CPU, the device's requests or bytes, or the latency of one request.
+
+From what the workload measured around each run of an item: CPU time by the processors that the item could use, the time
+that it waited for one that others had, and what the device did meanwhile. The CPU is the bottleneck where both together
+took `_CPU` of the time. Else, where the device was busy
+for most of the time that was not the CPU's, it is the device: its requests or its bytes where its limits are known and
+reached; with fewer than two requests under way on average their latency; else requests, or bytes from `_LARGE` a
+request on. P. Boncz, T. Neumann and O. Erling, "TPC-H Analyzed" (2013), name the choke points of each query.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from octavo.analysis.trials import Place, values_of
+from octavo.errors import UsageError
+from octavo.knobs.volume_types import parse_device
+from octavo.plan.cells import Cell
+from octavo.store.records import TrialRecord
+
+CPU, REQUESTS, BYTES, LATENCY, OTHER = "CPU", "requests", "bytes", "latency", "waiting for neither CPU nor device"
+_CPU = 0.8
+_LIMIT = 0.8
+_LARGE = 64 * 1024
+_QUEUE = 2.0
+_NEEDED = (
+    "seconds", "server_cpu_share", "server_cpu_wait_share", "query_device_busy_share", "query_device_reads",
+    "query_device_writes", "query_device_read_bytes", "query_device_written_bytes",
+)  # fmt: skip
+
+
+def item_bottlenecks(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[dict[str, Any]]:
+    """A row for each cell and item whose runs were watched, means over the trials that count: `bottleneck`, and the
+    shares of the CPU and of the device's time that it follows from."""
+    rows: list[dict[str, Any]] = []
+    for cell in cells:
+        seen: dict[str, list[dict[str, float]]] = {}
+        for place, trial in used.items():
+            if place[2] == cell.id:
+                by_item: dict[str, dict[str, float]] = {}
+                for (item, metric), value in values_of(trial).items():
+                    if item is not None:
+                        by_item.setdefault(item, {})[metric] = value
+                for item, values in by_item.items():
+                    if all(name in values for name in _NEEDED):
+                        seen.setdefault(item, []).append(values)
+        for item, trials in seen.items():
+            mean = {name: fmean(one.get(name, 0.0) for one in trials) for name in (*_NEEDED, "query_device_queue")}
+            rows.append(
+                {
+                    "cell": cell.id,
+                    "condition": cell.condition,
+                    "item": item,
+                    "bottleneck": bottleneck(mean, cell.levels.get("device", "native")),
+                    "cpu_share": mean["server_cpu_share"],
+                    "device_busy_share": mean["query_device_busy_share"],
+                }
+            )
+    return rows
+
+
+def bottleneck(mean: Mapping[str, float], device: str = "native") -> str:
+    """What an item was short of; `device` is the level of that factor.
+
+    >>> def of(*values): return bottleneck(dict(zip((*_NEEDED, "query_device_queue"), values)))
+    >>> of(1, 0.9, 0, 0.3, 10, 0, 1e6, 0, 1), of(1, 0.5, 0.4, 0.3, 10, 0, 1e6, 0, 1)
+    ('CPU', 'CPU')
+    >>> of(1, 0.2, 0, 0.7, 5000, 0, 4e7, 0, 1), of(1, 0.2, 0, 0.7, 900, 0, 9e7, 0, 8)
+    ('latency', 'bytes')
+    >>> of(1, 0.3, 0, 0.1, 10, 0, 1e5, 0, 1)
+    'waiting for neither CPU nor device'
+    """
+    cpu = mean["server_cpu_share"] + mean["server_cpu_wait_share"]
+    if cpu >= _CPU:
+        return CPU
+    requests = mean["query_device_reads"] + mean["query_device_writes"]
+    amount = mean["query_device_read_bytes"] + mean["query_device_written_bytes"]
+    limits = _limits(device)
+    for name, used, limit in ((REQUESTS, requests, limits[0]), (BYTES, amount, limits[1])):
+        if limit and used / mean["seconds"] >= _LIMIT * limit:
+            return name
+    if mean["query_device_busy_share"] < (1 - cpu) / 2 or not requests:
+        return OTHER
+    if mean["query_device_queue"] < _QUEUE:
+        return LATENCY
+    return BYTES if amount / requests >= _LARGE else REQUESTS
+
+
+def _limits(device: str) -> tuple[float | None, float | None]:
+    """Requests and bytes a second of a device with limits of its own."""
+    try:
+        volume = parse_device(device)
+    except UsageError:  # of a run that was imported
+        return None, None
+    return (None, None) if volume is None else (volume.baseline.requests, volume.baseline.bytes)

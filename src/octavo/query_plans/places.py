@@ -1,0 +1,55 @@
+"""Servers at each block size with the same rows, all up at once, so that what is compared runs by turns."""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import DATABASE
+from octavo.postgres.scratch import scratch_server
+from octavo.query_plans.statistics import carry
+from octavo.query_plans.table import Place, Tell
+from octavo.units import parse_size
+from octavo.workloads.base import Workload
+
+# Rows and indexes are read once into shared buffers or the page cache; nothing else writes.
+_SETTINGS = {
+    "autovacuum": "off", "fsync": "off", "wal_level": "minimal", "max_wal_senders": "0", "max_wal_size": "16GB",
+    "checkpoint_timeout": "1h", "effective_cache_size": "4GB",
+}  # fmt: skip
+
+
+@contextmanager
+def places(
+    builds: Sequence[Build],
+    workload: Workload,
+    levels: Mapping[str, str],
+    settings: Mapping[str, str],
+    journal: Journal,
+    account: Account,
+    tell: Tell,
+    *,
+    one_statistics: bool,
+) -> Generator[list[Place], None, None]:
+    """A place for each build, its data those of the workload at these levels; all is gone at the end.
+
+    With `one_statistics` all have the statistics of the first. Raises OctavoError.
+    """
+    with ExitStack() as stack:
+        found: list[Place] = []
+        for build in builds:
+            size = build.manifest["data_block"]
+            tell(f"data block {size}: loading")
+            server = stack.enter_context(scratch_server(build, journal, account, {**_SETTINGS, **settings}))
+            with server.connect("postgres") as first:
+                first.execute(f"CREATE DATABASE {DATABASE}".encode())
+            workload.fill(server, {**levels, "data_block": size})
+            server.execute("VACUUM (FREEZE, ANALYZE)")
+            server.execute("CHECKPOINT")
+            server.disconnect()
+            found.append(Place(parse_size(size), stack.enter_context(server.connect(DATABASE))))
+        if one_statistics:
+            for place in found[1:]:
+                carry(found[0].connection, place.connection)
+        yield found

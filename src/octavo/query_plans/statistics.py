@@ -1,0 +1,61 @@
+"""The statistics of one server carried to another with the same rows, so that plans differ by page size alone.
+
+ANALYZE draws a sample, so that two loads have two estimates, and plans flap between loads of one size. PostgreSQL 18
+can write statistics: pg_restore_relation_stats and pg_restore_attribute_stats (manual, "Statistics Manipulation
+Functions"). The numbers of pages stay those of the target: the planner multiplies rows a page by the pages there are.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg import Connection
+from psycopg.rows import DictRow
+
+from octavo.errors import HostError
+
+_FIRST = 180000
+_RELATIONS = """
+SELECT n.nspname AS schemaname, c.relname, c.reltuples
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'public' AND c.relkind IN ('r', 'i', 'm') AND c.reltuples >= 0
+"""
+# The arguments of pg_restore_attribute_stats have the types of these columns, arrays of a column's type as text.
+_ATTRIBUTES = """
+SELECT schemaname, tablename AS relname, attname, inherited, null_frac, avg_width, n_distinct,
+    most_common_vals::text AS most_common_vals, most_common_freqs, histogram_bounds::text AS histogram_bounds,
+    correlation
+FROM pg_stats WHERE schemaname = 'public'
+"""
+_TYPES = {
+    "schemaname": "text", "relname": "text", "attname": "text", "inherited": "boolean", "null_frac": "real",
+    "avg_width": "integer", "n_distinct": "real", "most_common_vals": "text", "most_common_freqs": "real[]",
+    "histogram_bounds": "text", "correlation": "real", "reltuples": "real", "relpages": "integer",
+}  # fmt: skip
+
+
+def carry(source: Connection[DictRow], target: Connection[DictRow]) -> int:
+    """Writes the source's statistics of the schema public over the target's. Returns how many columns have them.
+
+    Raises HostError before PostgreSQL 18, psycopg.Error when the target refuses them.
+    """
+    if target.info.server_version < _FIRST:
+        raise HostError("statistics can be carried to PostgreSQL 18 and later; use --statistics own")
+    pages = {
+        row["relname"]: row["relpages"]
+        for row in target.execute(
+            "SELECT relname, relpages FROM pg_class WHERE relnamespace = 'public'::regnamespace"
+        ).fetchall()
+    }
+    for row in source.execute(_RELATIONS).fetchall():
+        if row["relname"] in pages:
+            _restore(target, "pg_restore_relation_stats", {**row, "relpages": pages[row["relname"]]})
+    attributes = source.execute(_ATTRIBUTES).fetchall()
+    for row in attributes:
+        _restore(target, "pg_restore_attribute_stats", row)
+    return len(attributes)
+
+
+def _restore(target: Connection[DictRow], function: str, values: Mapping[str, Any]) -> None:
+    given = {name: value for name, value in values.items() if value is not None}
+    arguments = ", ".join(f"'{name}', %({name})s::{_TYPES[name]}" for name in given)
+    target.execute(f"SELECT {function}({arguments})".encode(), given)

@@ -1,0 +1,371 @@
+"""The answer of a run in one sentence, made from all of its cells, and a line for each condition below it.
+
+Which levels are best, which cannot be told from the best, how much the baseline loses, and what the bottleneck is. It
+is computed from the effects and verdicts of the document; nothing is decided here that they did not decide.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from octavo.observation import words_of_change
+from octavo.report import numbers
+from octavo.report.course import negative_controls
+from octavo.report.document import (
+    Document,
+    Row,
+    by_key,
+    cells,
+    clean,
+    compared,
+    conditions,
+    effects_by_key,
+    title,
+    tone,
+)
+from octavo.report.memo import once
+from octavo.report.plain import capital, condition_words, group_words, is_plural, spaced
+from octavo.units import human_count
+
+Kind = Literal["better", "best", "same", "undecided", "none"]
+
+# Conditions that have a line each; of more a sentence counts them.
+FEW_CONDITIONS = 6
+_MOST_LOSERS, _MOST_NAMED = 8, 4
+# A gain from here on is said as a factor, a smaller one in percent.
+_AS_FACTOR = 1.25
+_BOTTLENECKS = {
+    "bytes": "the device's bandwidth",
+    "requests": "the device's requests per second",
+    "requests and bytes": "the device's requests and bandwidth",
+    "CPU": "the CPU",
+    "latency": "the device's latency",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionAnswer:
+    """One condition: `claim` is a clause without its condition, `details` are whole sentences.
+
+    `kind`: a cell is better than the baseline, the baseline is best, all are the same, undecided, or none measured.
+    `gain` is how many times better the best cell is; `best` the labels of the cells that are best or as good.
+    """
+
+    condition: str
+    kind: Kind
+    claim: str
+    details: tuple[str, ...]
+    gain: float
+    best: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the report opens with: one `headline`, and `lines` with a sentence each."""
+
+    headline: str
+    lines: tuple[str, ...]
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A compared cell; above 1 is better, whichever way the metric goes."""
+
+    cell: Row
+    gain: float
+    low: float | None
+    high: float | None
+    tone: str
+
+
+@once
+def answer(document: Document) -> Answer:
+    """The answer of a run, finished or not."""
+    found = answers(document)
+    known = [one for one in found if one.kind != "none"]
+    if not known:
+        used = any(trial["used"] for trial in document["trials"])
+        why = "no complete round has the baseline and another cell" if used else "no trial has counted so far"
+        return Answer(f"No answer yet: {why}.", (), "none")
+    if len(known) == 1:
+        (only,) = known
+        return Answer(_sentence(only, named=False), only.details, only.kind)
+    leading = known[0] if document.get("best_of") else max(known, key=_weight)
+    others = [one for one in known if one is not leading]
+    if len(known) <= FEW_CONDITIONS:
+        lines = [*leading.details, *(_sentence(one, named=True) for one in others)]
+        return Answer(_sentence(leading, named=True), tuple(lines), leading.kind)
+    return _of_many(document, known, max(known, key=_weight))
+
+
+@once
+def answers(document: Document) -> list[ConditionAnswer]:
+    """The answer in each condition; that of the shortest runs first, where a run has them."""
+    found: list[ConditionAnswer] = []
+    if best := document.get("best_of"):
+        cell_of = {one["of"][0]: one["id"] for one in best["cells"]}
+        rows = [cell | {"id": cell_of[cell["id"]]} for cell in document["cells"] if cell["id"] in cell_of]
+        negative = {effect["cell"] for effect in best["effects"] if effect["negative_control"]}
+        name = f"the shortest run of each {'query' if _are_queries(document) else 'item'}"
+        found.append(_answer(document, name, rows, by_key(best["effects"]), negative))
+    for condition in conditions(document):
+        rows = cells(document, condition)
+        found.append(_answer(document, condition, rows, effects_by_key(document), negative_controls(document)))
+    return found
+
+
+def _are_queries(document: Document) -> bool:
+    items = [row["item"] for row in document["best_of"]["effects"] if row["item"] is not None]
+    return bool(items) and all(str(item).startswith("q") for item in items)
+
+
+def _answer(
+    document: Document, condition: str, rows: Sequence[Row], effects: Mapping[Any, Row], negative: set[str]
+) -> ConditionAnswer:
+    entries = _entries(document, rows, effects, negative)
+    baseline = next((cell for cell in rows if cell["baseline"]), None)
+    if baseline is None or not entries:
+        return ConditionAnswer(condition, "none", "", (), 1.0, ())
+    better = [entry for entry in entries if entry.tone in ("better", "more")]
+    worse = [entry for entry in entries if entry.tone in ("worse", "less")]
+    open_ones = [entry for entry in entries if entry.tone == "undecided"]
+    if better:
+        best = max(better, key=lambda entry: entry.gain)
+        chosen = _as_good(best, entries)
+        claim = f"{group_words(document, [one.cell for one in chosen])} {_effect(document, chosen, baseline)}"
+        details = [*_interval(document, best, chosen), *_losers(document, worse), *_open(open_ones, entries)]
+        return ConditionAnswer(
+            condition, "better", claim + _because(document, best.cell, baseline), tuple(details), best.gain,
+            tuple(str(one.cell["label"]) for one in chosen),
+        )  # fmt: skip
+    name = _name(document, baseline)
+    if not worse:
+        kind: Kind = "same" if not open_ones else "undecided"
+        claim = _no_difference(document, entries, open_ones, baseline) + _because(document, entries[0].cell, baseline)
+        return ConditionAnswer(condition, kind, claim, tuple(_open(open_ones, entries)), 1.0, (str(baseline["label"]),))
+    rest = [entry for entry in entries if entry.tone != "worse"]
+    verb = "are" if _plural(document) else "is"
+    claim = f"nothing is {_good_word(document)} than {name}" if rest else f"{name} {verb} the {_best_word(document)}"
+    same = [entry.cell for entry in rest if entry.tone == "same"]
+    details = [f"{capital(group_words(document, same))} {'are' if len(same) > 1 or verb == 'are' else 'is'} "
+               f"the same within {numbers.percent(document['run']['threshold'])}."] if same else []  # fmt: skip
+    details += [*_losers(document, worse), *_open(open_ones, entries)]
+    return ConditionAnswer(condition, "best", claim, tuple(details), 1.0, (str(baseline["label"]),))
+
+
+def _entries(document: Document, rows: Sequence[Row], effects: Mapping[Any, Row], negative: set[str]) -> list[_Entry]:
+    metric, lower = document["run"]["primary_metric"], _about(document).get("better") == "lower"
+    found: list[_Entry] = []
+    for cell in rows:
+        effect = effects.get((cell["id"], metric, None))
+        if cell["baseline"] or cell["control"] or cell["id"] in negative or effect is None or not effect["ratio"]:
+            continue
+        ratio, low, high = effect["ratio"], effect["low"], effect["high"]
+        if lower:
+            ratio, low, high = 1 / ratio, high and 1 / high, low and 1 / low
+        found.append(_Entry(cell, ratio, low or None, high or None, tone(effect)))
+    return found
+
+
+def _as_good(best: _Entry, entries: Sequence[_Entry]) -> list[_Entry]:
+    """The best one, and those whose intervals overlap its own: the run cannot tell them apart."""
+    if best.low is None:
+        return [best]
+    bound = best.low
+    return [
+        one for one in entries if one is best or (one.tone == "better" and one.high is not None and one.high >= bound)
+    ]
+
+
+def _effect(document: Document, chosen: Sequence[_Entry], baseline: Row) -> str:
+    """What the chosen cells do, against the baseline."""
+    gains = sorted({min(one.gain for one in chosen), max(one.gain for one in chosen)})
+    about = _about(document)
+    what = _short(title(document, document["run"]["primary_metric"]))
+    than = _name(document, baseline, alone=_any_second(document, [one.cell for one in chosen]))
+    plural = _plural(document) or len(chosen) > 1
+    if about.get("better") == "lower":
+        timed = "slower" in words_of_change(about)
+        verb, noun = ("take", "time") if timed else ("have", what)
+        verb = verb if plural else {"take": "takes", "have": "has"}[verb]
+        less = [1 - 1 / gain for gain in reversed(gains)] if gains[-1] < 10 else None
+        if less is None:
+            return f"{verb} {_times(1 / gains[-1])} of the {noun} of {than}"
+        return f"{verb} {_percents(sorted(less))} less {noun} than {than}"
+    verb = ("give" if plural else "gives") if "slower" in words_of_change(about) else ("have" if plural else "has")
+    if gains[-1] < _AS_FACTOR:
+        return f"{verb} {_percents([gain - 1 for gain in gains])} more {what} than {than}"
+    return f"{verb} {' to '.join(dict.fromkeys(map(_times, gains)))} times the {what} of {than}"
+
+
+def _losers(document: Document, worse: Sequence[_Entry]) -> list[str]:
+    """How much the others lose, by level of the first compared factor."""
+    if not worse:
+        return []
+    factor = next(iter(compared(document)), None)
+    groups: dict[str, list[_Entry]] = {}
+    for entry in sorted(worse, key=lambda one: -one.gain):
+        groups.setdefault(spaced(entry.cell["levels"].get(factor)), []).append(entry)
+    about = _about(document)
+    told: list[str] = []
+    for level, mine in groups.items():
+        gains = sorted({min(one.gain for one in mine), max(one.gain for one in mine)}, reverse=True)
+        if about.get("better") != "lower":
+            told.append(f"{level} (−{_percents([1 - gain for gain in gains])})")
+        elif gains[-1] > 0.5:
+            told.append(f"{level} (+{_percents([1 / gain - 1 for gain in gains])})")
+        else:
+            told.append(f"{level} ({' to '.join(dict.fromkeys(_times(1 / gain) for gain in gains))} times)")
+    more = f" and {len(told) - _MOST_LOSERS} more" if len(told) > _MOST_LOSERS else ""
+    return [f"{'Slower' if 'slower' in words_of_change(about) else 'Worse'} than the baseline: "
+            f"{', '.join(told[:_MOST_LOSERS])}{more}."]  # fmt: skip
+
+
+def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> list[str]:
+    """The interval of the best cell, and which others are as good."""
+    if best.low is None or best.high is None:
+        return []
+    ratio = numbers.ratio(best.gain)
+    text = f"{numbers.ratio(best.low)} to {numbers.ratio(best.high)}"
+    if len(chosen) == 1:
+        return [f"95 % interval: {text} times."]
+    return [f"The best of these is {spaced(best.cell['label'])}, a factor of {ratio} (95 % interval {text}); "
+            f"the others are as good within the noise."]  # fmt: skip
+
+
+def _open(open_ones: Sequence[_Entry], entries: Sequence[_Entry]) -> list[str]:
+    if not open_ones or len(entries) == 1:
+        return []
+    return [f"Undecided: {len(open_ones)} of {human_count(len(entries), 'comparison')}."]
+
+
+def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Sequence[_Entry], baseline: Row) -> str:
+    name, others = _name(document, baseline), group_words(document, [one.cell for one in entries])
+    if not open_ones:
+        if len(entries) > _MOST_NAMED:
+            others = f"all of the other {len(entries)} cells"
+        threshold = numbers.percent(document["run"]["threshold"])
+        return f"{others} and {name} are the same within {threshold}"
+    if len(entries) == 1 and entries[0].low is not None:
+        (one,) = entries
+        what = _short(title(document, document["run"]["primary_metric"]))
+        low, high = (numbers.ratio(end) for end in (one.low, one.high))
+        return (
+            f"no difference found between {others} and {name} ({what} ratio {numbers.ratio(one.gain)}, {low} to {high})"
+        )
+    if len(entries) > _MOST_NAMED:
+        others = f"the other {len(entries)} cells"
+    return f"no difference found between {name} and {others}"
+
+
+def _because(document: Document, cell: Row, baseline: Row) -> str:
+    """The bottleneck as the end of a claim; nothing where no device was seen."""
+    by_cell = {row["cell"]: row["resource"] for row in document.get("ran_out", ())}
+    here, there = by_cell.get(cell["id"]), by_cell.get(baseline["id"])
+    if here is None or there is None or "not known" in (here, there):
+        return ""
+    if here == there:
+        return f"; the bottleneck is {_BOTTLENECKS[here]}" if here in _BOTTLENECKS else ""
+    there_words, here_words = (_BOTTLENECKS.get(what, "neither device nor CPU") for what in (there, here))
+    return f"; the bottleneck is {there_words} at {spaced(baseline['label'])}, {here_words} at {spaced(cell['label'])}"
+
+
+def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: ConditionAnswer) -> Answer:
+    """Many conditions: which cell is best most often, how far it goes, and how many conditions say what."""
+    counts: dict[str, int] = {}
+    for one in known:
+        if one.kind == "better":
+            for label in one.best:
+                counts[label] = counts.get(label, 0) + 1
+    total = len(known)
+    by_kind = {kind: sum(one.kind == kind for one in known) for kind in ("better", "best", "same", "undecided")}
+    baseline = next(cell for cell in document["cells"] if cell["baseline"])
+    told = {
+        "better": f"something is better than {_name(document, baseline)}",
+        "best": f"nothing is better than {_name(document, baseline)}",
+        "same": "all are the same",
+        "undecided": "nothing is decided",
+    }
+    tally = ", ".join(f"in {by_kind[kind]} {words}" for kind, words in told.items() if by_kind[kind])
+    lines = (
+        f"Of {total} conditions: {tally}.",
+        f"The largest gain. {_sentence(leading, named=True)}",
+        *leading.details,
+    )
+    if not counts:
+        return Answer(_sentence(leading, named=True), lines[:1], leading.kind)
+    label = max(counts, key=lambda name: counts[name])
+    headline = (
+        f"{capital(spaced(label))} is best, or as good as the best, in {counts[label]} of {total} conditions; "
+        f"the largest gain is {_gain(document, leading)}."
+    )
+    return Answer(headline, lines, "better")
+
+
+def _gain(document: Document, leading: ConditionAnswer) -> str:
+    """How far the best cell of a condition goes."""
+    if leading.gain < _AS_FACTOR:
+        return _percents([leading.gain - 1])
+    return f"{_times(leading.gain)} times{f' ({condition_words(leading.condition)})' if leading.condition else ''}"
+
+
+def _sentence(one: ConditionAnswer, *, named: bool) -> str:
+    where = condition_words(one.condition) if named and one.condition else ""
+    return f"{capital(where)}: {one.claim}." if where else f"{capital(one.claim)}."
+
+
+def _weight(one: ConditionAnswer) -> tuple[int, float]:
+    """What is worth the headline: a gain, and the larger one."""
+    order = ("none", "undecided", "same", "best", "better")
+    return order.index(one.kind), one.gain
+
+
+def _about(document: Document) -> Row:
+    return document["metrics"].get(document["run"]["primary_metric"], {})
+
+
+def _name(document: Document, cell: Row, *, alone: bool = False) -> str:
+    """The baseline's levels; `alone`: of the first compared factor, where the second does not matter."""
+    factors = compared(document)
+    if factors and is_plural(factors[0]) and (len(factors) == 1 or alone):
+        return spaced(cell["levels"].get(factors[0]))
+    return spaced(cell["label"])
+
+
+def _any_second(document: Document, chosen: Sequence[Row]) -> bool:
+    """Whether these cells have every level of the second of two factors."""
+    factors = compared(document)
+    return len(factors) == 2 and len(chosen) > 1 and "any " in group_words(document, chosen)
+
+
+def _plural(document: Document) -> bool:
+    factors = compared(document)
+    return bool(factors) and len(factors) <= 2 and is_plural(factors[0])
+
+
+def _good_word(document: Document) -> str:
+    about = _about(document)
+    return words_of_change(about)[1 if about.get("better") == "lower" else 0]
+
+
+def _best_word(document: Document) -> str:
+    return {"faster": "fastest", "better": "best"}.get(_good_word(document), "largest")
+
+
+def _short(name: str) -> str:
+    return clean(name).split(" (")[0].split(",")[0]
+
+
+def _times(value: float) -> str:
+    return numbers.ratio(value) if value < 10 else f"{value:,.0f}"
+
+
+def _percents(fractions: Sequence[float]) -> str:
+    """One percentage, or a range of them.
+
+    >>> _percents([0.054, 0.081]), _percents([0.054, 0.052]), _percents([0.004])
+    ('5 to 8 %', '5 %', '0.4 %')
+    """
+    said = [f"{100 * abs(one):.{0 if abs(one) >= 0.0095 else 1}f}" for one in sorted(fractions, key=abs)]
+    return f"{' to '.join(dict.fromkeys(said))} %"

@@ -1,0 +1,91 @@
+"""The heatmaps of the primary metric: a grid for each condition, or one table of conditions and cells.
+
+Page, terminal and files draw the same squares, in the steps of one scale, so that conditions can be compared.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from octavo.report import grids
+from octavo.report.document import (
+    Document,
+    cells,
+    clean,
+    clip,
+    compared,
+    conditions,
+    effects_by_key,
+    title,
+    words,
+)
+from octavo.report.grids import Grid, Square
+from octavo.report.memo import once
+from octavo.report.plain import condition_words, spaced
+
+# Of fewer compared cells a forest plot says more than squares.
+FEWEST_SQUARES = 13
+# A grid of which this share is there is drawn as one; else its cells are the columns of a table.
+_DENSE = 0.6
+# More grids than these below each other are a table of conditions.
+MOST_GRIDS = 12
+
+
+@once
+def heat_grids(document: Document) -> list[Grid]:
+    """The heatmaps, titled by their conditions; none before there is an effect."""
+    primary = document["run"]["primary_metric"]
+    known = {key[0] for key, row in effects_by_key(document).items() if key[1:] == (primary, None) and row["ratio"]}
+    if not known:
+        return []
+    if not _is_grid(document):
+        return [_table(document)]
+    found: list[Grid] = []
+    if best := document.get("best_of"):
+        whole = grids.best_sheet(document, best).whole
+        found += [replace(whole, title="total of the shortest runs")] if whole else []
+    for condition in conditions(document):
+        here = cells(document, condition)
+        if any(cell["id"] in known for cell in here):
+            name = condition_words(condition) or "all trials"
+            found.append(replace(grids.grid(document, here, effects_by_key(document), None, None), title=name))
+    return found
+
+
+def is_forest(document: Document) -> bool:
+    """Whether the compared cells are so few that each has a row of its own."""
+    return sum(not cell["baseline"] and not cell["control"] for cell in document["cells"]) < FEWEST_SQUARES
+
+
+def heading(document: Document) -> str:
+    """What the squares are."""
+    return f"{clip(clean(title(document, document['run']['primary_metric'])), 60)} in percent of the baseline"
+
+
+def _is_grid(document: Document) -> bool:
+    """Whether each condition is a grid of two factors with few holes, and there are few of them."""
+    if len(compared(document)) != 2 or len(conditions(document)) > MOST_GRIDS:
+        return False
+    shares: list[float] = []
+    for condition in conditions(document):
+        here = [cell for cell in cells(document, condition) if not cell["control"]]
+        sides = [len({str(cell["levels"].get(factor)) for cell in here}) for factor in compared(document)]
+        shares.append(len(here) / max(1, sides[0] * sides[1]))
+    return min(shares, default=0.0) >= _DENSE
+
+
+def _table(document: Document) -> Grid:
+    """Conditions down, cells across."""
+    metric = document["run"]["primary_metric"]
+    better, effects = document["metrics"].get(metric, {}).get("better"), effects_by_key(document)
+    columns = list(dict.fromkeys(str(cell["label"]) for cell in document["cells"] if not cell["control"]))
+    rows: list[tuple[str, list[Square | None]]] = []
+    for condition in conditions(document):
+        squares: Mapping[str, Any] = {
+            str(cell["label"]): grids.square(cell, effects.get((cell["id"], metric, None)), better, {})
+            for cell in cells(document, condition)
+            if not cell["control"]
+        }
+        rows.append((spaced(condition) or "all trials", [squares.get(column) for column in columns]))
+    what = " × ".join(words(factor) for factor in compared(document)) or "cell"
+    return Grid(title="", note="", x=what, y="condition", columns=columns, rows=rows)

@@ -1,0 +1,116 @@
+"""Levels, cells and conditions in prose: `4kB` is a level, and 4 kB data pages are what it means."""
+
+import re
+from collections.abc import Sequence
+
+from octavo.report.document import Document, Row, clean, compared, levels, words
+
+_NOUNS = {
+    "data_block": ("data pages", "data page size"),
+    "wal_block": ("WAL blocks", "WAL block size"),
+    "wal_segment": ("WAL segments", "WAL segment size"),
+}
+_DEVICE = {"mbps": "MB/s", "iops": "IOPS"}
+
+
+def spaced(text: object) -> str:
+    """Sizes as prose writes them.
+
+    >>> spaced("4kB/16kB"), spaced("memory 224MB, 8 clients"), spaced("3%")
+    ('4 kB/16 kB', 'memory 224 MB, 8 clients', '3 %')
+    """
+    return re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)(kB|MB|GB|TB|%)(?!\w)", r"\1 \2", clean(text))
+
+
+def condition_words(condition: str) -> str:
+    """A condition as prose: what it means first.
+
+    >>> condition_words("memory 224MB, mbps=40, read-only"), condition_words("memory none, native")
+    ('224 MB of memory, a device of 40 MB/s, read-only', 'no memory limit, the native device')
+    """
+    return ", ".join(_part(part) for part in clean(condition).split(", ") if part)
+
+
+def _part(part: str) -> str:
+    if part == "native":
+        return "the native device"
+    if part == "memory none":
+        return "no memory limit"
+    if match := re.fullmatch(r"memory (\d+[kMGT]B)", part):
+        return f"{spaced(match[1])} of memory"
+    limits = part.split(",")
+    pairs = [limit.split("=") for limit in limits]
+    if all(len(pair) == 2 and pair[0] in _DEVICE and pair[1].isdigit() for pair in pairs):
+        return f"a device of {' and '.join(f'{int(number):,} {_DEVICE[name]}' for name, number in pairs)}"
+    return spaced(part)
+
+
+def cell_words(document: Document, cell: Row) -> str:
+    """A cell by its levels of the compared factors, without their noun where it is known from the context.
+
+    With one compared factor that is its level alone, with two the levels of both.
+    """
+    return spaced(cell["label"])
+
+
+def group_words(document: Document, cells: Sequence[Row]) -> str:
+    """Several cells of one condition in prose; by levels where they have all combinations of some levels.
+
+    "2 kB and 4 kB data pages, with any WAL block"
+    """
+    factors = compared(document)
+    own: dict[str, list[str]] = {}
+    for factor in factors:
+        here = {str(cell["levels"].get(factor)) for cell in cells}
+        own[factor] = [level for level in levels(document, factor) if level in here]
+    if len(factors) == 1:
+        return named_levels(factors[0], own[factors[0]])
+    if len(factors) == 2 and len(cells) > 1 and len(cells) == len(own[factors[0]]) * len(own[factors[1]]):
+        first, second = factors
+        every = len(own[second]) == len(levels(document, second))
+        rest = f"any {_single(second)}" if every else named_levels(second, own[second])
+        return f"{named_levels(first, own[first])} with {rest}"
+    return listed([cell_words(document, cell) for cell in cells])
+
+
+def named_levels(factor: str, found: Sequence[str]) -> str:
+    """Levels of a factor with its noun.
+
+    >>> named_levels("data_block", ["2kB", "4kB"]), named_levels("huge_pages", ["on"]), named_levels("policy", ["run"])
+    ('2 kB and 4 kB data pages', 'huge pages on', 'run')
+    """
+    said = listed([spaced(level) for level in found])
+    if factor in _NOUNS:
+        return f"{said} {_NOUNS[factor][0]}"
+    bare = all(not re.fullmatch(r"on|off|none|[\d.]+", level) for level in found)
+    return said if bare else f"{words(factor)} {said}"
+
+
+def _single(factor: str) -> str:
+    return _NOUNS[factor][1] if factor in _NOUNS else words(factor)
+
+
+def is_plural(factor: str) -> bool:
+    """Whether levels of the factor are named by a plural noun."""
+    return factor in _NOUNS
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names with commas, and the last one with "and"; of many the first, and how many more.
+
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(list("abcdef"))
+    ('a', 'a, b and c', 'a, b, c and 3 more')
+    """
+    if len(names) > 4:
+        names = [*names[:3], f"{len(names) - 3} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def capital(text: str) -> str:
+    """A text as a sentence begins: a word with a capital, a figure or a setting's name as it is.
+
+    >>> capital("read-only"), capital("iops=1000"), capital("8 kB")
+    ('Read-only', 'iops=1000', '8 kB')
+    """
+    first = re.split(r"[ ,:]", text)[0]
+    return f"{text[:1].upper()}{text[1:]}" if first.replace("-", "").isalpha() else text

@@ -1,0 +1,77 @@
+"""Plans forced on real servers, and statistics that make two sizes estimate alike."""
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.scratch import scratch_server
+from octavo.query_plans.costs import compared
+from octavo.query_plans.effects import DEFAULT, effects, medians
+from octavo.query_plans.statistics import carry
+from octavo.query_plans.table import Place, Request, explain, tables
+
+pytestmark = pytest.mark.beside
+
+_SETUP = (
+    "CREATE TABLE orders (id int PRIMARY KEY, price numeric, pad text)",
+    "INSERT INTO orders SELECT i, i % 977, repeat('x', 120) FROM generate_series(1, 30000) i",
+    "CREATE TABLE picked (number int, id int)",
+    "INSERT INTO picked SELECT i, 1 + i * 7919 % 30000 FROM generate_series(1, 1000) i",
+    "VACUUM (FREEZE, ANALYZE) orders, picked",
+)
+_QUERY = "SELECT sum(o.price) FROM picked p JOIN orders o ON o.id = p.id WHERE p.number <= {}"
+# So many rows are looked up one by one where a scan of all pages costs more than that.
+_QUERIES = {f"{rows} rows": _QUERY.format(rows) for rows in (50, 100, 150, 200, 300, 400)}
+_SIZES = ("4kB", "32kB")
+
+
+@contextmanager
+def served(builds: dict[str, Build], journal: Journal, account: Account) -> Generator[Sequence[Place], None, None]:
+    with ExitStack() as stack:
+        found: list[Place] = []
+        for size in _SIZES:
+            server = stack.enter_context(scratch_server(builds[size], journal, account, {"autovacuum": "off"}))
+            connection = stack.enter_context(server.connect("postgres"))
+            for statement in _SETUP:
+                connection.execute(statement.encode())
+            found.append(Place(int(size.removesuffix("kB")) * 1024, connection))
+        yield found
+
+
+def test_plans_are_forced_and_timed_at_every_size(builds: dict[str, Build], journal: Journal, account: Account) -> None:
+    blocks = [int(size.removesuffix("kB")) * 1024 for size in _SIZES]
+    request = Request(rounds=1, tries=300, timeout=60.0, seed=1, settings={}, costs=compared(blocks, None))
+    told: list[str] = []
+    with served(builds, journal, account) as places:
+        small, large = (place.connection for place in places)
+        assert carry(small, large) == 5
+        estimates = [
+            connection.execute("SELECT reltuples FROM pg_class WHERE relname = 'orders'").fetchone()
+            for connection in (small, large)
+        ]
+        assert estimates[0] == estimates[1]
+        bounds = [
+            connection.execute(
+                "SELECT histogram_bounds::text, n_distinct FROM pg_stats WHERE attname = 'price'"
+            ).fetchone()
+            for connection in (small, large)
+        ]
+        assert bounds[0] == bounds[1] is not None
+        found = tables(places, _QUERIES, request, told.append)
+        by_block = {place.block: place.connection for place in places}
+        for table in found:
+            # What is said to be forced comes out again, and ran.
+            for entry in table.entries:
+                if entry.forced is not None:
+                    shape = explain(by_block[entry.block], _QUERIES[table.query], entry.forced.settings)
+                    assert shape.identity == entry.plan
+                    assert len(entry.seconds) == 1 and (entry.block, entry.plan) in medians(table)
+            assert set(table.chosen(DEFAULT)) == set(blocks)
+    assert any(len(table.plans) > 1 for table in found)
+    done, wanted = (sum(parts) for parts in zip(*(table.forced() for table in found), strict=True))
+    assert wanted > 0 and done / wanted > 0.5
+    assert any(effect.page is not None for table in found for effect in effects(table, blocks[0]))

@@ -1,0 +1,95 @@
+"""The answer that a report opens with, of runs whose numbers are known."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.planted_runs import plant
+from tests.unit.plans import changed_plan, small_plan
+
+from octavo.analysis.document import make_document
+from octavo.plan.model import Plan
+from octavo.plan.presets import find_plan
+from octavo.report.answer import FEW_CONDITIONS, answer, answers
+from octavo.report.document import Document
+from octavo.report.html import render
+from octavo.store.store import Store
+
+from . import documents
+from .test_report_html import check_form
+
+DEVICES = {'mode = ["read-only", "read-write"]': 'mode = "read-only"\ndevice = "mbps=40"\nmemory = "224MB"'}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "octavo.sqlite")) as opened:
+        yield opened
+
+
+def made(store: Store, plan: Plan, rounds: int = 6) -> Document:
+    return make_document(store, plant(store, plan, rounds=rounds), most_numbers=0)
+
+
+def test_the_better_size_its_gain_and_the_bottleneck_are_one_sentence(store: Store) -> None:
+    found = answer(made(store, changed_plan(DEVICES)))
+    assert found.kind == "better"
+    assert found.headline.startswith(("4 kB data pages give 1.5", "4 kB data pages give 1.6"))
+    assert found.headline.endswith(" times the TPS of 8 kB; the bottleneck is the device's bandwidth.")
+    assert found.lines[0].startswith("95 % interval: 1.")
+
+
+def test_of_few_conditions_each_has_its_line(store: Store) -> None:
+    found = answer(made(store, small_plan()))
+    assert found.headline.startswith("Read-write: 4 kB data pages give ")
+    assert " % more TPS than 8 kB" in found.headline
+    assert any(line.startswith("Read-only: ") for line in found.lines)
+
+
+def test_levels_that_are_as_good_are_named_together(store: Store) -> None:
+    blocks = 'data_block = ["2kB", "4kB", "8kB", "16kB"]\nwal_block = ["4kB", "8kB"]'
+    plan = changed_plan(
+        {
+            'data_block = ["4kB", "8kB"]': blocks,
+            'mode = ["read-only", "read-write"]': 'mode = "read-only"\ndevice = "mbps=40"\nmemory = "224MB"',
+            '[baseline]\ndata_block = "8kB"': '[baseline]\ndata_block = "8kB"\nwal_block = "8kB"',
+        }
+    )
+    found = answer(made(store, plan))
+    assert found.headline.startswith("2 kB data pages with any WAL block size give 2.")
+    assert " times the TPS of 8 kB" in found.headline
+    assert any(line.startswith("Slower than the baseline: 16 kB (−") for line in found.lines)
+
+
+def test_of_many_conditions_the_cell_that_is_best_most_often_is_named(store: Store) -> None:
+    plan, _ = find_plan("coalescing", size="quick")
+    document = make_document(store, plant(store, plan, rounds=3, metrics=20), most_numbers=0)
+    found = answer(document)
+    count = len(answers(document))
+    assert count > FEW_CONDITIONS
+    assert f" of {count} conditions; the largest gain is " in found.headline
+    assert found.lines[0].startswith(f"Of {count} conditions: in ")
+    page = check_form(render(document))
+    assert found.headline in page.text
+
+
+def test_the_page_opens_with_question_and_answer_and_alarms_come_first() -> None:
+    document = documents.small()
+    document["alarms"] = ["Something that cannot matter seems to matter."]
+    page = check_form(render(document))
+    places = [page.text.index(text) for text in (document["alarms"][0], document["run"]["question"],
+              answer(document).headline, "Verdicts", "Controls and noise floor", "Statistical model",
+              "Environment", "Limitations")]  # fmt: skip
+    assert places == sorted(places)
+
+
+def test_a_run_without_numbers_has_no_answer_yet() -> None:
+    for name in ("unfinished", "all_invalid"):
+        found = answer(getattr(documents, name)())
+        assert found.kind == "none"
+        assert found.headline.startswith("No answer yet: ")
+
+
+def test_odd_documents_have_an_answer(edge: Document) -> None:
+    assert answer(edge).headline.endswith(".")

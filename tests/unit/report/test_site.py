@@ -1,0 +1,138 @@
+"""The site of all runs: what is in it, what it replaces, and what it refuses to touch."""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.planted_runs import plant
+from tests.unit.plans import changed_plan, small_plan
+
+from octavo.cli.report import report
+from octavo.errors import HostError, UsageError
+from octavo.report.site import write_site
+from octavo.report.site_directory import MARKER, refuse_foreign, replacing_directory
+from octavo.store.store import Store
+
+from .test_report_html import Page
+
+FEW = 12  # metrics of each trial
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "octavo.sqlite")) as opened:
+        yield opened
+
+
+def page_of(path: Path) -> Page:
+    """The page, well nested, with nothing that runs, and links into the site only."""
+    text = path.read_text()
+    page = Page(text)
+    assert page.open == []
+    assert page.handlers == []
+    assert not {"script", "img", "iframe", "link", "object", "embed", "base", "form"} & set(page.tags)
+    assert "default-src 'none'" in text or path.parent.name == "compare"
+    for link in page.loads:
+        assert link.startswith("a href=")
+        assert (path.parent / link.removeprefix("a href=")).resolve().is_file()
+    return page
+
+
+def test_every_run_is_listed_with_its_answer_and_compared_with_the_one_before(store: Store, tmp_path: Path) -> None:
+    runs = [plant(store, small_plan(), metrics=FEW, number=n, status="finished") for n in (1, 2)]
+    named = {'question = "Which?"': 'question = "Which <b>one</b>?"'}
+    runs.append(plant(store, changed_plan(named), name="<script>alert(1)</script>", metrics=FEW, number=3))
+    index = write_site(store, runs[::-1], tmp_path / "site")
+    page = page_of(index)
+    assert page.text.count("4 kB data pages give") == 3
+    assert "Which <b>one</b>?" in page.text
+    assert "<script>alert(1)</script>" in page.text
+    assert page.tags.count("svg") == 3
+    files = {str(path.relative_to(index.parent)) for path in index.parent.rglob("*") if path.is_file()}
+    assert len(files) == 2 + 3 + 2  # index and marker, pages, comparisons
+    links = [link.removeprefix("a href=") for link in page.loads]
+    assert f"compare/{runs[1]}.html" in links
+    for name in files - {MARKER}:
+        page_of(index.parent / name)
+    assert json.loads((index.parent / MARKER).read_text())["files"] == sorted(files - {MARKER})
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".site")]
+
+
+def test_a_site_is_replaced_whole_and_an_error_changes_nothing(store: Store, tmp_path: Path) -> None:
+    first, second = (plant(store, small_plan(), metrics=FEW, number=n, name=f"run-{n}") for n in (1, 2))
+    site = tmp_path / "site"
+    write_site(store, [second, first], site)
+    before = (site / "index.html").read_text()
+    with pytest.raises(RuntimeError):
+        write_site(store, [first], site, said=_fail)
+    assert (site / "index.html").read_text() == before
+    write_site(store, [first], site)
+    assert [path.name for path in (site / "runs").iterdir()] == [f"{first}.html"]
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("octavo")) == ["site"]
+
+
+def _fail(_: str) -> None:
+    raise RuntimeError
+
+
+def test_a_run_that_cannot_be_shown_is_listed_with_the_reason(store: Store, tmp_path: Path) -> None:
+    from octavo.errors import OctavoError
+    from octavo.report import site
+
+    run = plant(store, small_plan(), metrics=FEW)
+
+    def broken(*_: object, **__: object) -> str:
+        raise OctavoError("the plan of this run is from another version")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(site, "make_document", broken)
+        page = page_of(write_site(store, [run], tmp_path / "site"))
+    assert "This run cannot be shown: the plan of this run is from another version" in page.text
+    assert page.loads == []
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "other files", "a link in it", "forged marker"])
+def test_what_is_not_a_site_is_refused_and_kept(tmp_path: Path, kind: str) -> None:
+    target, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "precious").write_text("kept")
+    if kind == "file":
+        target.write_text("kept")
+    elif kind == "link":
+        target.symlink_to(elsewhere)
+    else:
+        target.mkdir()
+        (target / "precious").write_text("kept")
+        if kind == "a link in it":
+            (target / "runs").symlink_to(elsewhere)
+        if kind == "forged marker":
+            (target / MARKER).symlink_to(elsewhere / "precious")
+    seen = sorted(tmp_path.rglob("*"))
+    with pytest.raises(HostError, match=r"name a directory that is empty or not there"), replacing_directory(target):
+        raise AssertionError("nothing is written")
+    assert sorted(tmp_path.rglob("*")) == seen
+    assert (elsewhere / "precious").read_text() == "kept"
+
+
+def test_files_that_were_added_to_a_site_are_not_deleted(tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    with replacing_directory(target) as directory:
+        (directory / "index.html").write_text("1")
+    with replacing_directory(target) as directory:
+        (directory / "index.html").write_text("2")
+    assert (target / "index.html").read_text() == "2"
+    refuse_foreign(target)
+    (target / "CNAME").write_text("pages.example.org")
+    with pytest.raises(HostError, match=re.escape("has files that --site did not write (CNAME)")):
+        refuse_foreign(target)
+
+
+def test_site_goes_alone(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="leave out the run"):
+        report("20260101", site=tmp_path / "site")
+    with pytest.raises(UsageError, match="there is no run yet"), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OCTAVO_HOME", str(tmp_path))
+        report(site=tmp_path / "site")
