@@ -5,7 +5,7 @@
 Runs of planted trials (`tests/planted_runs.py`) in a store of their own: the demo, 42 combinations of blocks,
 coalescing in 80 conditions with series, 1,000 cells, and 10,000 trials; with `--tpch` the published TPC-H results,
 imported. Each report is a process of its own from its start to its last byte, the least of `--times`. Where there is a
-Chromium, it opens the page without a network, and says when the page was drawn (its second frame after load).
+Chromium, it opens the page, and says when the page was loaded and laid out.
 """
 
 import argparse
@@ -137,13 +137,13 @@ def octavo(home: Path, *arguments: str) -> float:
 
 
 def draw(page: Path) -> float | None:
-    """Seconds from the start of loading to the second frame that a browser has drawn; None without one."""
+    """Seconds until a browser has loaded the page and laid it out; None without one."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         return None
     script = (
-        "<script>addEventListener('load',()=>requestAnimationFrame(()=>requestAnimationFrame(()=>"
-        "document.title='drawn '+Math.round(performance.now()))))</script>"
+        "<script>addEventListener('load',()=>{document.body.getBoundingClientRect();"
+        "document.title='drawn '+Math.round(performance.now())})</script>"
     )
     with tempfile.TemporaryDirectory(prefix="octavo-page-") as directory:
         timed = Path(directory) / "page.html"

@@ -2,9 +2,11 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import hypothesis
@@ -109,11 +111,15 @@ def octavo(home: Path) -> Octavo:
     return call
 
 
-def memory_groups() -> set[Path]:
-    """The memory groups of servers on this host; those of all children of a command stand beside them on version 2."""
+def memory_groups_of_runs(home: Path) -> set[Path]:
+    """The memory groups of servers that the runs of this state directory have made and that are there still; other
+    tests have theirs at the same time."""
     controller = cgroup.memory_controller()
     assert controller is not None
-    return set(controller.glob("octavo-*")) - set(controller.glob("octavo-children-*"))
+    with closing(sqlite3.connect(home / "octavo.sqlite")) as store:
+        tokens = [token for (token,) in store.execute("SELECT token FROM run")]
+    assert tokens
+    return {group for token in tokens for group in controller.glob(f"octavo-{token[:8]}-*")}
 
 
 @pytest.fixture

@@ -313,6 +313,14 @@ class _ServerPoint(Protocol):
     def readahead(self) -> int: ...
     @property
     def largest_request(self) -> int: ...
+    @property
+    def writer_delay(self) -> int: ...
+    @property
+    def writer_pages(self) -> int: ...
+    @property
+    def writer_multiplier(self) -> float: ...
+    @property
+    def checkpoint_interval(self) -> int | None: ...
 
 def trace_servers(
     path: _Path,
@@ -365,6 +373,11 @@ class TraceWriter:
         """Something that happened. Raises ValueError for a kind that there is not."""
     def push(self, accesses: Sequence[tuple[int, int, int, int, int, int, int, int, int]]) -> None:
         """Accesses: time, backend, tablespace, database, relation, fork, block, kind and strategy as numbers."""
+    def guess_scans_up_to(self, blocks: int) -> None:
+        """Scans of relations up to so many blocks are guessed from blocks in a row; of others the server says it."""
+    def push_records(self, file: int, backend: int, records: bytes) -> tuple[int, int]:
+        """The next records of a backend's file, of a tracing build; `push_probes` writes them. Returns how many bytes
+        were taken, and how many records make no sense."""
     def push_probes(self, printed: bytes, began: int, keep: int) -> tuple[int, list[str]]:
         """What bpftrace printed, a line an access: nanoseconds, pid, fork, block, tablespace, database, relation,
         backend of a temporary table or -1, whether it extends. All but the last `keep` nanoseconds is written in the

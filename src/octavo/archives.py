@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 from octavo.errors import OctavoError
 
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
+# The year 2514; some filesystems end before.
+_LATEST = 2**34
 
 
 def extract(archive: tarfile.TarFile, target: Path) -> None:
@@ -25,6 +27,7 @@ def extract(archive: tarfile.TarFile, target: Path) -> None:
     members = archive.getmembers()
     for member in members:
         _check(member, archive.name)
+        time_of(member, archive.name)
     target.mkdir(parents=True, exist_ok=True)
     links: list[tuple[tarfile.TarInfo, Path]] = []
     for member in members:
@@ -47,6 +50,16 @@ def extract(archive: tarfile.TarFile, target: Path) -> None:
     for member, path in links:  # a link may lead through others
         if not Path(os.path.realpath(path)).is_relative_to(root):
             raise OctavoError(_refused(member, archive.name, f"it leads outside, to {member.linkname}"))
+
+
+def time_of(member: tarfile.TarInfo, archive: object) -> int:
+    """When an entry was changed last, in seconds of the epoch. Raises OctavoError where no file can have that time.
+
+    A header holds numbers up to 2**95, an extended one any text that Python takes for a number, such as inf.
+    """
+    if not 0 <= member.mtime < _LATEST:  # nor is nan
+        raise OctavoError(_refused(member, archive, "its time is out of range"))
+    return int(member.mtime)
 
 
 def _check(member: tarfile.TarInfo, archive: object) -> None:

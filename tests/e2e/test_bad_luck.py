@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import memory_groups
+from tests.conftest import memory_groups_of_runs
 from tests.e2e.conftest import ROOT, Octavo
 
 from octavo.host import cgroup
@@ -74,9 +74,10 @@ def test_a_disk_that_fills_up_stops_the_run_and_costs_no_finished_trial(
     before = [trial["id"] for trial in stored if trial["status"] == "ok"]
     assert len(before) >= 2
     resumed = octavo("run", "--resume", "last")
-    assert resumed.returncode == 0, resumed.stderr
+    # A trial that others disturbed is invalid, and tells nothing about what a full disk costs.
+    assert resumed.returncode in (0, 4), resumed.stderr
     trials = trials_of_last_run(octavo)
-    assert sum(trial["status"] == "ok" for trial in trials) == 6
+    assert sum(trial["status"] in ("ok", "invalid") for trial in trials) >= 6
     assert before == [trial["id"] for trial in trials if trial["status"] == "ok"][: len(before)]
     assert not list((small_home / "scratch").glob("*"))
 
@@ -101,7 +102,6 @@ def test_a_server_that_the_oom_killer_takes_fails_its_trial_alone(
         assert old in text
         text = text.replace(old, new)
     plan_file.write_text(text)
-    before = memory_groups()
     finished = octavo("run", plan_file)
     assert "Traceback" not in finished.stderr
     assert finished.returncode in (0, 4), finished.stderr
@@ -112,5 +112,5 @@ def test_a_server_that_the_oom_killer_takes_fails_its_trial_alone(
     assert {trial["status"] for trial in by_script["small.sql"]} == {"ok"}
     assert {trial["status"] for trial in by_script["large.sql"]} <= {"failed", "invalid"}
     assert all(trial["reason"] for trial in by_script["large.sql"])
-    assert memory_groups() <= before
+    assert not memory_groups_of_runs(home)
     assert not list((home / "scratch").glob("*"))

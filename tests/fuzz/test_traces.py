@@ -1,11 +1,14 @@
 """Traces and what other programs trace, up to the summary of what was imported. (Rust has properties of its own.)"""
 
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
+from octavo import _core
 from octavo.trace import files
+from octavo.trace.simulate import Request, simulate
 
 _CSV = b"time_us,backend,relation,block,kind\n1,7,16384,12,read\n5,7,16384,13,extend\n"
 _IOLOG = b"fio version 3 iolog\n0 /data/a add\n0 /data/a open\n7 /data/a read 4096 8192\n9 /data/a close\n"
@@ -29,7 +32,34 @@ def _read(format: str) -> Callable[[bytes, Path], object]:
     return lambda text, place: files.read_back(text, format, place)
 
 
+def _records(text: bytes, place: Path) -> object:
+    """What a backend of a tracing build appended."""
+    writer = _core.TraceWriter(place / "target", 8192)
+    writer.push_records(0, 1, text)
+    writer.push_probes(b"", 0, 0)
+    writer.finish()
+    return files.summarize(place / "target")
+
+
+def _simulated(text: bytes, place: Path) -> object:
+    """A trace, simulated at two block sizes with all layers."""
+    (place / "source").write_bytes(text)
+    request = Request(
+        place / "source",
+        shared_buffers=(1024**2,),
+        memory=(4 * 1024**2,),
+        data_blocks=(4096, 32768),
+        checkpoint=1,
+    )
+    return simulate(request)
+
+
+# A relation, two accesses and a change, as pg_trace.h appends them.
+_RECORDS = struct.pack("<IIQIIQIIQIIQ", 1663, 32 << 24, 5 << 32 | 16384, 7, 0, 9000, 8, 1 << 24, 9100, 8, 2 << 24, 9200)
+
 PARSERS = [
+    Parser("trace.records", _records, [_RECORDS]),
+    Parser("trace.simulated", _simulated, [_TRACE]),
     Parser("trace.octrace", _read("octrace"), [_TRACE]),
     Parser("trace.csv", _read("csv"), [_CSV]),
     Parser("trace.iolog", _read("iolog"), [_IOLOG]),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conftest import memory_groups
+from tests.conftest import memory_groups_of_runs
 from tests.integration.conftest import needs_root
 
 from octavo.analysis.document import make_document
@@ -94,14 +94,13 @@ def test_another_data_block_is_not_taken_for_the_default(home: Path, plan_file: 
 @pytest.mark.skipif(cgroup.memory_controller() is None, reason="no memory controller")
 @pytest.mark.usefixtures("nothing_left")
 def test_a_memory_limit_is_held_and_recorded(home: Path, plan_file: Path) -> None:
-    before = memory_groups()
     plan = find_plan(str(plan_file), changes={"data_block": ["8kB"], "memory": ["256MB"]}, rounds=1)[0]
     ended, document, _ = run(plan)
     assert ended.outcome.ok == 2
     assert {trial["facts"]["memory_limit_bytes"] for trial in document["trials"]} == {256 * 1024**2}
     # Some of the 16 MB of shared_buffers, and the rest of shared memory.
     assert all(1024**2 < trial["facts"]["memory_limit_shared_bytes"] < 64 * 1024**2 for trial in document["trials"])
-    assert memory_groups() <= before
+    assert not memory_groups_of_runs(home)
 
 
 @pytest.mark.usefixtures("nothing_left")

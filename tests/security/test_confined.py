@@ -2,6 +2,7 @@
 
 import errno
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -54,7 +55,7 @@ def test_a_set_user_id_file_gives_nothing(journal: Journal, account: Account, tm
 
 
 _MODES = """
-import ctypes, os, socket, stat
+import ctypes, os, platform, stat
 open("file", "w").close()
 os.chmod("file", 0o755)
 def tried(change):
@@ -63,7 +64,7 @@ def tried(change):
     else: print("changed", end=" ")
 libc = ctypes.CDLL(None, use_errno=True)
 def called(*arguments):
-    if libc.syscall(*arguments) != 0: raise OSError(ctypes.get_errno(), "")
+    if libc.syscall(*arguments) < 0: raise OSError(ctypes.get_errno(), "")
 for mode in (0o4755, 0o2755, 0o6755):
     tried(lambda: os.chmod("file", mode))
     descriptor = os.open("file", os.O_RDWR)
@@ -71,27 +72,66 @@ for mode in (0o4755, 0o2755, 0o6755):
     tried(lambda: os.chmod(os.path.abspath("file"), mode, follow_symlinks=True))
     tried(lambda: called(452, -100, b"file", mode, 0))
     tried(lambda: os.chmod("file", mode, dir_fd=os.open(".", os.O_RDONLY)))
-descriptor = os.open("born", os.O_RDWR | os.O_CREAT, 0o6755)
-os.write(descriptor, b"#!/bin/sh")
-print(*(oct(os.stat(name).st_mode & 0o7777) for name in ("file", "born")))
+    for flags in (os.O_CREAT, os.O_CREAT | os.O_EXCL, os.O_TMPFILE, os.O_CREAT | os.O_APPEND):
+        place = "." if flags == os.O_TMPFILE else "born"
+        tried(lambda: os.open(place, os.O_RDWR | flags, mode))
+        tried(lambda: os.open(place, os.O_RDWR | flags, mode, dir_fd=os.open(".", os.O_RDONLY)))
+    tried(lambda: os.mknod("born", stat.S_IFREG | mode))
+    tried(lambda: os.mknod("born", stat.S_IFIFO | mode, dir_fd=os.open(".", os.O_RDONLY)))
+    if platform.machine() == "x86_64":
+        tried(lambda: called(2, b"born", os.O_CREAT | os.O_WRONLY, mode))
+        tried(lambda: called(85, b"born", mode))
+        tried(lambda: called(133, b"born", stat.S_IFREG | mode, 0))
+how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o6755, 0)
+tried(lambda: called(437, -100, b"born", how, 24))
+tried(lambda: called(425, 1, (ctypes.c_uint32 * 30)()))
+# What may be done: files without such bits, and a mode that is no mode, because nothing is made.
+os.close(os.open("plain", os.O_RDWR | os.O_CREAT, 0o1755))
+os.mknod("plain2", stat.S_IFREG | 0o644)
+called(257 if platform.machine() == "x86_64" else 56, -100, b"file", os.O_RDWR, 0o6755)
+os.mkdir("directory", 0o6755)
+print()
+print(*sorted((name, oct(os.stat(name).st_mode & 0o6000)) for name in os.listdir(".") if name != "try.py"))
 """
+_RINGS = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.syscall(425, 1, (ctypes.c_uint32 * 30)()) >= 0 or ctypes.get_errno())
+"""
+
+
+def _python(script: str, journal: Journal, account: Account, place: Path, *, rings: bool = False) -> str:
+    (place / "try.py").write_text(script)
+    finished = children.run(
+        ["sh", "-c", f"exec /usr/bin/python3 -I {place}/try.py"],
+        journal, role="test", account=account, directory=place, rings=rings,
+    )  # fmt: skip
+    return children.check(finished, "the script").stdout
 
 
 @needs_root
 @pytest.mark.skipif(not mode_filter.is_available(), reason="no filter of system calls here")
 def test_no_child_of_the_accounts_makes_a_set_user_id_file(journal: Journal, account: Account, place: Path) -> None:
-    """By no call, nor where nobody looks for one afterwards; and not by what it starts."""
-    (place / "try.py").write_text(_MODES)
-    finished = children.run(
-        ["sh", "-c", f"exec /usr/bin/python3 -I {place}/try.py"],
-        journal, role="test", account=account, directory=place,
-    )  # fmt: skip
-    *refused, file, born = finished.stdout.split()
-    assert set(refused) <= {str(errno.EPERM), str(errno.ENOSYS)}, finished  # no fchmodat2(2) before Linux 6.6
-    assert len(refused) == 15
-    assert (file, born) == ("0o755", "0o755")
+    """By no call, nor where nobody looks for one afterwards; not at birth, and not by what it starts."""
+    tried, left = _python(_MODES, journal, account, place).splitlines()
+    refused = tried.split()
+    assert set(refused) <= {str(errno.EPERM), str(errno.ENOSYS)}, tried  # no fchmodat2(2) before Linux 6.6
+    assert refused[-2:] == [str(errno.ENOSYS)] * 2
+    assert len(refused) == 3 * (18 if platform.machine() == "x86_64" else 15) + 2
+    names = ("directory", "file", "plain", "plain2")
+    assert left == " ".join(str((name, "0o0")) for name in names)
     # Nothing of ours has the filter.
     assert "Seccomp:\t0" in Path("/proc/self/status").read_text()
+
+
+@needs_root
+@pytest.mark.skipif(not mode_filter.is_available(), reason="no filter of system calls here")
+def test_rings_are_for_children_that_need_them(journal: Journal, account: Account, place: Path) -> None:
+    """As this host has them: many have none at all (io_uring_disabled)."""
+    ours = subprocess.run([sys.executable, "-I", "-c", _RINGS], capture_output=True, text=True, check=True).stdout
+    assert _python(_RINGS, journal, account, place).strip() == str(errno.ENOSYS)
+    allowed = _python(_RINGS, journal, account, place, rings=True).strip()
+    assert allowed in {ours.strip(), str(errno.EPERM)}
 
 
 @needs_root

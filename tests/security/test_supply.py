@@ -40,7 +40,7 @@ def _other(name: str, kind: bytes, to: str = "", mode: int = 0o755) -> _Entry:
 
 
 def _tarball(path: Path, *entries: _Entry) -> Path:
-    with tarfile.open(path, "w") as archive:
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
         for member, content in entries:
             archive.addfile(member, io.BytesIO(content))
     return path
@@ -49,6 +49,13 @@ def _tarball(path: Path, *entries: _Entry) -> Path:
 def _extract(tarball: Path, target: Path) -> None:
     with tarfile.open(tarball) as archive:
         extract(archive, target)
+
+
+def _late(name: str, time: str) -> _Entry:
+    """A file whose extended header says this of its time."""
+    member, content = _file(name)
+    member.pax_headers = {"mtime": time}
+    return member, content
 
 
 _BAD: dict[str, tuple[str, tuple[_Entry, ...]]] = {
@@ -64,6 +71,10 @@ _BAD: dict[str, tuple[str, tuple[_Entry, ...]]] = {
     "fifo": ("tree/fifo", (_other("tree/fifo", tarfile.FIFOTYPE),)),
     "setuid": ("tree/su", (_file("tree/su", mode=0o4755),)),
     "setgid": ("tree/sg", (_file("tree/sg", mode=0o2755),)),
+    **{
+        f"changed at {time}": ("tree/late", (_late("tree/late", time),))
+        for time in ("inf", "1e400", "nan", "-inf", "1e30", "-1", str(2**34))
+    },
     "links through links": (
         "a/b/x",
         (_other("a/b/up", tarfile.SYMTYPE, "../.."), _other("a/b/x", tarfile.SYMTYPE, "up/../planted")),

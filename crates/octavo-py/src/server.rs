@@ -1,7 +1,8 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use octavo_core::simulate::{
-    Blocks, BufferManager, Kernel, KernelSettings, LEVELS, Rings, Server, run,
+    Blocks, BufferManager, Checkpoints, Kernel, KernelSettings, LEVELS, Rings, Server,
+    WriterSettings, run,
 };
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
@@ -24,6 +25,10 @@ pub(crate) struct Point {
     kernel_page: u64,
     readahead: u64,
     largest_request: u64,
+    writer_delay: u64,
+    writer_pages: u64,
+    writer_multiplier: f64,
+    checkpoint_interval: Option<u64>,
 }
 
 fn blocks(own: u64, point: &Point) -> PyResult<Blocks> {
@@ -78,6 +83,16 @@ fn server(own: u64, point: &Point) -> PyResult<Server> {
         buffers,
         point.combine_limit,
         kernel,
+    )
+    .writing(
+        WriterSettings {
+            delay: point.writer_delay,
+            most: point.writer_pages,
+            multiplier: point.writer_multiplier,
+        },
+        point
+            .checkpoint_interval
+            .map_or(Checkpoints::Recorded, Checkpoints::Every),
     ))
 }
 
@@ -91,6 +106,7 @@ fn as_dict<'p>(python: Python<'p>, server: &Server) -> PyResult<Bound<'p, PyDict
     found.set_item("evictions", counts.evictions)?;
     found.set_item("dirty_evictions", counts.dirty_evictions)?;
     found.set_item("checkpoint_writes", counts.checkpoint_writes)?;
+    found.set_item("writer_writes", counts.writer_writes)?;
     found.set_item("full_page_images", counts.full_page_images)?;
     found.set_item("requests", requests.reads)?;
     found.set_item("requested_bytes", requests.read_bytes)?;

@@ -5,8 +5,8 @@ use std::{
 };
 
 use octavo_core::trace::{
-    self, Access, Error, Event, EventKind, Fact, Import, Kind, Missing, Part, ProbeLines, Reader,
-    Relation, Strategy, Stream, Writer,
+    self, Access, BackendRecords, Error, Event, EventKind, Fact, Import, Kind, Missing, Part,
+    ProbeLines, Reader, Relation, Strategy, Stream, Writer,
 };
 use pyo3::{
     exceptions::{PyOSError, PyRuntimeError, PyValueError},
@@ -257,6 +257,7 @@ type AccessTuple = (u64, u32, u32, u32, u32, u8, u64, u8, u8);
 pub(crate) struct TraceWriter {
     into: Option<Out>,
     probes: ProbeLines,
+    records: BackendRecords,
 }
 
 #[pymethods]
@@ -267,6 +268,7 @@ impl TraceWriter {
             .map(|writer| Self {
                 into: Some(writer),
                 probes: ProbeLines::default(),
+                records: BackendRecords::default(),
             })
             .map_err(exception)
     }
@@ -349,10 +351,37 @@ impl TraceWriter {
         keep: u64,
     ) -> PyResult<(u64, Vec<String>)> {
         self.probes.feed(printed);
-        for access in self.probes.take(keep, began) {
+        let accesses = self.probes.take(keep, began);
+        let until = match accesses.last() {
+            _ if keep == 0 => u64::MAX,
+            Some(last) => last.time,
+            None => 0,
+        };
+        let mut events = self
+            .records
+            .take_events(until, began)
+            .into_iter()
+            .peekable();
+        for access in accesses {
+            while let Some(event) = events.next_if(|event| event.time <= access.time) {
+                self.event_in_its_place(event)?;
+            }
             self.writer()?.push(&access).map_err(exception)?;
         }
+        events.try_for_each(|event| self.event_in_its_place(event))?;
         Ok((self.probes.take_lost(), self.probes.take_notes()))
+    }
+
+    /// Scans of relations up to so many blocks are guessed from blocks in a row; of others the server says what they are.
+    fn guess_scans_up_to(&mut self, blocks: u64) {
+        self.probes = ProbeLines::knowing_scans(blocks);
+    }
+
+    /// The next records of a backend's file, of a tracing build. `push_probes` writes them. Returns how many bytes were
+    /// taken, and how many records make no sense.
+    fn push_records(&mut self, file: u64, backend: u32, records: &[u8]) -> (usize, u64) {
+        let taken = self.records.feed(file, backend, records, &mut self.probes);
+        (taken, self.records.take_strays())
     }
 
     #[getter]
@@ -374,6 +403,12 @@ impl TraceWriter {
         self.into
             .as_mut()
             .ok_or_else(|| PyRuntimeError::new_err("the trace is finished"))
+    }
+
+    fn event_in_its_place(&mut self, event: Event) -> PyResult<()> {
+        let writer = self.writer()?;
+        writer.flush().map_err(exception)?;
+        writer.fact(&Fact::Event(event)).map_err(exception)
     }
 
     fn fact(&mut self, fact: &Fact) -> PyResult<()> {

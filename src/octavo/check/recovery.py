@@ -176,8 +176,8 @@ def _start(workplace: Workplace, tests: Path, output: Path, script: Path) -> tup
     with os.fdopen(new_log(place / "stdout"), "w") as stdout, os.fdopen(new_log(place / "stderr"), "w") as stderr:
         return children.start(
             ["perl", "-I", tests / "perl", "-I", tests / "recovery", script], workplace.journal,
-            role="perl", account=workplace.account, network=True, directory=tests / "recovery", environment=environment,
-            stdout=stdout, stderr=stderr,
+            role="perl", account=workplace.account, network=True, rings=True, directory=tests / "recovery",
+            environment=environment, stdout=stdout, stderr=stderr,
         )  # fmt: skip
 
 

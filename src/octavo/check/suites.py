@@ -67,7 +67,7 @@ def _run_pg_regress(workplace: Workplace, name: str, directory: str, schedule: s
     started = time.monotonic()
     with crashes.cores_allowed():
         children.run(
-            arguments, workplace.journal, role=program, account=workplace.account, directory=output,
+            arguments, workplace.journal, role=program, account=workplace.account, rings=True, directory=output,
             environment=workplace.environment(), on_line=watch,
         )  # fmt: skip
     seconds = time.monotonic() - started

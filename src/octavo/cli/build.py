@@ -42,6 +42,9 @@ def make(
     option: Annotated[list[str] | None, typer.Option(help="A further option for meson setup or configure.")] = None,
     asserts: Annotated[bool, typer.Option("--asserts", help="Assertion builds, with debug symbols.")] = False,
     debug_symbols: Annotated[bool, typer.Option("--debug-symbols", help="Keep debug symbols.")] = False,
+    traced: Annotated[
+        bool, typer.Option("--traced", help="Builds that record their page accesses for octavo trace, 16 or later.")
+    ] = False,
     prove: Annotated[int, typer.Option(min=0, help="Build so many of them from scratch; compare all files.")] = 0,
     smoke_test: Annotated[
         bool, typer.Option("--smoke-test", help="Try initdb, start, pgbench and pg_checksums on each.")
@@ -91,6 +94,7 @@ def make(
         options=option or [],
         asserts=asserts,
         debug_symbols=debug_symbols or asserts,
+        traced=traced,
         own_source=source is not None,
     )
     started = time.monotonic()

@@ -22,6 +22,7 @@ def selected_specs(
     options: Sequence[str],
     asserts: bool,
     debug_symbols: bool,
+    traced: bool = False,
     own_source: bool = False,
 ) -> "list[BuildSpec]":
     """Every combination, the defaults first: the first one is what others are derived from.
@@ -40,7 +41,7 @@ def selected_specs(
         if not is_version(version):
             raise UsageError(f"--pg: {version!r} is no version; write 18, or a minor one such as 18.6")
     specs = [
-        BuildSpec(version, data, wal, segment, each, tuple(flags), tuple(options), asserts, debug_symbols)
+        BuildSpec(version, data, wal, segment, each, tuple(flags), tuple(options), asserts, debug_symbols, traced)
         for version, each, segment, data, wal in product(
             versions,
             list(dict.fromkeys(compiler.split(","))),

@@ -218,6 +218,9 @@ def simulate(
     ] = None,
     kernel_page: Annotated[str | None, typer.Option(help="Of the page cache, one or more, 4kB to 64kB.")] = None,
     readahead: Annotated[str | None, typer.Option(help="The device's read_ahead_kb, one or more.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="A checkpoint every so often, such as 5min: where the trace has them.")
+    ] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0 for every processor that may be used.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
@@ -229,10 +232,15 @@ def simulate(
     """
     from octavo.cli.output import console, print_json
     from octavo.cli.trace_progress import counting
+    from octavo.errors import UsageError
     from octavo.trace.servers_view import servers_view
     from octavo.trace.simulate import KERNEL_PAGES, Request, simulate, sizes
     from octavo.trace.surface import PAGE_SIZES
+    from octavo.units import parse_duration
 
+    every = None if checkpoint is None else parse_duration(checkpoint)
+    if every is not None and every < 1:
+        raise UsageError(f"--checkpoint {checkpoint}: it has to be 1s or more")
     request = Request(
         path=file,
         shared_buffers=sizes("--shared-buffers", shared_buffers, least=128 * 1024),
@@ -241,6 +249,7 @@ def simulate(
         kernel_pages=sizes("--kernel-page", kernel_page, KERNEL_PAGES),
         readahead=sizes("--readahead", readahead, least=0),
         threads=threads,
+        checkpoint=every,
     )
     with counting() as observe:
         document = simulate(request, observe)

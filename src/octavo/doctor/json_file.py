@@ -1,11 +1,13 @@
 """JSON of a file that a user names: reports to compare, and facts of another host."""
 
+import errno
 import json
 import math
 from pathlib import Path
 from typing import Any, NoReturn
 
 from octavo.errors import UsageError
+from octavo.host import trees
 
 _MOST_BYTES = 64 * 1024**2
 
@@ -13,13 +15,14 @@ _MOST_BYTES = 64 * 1024**2
 def read_json(path: Path) -> Any:
     """What the file holds. Raises UsageError when it cannot be read, is too large or is no JSON (NaN is none)."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = trees.read_bytes(path, _MOST_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise UsageError(
+                f"{path} has more than {_MOST_BYTES // 1024**2} MB; it is no report of octavo doctor"
+            ) from None
         reason = f"{path} cannot be read: {error.strerror}"
         raise UsageError(f"{reason}; name a file of octavo doctor --format json") from None
-    if len(content) > _MOST_BYTES:
-        raise UsageError(f"{path} has more than {_MOST_BYTES // 1024**2} MB; it is no report of octavo doctor")
     try:
         return json.loads(content, parse_constant=_refuse, parse_float=_finite, parse_int=_of_64_bits)
     except (ValueError, RecursionError):

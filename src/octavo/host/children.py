@@ -90,6 +90,7 @@ def start(
     below: Path | None = None,
     network: bool = False,
     becomes: bool = False,
+    rings: bool = False,
     stdout: int | IO[str] | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[str] | IO[bytes] = subprocess.PIPE,
     directory: Path | None = None,
@@ -98,9 +99,10 @@ def start(
 ) -> tuple[subprocess.Popen[str], int]:
     """Starts a child in a session of its own. Returns it with its journal number, for `ended`.
 
-    With an `account` it has that user's rights and no more, and no `network` but Unix sockets; one that `becomes` the
-    account does so itself (`confine.become`). It is born inside the control `groups`, and its own group is made `below`
-    one that is stopped as a whole (`child_group.together`). Raises HostError when the program cannot be started.
+    With an `account` it has that user's rights and no more, no `network` but Unix sockets, and no io_uring without
+    `rings` (`mode_filter`); one that `becomes` the account does so itself (`confine.become`). It is born inside the
+    control `groups`, and its own group is made `below` one that is stopped as a whole (`child_group.together`). Raises
+    HostError when the program cannot be started.
     """
     command = [str(argument) for argument in arguments]
     whole_environment = {**_PLAIN_ENVIRONMENT, **(environment or {}), TOKEN_VARIABLE: journal.token}
@@ -128,7 +130,7 @@ def start(
         )
 
     try:
-        child = filtered(begin, account)
+        child = filtered(begin, account, rings=rings)
     except OSError as error:
         raise HostError(f"cannot start {arguments[0]}: {error.strerror}") from error
     return child, record(child.pid, journal, role, end_signal, own)
@@ -155,12 +157,14 @@ def confined(
     return [*confine.entering([*entered, *([own] if own else [])]), *rights, *command], own
 
 
-def filtered(begin: Callable[[], "subprocess.Popen[str]"], account: Account | None) -> "subprocess.Popen[str]":
+def filtered(
+    begin: Callable[[], "subprocess.Popen[str]"], account: Account | None, *, rings: bool = False
+) -> "subprocess.Popen[str]":
     """The child that `begin` starts, for root as another account with the filter of system calls (`mode_filter`).
 
     A child of our own user can do with its files what it likes: they are ours.
     """
-    return mode_filter.started(begin) if account is not None and os.geteuid() == 0 else begin()
+    return mode_filter.started(begin, rings=rings) if account is not None and os.geteuid() == 0 else begin()
 
 
 def _end(child: subprocess.Popen[str]) -> None:
@@ -222,6 +226,7 @@ def run(
     account: Account | None = None,
     groups: Sequence[Path] = (),
     network: bool = False,
+    rings: bool = False,
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
@@ -238,6 +243,7 @@ def run(
         account=account,
         groups=groups,
         network=network,
+        rings=rings,
         directory=directory,
         environment=environment,
         stderr=subprocess.STDOUT if on_line else subprocess.PIPE,

@@ -1,9 +1,10 @@
 """A child of root's that runs as another account makes no set-user-ID or set-group-ID file, wherever it may write.
 
 No new privileges (prctl(2)) keep it from gaining by such a file, and not from making one: whoever ran that later would
-have the account's rights. So chmod(2) with these bits is refused to it by a filter of system calls (seccomp(2)), which
-it and all that it starts keep for good. A file that is born with them (open(2)) is empty, and loses them when something
-is written into it (inode(7)).
+have the account's rights. So chmod(2) with these bits, and making a file with them (open(2), mknod(2)), is refused to
+it by a filter of system calls (seccomp(2)), which it and all that it starts keep for good. A filter sees no memory, so
+calls that ask for the same there do not exist for it: openat2(2), and io_uring_setup(2), but for a child that needs
+`rings`: a server with io_method = io_uring, and PostgreSQL's own tests.
 
 A child that has root's terminal, such as psql of `octavo shell`, could type into it what root's shell reads afterwards:
 that ioctl(2) is refused too.
@@ -26,21 +27,29 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class _Machine:
     """Numbers of system calls: the kernel's arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h;
-    `name` is AUDIT_ARCH_* (include/uapi/linux/audit.h). `modes` has the argument that is the mode, by call.
+    `name` is AUDIT_ARCH_* (include/uapi/linux/audit.h). `modes` has the argument that is the mode, by call, `opens`
+    those that are flags and mode, of a call that uses its mode only when it makes a file.
     """
 
     name: int
     seccomp: int
     modes: dict[int, int]
+    opens: dict[int, tuple[int, int]]
     ioctl: int
 
 
 _FCHMODAT2 = 452
 _MACHINES = {
-    "x86_64": _Machine(0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2}, 16),
-    "aarch64": _Machine(0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2}, 29),
-    "riscv64": _Machine(0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2}, 29),
+    # chmod, fchmod, fchmodat, creat, mknod, mknodat; open, openat
+    "x86_64": _Machine(
+        0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2, 85: 1, 133: 1, 259: 2}, {2: (1, 2), 257: (2, 3)}, 16
+    ),
+    # fchmod, fchmodat, mknodat; openat
+    "aarch64": _Machine(0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, 29),
+    "riscv64": _Machine(0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, 29),
 }
+_OPENAT2, _IO_URING_SETUP = 437, 425  # on every machine
+_MAKING = 0o100 | 0o20000000  # O_CREAT and what O_TMPFILE has beside O_DIRECTORY, alike on these machines
 # Typing into the terminal, and on the console pasting into it (ioctl_tty(2), ioctl_console(2)).
 _TYPE, _CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX
 _BITS = stat.S_ISUID | stat.S_ISGID
@@ -54,13 +63,13 @@ _SET_FILTER, _SPECULATE = 1, 4  # SECCOMP_FILTER_FLAG_SPEC_ALLOW: the CPU works 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def started(start: Callable[[], "subprocess.Popen[str]"]) -> "subprocess.Popen[str]":
+def started(start: Callable[[], "subprocess.Popen[str]"], *, rings: bool = False) -> "subprocess.Popen[str]":
     """The child that `start` starts, with the filter where this kernel has one. Raises what `start` raises."""
     found: list[subprocess.Popen[str] | BaseException] = []
 
     def run() -> None:
         try:
-            install()
+            install(rings=rings)
             found.append(start())
         except BaseException as error:
             found.append(error)
@@ -90,15 +99,16 @@ def is_available() -> bool:
     return found == [True]
 
 
-def install() -> bool:
-    """Sets the filter for the calling thread and what it starts, for good; returns whether it is set.
+def install(*, rings: bool = False) -> bool:
+    """Sets the filter for the calling thread and what it starts, for good; returns whether it is set. With `rings` they
+    may use io_uring.
 
     Needs root (CAP_SYS_ADMIN). Where it cannot be set, `set_user_id.none_left` finds what was made in the usual places.
     """
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         return False
-    program = _program(machine)
+    program = _program(machine, rings=rings)
     filter_ = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: how many instructions, and where.
     head = ctypes.create_string_buffer(struct.pack("@HP", len(program) // 8, ctypes.addressof(filter_)))
@@ -106,9 +116,9 @@ def install() -> bool:
     return _libc.syscall(number, ctypes.c_uint(_SET_FILTER), ctypes.c_uint(_SPECULATE), ctypes.byref(head)) == 0
 
 
-def _program(machine: _Machine) -> bytes:
-    """Calls for another machine (32 bits on 64, x32) do not exist. A mode with one of the bits is not permitted, nor is
-    typing."""
+def _program(machine: _Machine, *, rings: bool) -> bytes:
+    """Calls for another machine (32 bits on 64, x32) do not exist, nor those whose mode is not seen. A mode with one of
+    the bits is not permitted, nor is typing."""
     program = [
         _instruction(_LOAD, _ARCHITECTURE),
         _instruction(_EQUAL, machine.name, 1, 0),
@@ -117,6 +127,18 @@ def _program(machine: _Machine) -> bytes:
         _instruction(_AT_LEAST, _X32, 0, 1),
         _instruction(_RETURN, _FAIL | errno.ENOSYS),
     ]
+    for number in (_OPENAT2,) if rings else (_OPENAT2, _IO_URING_SETUP):
+        program += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _FAIL | errno.ENOSYS)]
+    for number, (flags, argument) in machine.opens.items():
+        program += [
+            _instruction(_EQUAL, number, 0, 6),
+            _instruction(_LOAD, _ARGUMENTS + 8 * flags),
+            _instruction(_ANY_BIT, _MAKING, 0, 3),
+            _instruction(_LOAD, _ARGUMENTS + 8 * argument),
+            _instruction(_ANY_BIT, _BITS, 0, 1),
+            _instruction(_RETURN, _FAIL | errno.EPERM),
+            _instruction(_RETURN, _ALLOW),
+        ]
     for number, argument in machine.modes.items():
         program += [
             _instruction(_EQUAL, number, 0, 4),

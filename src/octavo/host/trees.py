@@ -28,6 +28,8 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # PostgreSQL's own directories nest four deep. What is published must not be too deep for cp(1), which goes by names.
 _DEEPEST = 32
 _MOST_TEXT = 256 * 1024**2
+# Links are copied as links. Owner and mode are the copy's own: PostgreSQL takes no file that its group may write.
+_COPY = 'umask 077; exec cp -R -P --preserve=links,timestamps --reflink=never -T -- "$@"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +75,20 @@ def new_readable(path: Path, account: Account) -> int:
 
 
 def copy(source: Path, target: Path, journal: Journal, account: Account) -> None:
-    """Copies a tree of the account's into a new directory of its own, as the account; no reflinks.
+    """Copies a tree that the account can read into a new directory of its own, as the account; no reflinks.
 
-    Raises OctavoError when that fails.
+    The copy is the account's alone, also of what is kept (`kept`). Raises OctavoError when that fails.
     """
     make_for(target, account)
     copy_over(source, target, journal, account)
 
 
 def copy_over(source: Path, target: Path, journal: Journal, account: Account) -> None:
-    """Copies a tree of the account's over one that is there, as the account; no reflinks. Raises OctavoError."""
-    arguments = ["cp", "-a", "-T", "--reflink=never", source, target]
+    """Copies such a tree over one of the account's, or to where it may make one, as the account; no reflinks.
+
+    Raises OctavoError.
+    """
+    arguments = ["sh", "-c", _COPY, "cp", source, target]
     children.check(children.run(arguments, journal, role="copy", account=account), f"copying {source}")
 
 
@@ -156,7 +161,7 @@ def open_own_file(tree: Path, path: str, account: Account, flags: int = os.O_RDO
             descriptor = open_below(top, path, flags)
         finally:
             os.close(top)
-        if not (problem := _not_plain(facts := os.fstat(descriptor), account)) and stat.S_ISREG(facts.st_mode):
+        if not (problem := not_plain(facts := os.fstat(descriptor), account)) and stat.S_ISREG(facts.st_mode):
             return descriptor
     except (OSError, ValueError) as error:
         problem = f"no file below {tree}: {getattr(error, 'strerror', None) or 'it leads elsewhere'}"
@@ -175,11 +180,16 @@ def read_text(path: Path) -> str:
 
     Raises OSError, with EFBIG for one of more than 256 MB: the log of all of PostgreSQL's own tests has a tenth of it.
     """
+    return read_bytes(path, _MOST_TEXT).decode(errors="replace")
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """What a regular file holds, opened as `open_file` does. Raises OSError, with EFBIG for more than so many bytes."""
     with os.fdopen(open_file(path), "rb") as file:
-        content = file.read(_MOST_TEXT + 1)
-    if len(content) > _MOST_TEXT:
-        raise OSError(errno.EFBIG, f"it has more than {_MOST_TEXT // 1024**2} MB", str(path))
-    return content.decode(errors="replace")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most // 1024**2} MB", str(path))
+    return content
 
 
 def open_files(tree: Path) -> Generator[int, None, None]:
@@ -350,7 +360,7 @@ def check_plain(tree: Path, account: Account) -> None:
                 raise OctavoError(f"{shown(tree.name)}: its directories nest more than {_DEEPEST} deep")
             for name in (*place.directories, *place.names):
                 facts = os.stat(name, dir_fd=place.descriptor, follow_symlinks=False)
-                if problem := _not_plain(facts, account):
+                if problem := not_plain(facts, account):
                     path = Path(tree.name, place.path, name)
                     raise OctavoError(f"{shown(path)} is {problem}; a dataset may hold only its own files")
     except OSError as error:
@@ -366,7 +376,8 @@ def shown(path: Path | str) -> str:
     return repr(str(path))[1:-1]
 
 
-def _not_plain(facts: os.stat_result, account: Account) -> str | None:
+def not_plain(facts: os.stat_result, account: Account) -> str | None:
+    """What it is other than a directory or a regular file with one name, of the account's; None when it is one."""
     if stat.S_ISLNK(facts.st_mode):
         return "a symbolic link"
     if facts.st_uid != account.uid:

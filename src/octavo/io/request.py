@@ -14,6 +14,7 @@ from octavo.units import format_size, parse_size
 
 _BLOCK = 8192  # PostgreSQL's default; a server's own is taken with --from-query
 _MAX_REQUEST = 128 * 1024  # io_combine_limit's default (PostgreSQL 17 and later)
+_MOST_LIST = 256 * 1024**2
 _SECONDS = 5.0
 _RUN = 16
 _STRIDE_RUNS = 16
@@ -142,8 +143,10 @@ def _blocks(request: Request, block: int) -> int | None:
 
 
 def _read(path: Path) -> str:
+    from octavo.host.trees import read_bytes
+
     try:
-        return path.read_text()
+        return read_bytes(path, _MOST_LIST).decode()
     except OSError as error:
         raise HostError(f"{path}: {error.strerror}; name a block list that can be read") from error
     except UnicodeDecodeError as error:

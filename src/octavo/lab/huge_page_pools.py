@@ -1,15 +1,20 @@
 """The huge pages that a run's servers need: asked of the servers themselves, taken once, given back at its end."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.knobs import huge_pages
 from octavo.plan.cells import Cell
 from octavo.units import format_size, parse_size
 from octavo.workloads.base import Levels
+
+# A terabyte has 16 million of the smallest.
+_NUMBER = re.compile(r"[0-9]{1,12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +39,30 @@ def at_once(needs: Iterable[Need]) -> dict[int, int]:
     return _largest((page, pages) for (page, _), pages in sums.items())
 
 
-def one_by_one(needs: Iterable[Need]) -> dict[int, int]:
-    """Pages by size in bytes for the largest server."""
-    return _largest((need.page, need.pages) for need in needs)
+def within(memory: int, needs: Iterable[Need]) -> dict[int, int]:
+    """Pages by size in bytes for the largest server, but for those that need more than so many bytes, alone or together
+    with the sizes before.
+
+    >>> within(2**30, [Need(2**21, 10, "a"), Need(2**21, 10**6, "a"), Need(2**30, 1, "b")])
+    {2097152: 10}
+    """
+    wanted: dict[int, int] = {}
+    for need in needs:
+        more = {**wanted, need.page: max(wanted.get(need.page, 0), need.pages)}
+        if _bytes(more) <= memory:
+            wanted = more
+    return wanted
+
+
+def _bytes(wanted: Mapping[int, int]) -> int:
+    return sum(page * pages for page, pages in wanted.items())
+
+
+def pages_said(text: str) -> int:
+    """How many pages a build's server says that it would use. Raises OctavoError when that is no such number."""
+    if not _NUMBER.fullmatch(text):
+        raise OctavoError(f"the build's server says that it needs {text[:40]!r} huge pages; build it anew")
+    return int(text)
 
 
 def _largest(pairs: Iterable[tuple[int, int]]) -> dict[int, int]:
@@ -56,28 +82,35 @@ class HugePagePools:
         self._needs: Mapping[str, Need] = {}
         self._pools: Mapping[int, huge_pages.Pool] = {}
 
-    def take(self, needs: Mapping[str, Need], room: int) -> None:
-        """Takes what the cells need, by their ids: for all that may be up at once where that fits `room` bytes."""
+    def take(self, needs: Mapping[str, Need], room: int, memory: int) -> None:
+        """Takes what the cells need, by their ids: for all that may be up at once where that fits `room` bytes.
+
+        What a build says that it needs is never more than `memory` bytes of the host's in all: cells beyond get none.
+        """
         self._needs = needs
         wanted = at_once(needs.values())
-        if sum(page * pages for page, pages in wanted.items()) > room:
-            wanted = one_by_one(needs.values())
+        if _bytes(wanted) > room:
+            wanted = within(memory, needs.values())
         self._pools = self._given.enter_context(huge_pages.pools(wanted, self._journal))
 
     def not_at_once(self, cells: Iterable[Cell]) -> str | None:
         """Why the servers of these cells cannot all be up, or None."""
         wanted = at_once(self._needs[cell.id] for cell in cells if cell.id in self._needs)
         for page, pages in wanted.items():
-            if self._pools[page].given < pages:
-                return f"all cells at once need {pages} huge pages of {format_size(page)}, {self._pools[page]}"
+            if self._given_of(page) < pages:
+                pool = self._pools.get(page, "the host has not the memory")
+                return f"all cells at once need {pages} huge pages of {format_size(page)}, {pool}"
         return None
+
+    def _given_of(self, page: int) -> int:
+        return self._pools[page].given if page in self._pools else 0
 
     def cannot(self, cell: str, levels: Levels) -> str | None:
         """Why the cell cannot have its pages, or None. Before `take` nothing is known, and nothing said."""
         if cell not in self._needs:
             return None
         size, pages = parse_size(levels["huge_pages"]), self._needs[cell].pages
-        given = self._pools[size].given
+        given = self._given_of(size)
         if given >= pages:
             return None
         return (

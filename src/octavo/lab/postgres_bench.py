@@ -14,7 +14,7 @@ from octavo.lab import mistakes
 from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
-from octavo.lab.huge_page_pools import HugePagePools, Need
+from octavo.lab.huge_page_pools import HugePagePools, Need, pages_said
 from octavo.lab.laps import Laps
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.runnable import cannot_run
@@ -97,12 +97,12 @@ class PostgresBench:
         for cell in cells:
             build = self._builds.get(build_of(cell.levels))
             if cell.levels["huge_pages"] != "off" and build is not None and self.cannot_run(cell) is None:
-                stock = graft.stock(build, dataset_spec(self._workload, cell.levels, 1), self._journal)
-                pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
+                with graft.asked(build, dataset_spec(self._workload, cell.levels, 1), self._journal) as stock:
+                    pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
                 together = cell.condition if cell.condition in by_turns else cell.id
-                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), int(pages), together)
+                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), pages_said(pages), together)
         if needs:
-            self._pools.take(needs, sound.room_for_huge_pages())
+            self._pools.take(needs, sound.room_for_huge_pages(), sound.most_for_huge_pages())
 
     def _by_turns(self, cells: Sequence[Cell]) -> set[str]:
         """The conditions whose cells may be up at once, by what is known before there is room for them."""
@@ -179,8 +179,8 @@ class PostgresBench:
     def _check_settings(self, cell: Cell, load: int) -> None:
         """Lets the build's own server read the settings without starting. Raises UsageError naming a bad one."""
         dataset = self._dataset(cell, load)
-        stock = graft.stock(dataset.build, dataset.spec, self._journal)
-        self._settings.ask(dataset.build, cell.levels, stock, "shared_buffers")
+        with graft.asked(dataset.build, dataset.spec, self._journal) as stock:
+            self._settings.ask(dataset.build, cell.levels, stock, "shared_buffers")
 
     def _found(self, cell: Cell, load: int) -> Dataset | None:
         build = self._builds.get(build_of(cell.levels))

@@ -13,7 +13,7 @@ from typing import Any
 
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home, runtime_directory
-from octavo.host import children, trees
+from octavo.host import children, kept, trees
 from octavo.host.children import Account, Finished
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import end, find_by_environment
@@ -118,19 +118,20 @@ class Ground:
                 known = contents.read(server)
                 size: int = server.query("size")[0]["bytes"]
                 server.shut_down()
+            kept.keep(directory, self.account)
             self._filled[build.name] = Filled(directory, known, size)
         return self._filled[build.name]
 
     def copy(self, name: str, build: Build | None = None) -> Path:
         """A copy of the filled cluster, for this operation alone."""
         target = self.place / name
-        self.act("cp", "-a", "-T", self.filled(build).directory, target)
+        trees.copy_over(self.filled(build).directory, target, self.journal, self.account)
         return target
 
     def empty(self, name: str, build: Build | None = None) -> Path:
         """A new cluster without the laboratory's database."""
         target = self.place / name
-        self.act("cp", "-a", "-T", self._initialised(build or self.build), target)
+        trees.copy_over(self._initialised(build or self.build), target, self.journal, self.account)
         return target
 
     def serve(
@@ -216,6 +217,7 @@ class Ground:
         if build.name not in self._initialised_builds:
             trees.remove(directory)
             cluster.initialise(build, directory, self.journal, self.account, wal_segment=_WAL_SEGMENT, checksums=True)
+            kept.keep(directory, self.account)
             self._initialised_builds.add(build.name)
         return directory
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from octavo.archives import time_of
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -48,7 +49,7 @@ def _read(tarball: Path, sha256: str) -> Release:
     epoch = 0
     with tarfile.open(tarball) as archive:
         for member in archive:
-            epoch = max(epoch, int(member.mtime))
+            epoch = max(epoch, time_of(member, tarball))
             path = member.name.partition("/")[2]
             if member.isfile() and path.rpartition("/")[2] in _LICENCE_FILES and (file := archive.extractfile(member)):
                 licences.append((path, file.read().decode()))

@@ -316,6 +316,7 @@ def _launch(
     return children.start(
         arguments, journal,
         role="server", account=account, groups=[memory_group] if memory_group else [], below=below,
+        rings=any(str(argument).lower() == "io_method=io_uring" for argument in arguments),
         directory=directory, stdout=log, stderr=subprocess.STDOUT, end_signal=signal.SIGQUIT,
     )  # fmt: skip
 

@@ -8,16 +8,22 @@ src/include/access/xlog_internal.h, SizeOfXLogShortPHD and SizeOfXLogLongPHD on 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from octavo.errors import OctavoError
 from octavo.host import children, trees
 from octavo.postgres.cluster import Server
 
 MOST_BYTES = 512 * 1024**2
 _SHORT_HEADER, _LONG_HEADER = 24, 40
 _TOTAL = re.compile(r"^Total\s+\d+\s+(\d{1,19}) \[[^]]*\]\s+(\d{1,19}) \[", re.MULTILINE)
+_TIMELINE = re.compile(r"[0-9A-F]{8}")
+# PostgreSQL's configure (--with-wal-blocksize) and initdb (--wal-segsize), in bytes.
+_BLOCKS = frozenset(1024 * 2**power for power in range(7))
+_SEGMENTS = frozenset(1024**2 * 2**power for power in range(11))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +55,25 @@ class Contents:
 
 
 def position(server: Server) -> Position:
-    """How far the WAL can be read now."""
-    (row,) = server.query("wal_end")
-    return Position(row["position"], row["timeline"], row["block"], row["segment"])
+    """How far the WAL can be read now. Raises OctavoError for what no server has: a load may have changed functions."""
+    return position_of(server.query("wal_end"))
+
+
+def position_of(rows: Sequence[Mapping[str, Any]]) -> Position:
+    """What the server said, when that can be. Raises OctavoError."""
+    try:
+        (row,) = rows
+        end, timeline, block, segment = (row[name] for name in ("position", "timeline", "block", "segment"))
+        if (
+            type(end) is int and 0 <= end < 2**63
+            and isinstance(timeline, str) and _TIMELINE.fullmatch(timeline)
+            and type(block) is int and block in _BLOCKS
+            and type(segment) is int and segment in _SEGMENTS
+        ):  # fmt: skip
+            return Position(end, timeline, block, segment)
+    except (ValueError, KeyError):
+        pass
+    raise OctavoError("the server's WAL has a position that cannot be; the load may have replaced functions")
 
 
 def contents(server: Server, start: int, end: Position, most: int = MOST_BYTES) -> Contents:

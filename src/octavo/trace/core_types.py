@@ -105,6 +105,7 @@ class ServerCounts(TypedDict):
     evictions: int
     dirty_evictions: int
     checkpoint_writes: int
+    writer_writes: int
     full_page_images: int
     requests: int
     """Reads that it asked the kernel for, and their bytes."""

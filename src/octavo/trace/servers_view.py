@@ -86,6 +86,8 @@ def _columns(document: dict[str, Any]) -> list[tuple[str, Callable[[_Server], st
     columns.append(("evictions", lambda one: _count(one["evictions"])))
     if document["changes"]:
         columns.append(("checkpoint\nwrites", lambda one: _count(one["checkpoint_writes"])))
+        columns.append(("writer's\nwrites", lambda one: _count(one["writer_writes"])))
+        columns.append(("backends'\nwrites", lambda one: _count(one["dirty_evictions"])))
         columns.append(("full-page\nimages", lambda one: _count(one["full_page_images"])))
     return columns
 

@@ -12,7 +12,7 @@ from octavo.errors import UsageError
 from octavo.trace.core_types import ServerCounts, Summary
 from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, summarize
 from octavo.trace.surface import rings, server_buffers
-from octavo.units import format_size, parse_size
+from octavo.units import format_size, parse_duration, parse_size
 
 SCHEMA_VERSION = 1
 KERNEL_PAGES = tuple(1024 << power for power in range(2, 7))
@@ -31,7 +31,8 @@ class Point:
     """A server. Sizes are bytes; without a page cache (`None`) only what it asks the kernel for is counted.
 
     `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
-    ("concentrated"), or each in turn ("spread"); else it is "merged".
+    ("concentrated"), or each in turn ("spread"); else it is "merged". The background writer's delay and the interval of
+    checkpoints (None: where the trace has them) are microseconds.
     """
 
     data_block: int
@@ -45,6 +46,10 @@ class Point:
     kernel_page: int
     readahead: int
     largest_request: int = LARGEST_REQUEST
+    writer_delay: int = 200_000
+    writer_pages: int = 100
+    writer_multiplier: float = 2.0
+    checkpoint_interval: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class Request:
     kernel_pages: tuple[int, ...] = ()
     readahead: tuple[int, ...] = ()
     threads: int = 0
+    checkpoint: float | None = None
+    """Seconds between checkpoints; None: where the trace has them."""
 
 
 def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int = 1024) -> tuple[int, ...]:
@@ -145,6 +152,8 @@ def servers(summary: Summary, request: Request) -> list[Point]:
             page_cache=None if memory is None else memory - size,
             kernel_page=kernel_page,
             readahead=readahead,
+            **_background(summary),
+            checkpoint_interval=None if request.checkpoint is None else round(request.checkpoint * 1e6),
         )
         for block in request.data_blocks or (own,)
         for layout in (("merged",) if block >= own else ("concentrated", "spread"))
@@ -162,6 +171,19 @@ def servers(summary: Summary, request: Request) -> list[Point]:
 def _property(summary: Summary, name: str, otherwise: int) -> int:
     text = summary["properties"].get(name, "")
     return int(text) if text.isdecimal() and len(text) < 16 else otherwise
+
+
+def _background(summary: Summary) -> dict[str, Any]:
+    """The recorded server's background writer, or PostgreSQL's defaults."""
+    settings = summary["settings"]
+    try:
+        return {
+            "writer_delay": round(parse_duration(settings["bgwriter_delay"]) * 1e6),
+            "writer_pages": int(settings["bgwriter_lru_maxpages"]),
+            "writer_multiplier": float(settings["bgwriter_lru_multiplier"]),
+        }
+    except (KeyError, ValueError, UsageError):
+        return {}
 
 
 def combine_limit(summary: Summary) -> int:

@@ -18,7 +18,7 @@ from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.datasets import cache, graft
 from octavo.postgres.datasets.load import ensure_dataset
-from octavo.postgres.datasets.spec import DatasetSpec
+from octavo.postgres.datasets.spec import Dataset, DatasetSpec
 from octavo.postgres.pinned import pinned_settings
 from octavo.workloads.restore import restore
 
@@ -178,6 +178,89 @@ def test_a_dump_gets_nothing(
     with pytest.raises(BlockingIOError):  # nobody has called
         targets.listener.accept()
     _nothing_is_left(journal)
+
+
+# What a hostile load does to each file of the loads that it finds. It ends well when it found some and changed none.
+_POISON = """
+import os, sys
+own = os.getcwd() + "/"
+found, changed = 0, []
+def tried(what, change, path):
+    try:
+        change(path)
+        changed.append((what, path))
+    except OSError:
+        pass
+for place, _, names in os.walk(sys.argv[1]):
+    if not (place + "/").startswith(own) and "/data" in place:
+        tried("new", lambda p: open(p + "/new", "w"), place)
+        tried("link", lambda p: os.symlink("/", p + "/link"), place)
+        tried("rights", lambda p: os.chmod(p, 0o777), place)
+        for path in (f"{place}/{name}" for name in names):
+            found += 1
+            tried("write", lambda p: os.open(p, os.O_WRONLY), path)
+            tried("cut", lambda p: os.truncate(p, 0), path)
+            tried("replace", lambda p: os.rename("PG_VERSION", p), path)
+            tried("remove", os.unlink, path)
+            tried("another name", lambda p: os.link(p, p + "2"), path)
+            tried("a name of one's own", lambda p: os.link(p, "own"), path)
+            tried("rights", lambda p: os.chmod(p, 0o666), path)
+            tried("time", os.utime, path)
+sys.exit(f"{found} found, {changed[:3]}" if changed or found < 100 else 0)
+"""
+
+
+def test_a_hostile_load_changes_no_load_that_is_kept(
+    builds: dict[str, Build],
+    initialised: Path,
+    journal: Journal,
+    account: Account,
+    targets: Targets,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It finds another's, and the cluster that copies begin with, and can change none of their files."""
+
+    def initialise(_build: Build, directory: Path, *_: object, **_sizes: object) -> None:
+        trees.copy(initialised, directory, journal, account)
+
+    monkeypatch.setattr(cluster, "initialise", initialise)
+    build = builds["8kB"]
+    settings = pinned_settings(build.manifest["version"], build.manifest["data_block"])
+
+    def load(name: str, sql: str) -> Dataset:
+        dump = tmp_path / f"{name}.sql"
+        dump.write_text(sql)
+        spec = DatasetSpec((("dump", name),), 16 * _MB, 32 * _MB, checksums=True, load=1)
+        return ensure_dataset(build, spec, lambda server: restore(server, dump), settings, journal, account)
+
+    victim = load("victim", "CREATE TABLE t AS SELECT 1 AS x;\n")
+    stock = graft.stock(build, victim.spec, journal)
+    before = [_facts(tree) for tree in (victim.directory, stock)]
+    assert all(owner == 0 for facts in before for owner, *_ in facts.values())
+    script = targets.inside / "poison.py"
+    script.write_text(_POISON)
+    program = f"cat >/dev/null; exec /usr/bin/python3 -I {script} {cache.datasets_directory()}"
+    load("hostile", f"CREATE TABLE t AS SELECT 1 AS x;\nCOPY (SELECT 1) TO PROGRAM $${program}$$;\n")
+    assert [_facts(tree) for tree in (victim.directory, stock)] == before
+    copied = cache.datasets_directory() / "copy"
+    graft.copy(victim, copied, journal)
+    trees.check_plain(copied, account)
+    log = targets.directory / "log"
+    with cluster.start(build, copied, settings, journal, account, log=log) as server:
+        assert server.connection.execute("SELECT x FROM t").fetchall() == [{"x": 1}]
+    assert trees.remove(copied)
+
+
+def _facts(tree: Path) -> dict[str, tuple[int, int, int, float, bytes]]:
+    """Owner, mode, links, time and content of everything in the tree, by path."""
+    return {
+        str(path): (
+            facts.st_uid, facts.st_mode, facts.st_nlink, facts.st_mtime, path.read_bytes() if path.is_file() else b"",
+        )
+        for path in (tree, *tree.rglob("*"))
+        for facts in [path.lstat()]
+    }  # fmt: skip
 
 
 def _nothing_is_left(journal: Journal) -> None:

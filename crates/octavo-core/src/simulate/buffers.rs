@@ -48,8 +48,20 @@ pub struct BufferCounts {
     pub dirty_evictions: u64,
     /// Pages that checkpoints wrote.
     pub checkpoint_writes: u64,
+    /// Pages that the background writer wrote.
+    pub writer_writes: u64,
     /// First changes of a page after a checkpoint began.
     pub full_page_images: u64,
+}
+
+/// What the background writer found in a buffer.
+pub(super) enum Looked {
+    /// A dirty page that nobody had used lately; it is clean now.
+    Written(u32),
+    /// Nothing that anybody had used lately.
+    Reusable,
+    /// A page that was used lately.
+    Used,
 }
 
 /// What an access did.
@@ -85,6 +97,10 @@ pub struct BufferManager {
     page_in: Vec<u32>,
     state: Vec<u8>,
     hand: usize,
+    /// How often the hand has gone round.
+    rounds: u64,
+    /// Buffers that were asked for: not those that rings use again.
+    allocations: u64,
     used: usize,
     pinned: [u32; PINS],
     rings: HashMap<(u32, u8), Ring>,
@@ -118,6 +134,8 @@ impl BufferManager {
             page_in: vec![NONE; buffers],
             state: vec![0; buffers],
             hand: 0,
+            rounds: 0,
+            allocations: 0,
             used: 0,
             pinned: [NONE; PINS],
             rings: HashMap::new(),
@@ -185,6 +203,27 @@ impl BufferManager {
             *state &= !DIRTY;
         }
         self.checkpoint += 1;
+    }
+
+    /// Buffers that the hand has passed, and buffers that were asked for, so far.
+    pub(super) fn sweep(&self) -> (u64, u64) {
+        let passed = self.rounds * self.page_in.len() as u64 + self.hand as u64;
+        (passed, self.allocations)
+    }
+
+    /// SyncOneBuffer: what the background writer does with a buffer.
+    pub(super) fn clean(&mut self, buffer: usize) -> Looked {
+        let is_pinned = self.pinned.contains(&(buffer as u32));
+        let state = &mut self.state[buffer];
+        if *state & USAGE != 0 || is_pinned {
+            return Looked::Used;
+        }
+        if *state & DIRTY == 0 {
+            return Looked::Reusable;
+        }
+        *state &= !DIRTY;
+        self.counts.writer_writes += 1;
+        Looked::Written(self.page_in[buffer])
     }
 
     /// Looks up pages that will be accessed soon.
@@ -318,6 +357,7 @@ impl BufferManager {
     #[inline]
     fn victim(&mut self) -> u32 {
         let buffers = self.page_in.len();
+        self.allocations += 1;
         if self.used < buffers {
             self.used += 1;
             return self.used as u32 - 1;
@@ -329,6 +369,7 @@ impl BufferManager {
             self.hand += 1;
             if self.hand == buffers {
                 self.hand = 0;
+                self.rounds += 1;
             }
             steps += 1;
             if self.state[buffer] & USAGE != 0 {

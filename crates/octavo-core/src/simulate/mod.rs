@@ -19,8 +19,8 @@ pub use pages::LEVELS;
 pub use policies::{Cache, Clock, Fifo, Lru};
 pub use sampled::{Filter, SampledDistances};
 pub use server::{
-    Blocks, DeviceCounts, Kernel, KernelCounts, KernelSettings, OpenFile, PageCache, RequestCounts,
-    Server, Window,
+    BackgroundWriter, Blocks, Checkpoints, DeviceCounts, Kernel, KernelCounts, KernelSettings,
+    OpenFile, PageCache, RequestCounts, Server, Window, WriterSettings,
 };
 pub use stack::StackDistances;
 pub use study::{Pages, Study};

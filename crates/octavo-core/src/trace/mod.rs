@@ -4,6 +4,7 @@
 //! damaged file gives everything that is whole, and the number of accesses that are missing.
 
 mod access;
+mod backend_records;
 mod bytes;
 mod checksum;
 mod columns;
@@ -18,6 +19,7 @@ mod summary;
 mod writer;
 
 pub use access::{Access, Accesses, Kind, MOST_IN_A_BLOCK, Strategy, Stream};
+pub use backend_records::BackendRecords;
 pub use convert::{
     Import, read_blktrace, read_csv, read_iolog, read_oracle_general, write_csv, write_iolog,
     write_oracle_general,

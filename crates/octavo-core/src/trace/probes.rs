@@ -16,7 +16,6 @@ const NEW_BLOCK: u64 = u32::MAX as u64;
 
 /// Lines `nanoseconds pid fork block tablespace database relation backend extended`, in any order: processors have
 /// buffers of their own.
-#[derive(Default)]
 pub struct ProbeLines {
     partial: Vec<u8>,
     pending: Vec<(u64, Access)>,
@@ -24,9 +23,38 @@ pub struct ProbeLines {
     notes: Vec<String>,
     /// Of each stream the highest block so far.
     highest: HashMap<Stream, u64>,
+    /// Of larger relations scans are known, and not guessed from blocks in a row.
+    most_guessed: u64,
+}
+
+impl Default for ProbeLines {
+    fn default() -> Self {
+        Self {
+            partial: Vec::new(),
+            pending: Vec::new(),
+            lost: 0,
+            notes: Vec::new(),
+            highest: HashMap::new(),
+            most_guessed: u64::MAX,
+        }
+    }
 }
 
 impl ProbeLines {
+    /// For a server that says which strategy each access has, but none for scans of relations up to so many blocks.
+    #[must_use]
+    pub fn knowing_scans(most_guessed: u64) -> Self {
+        Self {
+            most_guessed,
+            ..Self::default()
+        }
+    }
+
+    /// Takes an access at a time in nanoseconds.
+    pub(super) fn add(&mut self, time: u64, access: Access) {
+        self.pending.push((time, access));
+    }
+
     /// Takes what was printed next, which may end within a line.
     pub fn feed(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
@@ -129,7 +157,9 @@ impl ProbeLines {
             })
             .collect();
         found.retain_mut(|access| self.number(access));
-        mark_scans(&mut found);
+        mark_scans(&mut found, |stream| {
+            self.highest.get(&stream).copied().unwrap_or(0) < self.most_guessed
+        });
         found
     }
 
@@ -159,11 +189,12 @@ impl ProbeLines {
     }
 }
 
-fn mark_scans(accesses: &mut [Access]) {
+/// A run of blocks by one backend is a scan, in streams for which that is to be guessed.
+fn mark_scans(accesses: &mut [Access], guesses: impl Fn(Stream) -> bool) {
     let mut runs: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut scans = Vec::new();
     for (place, access) in accesses.iter().enumerate() {
-        if access.stream.fork != 0 {
+        if access.stream.fork != 0 || matches!(access.kind, Kind::Change | Kind::FullPageImage) {
             continue; // a scan looks at the visibility map between its pages
         }
         let run = runs.entry(access.backend).or_default();
@@ -183,7 +214,10 @@ fn mark_scans(accesses: &mut [Access]) {
     }
     scans.extend(runs.into_values().filter(|run| run.len() >= SCAN).flatten());
     for place in scans {
-        accesses[place].strategy = Strategy::BulkRead;
+        let access = &mut accesses[place];
+        if access.strategy == Strategy::Normal && guesses(access.stream) {
+            access.strategy = Strategy::BulkRead;
+        }
     }
 }
 

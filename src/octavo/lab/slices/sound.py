@@ -148,6 +148,11 @@ def room_for_huge_pages() -> int:
     return meminfo("MemAvailable", Path("/proc")) // 2
 
 
+def most_for_huge_pages() -> int:
+    """How much of the memory that is free now pools may take at all, in bytes: the rest keeps the host alive."""
+    return meminfo("MemAvailable", Path("/proc")) * 9 // 10
+
+
 def _memory(levels: Levels, database: int) -> int:
     # Huge pages are in their pool already.
     buffers = parse_size(levels["shared_buffers"]) if levels.get("huge_pages", "off") == "off" else 0

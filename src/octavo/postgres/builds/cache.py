@@ -13,6 +13,7 @@ from typing import Any
 from octavo.home import lock_file, make_directory, octavo_home, sync_directory
 from octavo.host import trees
 from octavo.host.journal import Journal
+from octavo.postgres.builds import traced
 from octavo.postgres.builds.recipe import options
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.sources.fetched import digests
@@ -73,6 +74,7 @@ def find_build(spec: BuildSpec) -> Build | None:
         if build.manifest["data_block"] == spec.data_block
         and build.manifest["wal_block"] == spec.wal_block
         and build.manifest.get("data_segment") == spec.data_segment
+        and build.manifest.get("traced") == (traced.digest() if spec.traced else None)
         and build.manifest.get("compiler_command") == spec.compiler
         and (build.manifest["version"] + ".").startswith(spec.version + ".")
         and (not fetched or build.manifest.get("source_sha256") in fetched)

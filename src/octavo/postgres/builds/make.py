@@ -6,9 +6,9 @@ from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import OctavoError
+from octavo.errors import OctavoError, UsageError
 from octavo.host.journal import Journal
-from octavo.postgres.builds import recipe
+from octavo.postgres.builds import recipe, traced
 from octavo.postgres.builds.as_account import NotShareableHere, Place, open_place
 from octavo.postgres.builds.cache import Build, key_of, locked, publish, read_build, unpublished
 from octavo.postgres.builds.findings import shipped
@@ -117,6 +117,10 @@ def plan_builds(specs: Sequence[BuildSpec], journal: Journal, local: Path | None
             "compiler": compilers[spec.compiler],
             "compiler_command": spec.compiler,
         }
+        if spec.traced:
+            if not recipe.has_meson(source.version):
+                raise UsageError(f"--traced needs PostgreSQL {traced.SINCE} or later, not {source.version}")
+            ingredients["traced"] = traced.digest()
         ingredients["key"] = key_of(ingredients)
         planned.append(Planned(replace(spec, version=source.version), source, ingredients))
     return planned
@@ -209,6 +213,7 @@ def _make(
         "spec": asdict(first.spec),
         "version": first.source.version,
         "sha256": first.source.sha256,
+        "traced": traced.header() if first.spec.traced else None,
         "sizes": [astuple(each.spec.sizes) for each in planned],
     }
     pending = set(range(len(planned)))

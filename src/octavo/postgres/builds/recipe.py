@@ -1,5 +1,6 @@
 """How a spec is told to PostgreSQL's two build systems: meson since 16, configure and make before."""
 
+from octavo.postgres.builds import traced
 from octavo.postgres.builds.spec import BuildSpec, Sizes
 from octavo.postgres.versions import major_of
 
@@ -25,7 +26,6 @@ _MESON = (
     "-Dreadline=enabled",
     "-Dssl=openssl",
     "-Drpath=false",
-    f"-Dc_link_args={RUN_PATH}",
 )
 # liburing and libnuma support came with 18.
 _MESON_SINCE = {"-Dliburing=enabled": 18, "-Dlibnuma=enabled": 18}
@@ -50,12 +50,15 @@ def has_meson(version: str) -> bool:
 
 def options(spec: BuildSpec, version: str) -> list[str]:
     """Every option but the sizes, for meson or configure, whichever this version is built with."""
+    flags = [*spec.flags, *([traced.COMPILER_FLAG] if spec.traced else [])]
     if has_meson(version):
+        linked = " ".join([RUN_PATH, *(traced.LINKER_FLAGS if spec.traced else ())])
         return [
             *(option for option in _MESON if major_of(version) >= _MESON_SINCE.get(option, 0)),
+            f"-Dc_link_args={linked}",
             f"-Ddebug={str(spec.debug_symbols).lower()}",
             f"-Dcassert={str(spec.asserts).lower()}",
-            *([f"-Dc_args={' '.join(spec.flags)}"] if spec.flags else []),
+            *([f"-Dc_args={' '.join(flags)}"] if flags else []),
             *spec.options,
         ]
     optimisation = ["-O2", *(["-g"] if spec.debug_symbols else []), *spec.flags]

@@ -14,7 +14,8 @@ class BuildSpec:
     """What is asked for: a version (`18` or `18.6`), the sizes as PostgreSQL writes them, and how to compile.
 
     `flags` go to the C compiler after our own, `options` to meson or configure after our own. `asserts` is an
-    assertion build; `debug_symbols` keeps what a debugger and a profiler want.
+    assertion build; `debug_symbols` keeps what a debugger and a profiler want. `traced`
+    records its page accesses when octavo trace asks for it.
     """
 
     version: str
@@ -26,6 +27,7 @@ class BuildSpec:
     options: tuple[str, ...] = ()
     asserts: bool = False
     debug_symbols: bool = False
+    traced: bool = False
 
     def __str__(self) -> str:
         return f"PostgreSQL {self.version} with {self.data_block} data and {self.wal_block} WAL blocks"

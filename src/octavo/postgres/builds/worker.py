@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from octavo.errors import HostError, OctavoError
 from octavo.host import confine
+from octavo.postgres.builds import traced
 from octavo.postgres.builds.findings import Findings, shipped
 from octavo.postgres.builds.from_scratch import install_from_scratch
 from octavo.postgres.builds.pgxs import install_extension
@@ -68,6 +69,9 @@ def _make(asked: Mapping[str, Any], source: IO[bytes], known: frozenset[str]) ->
     if extension := asked.get("extension"):
         _ready(directory, 0, install_extension(workplace, source, **extension))
         return
+    if text := asked.get("traced"):
+        (directory / traced.DIRECTORY).mkdir()
+        (directory / traced.DIRECTORY / traced.HEADER).write_text(text)
     told: dict[str, Any] = {**asked["spec"], **{name: tuple(asked["spec"][name]) for name in ("flags", "options")}}
     spec = BuildSpec(**told)
     sizes = [Sizes(*each) for each in asked["sizes"]]

@@ -7,7 +7,10 @@ beyond every page. Every copy takes this way, also one into the geometry that th
 do not differ by their history.
 """
 
+import secrets
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import HostError
@@ -15,6 +18,7 @@ from octavo.home import make_directory
 from octavo.host import children, trees
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
+from octavo.host.kept import keep
 from octavo.host.page_cache import forget
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
@@ -89,12 +93,11 @@ def _supply(target: Path, before: Counters, segment: int, segments: int, journal
 def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
     """What a graft takes from the target's initdb: control file, configuration, the WAL's empty directories.
 
-    Made once per build, WAL segment and checksums; some 50 kB. No server starts on it, but one can be asked what its
-    settings would be.
+    Made once per build, WAL segment and checksums; some 50 kB. No server starts on it.
     """
     segment, checksums = spec.wal_segment, spec.checksums
     account = server_account()
-    name = f"stock-{build.name}-{segment // 1024**2}MB-{'on' if checksums else 'off'}"
+    name = f"initdb-{build.name}-{segment // 1024**2}MB-{'on' if checksums else 'off'}"
     path = make_directory(cache.datasets_directory() / ".stock") / name
     with cache.exclusively(name):
         if (path / "data").is_dir():
@@ -108,7 +111,16 @@ def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
             parts = ("PG_VERSION", "pg_wal", "global/pg_control", *_CONFIGURATION)
             trees.act_inside(whole, ["cp", "-a", "--parents", "-t", kept, *parts], journal, account)
             trees.remove(whole)
-            trees.check_plain(kept, account)
+            keep(kept, account)
             trees.sync(kept)
             cache.publish(work, path, {"build": build.name})
     return path / "data"
+
+
+@contextmanager
+def asked(build: Build, spec: DatasetSpec, journal: Journal) -> Generator[Path, None, None]:
+    """A copy of the stock, which a server can be asked on what its settings would be: it writes a lock file."""
+    kept = stock(build, spec, journal)
+    with cache.workplace(f"asked-{secrets.token_hex(4)}", journal) as work:
+        trees.copy(kept, work / "data", journal, server_account())
+        yield work / "data"

@@ -10,7 +10,7 @@ import psycopg
 
 from octavo.errors import OctavoError
 from octavo.home import make_directory
-from octavo.host import children, set_user_id, trees
+from octavo.host import children, kept, set_user_id, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
@@ -119,6 +119,7 @@ def _make(
         counters = control.read(build, data, journal, account)
         # What belongs to the geometry that the load was made with: its copies get their own.
         trees.remove_inside(data, ["pg_wal", "global/pg_control", "postmaster.opts"], journal, account)
+        kept.keep(data, account)
         trees.sync(data)
         allocated = trees.allocated_bytes(data)
         removed += room.make_room(name, allocated, 0, journal)  # now that its size is known

@@ -11,7 +11,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
 
 # Raised when the way a load is made changes, so that old loads are not compared with new ones.
-_RECIPE = 2
+_RECIPE = 3
 # What of a build decides what a load's files are. The WAL block is not among them.
 _OF_THE_BUILD = ("version", "source_sha256", "data_block", "data_segment")
 

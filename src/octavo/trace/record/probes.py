@@ -7,6 +7,7 @@ from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.host.children import PLAIN_PATH
+from octavo.postgres.builds.traced import MARK
 
 # Processor time of a probe, its trap and the line that bpftrace prints: where pgbench -S took 11 an access on two
 # cores, it became 58 % slower. What is shown before it starts; slices measure what it really is.
@@ -34,6 +35,14 @@ def require_bpftrace() -> None:
         raise HostError("recording needs bpftrace; apt-get install bpftrace")
 
 
+def is_traced(postmaster: int, proc: Path = Path("/proc")) -> bool:
+    """Whether the server's program is a tracing build. Raises HostError when it cannot be read."""
+    try:
+        return _contains(proc / str(postmaster) / "exe", MARK)
+    except OSError as error:
+        raise HostError(f"the server's program cannot be read: {error.strerror}; record as root") from error
+
+
 def executable(postmaster: int, proc: Path = Path("/proc")) -> Path:
     """The server's program, as a path of this host. Raises HostError when it was replaced or has no probes."""
     link = proc / str(postmaster) / "exe"
@@ -51,19 +60,19 @@ def executable(postmaster: int, proc: Path = Path("/proc")) -> Path:
     if not _PLAIN.fullmatch(str(path)):  # it becomes a part of the program that root runs
         raise HostError("the server's path has characters other than letters, digits and ./+-_; install it elsewhere")
     try:
-        has_probes = _has_probes(link)  # the kernel's, whatever is at the path by now
+        has_probes = _contains(link, _OLD[0].encode())  # the kernel's, whatever is at the path by now
     except OSError as error:
         raise HostError(f"{path} cannot be read: {error.strerror}; record where the server runs") from error
     if not has_probes:
         raise HostError(
-            f"{path} has no probes: it was built without --enable-dtrace; the packages of Debian and of PGDG have them"
+            f"{path} has no probes: it was built without --enable-dtrace; the packages of Debian and PGDG have them, "
+            "and octavo build --traced makes servers that need none"
         )
     return path
 
 
-def _has_probes(program: Path) -> bool:
-    """Whether a program names the probe, in a note of its file: looked for piece by piece, up to a size."""
-    name = _OLD[0].encode()
+def _contains(program: Path, name: bytes) -> bool:
+    """Whether a program's file has this text: looked for piece by piece, up to a size."""
     rest = b""
     with program.open("rb") as file:
         for _ in range(_MOST_PIECES):

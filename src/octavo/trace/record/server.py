@@ -36,10 +36,12 @@ def counted(query: Callable[[str], Rows]) -> Counted:
     return Counted(time.monotonic(), **values)
 
 
-def write_facts(writer: _core.TraceWriter, query: Callable[[str], Rows], version: int, *, names: bool) -> None:
+def write_facts(
+    writer: _core.TraceWriter, query: Callable[[str], Rows], version: int, *, names: bool, source: str
+) -> None:
     """Properties, settings and relations; the names of relations only when they are wanted."""
     writer.describe("recorder", "octavo trace record")
-    writer.describe("source", "bpftrace, USDT probes")
+    writer.describe("source", source)
     writer.describe("server_version_num", str(version))
     writer.describe("started", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     known = {row["name"]: row["value"] for row in query("settings")}

@@ -49,7 +49,9 @@ impl Blocks {
     pub(super) const fn of_pages(&self, pages: u64) -> u64 {
         match self {
             Self::Merged(level) => pages >> *level,
-            Self::Concentrated(parts) | Self::Spread { parts, .. } => pages * *parts as u64,
+            Self::Concentrated(parts) | Self::Spread { parts, .. } => {
+                pages.saturating_mul(*parts as u64)
+            }
         }
     }
 
@@ -72,11 +74,11 @@ impl Blocks {
     ) {
         let size = self.size(own);
         let (_, place) = homes.of(page);
-        let offset = place * own;
+        let offset = place.saturating_mul(own);
         let whole = Strategy::of(how) != Strategy::Normal;
         let part = |number: u32, part: u8| Block {
             number,
-            offset: offset + u64::from(part) * size,
+            offset: offset.saturating_add(u64::from(part) * size),
         };
         match self {
             Self::Merged(level) => then(Block {
@@ -106,12 +108,15 @@ impl Blocks {
         match self {
             Self::Merged(level) => {
                 let (stream, place) = homes.of(number << *level);
-                (stream, place * own)
+                (stream, place.saturating_mul(own))
             }
             Self::Concentrated(parts) | Self::Spread { parts, .. } => {
                 let (stream, place) = homes.of(number / u32::from(*parts));
                 let part = u64::from(number % u32::from(*parts));
-                (stream, place * own + part * self.size(own))
+                let offset = place
+                    .saturating_mul(own)
+                    .saturating_add(part * self.size(own));
+                (stream, offset)
             }
         }
     }

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use super::{
     device::{Device, DeviceCounts},
@@ -9,6 +9,11 @@ use crate::simulate::pages::Numbers;
 
 /// PostgreSQL's files are at most so many bytes (RELSEG_SIZE blocks).
 pub(super) const SEGMENT: u64 = 1 << 30;
+
+/// Microseconds after which a dirty page is written (vm.dirty_expire_centisecs), and between two looks for such
+/// (vm.dirty_writeback_centisecs).
+const EXPIRES: u64 = 30_000_000;
+const LOOKS: u64 = 5_000_000;
 
 /// The kernel and the device below a server. Sizes are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +49,12 @@ pub struct Kernel {
     files: HashMap<(u32, u32, u64), OpenFile>,
     device: Device,
     counts: KernelCounts,
-    /// Dirty pages by stream and place.
-    dirty: BTreeSet<(u32, u64)>,
+    /// Dirty pages by stream and place, and since when they are.
+    dirty: BTreeMap<(u32, u64), u64>,
+    /// When pages became dirty, in that order; some have been written since.
+    dirtied: VecDeque<(u64, (u32, u64))>,
+    now: u64,
+    next_look: u64,
     /// By number: stream and place of the first page of 64, as dirty pages that leave are known by number only.
     homes: Vec<(u32, u64)>,
     has_too_many: bool,
@@ -62,7 +71,10 @@ impl Kernel {
             files: HashMap::new(),
             device: Device::new(settings.largest_request),
             counts: KernelCounts::default(),
-            dirty: BTreeSet::new(),
+            dirty: BTreeMap::new(),
+            dirtied: VecDeque::new(),
+            now: 0,
+            next_look: 0,
             homes: Vec::new(),
             has_too_many: false,
         }
@@ -106,7 +118,8 @@ impl Kernel {
         let most = self.settings.readahead / page_size;
         let segment = offset / SEGMENT;
         let base = segment * (SEGMENT / page_size);
-        let end_of_file = end_of_segment(size.max(offset + length), segment, page_size);
+        let end_of_file =
+            end_of_segment(size.max(offset.saturating_add(length)), segment, page_size);
         let within = offset % SEGMENT;
         let (first, end) = (
             within / page_size,
@@ -200,13 +213,14 @@ impl Kernel {
     pub fn write(&mut self, stream: u32, offset: u64, length: u64, size: u64) {
         self.numbers.make_room(stream);
         let page_size = self.settings.page_size;
-        let end = offset + length;
+        let end = offset.saturating_add(length);
         for place in offset / page_size..end.div_ceil(page_size) {
             let Some(page) = self.number(stream, place) else {
                 return;
             };
             if !self.cache.has(page) {
-                let (start, stop) = (place * page_size, (place + 1) * page_size);
+                let start = place.saturating_mul(page_size);
+                let stop = start.saturating_add(page_size);
                 // A part of a page that is on the device: the rest of it is read first.
                 if start < size && (start < offset || end < stop.min(size)) {
                     self.counts.pages_read_to_write += 1;
@@ -216,7 +230,8 @@ impl Kernel {
             }
             self.cache.mark_accessed(page);
             if self.cache.make_dirty(page) {
-                self.dirty.insert((stream, place));
+                self.dirty.insert((stream, place), self.now);
+                self.dirtied.push_back((self.now, (stream, place)));
             }
         }
     }
@@ -227,11 +242,38 @@ impl Kernel {
         self.dirty.len() as u64 * self.settings.page_size
     }
 
+    /// It is a time in microseconds: what has been dirty for long is written.
+    pub fn expire(&mut self, time: u64) {
+        self.now = time;
+        if time < self.next_look {
+            return;
+        }
+        self.next_look = time.saturating_add(LOOKS);
+        let mut old = BTreeSet::new();
+        while let Some(&(since, page)) = self.dirtied.front() {
+            if since.saturating_add(EXPIRES) > time {
+                break;
+            }
+            self.dirtied.pop_front();
+            if self.dirty.get(&page) == Some(&since) {
+                self.dirty.remove(&page);
+                old.insert(page);
+            }
+        }
+        self.write_back(old);
+    }
+
     /// fsync of all files: writes what is dirty, neighbours at once.
     pub fn sync(&mut self) {
+        self.dirtied.clear();
+        let all = std::mem::take(&mut self.dirty);
+        self.write_back(all.into_keys());
+    }
+
+    fn write_back(&mut self, pages: impl IntoIterator<Item = (u32, u64)>) {
         let mut run = 0;
         let mut before = None;
-        for (stream, place) in std::mem::take(&mut self.dirty) {
+        for (stream, place) in pages {
             if let Some(page) = self.numbers.known(stream, place) {
                 self.cache.make_clean(page);
             }

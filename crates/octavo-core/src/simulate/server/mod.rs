@@ -4,6 +4,7 @@
 //! device, with the kernel's readahead. What becomes dirty is written by evictions and checkpoints, as far as the trace
 //! has changes.
 
+mod background_writer;
 mod blocks;
 mod device;
 mod kernel;
@@ -13,6 +14,7 @@ mod readahead;
 #[cfg(test)]
 mod tests;
 
+pub use background_writer::{BackgroundWriter, WriterSettings};
 pub use blocks::Blocks;
 pub use device::DeviceCounts;
 pub use kernel::{Kernel, KernelCounts, KernelSettings};
@@ -46,6 +48,16 @@ struct Run {
     length: u64,
 }
 
+/// When checkpoints begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checkpoints {
+    /// Where the trace has them.
+    #[default]
+    Recorded,
+    /// Every so many microseconds (checkpoint_timeout), and not where the trace has them.
+    Every(u64),
+}
+
 /// A server with blocks of one size.
 pub struct Server {
     own_size: u64,
@@ -63,6 +75,9 @@ pub struct Server {
     /// By backend: the block that its scan had last, as merged pages are one access of a scan.
     scanned: Vec<u32>,
     requests: RequestCounts,
+    checkpoints: Checkpoints,
+    next_checkpoint: u64,
+    writer: Option<BackgroundWriter>,
 }
 
 impl Server {
@@ -88,7 +103,21 @@ impl Server {
             runs: Vec::new(),
             scanned: Vec::new(),
             requests: RequestCounts::default(),
+            checkpoints: Checkpoints::Recorded,
+            next_checkpoint: 0,
+            writer: None,
         }
+    }
+
+    /// The same with a background writer, and with checkpoints at these times. Both write at once what they write.
+    #[must_use]
+    pub fn writing(mut self, writer: WriterSettings, checkpoints: Checkpoints) -> Self {
+        self.writer = Some(BackgroundWriter::new(writer));
+        self.checkpoints = checkpoints;
+        if let Checkpoints::Every(interval) = checkpoints {
+            self.next_checkpoint = interval.max(1);
+        }
+        self
     }
 
     /// What shared buffers counted.
@@ -158,7 +187,7 @@ impl Server {
         }
         let limit = self.combine_limit;
         if let Some(run) = &mut self.runs[place] {
-            let next = run.offset + run.length;
+            let next = run.offset.saturating_add(run.length);
             if run.stream == stream
                 && next == block.offset
                 && run.length + self.block_size <= limit
@@ -206,6 +235,28 @@ impl Server {
         std::mem::replace(&mut self.scanned[place], block.number) == block.number
     }
 
+    /// What is due at a time in microseconds.
+    fn tick(&mut self, time: u64) {
+        if let Checkpoints::Every(interval) = self.checkpoints {
+            if time >= self.next_checkpoint {
+                self.checkpoint();
+                self.next_checkpoint = (time / interval.max(1))
+                    .saturating_add(1)
+                    .saturating_mul(interval.max(1));
+            }
+        }
+        if let Some(writer) = &mut self.writer {
+            let mut written = Vec::new();
+            writer.run(time, &mut self.buffers, &mut |page| written.push(page));
+            for page in written {
+                self.write(page);
+            }
+        }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.expire(time);
+        }
+    }
+
     fn access(&mut self, batch: &Batch, place: usize, block: Block) {
         let (stream, backend, how) = (batch.stream[place], batch.backend[place], batch.how[place]);
         if self.is_scanned(backend, how, block) {
@@ -244,14 +295,20 @@ impl Consumer for Server {
     fn consume(&mut self, batch: &Batch) {
         self.homes.learn(batch);
         self.sizes.clear();
-        self.sizes
-            .extend(batch.blocks.iter().map(|blocks| blocks * self.own_size));
+        self.sizes.extend(
+            batch
+                .blocks
+                .iter()
+                .map(|blocks| blocks.saturating_mul(self.own_size)),
+        );
         for event in &batch.events {
-            if event.kind == EventKind::CheckpointStart {
+            if event.kind == EventKind::CheckpointStart && self.checkpoints == Checkpoints::Recorded
+            {
                 self.checkpoint();
             }
         }
         for place in 0..batch.page.len() {
+            self.tick(batch.time[place]);
             let mut found = [Block {
                 number: 0,
                 offset: 0,

@@ -191,6 +191,45 @@ fn dirty_blocks_are_written_by_checkpoints_and_evictions() {
 }
 
 #[test]
+fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
+    let second = 1_000_000;
+    let at = |time: u64, block, kind| {
+        Some(Access {
+            time: time * second,
+            ..access(1, 1, block, kind, Strategy::Normal)
+        })
+    };
+    let accesses: Vec<_> = (1..100)
+        .flat_map(|turn| [at(turn, 50, Kind::Read), at(turn, 50, Kind::Change)])
+        .collect();
+    let writer = WriterSettings {
+        delay: 200_000,
+        most: 100,
+        multiplier: 2.0,
+    };
+    let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
+    let found = after(
+        one.writing(writer, Checkpoints::Every(30 * second)),
+        &accesses,
+    );
+    let counts = found.buffers().counts();
+    // At 30, 60 and 90 s; before the first change and after each there is a page image.
+    assert_eq!((counts.checkpoint_writes, counts.full_page_images), (3, 4));
+    assert_eq!(found.kernel().unwrap().device().writes, 3);
+    // Evicted by others and not written by any checkpoint: the kernel writes it when it has been dirty for 30 s.
+    let mut evicted = vec![at(0, 50, Kind::Read), at(0, 50, Kind::Change)];
+    evicted.extend((100..200).map(|block| at(1, block, Kind::Read)));
+    evicted.extend((2..45).map(|turn| at(turn, 300, Kind::Read)));
+    let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
+    let found = after(
+        one.writing(writer, Checkpoints::Every(1000 * second)),
+        &evicted,
+    );
+    assert_eq!(found.requests().writes, 1);
+    assert_eq!(found.kernel().unwrap().device().writes, 1);
+}
+
+#[test]
 fn a_part_of_a_kernel_page_is_written_with_the_rest_of_it() {
     let change = |block| Some(access(1, 1, block, Kind::Change, Strategy::Normal));
     // The page cache holds one page of 64 kB, so that the page is not there when it is written.
@@ -367,7 +406,7 @@ proptest! {
         let (counts, requests) = (found.buffers().counts(), found.requests());
         let kernel = found.kernel().unwrap();
         prop_assert_eq!(requests.read_bytes, counts.reads * block);
-        prop_assert_eq!(requests.writes, counts.dirty_evictions + counts.checkpoint_writes);
+        prop_assert_eq!(requests.writes, counts.dirty_evictions + counts.checkpoint_writes + counts.writer_writes);
         prop_assert!(kernel.counts().reads_from_cache <= requests.reads);
         prop_assert!(kernel.counts().pages_missing <= kernel.counts().pages_wanted);
         prop_assert_eq!(kernel.device().read_bytes % page, 0);

@@ -1,0 +1,121 @@
+"""What the simulator counts beside what PostgreSQL counted, on the same accesses.
+
+    .venv/bin/python benchmarks/trace_equality.py [--data-block 4kB,8kB,32kB] [--seconds 20] [--scale 20]
+
+A tracing build (octavo build --traced) of each size runs pgbench while its accesses are recorded; the trace is then
+simulated with the server's shared_buffers. pg_stat_io, reset when the recording has begun, and pg_stat_checkpointer are
+the truth; the server's buffers are emptied then. Needs the builds, and the server's account or root.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from octavo.host.children import server_account
+from octavo.host.journal import Journal
+from octavo.postgres.builds import usage
+from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.scratch import scratch_server
+from octavo.trace import simulate
+from octavo.trace.record.recorder import Request, record
+
+_MODES: dict[str, Sequence[str]] = {"read-only": ("-S",), "read-write": ("-N",), "tpcb": ()}
+_IO = """
+SELECT sum(hits)::bigint AS hits, (sum(read_bytes) / current_setting('block_size')::int)::bigint AS reads,
+       sum(reads)::bigint AS requests, sum(evictions + coalesce(reuses, 0))::bigint AS evictions,
+       (sum(extend_bytes) / current_setting('block_size')::int)::bigint AS extends
+FROM pg_stat_io WHERE object = 'relation'
+"""
+_NAMES = ("hits", "reads", "requests", "evictions", "extends", "checkpoint_writes")
+
+
+def main() -> None:
+    """Runs every size and workload, and prints both sides."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-block", default="4kB,8kB,32kB")
+    parser.add_argument("--mode", default="read-only,read-write")
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--scale", type=int, default=20, help="pgbench's")
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--shared-buffers", default="64MB")
+    parser.add_argument("--json", type=Path, help="a file for all figures")
+    arguments = parser.parse_args()
+    found: list[dict[str, Any]] = []
+    for block in arguments.data_block.split(","):
+        for mode in arguments.mode.split(","):
+            real, ours, transactions = compare(block, mode, arguments)
+            found.append({"data_block": block, "mode": mode, "transactions": transactions, "real": real, "ours": ours})
+            show(block, mode, real, ours)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=1))
+
+
+def compare(block: str, mode: str, arguments: argparse.Namespace) -> tuple[dict[str, int], dict[str, int], int]:
+    """What the server counted, what the simulator counts, and the transactions of one workload at one size."""
+    build = usage.find_cached(BuildSpec("18", block, "8kB", traced=True), None)
+    if build is None:
+        sys.exit(f"there is no tracing build with {block} data blocks: octavo build --traced --data-block {block}")
+    settings = {"shared_buffers": arguments.shared_buffers, "autovacuum": "off", "max_connections": "40"}
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Journal() as journal,
+        scratch_server(build, journal, server_account(), settings) as server,
+    ):
+        trace = Path(directory, "t.octrace")
+        with server.connect("postgres") as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+        server.run_client("pgbench", "--initialize", "--quiet", f"--scale={arguments.scale}", DATABASE)
+        with server.connect(DATABASE) as connection:
+            connection.execute("CREATE EXTENSION pg_buffercache")
+            connection.execute("CHECKPOINT")
+        recording = _recording(server, trace, arguments.seconds + 5, journal)
+        with server.connect(DATABASE) as connection:
+            connection.execute("SELECT pg_buffercache_evict_all()")
+            for shared in ("io", "checkpointer"):
+                connection.execute(f"SELECT pg_stat_reset_shared('{shared}')".encode())
+        options = ["-n", *_MODES[mode], "-c", str(arguments.clients), "-j", "2", "-T", str(arguments.seconds)]
+        server.run_client("pgbench", *options, DATABASE)
+        with server.connect(DATABASE) as connection:
+            if mode != "read-only":
+                connection.execute("CHECKPOINT")
+            connection.execute("SELECT pg_stat_force_next_flush()")
+            real = dict(connection.execute(_IO).fetchone() or {})
+            row = connection.execute("SELECT buffers_written FROM pg_stat_checkpointer").fetchone()
+            real["checkpoint_writes"] = (row or {})["buffers_written"]
+            recording.join()
+        document = simulate.simulate(simulate.Request(trace))
+    (ours,) = document["servers"]
+    return {name: int(real[name]) for name in _NAMES}, {name: ours[name] for name in _NAMES}, document["transactions"]
+
+
+def _recording(server: Server, trace: Path, seconds: float, journal: Journal) -> threading.Thread:
+    """A recording that has begun."""
+    began = threading.Event()
+    dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
+    thread = threading.Thread(
+        target=lambda: record(Request(dsn, seconds, trace, None), journal, lambda _text: began.set()), daemon=True
+    )
+    thread.start()
+    if not began.wait(30):
+        sys.exit("the recording did not begin within 30 s")
+    time.sleep(1)
+    return thread
+
+
+def show(block: str, mode: str, real: Mapping[str, int], ours: Mapping[str, int]) -> None:
+    """A line a counter."""
+    print(f"{block}, {mode}")
+    for name in _NAMES:
+        apart = f"{100 * (ours[name] / real[name] - 1):+.2f} %" if real[name] else "–"
+        print(f"  {name:18} {real[name]:>12,} counted {ours[name]:>12,} simulated {apart:>10}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

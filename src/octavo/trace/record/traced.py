@@ -1,0 +1,185 @@
+"""Recording from a tracing build (`octavo build --traced`): each backend appends to a file of its own.
+
+The files are in the server's data directory, which others can write: they are opened below its descriptor, never
+through a link, and must be the server's own.
+"""
+
+import ctypes
+import os
+import stat
+import struct
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from octavo import _core
+from octavo.errors import HostError
+
+DIRECTORY = "octavo_trace"
+CONTROL = "control"
+# Backends stop by themselves so long after the recorder was killed.
+_LEASE_NANOSECONDS = 5_000_000_000
+_LOOK_SECONDS = 0.25
+# Backends that were interrupted within a record have ended it by then.
+_SETTLE_SECONDS = 0.1
+# Files are read one after the other: what a backend wrote so long before the latest record is read.
+_KEEP_NANOSECONDS = 500_000_000
+_PIECE = 1 << 20
+_CONTROL = struct.Struct("<QQQ")
+_NEW_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_FILES = 100_000
+# fallocate(2): the file keeps its size, and what was read needs no room any more.
+_PUNCH_HOLE = 0x02 | 0x01
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass
+class _File:
+    descriptor: int
+    number: int
+    backend: int
+    offset: int = 0
+    freed: int = 0
+
+
+@dataclass
+class Recording:
+    """A recording that is going on in a server's data directory."""
+
+    directory: int
+    control: int
+    owner: tuple[int, int]
+    number: int
+    files: dict[str, _File] = field(default_factory=dict[str, _File])
+    strays: int = 0
+
+    def extend(self) -> None:
+        """Lets backends record for the next seconds."""
+        self._write(time.monotonic_ns() + _LEASE_NANOSECONDS, 0)
+
+    def stop(self, *, let_go: bool = False) -> None:
+        """Backends record no more; with `let_go` they close their files at their next access."""
+        self._write(0, int(let_go))
+
+    def _write(self, until: int, let_go: int) -> None:
+        os.pwrite(self.control, _CONTROL.pack(until, self.number, let_go), 0)
+
+    def take(self, writer: _core.TraceWriter) -> None:
+        """Reads what backends have written since the last time. Raises HostError when one could not go on."""
+        for name in _names(self.directory):
+            if name == f"{self.number}.failed":
+                raise HostError(
+                    "a backend could not extend its file in octavo_trace: see that the server's disk has room"
+                )
+            if name.startswith(f"{self.number}.") and name not in self.files:
+                self._open(name)
+        for file in self.files.values():
+            self._read(file, writer)
+
+    def _open(self, name: str) -> None:
+        backend = name.split(".")[1]
+        if len(self.files) >= _MOST_FILES or not (backend.isdecimal() and len(backend) < 10):
+            return
+        descriptor = _opened(name, self.directory, self.owner[0], os.O_RDWR)
+        self.files[name] = _File(descriptor, len(self.files), int(backend))
+
+    def _read(self, file: _File, writer: _core.TraceWriter) -> None:
+        while piece := os.pread(file.descriptor, _PIECE, file.offset):
+            taken, strays = writer.push_records(file.number, file.backend, piece)
+            self.strays += strays
+            file.offset += taken
+            if taken < len(piece):
+                break
+        whole = file.offset // _PIECE * _PIECE
+        if whole > file.freed:
+            length = whole - file.freed
+            _libc.fallocate(file.descriptor, _PUNCH_HOLE, ctypes.c_long(file.freed), ctypes.c_long(length))
+            file.freed = whole
+
+
+def _names(directory: int) -> list[str]:
+    with os.scandir(directory) as entries:
+        return [entry.name for entry in entries]
+
+
+def _opened(name: str, directory: int, owner: int, flags: int) -> int:
+    """A regular file of the server's own with one name. Raises HostError for another one."""
+    try:
+        descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600, dir_fd=directory)
+    except OSError as error:
+        raise HostError(
+            f"{DIRECTORY}/{name} cannot be opened: {error.strerror}; record as root or as the server"
+        ) from error
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid not in (owner, os.geteuid()):
+        os.close(descriptor)
+        raise HostError(f"{DIRECTORY}/{name} is no file of the server's; remove {DIRECTORY} from its data directory")
+    return descriptor
+
+
+@contextmanager
+def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[Recording, None, None]:
+    """Has backends record; afterwards what they wrote is removed. Raises HostError where that cannot be done."""
+    try:
+        found = (proc / str(postmaster)).stat()
+        data = os.open(proc / str(postmaster) / "cwd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise HostError(f"the server's data directory cannot be opened: {error.strerror}; record as root") from error
+    owner = (found.st_uid, found.st_gid)
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(DIRECTORY, 0o700, dir_fd=data)
+        directory = os.open(DIRECTORY, _NEW_DIRECTORY, dir_fd=data)
+        try:
+            yield from _recording(directory, owner)
+        finally:
+            os.close(directory)
+        with suppress(OSError):
+            os.rmdir(DIRECTORY, dir_fd=data)
+    except OSError as error:
+        raise HostError(f"{DIRECTORY} in the server's data directory: {error.strerror}; record as root") from error
+    finally:
+        os.close(data)
+
+
+def _recording(directory: int, owner: tuple[int, int]) -> Generator[Recording, None, None]:
+    if os.fstat(directory).st_uid not in (owner[0], os.geteuid()):
+        raise HostError(f"{DIRECTORY} is no directory of the server's; remove it from its data directory")
+    for name in _names(directory):
+        if name != CONTROL:  # of a recorder that was killed
+            os.unlink(name, dir_fd=directory)
+    control = _opened(CONTROL, directory, owner[0], os.O_RDWR | os.O_CREAT)
+    found = Recording(directory, control, owner, time.time_ns())
+    try:
+        found.stop()
+        os.fchown(control, *owner)
+        os.fchown(directory, *owner)
+        yield found
+    finally:
+        found.stop(let_go=True)
+        for file in found.files.values():
+            os.close(file.descriptor)
+        for name in _names(directory):
+            os.unlink(name, dir_fd=directory)
+        os.close(control)
+
+
+def record(recording: Recording, writer: _core.TraceWriter, seconds: float, began: int) -> int:
+    """Records for so long. Returns how many records made no sense, and are lost."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        recording.extend()
+        time.sleep(min(left, _LOOK_SECONDS))
+        recording.take(writer)
+        writer.push_probes(b"", began, _KEEP_NANOSECONDS)
+        writer.flush()
+    recording.stop()
+    time.sleep(_SETTLE_SECONDS)
+    recording.take(writer)
+    writer.push_probes(b"", began, 0)
+    if recording.strays:
+        writer.event((time.monotonic_ns() - began) // 1000, "lost", recording.strays)
+    writer.flush()
+    return recording.strays
