@@ -1,6 +1,7 @@
 """The workload pgio: its tables, its figures, and who did how much."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from octavo.plan.model import known_factors
 from octavo.plan.presets import find_plan
 from octavo.store.records import TrialRecord
 from octavo.units import parse_size
-from octavo.workloads.base import CountsBySlices, MeasuresAfterwards, RunsInTurns, WorkloadResult
+from octavo.workloads.base import BY_SESSION, CountsBySlices, MeasuresAfterwards, RunsInTurns, WorkloadResult
 from octavo.workloads.pgio import Pgio, figures, sessions, tables
 from octavo.workloads.pgio.conf import parse_conf
 from octavo.workloads.pgio.figures import Counted
@@ -67,6 +68,11 @@ def test_slices_count_their_calls_with_the_blocks_of_an_average_call() -> None:
     values = {one.metric: one.value for one in figures.of_slices(result_of(tps=50.0), seen, 2, 8192)}
     assert values["liops_per_thread"] == 322_500
     assert values["updates_per_second"] == 0
+    result = replace(result_of(tps=50.0), facts={BY_SESSION: Counter({0: 30, 1: 10})})
+    by_session = {
+        one.metric: one.value for one in Pgio().of_slices({**LEVELS, "schemas": "2", "data_block": "8kB"}, result, seen)
+    }
+    assert (by_session["session_liops_min"], by_session["session_liops_max"]) == (161_250, 483_750)
     assert figures.of_slices(result_of(tps=50.0), [], 2, 8192) == ()
     assert figures.of_slices(result_of(tps=0.0), seen, 2, 8192) == ()
 

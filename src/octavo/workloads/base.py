@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from octavo.workloads import pgbench_turns
 
 Levels = Mapping[str, str]
+# The fact of a result in slices: the transactions of the client's whole life by session, where they are counted.
+BY_SESSION = "transactions_by_session"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +41,21 @@ _MOST_OUTPUT = 16 * 1024**2
 class Client:
     """A running pgbench, which stands still when its log is read: nothing is written meanwhile."""
 
-    def __init__(self, server: Server, process: subprocess.Popen[str], output: Path, shift: float) -> None:
+    def __init__(
+        self,
+        server: Server,
+        process: subprocess.Popen[str],
+        output: Path,
+        shift: float,
+        count: Callable[[Iterable[str]], Counter[int]] | None = None,
+    ) -> None:
         self._server = server
         self._process = process
         self._output = output
         self._shift = shift
         self._logs: dict[Path, _Log] = {}
+        self._count = count
+        self._by_session: Counter[int] = Counter()
 
     @property
     def pid(self) -> int:
@@ -56,6 +66,11 @@ class Client:
     def output(self) -> str:
         """All it has said so far."""
         return read_tail(self._output, _MOST_OUTPUT)
+
+    @property
+    def by_session(self) -> Mapping[int, int]:
+        """The transactions of its whole life so far, by the number of the session, where they are counted."""
+        return self._by_session
 
     def is_alive(self) -> bool:
         """Whether it still runs."""
@@ -71,7 +86,11 @@ class Client:
                 if len(self._logs) >= _MOST_LOGS:
                     raise OctavoError(f"there are more than {_MOST_LOGS} logs of pgbench's in {path.parent}")
                 self._logs[path] = _Log(_open(path, self._server.account.uid))
-        return [one for log in self._logs.values() for one in parse(log.lines(), self._shift)]
+        if self._count is None:
+            return [one for log in self._logs.values() for one in parse(log.lines(), self._shift)]
+        lines = [line for log in self._logs.values() for line in log.lines()]
+        self._by_session += self._count(lines)
+        return parse(lines, self._shift)
 
     def end(self) -> tuple[int, list[tuple[float, float]]]:
         """Lets it finish what it has begun. Returns its exit code and the rest of its log."""
@@ -148,15 +167,23 @@ def parse(lines: Iterable[str], shift: float) -> list[tuple[float, float]]:
 
 @contextmanager
 def started(
-    server: Server, levels: Levels, seed: int, what: Sequence[str], output: Path
+    server: Server,
+    levels: Levels,
+    seed: int,
+    what: Sequence[str],
+    output: Path,
+    count: Callable[[Iterable[str]], Counter[int]] | None = None,
 ) -> Generator[Client, None, None]:
-    """A pgbench of `what` it is told to run, ended with the context. All it says goes to the file `output`."""
+    """A pgbench of `what` it is told to run, ended with the context. All it says goes to the file `output`.
+
+    With `count`, which makes transactions by session of lines of the log, these are counted too.
+    """
     logging = ["--log", f"--log-prefix={_PREFIX}"]
     shift = time.time() - time.monotonic()
     process, number = server.start_client(
         "pgbench", *options(levels, seed, _UNTIL_TOLD_SECONDS), *logging, *what, output=output
     )
-    client = Client(server, process, output, shift)
+    client = Client(server, process, output, shift, count)
     try:
         yield client
     finally:

@@ -49,7 +49,7 @@ from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.units import parse_percentage
-from octavo.workloads.base import CountsBySlices, RunsInPieces, RunsInTurns
+from octavo.workloads.base import BY_SESSION, CountsBySlices, RunsInPieces, RunsInTurns
 from octavo.workloads.pgbench_turns import Client, problems
 
 # Slices so long that a trial has no more turns than these tell nothing that trials do not.
@@ -416,6 +416,7 @@ def _result(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:
     seen = watching.finish(replace(result, transactions=tally.all_transactions))
     seen = replace(seen, series=(series_of(tally, kept), *seen.series))
     if isinstance(equipment.workload, CountsBySlices):
+        result = replace(result, facts={BY_SESSION: client.by_session})
         more = equipment.workload.of_slices(cell.trial.levels, result, seen.observations)
         result = replace(result, observations=(*more, *result.observations))
     cell.facts |= {

@@ -19,7 +19,7 @@ from octavo.observation import Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.units import parse_duration, parse_size
 from octavo.workloads import files, pgbench_client, pgbench_turns
-from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.base import BY_SESSION, Levels, WorkloadResult
 from octavo.workloads.pgbench_turns import Client
 from octavo.workloads.pgio import figures, sessions, tables
 
@@ -100,7 +100,7 @@ class Pgio:
         """The same run without an end of its own, for slices."""
         with (
             _scripts(server, levels) as what,
-            pgbench_turns.started(server, _of_pgbench(levels), seed, what, output) as client,
+            pgbench_turns.started(server, _of_pgbench(levels), seed, what, output, sessions.count) as client,
         ):
             yield client
 
@@ -109,8 +109,10 @@ class Pgio:
         return levels["update_pct"] == "0"
 
     def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
-        """The figures of slices: their calls, each with the blocks that a call looked for over the client's life."""
-        return figures.of_slices(result, seen, sessions_of(levels), parse_size(levels["data_block"]))
+        """The figures of slices: their calls, each with the blocks that a call looked for over the client's life; the
+        sessions' shares are of that life too."""
+        shares = sessions.shares(result.facts.get(BY_SESSION, {}), sessions_of(levels))
+        return figures.of_slices(result, seen, sessions_of(levels), parse_size(levels["data_block"]), shares)
 
 
 def sessions_of(levels: Levels) -> int:

@@ -72,7 +72,9 @@ class Counted:
         return found
 
 
-def of_slices(result: WorkloadResult, seen: Sequence[Observation], threads: int, block: int) -> tuple[Observation, ...]:
+def of_slices(
+    result: WorkloadResult, seen: Sequence[Observation], threads: int, block: int, shares: Sequence[float] = ()
+) -> tuple[Observation, ...]:
     """Calls of the slices times what a call did on average, as the instrument `database` has it.
 
     Nothing where the instrument was off or the slices have no calls. `block` is a block's size in bytes.
@@ -83,4 +85,4 @@ def of_slices(result: WorkloadResult, seen: Sequence[Observation], threads: int,
     if not calls or hits is None or reads is None:
         return ()
     updated = numbers.get("rows_updated_per_transaction", 0.0)
-    return tuple(Counted(calls * hits, calls * reads, calls * updated, 1.0, block).observations(threads))
+    return tuple(Counted(calls * hits, calls * reads, calls * updated, 1.0, block).observations(threads, shares))
