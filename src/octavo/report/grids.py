@@ -73,7 +73,12 @@ class Sheet:
 
 
 def sheets(document: Document) -> list[Sheet]:
-    """All heatmaps of a run with items; none where its cells are no grid. Minima of all runs come first."""
+    """All heatmaps of a run with items; none where its cells are no grid. Minima of all runs come first.
+
+    A run of one factor whose items have plans has one for each condition: its levels across, its items down.
+    """
+    if len(compared(document)) == 1:
+        return _sheets_of_one_factor(document)
     if len(compared(document)) != 2:
         return []
     found: list[Sheet] = []
@@ -89,6 +94,34 @@ def sheets(document: Document) -> list[Sheet]:
         names = [item for item in item_names(document, metric) if any((c["id"], metric, item) in effects for c in here)]
         made = [grid(document, here, effects, item, plans.get((condition, item or ""))) for item in (None, *names)]
         found.append(Sheet(clip(clean(condition), 80) or "all trials", made[0], made[1:]))
+    return found
+
+
+def _sheets_of_one_factor(document: Document) -> list[Sheet]:
+    metric, (x,) = document["run"]["primary_metric"], compared(document)
+    better = document["metrics"].get(metric, {}).get("better")
+    effects = by_key(document["effects"])
+    by_condition: dict[str, list[Row]] = {}
+    for row in document.get("plans", ()):
+        by_condition.setdefault(row["condition"], []).append(row)
+    found: list[Sheet] = []
+    for condition, rows in by_condition.items():
+        columns = levels(document, x)
+        by_level = {str(cell["levels"].get(x)): cell for cell in cells(document, condition) if not cell["control"]}
+        squares: list[tuple[str, list[Square | None]]] = []
+        for row in rows:
+            letters = {one["cell"]: one["by_load"] for one in row["cells"]}
+            mine: list[Square | None] = []
+            for column in columns:
+                cell = by_level.get(column)
+                if cell is None:
+                    mine.append(None)
+                    continue
+                effect = effects.get((cell["id"], metric, row["item"]))
+                mine.append(square(cell, effect, better, letters.get(cell["id"], {})))
+            squares.append((row["item"], mine))
+        grid = Grid("each item", "", words(x), "item", columns, squares)
+        found.append(Sheet(clip(clean(condition), 80) or "all trials", grid, []))
     return found
 
 

@@ -18,12 +18,13 @@ def items_of(document: Document) -> dict[str, Any] | None:
     return {
         "sheets": sheets,
         "x": factors[0] if factors else "",
-        "y": factors[1] if len(factors) > 1 else "",
-        "lettered": any(square and square.letters for sheet in sheets for grid in sheet.items
+        "y": factors[1] if len(factors) > 1 else "items",
+        "lettered": any(square and square.letters for sheet in sheets for grid in (*sheet.items, sheet.whole) if grid
                         for _, row in grid.rows for square in row),
         "told": told,
         "plans": plans,
         "plans_of": plans_of,
+        "differences": plan_differences(document),
     }  # fmt: skip
 
 
@@ -59,6 +60,16 @@ def plan_table(document: Document) -> tuple[str, list[dict[str, Any]]]:
             ]
             rows.append({"item": row["item"], "distinct": row["distinct"], "counts": _counts(mine)})
     return str(condition), rows
+
+
+def plan_differences(document: Document) -> list[tuple[str, str, list[str]]]:
+    """Item, letter and differences from plan A in words, of every other plan whose shape is known, once each."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in document.get("plans", ()):
+        for name, shape in row.get("shapes", {}).items():
+            if shape["differences"]:
+                found[row["item"], name] = shape["differences"]
+    return [(item, name, told) for (item, name), told in found.items()]
 
 
 def _counts(effects: Sequence[Row]) -> list[int]:

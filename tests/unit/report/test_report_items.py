@@ -58,6 +58,29 @@ def test_a_heatmap_has_data_blocks_across_and_wal_blocks_from_the_largest_down(d
     assert (squares[0].figure, squares[0].letters) == ("78", "B")
 
 
+def test_a_run_of_one_factor_has_its_items_down_and_says_how_plans_differ(tmp_path: Path) -> None:
+    """As TPC-H's own runs have it."""
+    directory = write_tpch(tmp_path / "small")
+    for file in directory.glob("*.csv"):
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if line.split(";")[1] == "8"))
+    run = save(read(directory), tmp_path / "store.sqlite")
+    store = Store.open_to_read(tmp_path / "store.sqlite")
+    found = make_document(store, run)
+    store.close()
+    later = next(sheet for sheet in sheets(found) if sheet.title == "later runs")
+    assert later.items == [] and later.whole is not None
+    assert (later.whole.x, later.whole.columns) == ("data block", ["4kB", "8kB"])
+    rows = {label: [square and (square.figure, square.letters) for square in row] for label, row in later.whole.rows}
+    assert rows["q9"] == [("78", "B"), ("100", "A")]
+    for row in found["plans"]:
+        row["shapes"] = {"A": {"differences": []}, "B": {"differences": ["part: Seq Scan → <Index Scan>"]}}
+    page = render(found)
+    assert "q9, plan B: part: Seq Scan → &lt;Index Scan&gt;" in page
+    assert "data block across and items down" in page
+    assert any("items-later-runs" in file_name(words) for words, _ in every_chart(found))
+
+
 @pytest.mark.parametrize(
     ("ratio", "better", "verdict", "expected"),
     [
