@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from octavo.errors import HostError
+from octavo.home import changer_of, resolve_by_steps
 from octavo.host.safe_read import read_text
 from octavo.report.text_file import make_directory_for_files, refuse_planted
 
@@ -34,6 +35,7 @@ def replacing_directory(target: Path) -> Generator[Path, None, None]:
     """
     target = target.absolute()
     make_directory_for_files(target.parent)
+    _refuse_changeable(target.parent)
     refuse_foreign(target)
     try:
         beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".new", dir=target.parent))
@@ -49,6 +51,24 @@ def replacing_directory(target: Path) -> Generator[Path, None, None]:
         raise HostError(f"{target} cannot be written: {error.strerror}; is there room on the disk?") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)  # the new one that was not finished, or the one that it replaced
+
+
+def _refuse_changeable(directory: Path) -> None:
+    """As root: raises HostError when others can put a link in the place of the directory that is written, or above it.
+
+    The pages are written by path, below a name that whoever may list and rename there finds at once.
+    """
+    if os.geteuid() != 0:
+        return
+
+    def look(step: Path) -> None:
+        if (why := changer_of(step.lstat(), {0})) is not None:
+            raise HostError(f"{directory}: {step} {why}, who could have root write elsewhere; name another directory")
+
+    try:
+        resolve_by_steps(directory, look, str(directory))
+    except OSError as error:
+        raise HostError(f"{directory} cannot be read: {error.strerror}; name another directory") from error
 
 
 def refuse_foreign(target: Path) -> None:

@@ -105,15 +105,18 @@ def _names(directory: int) -> list[str]:
 
 
 def _opened(name: str, directory: int, owner: int, flags: int) -> int:
-    """A regular file of the server's own with one name. Raises HostError for another one."""
+    """A regular file of the server's own with one name. Raises HostError for another one.
+
+    Not one of ours either: the server can rename what root keeps in the server's directories, and not write it.
+    """
     try:
-        descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o600, dir_fd=directory)
+        descriptor = os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
     except OSError as error:
         raise HostError(
             f"{DIRECTORY}/{name} cannot be opened: {error.strerror}; record as root or as the server"
         ) from error
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid not in (owner, os.geteuid()):
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != owner:
         os.close(descriptor)
         raise HostError(f"{DIRECTORY}/{name} is no file of the server's; remove {DIRECTORY} from its data directory")
     return descriptor
@@ -145,16 +148,16 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[Recordin
 
 
 def _recording(directory: int, owner: tuple[int, int]) -> Generator[Recording, None, None]:
-    if os.fstat(directory).st_uid not in (owner[0], os.geteuid()):
+    whose = os.fstat(directory).st_uid
+    if whose != owner[0] and (whose != os.geteuid() or _names(directory)):  # one of ours is new, or of no use to us
         raise HostError(f"{DIRECTORY} is no directory of the server's; remove it from its data directory")
     for name in _names(directory):
         if name != CONTROL:  # of a recorder that was killed
             os.unlink(name, dir_fd=directory)
-    control = _opened(CONTROL, directory, owner[0], os.O_RDWR | os.O_CREAT)
+    control = _control(directory, owner)
     found = Recording(directory, control, owner, time.time_ns())
     try:
         found.stop()
-        os.fchown(control, *owner)
         os.fchown(directory, *owner)
         yield found
     finally:
@@ -164,6 +167,19 @@ def _recording(directory: int, owner: tuple[int, int]) -> Generator[Recording, N
         for name in _names(directory):
             os.unlink(name, dir_fd=directory)
         os.close(control)
+
+
+def _control(directory: int, owner: tuple[int, int]) -> int:
+    """The control file, which backends may have mapped since a recorder that was killed; a new one where that is not
+    the server's. Raises HostError and OSError.
+    """
+    with suppress(FileNotFoundError):
+        if os.stat(CONTROL, dir_fd=directory, follow_symlinks=False).st_uid == owner[0]:
+            return _opened(CONTROL, directory, owner[0], os.O_RDWR)
+        os.unlink(CONTROL, dir_fd=directory)
+    made = os.open(CONTROL, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
+    os.fchown(made, *owner)
+    return made
 
 
 def record(recording: Recording, writer: _core.TraceWriter, seconds: float, began: int) -> int:
