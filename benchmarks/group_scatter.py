@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from octavo.analysis.interim import Question, Role, single_analysis
 from octavo.analysis.layout import Floats, Layout
-from octavo.analysis.looks import Question, Role, only_look
 
 CELLS, GROUP = 42, 7
 DEVIATION = 0.01
@@ -71,7 +71,7 @@ def run_chunk(task: tuple[Scenario, int, bool, int, int]) -> list[tuple[float, f
     found: list[tuple[float, float, bool, float]] = []
     for number in range(count):
         layout, truth = simulate(scenario, loads, np.random.default_rng([seed, number]))
-        look = only_look(layout if by_group else replace(layout, groups=None), question)
+        look = single_analysis(layout if by_group else replace(layout, groups=None), question)
         known = np.isfinite(look.half_widths)
         held = ~known | (np.abs(look.contrasts.centre - truth) <= look.half_widths)
         quiet, noisy = held[1:-GROUP], held[-GROUP:]

@@ -22,7 +22,7 @@ from octavo.host import children
 from octavo.host.children import Finished, server_account
 from octavo.host.journal import Journal
 from octavo.instruments import instruments
-from octavo.instruments.observe import Observers, Seen
+from octavo.instruments.observe import InstrumentResults, Observers
 from octavo.postgres.builds import usage
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import DATABASE, Server
@@ -51,7 +51,7 @@ def main() -> None:
     order = random.Random(arguments.seed)
     settings = {"shared_buffers": "512MB", "max_connections": str(arguments.clients + 20)}
     ratios: list[float] = []
-    seen: list[Seen] = []
+    seen: list[InstrumentResults] = []
     with Journal() as journal, scratch_server(build, journal, server_account(), settings) as server:
         with server.connect("postgres") as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}".encode())
@@ -82,7 +82,7 @@ def main() -> None:
 
 def measure(
     server: Server, observers: Observers | None, options: Sequence[str], seconds: int
-) -> tuple[float, Seen | None]:
+) -> tuple[float, InstrumentResults | None]:
     """Transactions a second, and what the instruments saw when there were any."""
     if observers is None:
         return tps_of(pgbench(server, options)), None
@@ -108,12 +108,12 @@ def pgbench(server: Server, options: Sequence[str]) -> Finished:
     return children.check(finished, "pgbench")
 
 
-def value(seen: Seen, metric: str) -> float:
+def value(seen: InstrumentResults, metric: str) -> float:
     """The observation of the trial as a whole."""
     return next(one.value for one in seen.observations if one.metric == metric and one.item is None)
 
 
-def show(ratios: Sequence[float], seen: Sequence[Seen], seconds: int) -> None:
+def show(ratios: Sequence[float], seen: Sequence[InstrumentResults], seconds: int) -> None:
     """Prints the cost of each instrument in the last round, the share of the machine, the effect with its interval."""
     from scipy import stats
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from octavo.analysis.components import FEWEST_BETWEEN_LOADS
+from octavo.analysis.interim import InterimAnalysis, Question, Role, after_round, begin, single_analysis
 from octavo.analysis.layout import Floats, Integers, Layout
-from octavo.analysis.looks import Look, Question, Role, begin, go_on, only_look
+from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.verdict import judge
 
 THRESHOLD = 0.03
@@ -72,7 +72,7 @@ def replay(path: Path, orders: int, seed: int) -> None:
         for make in (_all_cells, _data_blocks):
             source = np.random.default_rng(seed)
             whole, question = make(grid, runs, source)
-            words = _words(only_look(whole, _once(question)), question)
+            words = _words(single_analysis(whole, _once(question)), question)
             size = 42 * 3 * len(runs)
             found = [_replay(*make(grid, runs, source)) for _ in range(orders)]
             print(_row(f"{make.__doc__}, {name}", size, words, found))
@@ -152,7 +152,7 @@ def _replay(layout: Layout, question: Question) -> Replayed:
         going_on = len(course.open(question))
         if going_on:
             trials += going_on + len(question.controls) + 1
-            course = go_on(course, layout, question, int(number))
+            course = after_round(course, layout, question, int(number))
     words: dict[int, str | None] = {}
     for at in course.looks:
         settled = {row for row in question.rows(Role.COMPARED) if course.stopped[row] == at.round}
@@ -163,7 +163,7 @@ def _replay(layout: Layout, question: Question) -> Replayed:
     return Replayed(words | missing, trials, int(outside[question.controls].sum()))
 
 
-def _words(at: Look, question: Question) -> dict[int, str | None]:
+def _words(at: InterimAnalysis, question: Question) -> dict[int, str | None]:
     judged = judge(at.contrasts.centre, at.half_widths, at.floor(question), question.threshold, question.precision)
     return {
         row: "same"

@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/statistics.py [--experiments 10000] [--jobs 2] [--seed 1] [--grid DIRECTORY]
 
-Every experiment is stopped by the rule that runs are stopped by (`octavo.analysis.looks`). Percentages are of
+Every experiment is stopped by the rule that runs are stopped by (`octavo.analysis.interim`). Percentages are of
 experiments, but for `coverage` (of intervals) and `undecided` (of cells):
 
 - coverage, all: intervals at stopping that hold the true effect; experiments in which all of them do at once.
@@ -29,10 +29,10 @@ import numpy as np
 from published_grid import replay
 from scipy.signal import lfilter
 
-from octavo.analysis.components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.contrasts import contrasts
+from octavo.analysis.interim import InterimAnalyses, InterimAnalysis, Question, Role, after_round, analyse, begin
 from octavo.analysis.layout import Floats, Layout
-from octavo.analysis.looks import Course, Look, Question, Role, begin, go_on, look
+from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.verdict import judge
 from octavo.lab.slices.order import turns
 from octavo.plan.cells import Cell, order_of_round
@@ -175,7 +175,7 @@ def run_experiment(scenario: Scenario, seed: int, *, full_grid: bool) -> Experim
             errors = host.trials(deviations[rows])
         values[rows, number - 1] = own[rows, number - 1] + errors
         trials += len(rows)
-        course = go_on(course, layout, question, number)
+        course = after_round(course, layout, question, number)
     found = [(row, look_of(course, row)) for row in question.rows(Role.COMPARED)]
     words = {row: word_of(at, row, question) if course.stopped[row] else None for row, at in found}
     truth = {row: true_effect(at, row, effects, of_load, loads) for row, at in found}
@@ -242,13 +242,13 @@ def make_cells(count: int) -> list[Cell]:
     return [*cells, Cell(str(count), "again", {}, "", baseline=False, control=True, dataset=str(count))]
 
 
-def look_of(course: Course, row: int) -> Look | None:
+def look_of(course: InterimAnalyses, row: int) -> InterimAnalysis | None:
     """The look that counts for a row: when it was settled, else the last."""
     at = [one for one in course.looks if one.round == course.stopped[row]] or list(course.looks)
     return at[-1] if at else None
 
 
-def word_of(at: Look | None, row: int, question: Question) -> str | None:
+def word_of(at: InterimAnalysis | None, row: int, question: Question) -> str | None:
     """The verdict of a row at a look; None is undecided."""
     if at is None:
         return None
@@ -260,7 +260,11 @@ def word_of(at: Look | None, row: int, question: Question) -> str | None:
 
 
 def true_effect(
-    at: Look | None, row: int, effects: Floats, of_load: Floats, loads: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+    at: InterimAnalysis | None,
+    row: int,
+    effects: Floats,
+    of_load: Floats,
+    loads: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
 ) -> float:
     """The effect that an interval speaks of: in general, or on the loads that were used."""
     if at is None or not at.contrasts.conditional[row]:
@@ -300,7 +304,7 @@ def rounds_of_full_grid(
         found = contrasts(layout.until(np.full(len(cells), number)))
         if number < 2 or (question.waits_for_loads and not found.components.general):
             continue
-        at = look(found, question, number, number, 0)
+        at = analyse(found, question, number, number, 0)
         reached = {row: word_of(at, row, question) for row in words}
         if all(reached[row] == word or (word == "narrow" and reached[row]) for row, word in words.items()):
             return number

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from octavo.analysis.drawn_series import DRAWN
+from octavo.analysis.drawn_series import CHARTED
 from octavo.instruments import instruments
 from octavo.instruments.observe import Observers
 from octavo.observation import Metric, Observation
@@ -129,7 +129,7 @@ def _series(values: Mapping[str, float], generator: np.random.Generator) -> tupl
     seconds = tuple(float(second) for second in range(1, _SERIES_POINTS + 1))
     return tuple(
         Series(name, unit, seconds, tuple((values.get(name, 100.0) * generator.uniform(0.6, 1, len(seconds))).tolist()))
-        for name, unit in zip(DRAWN, _UNITS, strict=True)
+        for name, unit in zip(CHARTED, _UNITS, strict=True)
     )
 
 

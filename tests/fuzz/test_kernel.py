@@ -13,9 +13,9 @@ from octavo.host import child_group, cpu_times, mounts, process, process_table
 from octavo.host.cgroup import achieved_limit, shared_bytes
 from octavo.host.checks import base, memory
 from octavo.host.kernel_value import KernelValue
-from octavo.hugepages import apply, boot, groups, pool, seen
+from octavo.hugepages import apply, boot, groups, pool, postmaster_memory
 from octavo.instruments import cpus, pressure, procfs, roles
-from octavo.iotop import clean, diskstats, trace_lines, who
+from octavo.iotop import diskstats, process_info, terminal_text, trace_lines
 from octavo.knobs import enforcer, zram_swap
 from octavo.workloads import server_memory
 
@@ -108,7 +108,7 @@ def _identity(place: Path) -> object:
 def _swap_check(place: Path) -> object:
     (place / "sys/vm").mkdir(parents=True, exist_ok=True)
     (place / "sys/vm/swappiness").write_text("60\n")
-    reading = base.Reading(0.0, cpu_times.CpuTimes(0, 0, 0, 0, 0, 0, 0, 0), {}, 0, None)
+    reading = base.HostCounters(0.0, cpu_times.CpuTimes(0, 0, 0, 0, 0, 0, 0, 0), {}, 0, None)
     return memory.swap(base.Host(place, place, place, reading, reading))
 
 
@@ -125,12 +125,12 @@ def _group_limits(text: bytes, place: Path) -> object:
 
 
 def _look(place: Path) -> object:
-    return seen.look(7, place)
+    return postmaster_memory.read_postmaster(7, place)
 
 
 def _look_at_smaps(place: Path) -> object:
     (place / "7/status").write_bytes(_STATUS)
-    return seen.look(7, place)
+    return postmaster_memory.read_postmaster(7, place)
 
 
 def _traced(text: str) -> object:
@@ -144,7 +144,12 @@ def _traced(text: str) -> object:
 
 
 def _titled(title: str) -> object:
-    return roles.role_of(title), roles.role_of(title, "18/main"), who.cluster_name_of([title]), clean.one_line(title)
+    return (
+        roles.role_of(title),
+        roles.role_of(title, "18/main"),
+        process_info.cluster_name_of([title]),
+        terminal_text.one_line(title),
+    )
 
 
 def _process(place: Path) -> object:

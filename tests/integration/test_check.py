@@ -9,7 +9,7 @@ import pytest
 from octavo.check.outcome import Suite
 from octavo.check.run import check_builds
 from octavo.check.suites import run_regression
-from octavo.check.workplace import open_tests, open_workplace
+from octavo.check.workspace import open_tests, open_workspace
 from octavo.errors import UsageError
 from octavo.host.children import Account
 from octavo.host.journal import Journal
@@ -56,7 +56,7 @@ def test_a_wrong_answer_and_a_crash_are_failures(build: Build, journal: Journal,
         expected.write_text(expected.read_text().replace(" one \n-----\n   1\n", " one \n-----\n   2\n"))
         for file in (suite / "sql" / "pg_lsn.sql", suite / "expected" / "pg_lsn.out"):
             file.write_text(file.read_text() + _SEGFAULT)
-        with open_workplace(build, tests, journal, account) as workplace:
+        with open_workspace(build, tests, journal, account) as workplace:
             outcome = run_regression(workplace, lambda doing, done, total: None)
         directory = tests.directory
     assert outcome.tests == 3

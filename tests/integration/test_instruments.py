@@ -17,7 +17,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.process_table import read_process
 from octavo.instruments import instruments
-from octavo.instruments.observe import Observers, Seen, target_of
+from octavo.instruments.observe import InstrumentResults, Observers, target_of
 from octavo.instruments.processes import OURS, POSTMASTER, child_pids
 from octavo.instruments.roles import role_of
 from octavo.postgres.builds.cache import Build
@@ -25,7 +25,7 @@ from octavo.postgres.cluster import Server
 from octavo.units import parse_size
 from octavo.watch.connect import connect
 from octavo.watch.connect import target_of as watched
-from octavo.watch.snapshot import Looking
+from octavo.watch.snapshot import ServerMonitor
 from octavo.workloads.base import WorkloadResult
 
 _CLIENTS = 3
@@ -45,7 +45,7 @@ def server(build: Build, journal: Journal, account: Account) -> Iterator[Server]
         yield server
 
 
-def trial(server: Server, observers: Observers, seconds: int = 3) -> tuple[Seen, int]:
+def trial(server: Server, observers: Observers, seconds: int = 3) -> tuple[InstrumentResults, int]:
     """A short read-write pgbench, watched."""
     with observers.start(server) as watching:
         finished = server.run_client("pgbench", "--no-vacuum", f"--client={_CLIENTS}", f"--time={seconds}")
@@ -56,7 +56,7 @@ def trial(server: Server, observers: Observers, seconds: int = 3) -> tuple[Seen,
         return watching.finish(result), transactions
 
 
-def values(seen: Seen) -> dict[tuple[str, str | None], float]:
+def values(seen: InstrumentResults) -> dict[tuple[str, str | None], float]:
     return {(one.metric, one.item): one.value for one in seen.observations}
 
 
@@ -206,7 +206,7 @@ def test_an_ordinary_role_can_watch(server: Server) -> None:
         assert told["data_directory"] is None
         assert told["data_block"] == parse_size(server.build.manifest["data_block"])
         assert target.postmaster == server.process.pid
-        looking = Looking(target, told, gone=lambda: connection.closed)
+        looking = ServerMonitor(target, told, gone=lambda: connection.closed)
         looking.look()
         seen = looking.look()
         looking.close()

@@ -15,13 +15,13 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.loop_volume import Volume
 from octavo.iotop.activity import Activity
-from octavo.iotop.counted import Source
 from octavo.iotop.devices import find_disk
 from octavo.iotop.from_bpf import FromBpf
 from octavo.iotop.from_tracefs import FromTracefs
-from octavo.iotop.looking import Looking
-from octavo.iotop.snapshot import Row, Snapshot
-from octavo.iotop.who import WRITE_BACK
+from octavo.iotop.monitor import RequestMonitor
+from octavo.iotop.process_info import WRITE_BACK
+from octavo.iotop.request_source import RequestSource
+from octavo.iotop.snapshot import RequestRow, RequestSnapshot
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
@@ -40,16 +40,16 @@ def volume(journal: Journal) -> Iterator[Volume]:
         yield made
 
 
-def opened(source: str, device: int | None, journal: Journal) -> Source:
+def opened(source: str, device: int | None, journal: Journal) -> RequestSource:
     try:
         return FromBpf(device) if source == "bpf" else FromTracefs(device, journal)
     except OSError as error:
         pytest.skip(f"this kernel has no {source}: {error}")
 
 
-def seen(source: Source, disk: str, act: Callable[[], object], **narrowed: int) -> Snapshot:
+def seen(source: RequestSource, disk: str, act: Callable[[], object], **narrowed: int) -> RequestSnapshot:
     """One look over what the action did."""
-    looking = Looking(source, None, {}, disk=disk, **narrowed)
+    looking = RequestMonitor(source, None, {}, disk=disk, **narrowed)
     try:
         act()
         return looking.look()
@@ -58,7 +58,7 @@ def seen(source: Source, disk: str, act: Callable[[], object], **narrowed: int) 
         source.close()
 
 
-def sums(shown: Snapshot, direction: str) -> tuple[int, int]:
+def sums(shown: RequestSnapshot, direction: str) -> tuple[int, int]:
     rows = [row for row in shown.rows if row.direction == direction]
     return sum(row.requests or 0 for row in rows), sum(row.bytes for row in rows)
 
@@ -166,7 +166,7 @@ def server(
         yield started
 
 
-def by_role(rows: tuple[Row, ...], direction: str) -> Counter[str | None]:
+def by_role(rows: tuple[RequestRow, ...], direction: str) -> Counter[str | None]:
     found: Counter[str | None] = Counter()
     for row in rows:
         if row.direction == direction:
@@ -179,7 +179,7 @@ def test_postgresql_by_role_and_query(server: Server, database: Volume, journal:
     method = server.settings()["io_method"]
     activity = Activity.open(f"host={server.socket_directory} user=octavo dbname=octavo")
     source = opened("bpf", number, journal)
-    looking = Looking(source, activity, {}, disk=name)
+    looking = RequestMonitor(source, activity, {}, disk=name)
     try:
         # All at once from the disk: who reads depends on io_method, and the query is the last of ours.
         table = int(
@@ -229,7 +229,7 @@ def test_for_whom_io_workers_read(server: Server, database: Volume, journal: Jou
     server.execute("SET max_parallel_workers_per_gather = 0")
     activity = Activity.open(f"host={server.socket_directory} user=octavo dbname=octavo")
     source = opened("bpf", number, journal)
-    looking = Looking(source, activity, {}, disk=name)
+    looking = RequestMonitor(source, activity, {}, disk=name)
     readers: dict[int, str | None] = {}
     try:
         for _ in range(50):
@@ -265,7 +265,7 @@ def test_a_user_without_rights_sees_the_bytes_and_is_told_what_is_hidden(
             server.connection.execute(b"SELECT pg_table_size('pgbench_accounts')").fetchall()[0]["pg_table_size"]
         )
         activity = Activity.open(f"host={server.socket_directory} user=anybody dbname=octavo")
-        looking = Looking(source := opened("bpf", number, journal), activity, {}, disk=name)
+        looking = RequestMonitor(source := opened("bpf", number, journal), activity, {}, disk=name)
         try:
             server.execute("SELECT sum(abalance) FROM pgbench_accounts")
             shown = looking.look()

@@ -17,7 +17,7 @@ from octavo.host.kernel_value import KernelValue
 from octavo.host.undo import Undone
 from octavo.knobs import device, filesystem, huge_pages, probe
 from octavo.knobs.base import Place
-from octavo.knobs.credits import Served
+from octavo.knobs.credits import DeviceTotals
 from octavo.knobs.enforcer import served_by
 from octavo.knobs.server_group import server_group
 from octavo.lab.validity.watch import Watcher
@@ -221,7 +221,7 @@ def test_a_burst_runs_out_while_the_trial_runs(home: Path) -> None:
         file = made.directory / "data"
         file.write_bytes(os.urandom(32 * _MB))
         os.sync()
-        served: list[Served] = []
+        served: list[DeviceTotals] = []
         with device.limited("gp2:100,credits=600", made, journal) as facts:
             for _ in range(2):
                 before = served_by(made.device)

@@ -15,14 +15,14 @@ from octavo.home import octavo_home, store_path
 from octavo.host import cgroup
 from octavo.instruments import INSTRUMENTS
 from octavo.lab.events import Event, TrialEnded
-from octavo.lab.session import Ended, start_run
+from octavo.lab.session import SessionResult, start_run
 from octavo.plan.model import Plan, parse_plan
 from octavo.plan.presets import find_plan
 from octavo.store.store import Store
 from octavo.workloads import WORKLOADS
 
 
-def run(plan: Plan) -> tuple[Ended, dict[str, Any], list[Event]]:
+def run(plan: Plan) -> tuple[SessionResult, dict[str, Any], list[Event]]:
     events: list[Event] = []
     ended = start_run(plan, "", "octavo run", 7, events.append)
     with closing(Store.open(store_path())) as store:

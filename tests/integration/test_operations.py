@@ -13,7 +13,7 @@ from octavo.home import runtime_directory
 from octavo.host.journal import TOKEN_VARIABLE, Journal, recover
 from octavo.host.process import find_by_environment
 from octavo.operations import OPERATIONS, base_backup, check_operations, contents, pg_checksums
-from octavo.operations.base import Evidence, Operation, Outcome
+from octavo.operations.base import Operation, OperationEvidence, OperationOutcome
 from octavo.operations.contents import Contents
 from octavo.operations.ground import Ground, first
 from octavo.postgres.builds.cache import Build, list_builds
@@ -64,7 +64,7 @@ def nothing_left(journal: Journal, home: Path) -> Generator[None, None, None]:
 
 
 def test_all_of_it_works_at_4_kb(builds: list[Build], journal: Journal, home: Path) -> None:
-    told: list[Outcome] = []
+    told: list[OperationOutcome] = []
     with nothing_left(journal, home):
         report = check_operations(builds[0], builds, journal, scale=1, on_outcome=told.append)
     assert tuple(told) == report.outcomes
@@ -86,7 +86,7 @@ def test_all_of_it_works_at_4_kb(builds: list[Build], journal: Journal, home: Pa
     assert found["logical replication, to this data block"].figures["switchover_seconds"] > 0
 
 
-def changed(ground: Ground) -> Evidence:
+def changed(ground: Ground) -> OperationEvidence:
     """A base backup, of which one value is changed before it is compared."""
     servers: list[Server] = []
     reading = contents.read
@@ -102,27 +102,27 @@ def changed(ground: Ground) -> Evidence:
         return base_backup.OPERATION.check(ground)
 
 
-def starting(ground: Ground) -> Evidence:
+def starting(ground: Ground) -> OperationEvidence:
     """A refusal that does not come."""
-    return Evidence(ground.refusal(ground.empty("own")))
+    return OperationEvidence(ground.refusal(ground.empty("own")))
 
 
-def dying(ground: Ground) -> Evidence:
+def dying(ground: Ground) -> OperationEvidence:
     """A server that is gone in the middle."""
     with ground.serve(ground.empty("data")) as server, server.connect("postgres") as connection:
         server.stop()
         connection.execute("SELECT 1")
-    return Evidence("it lives")
+    return OperationEvidence("it lives")
 
 
-def living(ground: Ground) -> Evidence:
+def living(ground: Ground) -> OperationEvidence:
     """The next operation after one that went wrong."""
     with ground.serve(ground.copy("data")) as server:
         count = first(server, "SELECT count(*) FROM documents")
-    return Evidence(f"{count} documents")
+    return OperationEvidence(f"{count} documents")
 
 
-def damaged(ground: Ground) -> Evidence:
+def damaged(ground: Ground) -> OperationEvidence:
     """One byte of the data that is copied is not what its checksum says."""
     filled = ground.filled().directory
     largest = max((filled / "base").rglob("*"), key=lambda path: path.stat().st_size)

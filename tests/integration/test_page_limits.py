@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.check.limits import Limits, expected, largest, markdown, measurable, measure
+from octavo.check.limits import BlockLimits, expected, largest, markdown, measurable, measure
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.units import parse_size
@@ -16,7 +16,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "experiments" / "regression.md"
 
 
 @pytest.fixture(scope="module")
-def measured(home: Path) -> list[Limits]:
+def measured(home: Path) -> list[BlockLimits]:
     """Every data block of 18 that is in the cache with 8 kB WAL blocks."""
     del home  # it is where the builds are
     builds = measurable("18")
@@ -25,13 +25,13 @@ def measured(home: Path) -> list[Limits]:
         return [measure(build, journal, server_account()) for build in builds]
 
 
-def test_the_limits_are_those_of_the_source(measured: list[Limits]) -> None:
+def test_the_limits_are_those_of_the_source(measured: list[BlockLimits]) -> None:
     for limits in measured:
         found = {name: getattr(limits, name) for name in expected(limits)}
         assert found == expected(limits), f"at {limits.block} B"
 
 
-def test_defaults_that_count_blocks_are_other_amounts_of_memory(measured: list[Limits]) -> None:
+def test_defaults_that_count_blocks_are_other_amounts_of_memory(measured: list[BlockLimits]) -> None:
     for limits in measured:
         assert limits.defaults["effective_cache_size"].default == 524288 * limits.block
         assert limits.defaults["temp_buffers"].default == 1024 * limits.block
@@ -40,7 +40,7 @@ def test_defaults_that_count_blocks_are_other_amounts_of_memory(measured: list[L
         assert limits.defaults["min_parallel_table_scan_size"].default == 8 * 1024**2
 
 
-def test_the_document_has_the_table_as_measured(measured: list[Limits]) -> None:
+def test_the_document_has_the_table_as_measured(measured: list[BlockLimits]) -> None:
     told = _columns(_table_with(DOCUMENT.read_text(), "largest row"))
     for block, cells in _columns(markdown(measured)).items():
         # A row for a default stands in the table when it differs between the blocks that were measured.

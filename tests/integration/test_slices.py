@@ -15,7 +15,7 @@ from octavo.home import octavo_home, store_path
 from octavo.host import child_group
 from octavo.lab.events import Event, Notice, TurnsGoOn
 from octavo.lab.runnable import cannot_run
-from octavo.lab.session import Ended, start_run
+from octavo.lab.session import SessionResult, start_run
 from octavo.lab.slices import sound
 from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan, parse_plan
@@ -61,7 +61,7 @@ def nothing_left(home: Path) -> Iterator[None]:
         assert not list(place.glob("octavo-children-*/together-*"))
 
 
-def run(plan: Plan) -> tuple[Ended, dict[str, Any], list[Event]]:
+def run(plan: Plan) -> tuple[SessionResult, dict[str, Any], list[Event]]:
     events: list[Event] = []
     ended = start_run(plan, "", "octavo run", 7, events.append)
     with closing(Store.open(store_path())) as store:

@@ -13,7 +13,7 @@ from octavo.host.journal import TOKEN_VARIABLE
 from octavo.host.kernel_text import shown
 from octavo.host.process import find_by_environment
 from octavo.hugepages.groups import group_limits
-from octavo.hugepages.seen import look
+from octavo.hugepages.postmaster_memory import read_postmaster
 from octavo.knobs.zram_swap import swaps
 
 _NAMED = """
@@ -109,7 +109,7 @@ def test_a_mapped_file_cannot_add_lines(tmp_path: Path) -> None:
         b"7f0000000000-7f0000001000 rw-s 00000000 00:01 5 /tmp/x\x0cSize: nonsense\x85\xff\nSize: 4 kB\n"
         b"KernelPageSize: 4 kB\n"
     )
-    assert look(7, tmp_path) is not None
+    assert read_postmaster(7, tmp_path) is not None
 
 
 @needs_root

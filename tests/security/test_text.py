@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from octavo.cli.output import console
-from octavo.iotop.clean import one_line as one_line_of_a_process
+from octavo.iotop.terminal_text import one_line as one_line_of_a_process
 from octavo.report import csv_rows, markdown
 from octavo.report.document import clean
 from octavo.text import UNPRINTABLE, csv_cell, guarded, one_line, printable, unguarded

@@ -12,7 +12,7 @@ from octavo.host import block_limit
 from octavo.host.block_limit import Limits
 from octavo.host.journal import Journal, restore
 from octavo.host.kernel_value import KernelValue
-from octavo.knobs.credits import Served
+from octavo.knobs.credits import DeviceTotals
 from octavo.knobs.enforcer import PERIOD_SECONDS, Enforcer
 from octavo.knobs.volume_types import VolumeType, parse_device
 
@@ -63,12 +63,12 @@ def test_an_enforcer_that_an_interrupt_left_running_writes_no_more(root: Path) -
     waits, goes_on = threading.Event(), threading.Event()
     threads: list[threading.Thread] = []
 
-    def counters() -> Served:
+    def counters() -> DeviceTotals:
         if threading.current_thread() not in threads:
-            return Served()
+            return DeviceTotals()
         waits.set()
         assert goes_on.wait(10)
-        return Served(reads=600.0)
+        return DeviceTotals(reads=600.0)
 
     def interrupted() -> None:
         with Journal() as journal, block_limit.throttled("7:999", burst.highest, journal, root=root) as throttle:
@@ -97,7 +97,7 @@ def test_no_limit_is_outside_of_what_the_journal_has_as_ours(
     chosen = volume(level)
     asked = Asked()
     clock, done = [0.0], [0.0] * 4
-    keeper = Enforcer(chosen, asked, lambda: Served(*done), lambda: clock[0])
+    keeper = Enforcer(chosen, asked, lambda: DeviceTotals(*done), lambda: clock[0])
     keeper.begin()
     for one in served:
         clock[0] += PERIOD_SECONDS

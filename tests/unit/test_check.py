@@ -12,7 +12,7 @@ from octavo.check import formulas
 from octavo.check.classify import KINDS, Allowed, classify, load_entries
 from octavo.check.crashes import crashes_in_log
 from octavo.check.diffs import parse_diffs
-from octavo.check.outcome import Failure, Judged, Report, Suite
+from octavo.check.outcome import ClassifiedDifference, Failure, Report, Suite
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
 from octavo.check.recovery import parse_tap, waited_for
 from octavo.check.report import as_dict, markdown, text
@@ -324,15 +324,15 @@ def test_what_a_script_waited_for_in_vain_is_told_without_how_it_ended() -> None
     assert waited_for(["# fine"]) == []
 
 
-def a_report(tmp_path: Path, *judged: Judged, failures: tuple[Failure, ...] = ()) -> Report:
+def a_report(tmp_path: Path, *judged: ClassifiedDifference, failures: tuple[Failure, ...] = ()) -> Report:
     build = Build("18.6-b4w8-0", tmp_path, {"version": "18.6", "data_block": "4kB", "wal_block": "8kB"})
     suite = Suite("regression", 231, 230, judged, failures, (("recovery", "no perl"),), 1.5, tmp_path)
     return Report(build, (suite,))
 
 
 def test_a_report_passes_only_when_everything_is_allowed(tmp_path: Path) -> None:
-    allowed = Judged(planted(*ORDER), Allowed("order", "the reason"))
-    unknown = Judged(planted(" 1 | one\n", " 1 | won\n", "other"), None)
+    allowed = ClassifiedDifference(planted(*ORDER), Allowed("order", "the reason"))
+    unknown = ClassifiedDifference(planted(" 1 | one\n", " 1 | won\n", "other"), None)
     crash = Failure("postmaster", "the server crashed: PANIC:  no", ("PANIC:  no",))
     good = a_report(tmp_path, allowed)
     assert good.passed

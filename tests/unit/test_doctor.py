@@ -17,20 +17,20 @@ from octavo.doctor import examine as examine_module
 from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
-from octavo.doctor.collect.live import Reading, live_facts
+from octavo.doctor.collect.live import LiveCounters, live_facts
 from octavo.doctor.collect.processes import memory_limit, process_facts
 from octavo.doctor.collect.server import setting_fact
 from octavo.doctor.collect.storage import storage_facts
-from octavo.doctor.engine import Finding, Ok, Rule, at_least, examine
-from octavo.doctor.facts import Asked, Fact, Facts, NotApplicableError, UnknownError, read_facts
+from octavo.doctor.engine import DoctorRule, Finding, Ok, at_least, examine
+from octavo.doctor.facts import Fact, Facts, NotApplicableError, RuleFacts, UnknownError, read_facts
 from octavo.errors import HostError, UsageError
 from octavo.iotop.diskstats import DiskTotals
 
 MB = 1024**2
 
 
-def rule(name: str, judge: Any) -> Rule:
-    return Rule(name, "?", "", "the manual", judge)
+def rule(name: str, judge: Any) -> DoctorRule:
+    return DoctorRule(name, "?", "", "the manual", judge)
 
 
 def finding(severity: Any) -> Finding:
@@ -38,16 +38,16 @@ def finding(severity: Any) -> Finding:
 
 
 def test_ok_finding_unknown_and_not_applicable_are_four_things_worst_first() -> None:
-    def unknown(asked: Asked) -> Ok:
+    def unknown(asked: RuleFacts) -> Ok:
         return Ok(str(asked.whole("host.x")))
 
-    def absent(asked: Asked) -> Ok:
+    def absent(asked: RuleFacts) -> Ok:
         return Ok(str(asked.whole("setting.x")))
 
-    def fine(asked: Asked) -> Ok:
+    def fine(asked: RuleFacts) -> Ok:
         return Ok("good")
 
-    def always(severity: Any) -> Callable[[Asked], Finding]:
+    def always(severity: Any) -> Callable[[RuleFacts], Finding]:
         return lambda asked: finding(severity)
 
     rules = [
@@ -67,7 +67,7 @@ def test_ok_finding_unknown_and_not_applicable_are_four_things_worst_first() -> 
 
 
 def test_a_fact_knows_where_it_is_from_and_a_rule_its_evidence() -> None:
-    asked = Asked(read_facts({"host.a": 1, "host.b": {"value": 2.5, "source": "/proc/b"}, "host.c": None}))
+    asked = RuleFacts(read_facts({"host.a": 1, "host.b": {"value": 2.5, "source": "/proc/b"}, "host.c": None}))
     assert (asked.whole("host.a"), asked.number("host.b"), asked.whole_or_none("host.c")) == (1, 2.5, None)
     assert [fact.source for fact in asked.evidence.values()] == ["given", "/proc/b"]
 
@@ -75,7 +75,7 @@ def test_a_fact_knows_where_it_is_from_and_a_rule_its_evidence() -> None:
 @pytest.mark.parametrize("value", ["64kB", 1.5, True, None, [1]])
 def test_a_value_of_another_kind_is_unknown(value: Any) -> None:
     with pytest.raises(UnknownError):
-        Asked(Facts([Fact("x", value)])).whole("x")
+        RuleFacts(Facts([Fact("x", value)])).whole("x")
 
 
 def test_a_name_with_a_dot_holds_for_all_below_it() -> None:
@@ -84,7 +84,7 @@ def test_a_name_with_a_dot_holds_for_all_below_it() -> None:
     assert facts["host.fs.block_bytes"].absent == "none"
     assert facts["host.fs.type"].value == "xfs"
     with pytest.raises(NotApplicableError, match="none"):
-        Asked(facts).whole("host.fs.block_bytes")
+        RuleFacts(facts).whole("host.fs.block_bytes")
 
 
 def test_facts_are_written_and_read_as_json() -> None:
@@ -198,19 +198,20 @@ def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path
 
 
 def test_live_facts_are_differences() -> None:
-    before = Reading(10.0, DiskTotals(100, 1000, 0, 0), 5, (10, 80), 1000)
-    after = Reading(12.0, DiskTotals(300, 9000, 4, 40), 25, (110, 880), 3000)
+    before = LiveCounters(10.0, DiskTotals(100, 1000, 0, 0), 5, (10, 80), 1000)
+    after = LiveCounters(12.0, DiskTotals(300, 9000, 4, 40), 25, (110, 880), 3000)
     facts = Facts(live_facts(before, after, "vda"))
     assert facts["live.device.reads_per_second"].value == 100.0
     assert facts["live.server.reads_per_second"].value == 50.0
     assert facts["live.server.fetched_bytes_per_second"].value == 1000.0
     assert facts["live.swapped_pages_per_second"].value == 10.0
-    none = Facts(live_facts(Reading(10.0, None, None, None, None), after, None))
+    none = Facts(live_facts(LiveCounters(10.0, None, None, None, None), after, None))
     for name in ("device.reads", "server.reads", "swapped_pages", "server.fetched_bytes"):
         assert none[f"live.{name}_per_second"].unknown
     # Statistics that were reset meanwhile are no negative rate.
     assert (
-        Facts(live_facts(after, Reading(14.0, None, None, (0, 0), 0), None))["live.server.reads_per_second"].value == 0
+        Facts(live_facts(after, LiveCounters(14.0, None, None, (0, 0), 0), None))["live.server.reads_per_second"].value
+        == 0
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from octavo import workloads
 from octavo.knobs import device
-from octavo.lab.estimate import Estimate, estimate
+from octavo.lab.estimate import RunEstimate, estimate
 from octavo.plan.cells import make_cells
 from octavo.plan.presets import find_plan
 from octavo.workloads import tpcc_like
@@ -19,7 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
 
 
-def with_wal(recycled: str) -> Estimate:
+def with_wal(recycled: str) -> RunEstimate:
     plan = small_plan(recycled_wal=[recycled])
     return estimate(plan, make_cells(plan), workloads.find(plan.workload))
 

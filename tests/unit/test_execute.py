@@ -9,7 +9,7 @@ from tests.unit.plans import small_plan
 from octavo.errors import HostError
 from octavo.lab.bench import Measurement
 from octavo.lab.events import Event, Notice
-from octavo.lab.execute import BROKEN_AFTER_SECONDS, Outcome, execute
+from octavo.lab.execute import BROKEN_AFTER_SECONDS, RunOutcome, execute
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, make_cells, order_of_round
 from octavo.plan.model import Plan
@@ -88,7 +88,7 @@ class Laboratory:
         record = RunRecord("run", plan.name, "running", "", SEED, 0.0, None, {}, "", "", {}, {})
         self.store.create_run(record, self.cells)
 
-    def execute(self, *, retry: bool = False) -> Outcome:
+    def execute(self, *, retry: bool = False) -> RunOutcome:
         return execute(
             "run", self.plan, self.cells, SEED, self.bench, self.store, self.clock, self.events.append,
             self.undecided, retry=retry,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from octavo.instruments.figures import (
     ClientShare,
-    Each,
+    PerTransaction,
     Rate,
     Ratio,
     Reading,
@@ -24,7 +24,7 @@ numbers = st.floats(0, 1e15, allow_nan=False)
 
 @given(numbers, numbers, st.floats(1e-3, 1e6))
 def test_a_counter_gives_its_growth_or_nothing(before: float, after: float, seconds: float) -> None:
-    figures = (Rate(READS, "n"), Total(READS, "n"), Each(READS, "n"), Ratio(READS, "n", "n"))
+    figures = (Rate(READS, "n"), Total(READS, "n"), PerTransaction(READS, "n"), Ratio(READS, "n", "n"))
     first: Reading = {None: {"n": before}}
     last: Reading = {None: {"n": after}}
     found = [value for _, _, value in totals(figures, first, last, seconds, Work(transactions=4))]

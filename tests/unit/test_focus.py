@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.unit.plans import small_plan
 
-from octavo.lab.focus import seconds_measured, seconds_of, within_budget
+from octavo.lab.budget import seconds_measured, seconds_of, within_budget
 from octavo.plan.cells import make_cells
 from octavo.store.records import TrialRecord
 

@@ -99,8 +99,8 @@ def test_more_rounds_reach_further_and_more_scatter_less() -> None:
 
 def test_four_of_five_runs_tell_what_is_forecast() -> None:
     """Simulated: six rounds on six loads, trials that scatter by 1 %."""
+    from octavo.analysis.interim import analyse_rounds
     from octavo.analysis.layout import Layout
-    from octavo.analysis.looks import follow
 
     condition = conditions_of(PLAN, CELLS, ())[0]
     seen = reach(condition, Scatter(0.01**2, 0.0), PLAN, 6)
@@ -113,5 +113,5 @@ def test_four_of_five_runs_tell_what_is_forecast() -> None:
         values = effect + source.normal(0, 0.01, (3, 6))
         made = Layout(values, np.tile(np.arange(1, 7), (3, 1)), np.arange(3), np.arange(1, 7),
                       condition.question.roles.index(0))  # fmt: skip
-        told += int((follow(made, condition.question, range(1, 7)).stopped > 0).sum())
+        told += int((analyse_rounds(made, condition.question, range(1, 7)).stopped > 0).sum())
     assert 0.7 <= told / 150 <= 0.97

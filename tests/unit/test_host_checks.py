@@ -10,7 +10,7 @@ import pytest
 from tests.unit import planted
 
 from octavo.host.checks import CHECKS, check_host, disturbing
-from octavo.host.checks.base import CannotLookError, Found, Host, observe_host
+from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, observe_host
 
 TICKS = os.sysconf("SC_CLK_TCK")
 CPU = "devices/system/cpu"
@@ -38,7 +38,7 @@ def later(earlier: Host, files: Mapping[str, str]) -> Host:
     return Host(earlier.proc, earlier.sys, earlier.directory, earlier.before, after)
 
 
-def look(name: str, seen: Host) -> Found:
+def look(name: str, seen: Host) -> CheckFinding:
     found = CHECKS[name](seen)
     assert found.check == name
     assert found.severity in ("fine", "unknown") or found.why
@@ -99,7 +99,7 @@ def test_a_check_sees_what_the_kernel_says(
 @pytest.mark.parametrize("name", ["CPU governor", "turbo", "SMT", "CPU throttling", "autogroup scheduling", "swap",
                                   "virtualization", "transparent huge pages", "power", "device traffic"])  # fmt: skip
 def test_what_is_not_there_cannot_be_looked_at(tmp_path: Path, name: str) -> None:
-    with pytest.raises(CannotLookError):
+    with pytest.raises(CheckImpossibleError):
         CHECKS[name](host(tmp_path))
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.unit.planted import plant
 
 from octavo.errors import HostError
-from octavo.hugepages import needed, seen
+from octavo.hugepages import needed, postmaster_memory
 from octavo.hugepages.advice import advise
 from octavo.hugepages.boot import at_boot
-from octavo.hugepages.needed import Server
+from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import PoolState, default_page, read_pool, read_pools
 
 KB, MB, GB = 1024, 1024**2, 1024**3
@@ -32,13 +32,13 @@ def meminfo(**kilobytes: int) -> dict[str, str]:
     return {"proc/meminfo": "".join(f"{name}: {value} kB\n" for name, value in lines.items())}
 
 
-def server(**changes: Any) -> Server:
+def server(**changes: Any) -> ServerPages:
     facts: dict[str, Any] = {
         "source": "a test", "version": "18.6", "shared_memory": 143 * MB, "shared_buffers": 128 * MB,
         "huge_pages": "try", "huge_page_size": 0, "shared_memory_type": "mmap", "max_connections": 100,
         "pages": {2 * MB: 72, GB: 1},
     }  # fmt: skip
-    return Server(**{**facts, **changes})
+    return ServerPages(**{**facts, **changes})
 
 
 def test_every_pool_is_read_with_its_nodes(tmp_path: Path) -> None:
@@ -144,22 +144,23 @@ def postmaster(root: Path, *, smaps: bool) -> Path:
 
 
 def test_the_postmaster_shows_its_shared_memory_and_what_vmpeak_adds(tmp_path: Path) -> None:
-    found = seen.look(42, postmaster(tmp_path, smaps=True))
+    found = postmaster_memory.read_postmaster(42, postmaster(tmp_path, smaps=True))
     assert found is not None
     assert (found.mapping, found.page, found.huge) == (24 * MB, 2 * MB, 10 * MB)
     assert (found.tables, found.processes) == (160 * KB, 2)  # the third has ended meanwhile
     assert found.parts == {
-        seen.FILES: MB, seen.SHARED: 24 * MB, seen.OTHER: 48 * KB, seen.PRIVATE: 644 * KB,
+        postmaster_memory.FILES: MB, postmaster_memory.SHARED: 24 * MB, postmaster_memory.OTHER: 48 * KB,
+        postmaster_memory.PRIVATE: 644 * KB,
     }  # fmt: skip
     said = found.as_dict(12, 2 * MB)
     assert (said["vm_peak_pages"], said["over_asked_pages"], said["over_asked_bytes"]) == (40, 28, 56 * MB)
 
 
 def test_without_smaps_the_peak_is_still_there(tmp_path: Path) -> None:
-    found = seen.look(42, postmaster(tmp_path, smaps=False))
+    found = postmaster_memory.read_postmaster(42, postmaster(tmp_path, smaps=False))
     assert found is not None
     assert (found.peak, found.mapping, found.parts) == (83558 * KB, None, None)
-    assert seen.look(7, tmp_path) is None
+    assert postmaster_memory.read_postmaster(7, tmp_path) is None
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from tests.unit.test_hugepages import GB, MB, meminfo, server
 
 from octavo.hugepages import limits
 from octavo.hugepages.groups import group_limits, tightest
-from octavo.hugepages.needed import Server
+from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import PoolState
 
 NOBODY: Mapping[str, str] = {}
 
 
 def find(
-    root: Path, pool: PoolState, of: Server | None = None, environment: Mapping[str, str] = NOBODY
+    root: Path, pool: PoolState, of: ServerPages | None = None, environment: Mapping[str, str] = NOBODY
 ) -> dict[str, Any]:
     plant(
         root,

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.errors import HostError, OctavoError, UsageError
-from octavo.io.engine import Observe, UnavailableError, is_own, make, measure
+from octavo.io.engine import Observe, UnsupportedPolicyError, is_own, make, measure
 from octavo.io.job import Job
 from octavo.io.policies import POLICIES, Policy, find_policies
 from octavo.io.render import as_thread, print_table
-from octavo.io.request import Request, sweep_of
+from octavo.io.request import SweepRequest, sweep_of
 from octavo.io.sweep import RefusedError, Sweep, run_sweep
 from octavo.io.target import prepare, with_segments
 
@@ -138,7 +138,7 @@ def test_a_file_that_shrinks_is_told(file: Path, method: str) -> None:
     try:
         with pytest.raises(HostError, match=rf"ended at byte {2 * BLOCK} .* had {BLOCKS * BLOCK} bytes"):
             measure(replace(job(file), once=False, seconds=600, method=method), shrink)
-    except UnavailableError as error:
+    except UnsupportedPolicyError as error:
         pytest.skip(str(error))
 
 
@@ -177,7 +177,7 @@ def test_only_files_of_its_own_are_written_or_checked(tmp_path: Path, file: Path
 
 
 # What the command line gives when nothing is said.
-NOTHING_SAID = Request(
+NOTHING_SAID = SweepRequest(
     files=(), segments=False, make=None, lose_device=False, pattern="random", block=None, run=None, stride=None, seed=1,
     block_list=None, from_query=None, dsn="", policies=("single",), max_request=None, hole=0, distance=32, depth=32,
     threads=1, cache="cold", direct=False, readahead="normal", write=False, verify=False, seconds=None, blocks=None,
@@ -185,7 +185,7 @@ NOTHING_SAID = Request(
 )  # fmt: skip
 
 
-def request(*files: Path, **given: Any) -> Request:
+def request(*files: Path, **given: Any) -> SweepRequest:
     return replace(NOTHING_SAID, files=files, **given)
 
 

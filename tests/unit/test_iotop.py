@@ -18,16 +18,16 @@ from octavo.errors import HostError
 from octavo.host.journal import Journal
 from octavo.instruments.target import Target
 from octavo.iotop import open as opening
-from octavo.iotop.activity import Doing, doing_of
-from octavo.iotop.clean import one_line
-from octavo.iotop.counted import Counted, Direction, Source
+from octavo.iotop.activity import ProcessActivity, doing_of
 from octavo.iotop.diskstats import DiskTotals
 from octavo.iotop.in_flight import InFlight
 from octavo.iotop.instance import instance, undo_instance
-from octavo.iotop.looking import Looking
-from octavo.iotop.snapshot import Key, Reader, Row, Snapshot, Sum, rows_of, settled
+from octavo.iotop.monitor import RequestMonitor
+from octavo.iotop.process_info import WRITE_BACK, ProcessInfo
+from octavo.iotop.request_source import Direction, RequestCount, RequestSource
+from octavo.iotop.snapshot import RequestRow, RequestSnapshot, RequestSum, RowKey, WorkerClient, rows_of, settled
+from octavo.iotop.terminal_text import one_line
 from octavo.iotop.view import view
-from octavo.iotop.who import WRITE_BACK, Who
 
 # --- what is shown
 
@@ -42,9 +42,15 @@ def test_text_of_others_is_one_line_that_a_terminal_does_not_obey(text: str) -> 
 
 
 def test_what_the_server_says_is_believed_of_its_own_processes_only() -> None:
-    ours, stranger = Who(13, 10, 999, "postgres", "client backend"), Who(14, 99, 999, "postgres", "client backend")
-    doing = {13: Doing("client backend", "shop", "SELECT 1"), 14: Doing("walsender", "shop", "SELECT 2")}
-    sums = {Key(who, "vda", "read", ring=False): Sum(2, 8192) for who in (ours, stranger)}
+    ours, stranger = (
+        ProcessInfo(13, 10, 999, "postgres", "client backend"),
+        ProcessInfo(14, 99, 999, "postgres", "client backend"),
+    )
+    doing = {
+        13: ProcessActivity("client backend", "shop", "SELECT 1"),
+        14: ProcessActivity("walsender", "shop", "SELECT 2"),
+    }
+    sums = {RowKey(who, "vda", "read", ring=False): RequestSum(2, 8192) for who in (ours, stranger)}
     found = {row.who.pid: row for row in rows_of(sums, doing, 10, {})}
     assert (found[13].query, found[13].bytes_per_request) == ("SELECT 1", 4096)
     assert (found[14].query, found[14].role) == (None, "client backend")
@@ -52,13 +58,18 @@ def test_what_the_server_says_is_believed_of_its_own_processes_only() -> None:
 
 
 def test_an_io_worker_reads_for_others_and_writes_for_itself() -> None:
-    worker, stranger = Who(12, 10, 999, "postgres", "io worker"), Who(22, 99, 999, "postgres", "io worker")
-    doing = {13: Doing("client backend", "shop", "SELECT 1")}
+    worker, stranger = (
+        ProcessInfo(12, 10, 999, "postgres", "io worker"),
+        ProcessInfo(22, 99, 999, "postgres", "io worker"),
+    )
+    doing = {13: ProcessActivity("client backend", "shop", "SELECT 1")}
     sums = {
-        Key(who, "vda", direction, ring=False): Sum(2, 8192) for who in (worker, stranger) for direction in DIRECTIONS
+        RowKey(who, "vda", direction, ring=False): RequestSum(2, 8192)
+        for who in (worker, stranger)
+        for direction in DIRECTIONS
     }
     found = {(row.who.pid, row.direction): row.readers for row in rows_of(sums, doing, 10, {13: 0.75, 14: 0.25})}
-    assert found[12, "read"] == (Reader(13, 0.75, "shop", "SELECT 1"), Reader(14, 0.25, None, None))
+    assert found[12, "read"] == (WorkerClient(13, 0.75, "shop", "SELECT 1"), WorkerClient(14, 0.25, None, None))
     assert [key for key, readers in found.items() if readers] == [(12, "read")]
     assert not any(row.readers for row in rows_of(sums, doing, None, {13: 1.0}))
 
@@ -114,41 +125,47 @@ def test_a_server_that_does_not_tell_it_is_asked_once(problem: Exception, words:
 
 
 def test_a_process_whose_role_came_later_is_one_row() -> None:
-    new, known = Who(13, 10, 999, "postgres"), Who(13, 10, 999, "postgres", "client backend")
-    gone, other = Who(13, None, None, "postgres", "ended", ended=True), Who(14, 10, 999, "postgres")
-    sums = {Key(who, "vda", "read", ring=False): Sum(2, 512) for who in (new, known, gone, other)}
+    new, known = ProcessInfo(13, 10, 999, "postgres"), ProcessInfo(13, 10, 999, "postgres", "client backend")
+    gone, other = ProcessInfo(13, None, None, "postgres", "ended", ended=True), ProcessInfo(14, 10, 999, "postgres")
+    sums = {RowKey(who, "vda", "read", ring=False): RequestSum(2, 512) for who in (new, known, gone, other)}
     assert settled(sums) == {
-        Key(known, "vda", "read", ring=False): Sum(6, 1536), Key(other, "vda", "read", ring=False): Sum(2, 512),
+        RowKey(known, "vda", "read", ring=False): RequestSum(6, 1536),
+        RowKey(other, "vda", "read", ring=False): RequestSum(2, 512),
     }  # fmt: skip
-    uncounted = {Key(known, None, "read", ring=False): Sum(None, 512)}
+    uncounted = {RowKey(known, None, "read", ring=False): RequestSum(None, 512)}
     assert settled(uncounted) == uncounted
 
 
 def test_a_query_that_is_over_is_told_from_one_that_runs() -> None:
     row = {"backend_type": "client backend", "database": "a\nb", "state": "idle", "query": "SELECT\n 1"}
-    assert doing_of(row) == Doing("client backend", "a b", "(SELECT 1)")
+    assert doing_of(row) == ProcessActivity("client backend", "a b", "(SELECT 1)")
     assert doing_of({**row, "state": "active"}).query == "SELECT 1"
-    assert doing_of({**row, "state": None, "query": None, "database": None}) == Doing("client backend", None, None)
+    assert doing_of({**row, "state": None, "query": None, "database": None}) == ProcessActivity(
+        "client backend", None, None
+    )
     hidden = {"backend_type": None, "database": "shop", "state": None, "query": "<insufficient privilege>"}
-    assert doing_of(hidden) == Doing(None, "shop", None)
+    assert doing_of(hidden) == ProcessActivity(None, "shop", None)
 
 
 def test_what_kernel_workers_write_is_not_given_to_a_process() -> None:
-    worker = Who(None, None, 0, "kworker", "kernel worker", kernel=True)
-    sums = {Key(worker, "vda", "write", ring=False): Sum(1, 4096), Key(worker, "vda", "read", ring=False): Sum(1, 512)}
+    worker = ProcessInfo(None, None, 0, "kworker", "kernel worker", kernel=True)
+    sums = {
+        RowKey(worker, "vda", "write", ring=False): RequestSum(1, 4096),
+        RowKey(worker, "vda", "read", ring=False): RequestSum(1, 512),
+    }
     assert [row.role for row in rows_of(sums, {}, None, {})] == [WRITE_BACK, "kernel worker"]
 
 
-def snapshot(*rows: Row, source: str = "bpf", lost: int = 0) -> Snapshot:
+def snapshot(*rows: RequestRow, source: str = "bpf", lost: int = 0) -> RequestSnapshot:
     totals = DiskTotals(5, 40960, 1, 8192)
-    return Snapshot(1.7e9, 5.0, source, rows, {"vda": totals}, {"queries": "no"}, lost, 0.01, 0.001)
+    return RequestSnapshot(1.7e9, 5.0, source, rows, {"vda": totals}, {"queries": "no"}, lost, 0.01, 0.001)
 
 
-def row(who: Who, query: str | None = None, requests: int | None = 4) -> Row:
-    return Row(who, "vda", "read", requests, 32768, "io_uring", "shop", query)
+def row(who: ProcessInfo, query: str | None = None, requests: int | None = 4) -> RequestRow:
+    return RequestRow(who, "vda", "read", requests, 32768, "io_uring", "shop", query)
 
 
-def text(shown: Snapshot, width: int) -> str:
+def text(shown: RequestSnapshot, width: int) -> str:
     out = io.StringIO()
     Console(file=out, width=width, highlight=False, markup=False).print(view(shown, width))
     return out.getvalue()
@@ -156,7 +173,7 @@ def text(shown: Snapshot, width: int) -> str:
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 110, 200])
 def test_it_fits_its_terminal(width: int) -> None:
-    many = [row(Who(pid, 10, 999, "postgres", "client backend"), "SELECT 1 " * 50) for pid in range(5)]
+    many = [row(ProcessInfo(pid, 10, 999, "postgres", "client backend"), "SELECT 1 " * 50) for pid in range(5)]
     shown = text(snapshot(*many, lost=7), width)
     assert all(len(line) <= width for line in shown.splitlines())
     words = " ".join(shown.split())
@@ -166,8 +183,8 @@ def test_it_fits_its_terminal(width: int) -> None:
 
 
 def test_for_whom_an_io_worker_read_stands_where_queries_do() -> None:
-    worker = row(Who(12, 10, 999, "postgres", "io worker"))
-    one, other = Reader(13, 0.75, "shop", "SELECT 1"), Reader(14, 0.25, None, None)
+    worker = row(ProcessInfo(12, 10, 999, "postgres", "io worker"))
+    one, other = WorkerClient(13, 0.75, "shop", "SELECT 1"), WorkerClient(14, 0.25, None, None)
     assert "for 13 shop: SELECT 1\n" in text(snapshot(replace(worker, readers=(one,))), 200)
     both = replace(worker, readers=(one, other))
     assert "for 13 (75%) shop: SELECT 1, 14 (25%)\n" in text(snapshot(both), 200)
@@ -178,13 +195,15 @@ def test_for_whom_an_io_worker_read_stands_where_queries_do() -> None:
 
 
 def test_nothing_in_a_query_is_taken_for_markup() -> None:
-    shown = text(snapshot(row(Who(1, 0, 0, "[red]x[/red]", "client backend"), "SELECT ':smile:', '[bold]'")), 200)
+    shown = text(
+        snapshot(row(ProcessInfo(1, 0, 0, "[red]x[/red]", "client backend"), "SELECT ':smile:', '[bold]'")), 200
+    )
     assert "':smile:', '[bold]'" in shown
     assert "[red]x[/red]" in shown
 
 
 def test_what_has_ended_is_added_up_by_name() -> None:
-    ended = [row(Who(pid, None, None, "cc1", "ended", ended=True)) for pid in (1, 2, 3)]
+    ended = [row(ProcessInfo(pid, None, None, "cc1", "ended", ended=True)) for pid in (1, 2, 3)]
     shown = text(snapshot(*ended), 120)
     assert shown.count("cc1") == 1
     assert "98304" in shown and "3 that have ended" in shown
@@ -192,7 +211,7 @@ def test_what_has_ended_is_added_up_by_name() -> None:
 
 
 def test_what_is_not_known_is_not_zero() -> None:
-    unknown = snapshot(row(Who(1, 0, 0, "dd"), requests=None), source="proc")
+    unknown = snapshot(row(ProcessInfo(1, 0, 0, "dd"), requests=None), source="proc")
     assert "·" in text(unknown, 120)
     content = json.loads(json.dumps(unknown.as_dict(), allow_nan=False))
     assert content["schema_version"] == 1
@@ -208,11 +227,11 @@ class Fake:
 
     name, lost = "bpf", 0
 
-    def __init__(self, *found: Counted) -> None:
+    def __init__(self, *found: RequestCount) -> None:
         self.found = list(found)
         self.closed = False
 
-    def take(self) -> list[Counted]:
+    def take(self) -> list[RequestCount]:
         found, self.found = self.found, []
         return found
 
@@ -230,9 +249,11 @@ def test_a_look_has_what_came_since_the_last_one() -> None:
     ours = os.getpid()
     disk = 9 << 20 | 9
     source = Fake(
-        Counted(disk, ours, "read", 2, 8192), Counted(disk, 1, "read", 1, 512), Counted(disk, ours, "read", 1, 4096)
+        RequestCount(disk, ours, "read", 2, 8192),
+        RequestCount(disk, 1, "read", 1, 512),
+        RequestCount(disk, ours, "read", 1, 4096),
     )
-    looking = Looking(source, None, {"bpf": "why"}, root=ours)
+    looking = RequestMonitor(source, None, {"bpf": "why"}, root=ours)
     first, second = looking.look(), looking.look()
     looking.close()
     (mine,) = first.rows  # process 1 does not descend from us
@@ -245,7 +266,7 @@ def test_a_look_has_what_came_since_the_last_one() -> None:
 
 
 def refuse(error: OSError) -> object:
-    def make(*_: object) -> Source:
+    def make(*_: object) -> RequestSource:
         raise error
 
     return make

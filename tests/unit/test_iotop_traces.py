@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.instruments.bpf import Jump, Label, assemble, instruction
-from octavo.iotop.counted import Counted, direction_of
+from octavo.iotop.request_source import RequestCount, direction_of
 from octavo.iotop.trace_lines import Attribution, Event, TraceLine, lost_events, parse_line
 
 # What a process may call itself: 15 bytes, anything but a zero.
@@ -59,7 +59,7 @@ def test_every_request_counts_once_for_who_started_it(requests: list[tuple[int, 
     attribution = Attribution(lambda thread: thread)
     for sector, pid, size, requeues in requests:
         assert attribution.add(event("block_io_start", pid, sector, size)) is None
-        assert attribution.add(event("block_rq_issue", 99, sector, size)) == Counted(8 << 20, pid, "read", 1, size)
+        assert attribution.add(event("block_rq_issue", 99, sector, size)) == RequestCount(8 << 20, pid, "read", 1, size)
         for _ in range(requeues):
             assert attribution.add(event("block_rq_requeue", 99, sector, 0)) is None
             assert attribution.add(event("block_rq_issue", 99, sector, size)) is None
@@ -67,7 +67,7 @@ def test_every_request_counts_once_for_who_started_it(requests: list[tuple[int, 
 
 def test_what_nobody_started_is_who_issues_it() -> None:
     attribution = Attribution({70: 7}.__getitem__)
-    assert attribution.add(event("block_rq_issue", 70, 1, command="dd")) == Counted(8 << 20, 7, "read", 1, 4096)
+    assert attribution.add(event("block_rq_issue", 70, 1, command="dd")) == RequestCount(8 << 20, 7, "read", 1, 4096)
     assert attribution.names == {7: "dd"}
     assert attribution.add(event("block_rq_issue", 70, 1, size=0, kind="FF")) is None
 
@@ -75,9 +75,9 @@ def test_what_nobody_started_is_who_issues_it() -> None:
 def test_a_worker_of_io_uring_asks_in_a_processes_name() -> None:
     attribution = Attribution({71: 7, 70: 7, 99: 99}.__getitem__)
     attribution.add(event("block_io_start", 71, 1, command="iou-wrk-70"))
-    assert attribution.add(event("block_rq_issue", 99, 1)) == Counted(8 << 20, 7, "read", 1, 4096, ring=True)
+    assert attribution.add(event("block_rq_issue", 99, 1)) == RequestCount(8 << 20, 7, "read", 1, 4096, ring=True)
     attribution = Attribution({71: 71, 70: 7}.__getitem__)  # the worker has ended, its process has not
-    assert attribution.add(event("block_rq_issue", 71, 1, command="iou-wrk-70")) == Counted(
+    assert attribution.add(event("block_rq_issue", 71, 1, command="iou-wrk-70")) == RequestCount(
         8 << 20, 7, "read", 1, 4096, ring=True
     )
 
@@ -87,8 +87,8 @@ def test_what_was_never_issued_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     attribution = Attribution(lambda thread: thread)
     for sector in range(4):
         attribution.add(event("block_io_start", 1, sector))
-    assert attribution.add(event("block_rq_issue", 99, 0)) == Counted(8 << 20, 99, "read", 1, 4096)
-    assert attribution.add(event("block_rq_issue", 99, 1)) == Counted(8 << 20, 1, "read", 1, 4096)
+    assert attribution.add(event("block_rq_issue", 99, 0)) == RequestCount(8 << 20, 99, "read", 1, 4096)
+    assert attribution.add(event("block_rq_issue", 99, 1)) == RequestCount(8 << 20, 1, "read", 1, 4096)
 
 
 @given(st.text("RWDFNSAME", max_size=4))

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.unit.planted import plant
 
 from octavo.errors import UsageError
-from octavo.iotop.counted import Counted, kernel_number
 from octavo.iotop.devices import device_name, find_disk
 from octavo.iotop.diskstats import DiskTotals, parse_diskstats
 from octavo.iotop.from_proc import FromProc
-from octavo.iotop.who import Processes, Who
+from octavo.iotop.process_info import ProcessInfo, ProcessLookup
+from octavo.iotop.request_source import RequestCount, kernel_number
 
 # --- the kernel's tables
 
@@ -92,39 +92,39 @@ def proc(tmp_path: Path) -> Path:
 
 
 def test_postgresqls_processes_by_role_the_kernels_by_what_they_do(proc: Path) -> None:
-    known = Processes(lambda pid: None, proc)
+    known = ProcessLookup(lambda pid: None, proc)
     roles = {pid: known.meet(pid).role for pid in (10, 11, 12, 13, 20, 21, 30)}
     assert roles == {
         10: "postmaster", 11: "checkpointer", 12: "io worker", 13: "client backend", 20: "kernel worker",
         21: "filesystem's journal", 30: None,
     }  # fmt: skip
-    assert known.meet(20) == Who(None, None, 0, "kworker", "kernel worker", kernel=True)
+    assert known.meet(20) == ProcessInfo(None, None, 0, "kworker", "kernel worker", kernel=True)
     assert known.meet(11).parent == 10
     assert known.meet(11).uid == os.geteuid()
     assert known.meet(30).command.isprintable()
 
 
 def test_who_has_ended_is_known_if_it_was_met_and_else_by_the_name_that_the_kernel_kept(proc: Path) -> None:
-    known = Processes({40: "cp\x1b"}.get, proc)
+    known = ProcessLookup({40: "cp\x1b"}.get, proc)
     checkpointer = known.meet(11)
     (proc / "11/stat").unlink()
     assert known.meet(11) == checkpointer
-    assert known.meet(40) == Who(40, None, None, "cp", "ended", ended=True)
+    assert known.meet(40) == ProcessInfo(40, None, None, "cp", "ended", ended=True)
     assert known.meet(41).command == "?"
     known.forget([12])
     assert known.meet(11).ended
 
 
 def test_a_pid_that_passed_to_another_process_is_asked_again(proc: Path) -> None:
-    known = Processes(lambda pid: None, proc)
+    known = ProcessLookup(lambda pid: None, proc)
     assert known.meet(12).role == "io worker"
     plant_process(proc, 12, "dd", 1, "dd if=/x", start=200)
-    assert known.meet(12) == Who(12, 1, os.geteuid(), "dd")
+    assert known.meet(12) == ProcessInfo(12, 1, os.geteuid(), "dd")
 
 
 def test_bytes_by_process_are_what_was_added_since(proc: Path) -> None:
     source = FromProc(proc)
     assert source.take() == []
     plant(proc, {"30/io": "read_bytes: 1300\nwrite_bytes: 4099\ncancelled_write_bytes: 1\n"})
-    assert source.take() == [Counted(None, 30, "read", None, 1000), Counted(None, 30, "write", None, 4096)]
+    assert source.take() == [RequestCount(None, 30, "read", None, 1000), RequestCount(None, 30, "write", None, 4096)]
     assert source.command(11) == "postgres"

@@ -19,7 +19,7 @@ from octavo.plan.sizes import SIZES
 from octavo.postgres.limits import DATA_BLOCKS
 from octavo.units import parse_size
 from octavo.workloads.explained import Explained, nodes, shape
-from octavo.workloads.kernel_page import WORKLOAD, Run, amplification, observations, text_bytes
+from octavo.workloads.kernel_page import WORKLOAD, QueryRun, amplification, observations, text_bytes
 
 powers = st.integers(10, 16).map(lambda power: 1 << power)
 
@@ -57,13 +57,13 @@ def test_rows_are_whole_strides_and_blocks() -> None:
 # ── What a trial tells ────────────────────────────────────────────────────────────────────────
 
 
-def made_run(seconds: float, read: int, device_bytes: int | None) -> Run:
+def made_run(seconds: float, read: int, device_bytes: int | None) -> QueryRun:
     plan = {"Node Type": "Aggregate", "Shared Read Blocks": read, "Shared Hit Blocks": 3}
     reads = None if device_bytes is None else device_bytes // 65536
-    return Run(Explained(plan, 0.1, seconds * 1000), reads, device_bytes)
+    return QueryRun(Explained(plan, 0.1, seconds * 1000), reads, device_bytes)
 
 
-def numbers(runs: list[Run], block: int = 8192, unit: int = 65536) -> dict[str, list[float]]:
+def numbers(runs: list[QueryRun], block: int = 8192, unit: int = 65536) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for one in observations(runs, block, unit):
         found.setdefault(one.metric, []).append(one.value)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from octavo.errors import OctavoError, UsageError
 from octavo.host.block_limit import Limits
 from octavo.knobs import device, enforcer
-from octavo.knobs.credits import Meter, Served, shared
+from octavo.knobs.credits import CreditMeter, DeviceTotals, shared
 from octavo.knobs.enforcer import PERIOD_SECONDS, Enforcer
 from octavo.knobs.probe import main, slope
 from octavo.knobs.volume_types import VolumeType, check_device, parse_device
@@ -108,10 +108,10 @@ def test_which_cells_need_a_volume() -> None:
 def test_a_full_bucket_lasts_as_long_as_published() -> None:
     """Burst duration = credits / (burst − baseline): 75 minutes for 600 GB, half an hour for 1 GB or so."""
     for level, minutes in (("gp2:600", 75.0), ("gp2:100", 5.4e6 / 2700 / 60)):
-        meter = Meter(volume(level))
+        meter = CreditMeter(volume(level))
         seconds = 0
         while meter.allowed(1.0).requests == 3000.0:
-            meter.account(1.0, Served(reads=3000.0))
+            meter.account(1.0, DeviceTotals(reads=3000.0))
             seconds += 1
         assert seconds == pytest.approx(minutes * 60, abs=2)
 
@@ -124,7 +124,7 @@ def test_a_full_bucket_lasts_as_long_as_published() -> None:
 def test_no_more_is_served_than_was_earned(level: str, demands: list[float], period: float) -> None:
     made = volume(level)
     assert made.burst is not None and made.baseline.requests is not None
-    meter = Meter(made)
+    meter = CreditMeter(made)
     served = 0.0
     for demand in demands:
         allowed = meter.allowed(period).requests
@@ -132,34 +132,34 @@ def test_no_more_is_served_than_was_earned(level: str, demands: list[float], per
         assert made.baseline.requests * (1 - 1e-9) <= allowed <= made.burst.requests
         now = min(demand, allowed) * period
         served += now
-        meter.account(period, Served(reads=now / 2, writes=now / 2))
+        meter.account(period, DeviceTotals(reads=now / 2, writes=now / 2))
         assert -1e-6 <= meter.credits <= made.burst.bucket
     limit = made.burst.credits + made.baseline.requests * period * len(demands)
     assert served <= limit * (1 + 1e-9) + 1e-6
 
 
 def test_idle_time_earns_credits_up_to_the_bucket() -> None:
-    meter = Meter(volume("gp2:600,credits=0"))
+    meter = CreditMeter(volume("gp2:600,credits=0"))
     assert meter.allowed(1.0).requests == 1800.0
-    meter.account(1.0, Served())
+    meter.account(1.0, DeviceTotals())
     assert meter.credits == 1800.0
     assert meter.allowed(1.0).requests == 3000.0
-    meter.account(1e6, Served())
+    meter.account(1e6, DeviceTotals())
     assert meter.credits == 5.4e6
 
 
 def test_what_the_kernel_let_through_is_paid_back() -> None:
-    meter = Meter(volume("gp2:100,credits=0"))
-    meter.account(1.0, Served(reads=400.0))
+    meter = CreditMeter(volume("gp2:100,credits=0"))
+    meter.account(1.0, DeviceTotals(reads=400.0))
     assert meter.allowed(1.0).requests == 200.0
-    meter.account(1.0, Served(reads=200.0))
+    meter.account(1.0, DeviceTotals(reads=200.0))
     assert meter.allowed(1.0).requests == 300.0
 
 
 def test_throughput_falls_with_the_credits_between_170_and_334_gb() -> None:
-    meter = Meter(volume("gp2:200,credits=100"))
+    meter = CreditMeter(volume("gp2:200,credits=100"))
     assert meter.allowed(1.0).bytes == 250 * _MB
-    meter.account(1.0, Served(reads=3000.0))
+    meter.account(1.0, DeviceTotals(reads=3000.0))
     assert meter.allowed(1.0).bytes == 128 * _MB
 
 
@@ -167,7 +167,7 @@ def test_throughput_falls_with_the_credits_between_170_and_334_gb() -> None:
 
 
 def test_one_direction_alone_has_everything() -> None:
-    reads, writes = shared(Limits(3000.0, 100.0), Served(reads=3000.0, read_bytes=100.0), 1.0)
+    reads, writes = shared(Limits(3000.0, 100.0), DeviceTotals(reads=3000.0, read_bytes=100.0), 1.0)
     assert reads == Limits(3000.0, 100.0)
     assert writes == Limits(1500.0, 50.0)
 
@@ -175,13 +175,13 @@ def test_one_direction_alone_has_everything() -> None:
 @given(total=st.floats(1, 1e5), reading=st.floats(0, 2e5), writing=st.floats(0, 2e5))
 def test_both_together_have_no_more_than_the_volume(total: float, reading: float, writing: float) -> None:
     """Whatever is asked for, the limits settle within a few periods where the sum is what the volume has."""
-    served = Served()
+    served = DeviceTotals()
     for _ in range(4):
         reads, writes = shared(Limits(total, None), served, 1.0)
         assert reads.requests is not None and writes.requests is not None
         assert reads.requests >= total / 2 and writes.requests >= total / 2
         assert reads.bytes is None
-        served = Served(reads=min(reading, reads.requests), writes=min(writing, writes.requests))
+        served = DeviceTotals(reads=min(reading, reads.requests), writes=min(writing, writes.requests))
     assert served.reads + served.writes <= max(total, min(reading, total / 2) + min(writing, total / 2)) * (1 + 1e-9)
     wanted = reading + writing
     assert served.reads + served.writes >= min(wanted, total) * (1 - 1e-9)
@@ -195,7 +195,7 @@ class Device:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.served = Served()
+        self.served = DeviceTotals()
         self.limits: list[tuple[float, Limits, Limits]] = []
 
     def limit(self, reads: Limits, writes: Limits) -> None:
@@ -205,7 +205,7 @@ class Device:
         allowed = self.limits[-1][1].requests
         assert allowed is not None
         self.now += seconds
-        self.served = Served(self.served.reads + allowed * seconds, 0.0, 0.0, 0.0)
+        self.served = DeviceTotals(self.served.reads + allowed * seconds, 0.0, 0.0, 0.0)
 
 
 def test_a_burst_ends_while_the_trial_runs() -> None:
@@ -246,13 +246,13 @@ def test_the_thread_tells_of_its_trouble(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(enforcer, "PERIOD_SECONDS", 0.001)
     failed = threading.Event()
 
-    def counters() -> Iterator[Served]:
-        yield Served()
+    def counters() -> Iterator[DeviceTotals]:
+        yield DeviceTotals()
         failed.set()
         raise OSError(19, "No such device")
 
     reading = counters()
-    told: Callable[[], Served] = reading.__next__
+    told: Callable[[], DeviceTotals] = reading.__next__
     with pytest.raises(OctavoError, match="No such device"), Enforcer(volume("gp2:100"), Device(), told):
         assert failed.wait(10)
 

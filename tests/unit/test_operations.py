@@ -13,12 +13,12 @@ from octavo.errors import OctavoError
 from octavo.host.children import Account, Finished
 from octavo.host.journal import Journal
 from octavo.operations import OPERATIONS, OperationsReport
-from octavo.operations.base import Outcome
+from octavo.operations.base import OperationOutcome
 from octavo.operations.companions import Skip, choose
 from octavo.operations.contents import Contents, check_same
 from octavo.operations.ground import wait_for
 from octavo.operations.pg_checksums import damage
-from octavo.operations.words import complaint, in_command, said
+from octavo.operations.words import in_command, last_line, said
 from octavo.postgres.builds.cache import Build
 
 
@@ -105,9 +105,9 @@ def test_a_refusal_is_told_without_times_and_pids() -> None:
 
 
 def test_a_complaint_is_the_last_line_that_tells_something() -> None:
-    assert complaint(Finished(1, "one\nsizes do not match\nFailure, exiting\n\n", "", 0)) == "sizes do not match"
-    assert complaint(Finished(1, "out", "error\n", 0)) == "error"
-    assert complaint(Finished(1, "", "", 0)) == "it said nothing"
+    assert last_line(Finished(1, "one\nsizes do not match\nFailure, exiting\n\n", "", 0)) == "sizes do not match"
+    assert last_line(Finished(1, "out", "error\n", 0)) == "error"
+    assert last_line(Finished(1, "", "", 0)) == "it said nothing"
 
 
 def test_a_path_in_an_archive_command_is_one_word_and_no_placeholder() -> None:
@@ -137,10 +137,10 @@ def reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str],
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
 
     def report(result: Any) -> None:
-        def check(build: Build, others: Any, journal: Any, *, on_outcome: Callable[[Outcome], None]) -> Any:
+        def check(build: Build, others: Any, journal: Any, *, on_outcome: Callable[[OperationOutcome], None]) -> Any:
             outcomes = (
-                Outcome("pg_checksums", "ok", 1.0, "8 blocks checked", {"blocks": 8}),
-                Outcome("[b] in brackets", result, 0.5, "the reason"),
+                OperationOutcome("pg_checksums", "ok", 1.0, "8 blocks checked", {"blocks": 8}),
+                OperationOutcome("[b] in brackets", result, 0.5, "the reason"),
             )
             for outcome in outcomes:
                 on_outcome(outcome)

@@ -17,9 +17,9 @@ from octavo.host.journal import Journal
 from octavo.packaging import package
 from octavo.packaging.archive import write_ar, write_tar
 from octavo.packaging.binaries import Linkage
-from octavo.packaging.contents import Contents
+from octavo.packaging.contents import PackageContents
 from octavo.packaging.deb import control_file
-from octavo.packaging.names import Names, names_of
+from octavo.packaging.names import PackageNames, names_of
 from octavo.packaging.release import Release
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.recipe import options
@@ -80,7 +80,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     return make_build(tmp_path)
 
 
-def named(spec: BuildSpec) -> Names:
+def named(spec: BuildSpec) -> PackageNames:
     return names_of(Build("any", Path("/"), manifest_of(spec)))
 
 
@@ -121,8 +121,8 @@ def test_an_archive_depends_on_names_and_contents_alone(tmp_path: Path) -> None:
 
 @needs_dpkg
 def test_dpkg_reads_what_is_written(tmp_path: Path) -> None:
-    names = Names("18.6", "b4w8")
-    contents = Contents(tmp_path, names, "4kB", "8kB", Release((), EPOCH), Linkage((), ()))
+    names = PackageNames("18.6", "b4w8")
+    contents = PackageContents(tmp_path, names, "4kB", "8kB", Release((), EPOCH), Linkage((), ()))
     for name in ("control", "root"):
         (tmp_path / name).mkdir()
     (tmp_path / "control" / "control").write_text(control_file(contents, "all", "libc6 (>= 2.34)", 1))
@@ -145,7 +145,9 @@ def test_dpkg_reads_what_is_written(tmp_path: Path) -> None:
 def test_the_maintainer_is_who_the_packager_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEBFULLNAME", "A Packager")
     monkeypatch.setenv("DEBEMAIL", "packager@example.org")
-    contents = Contents(tmp_path, Names("18.6", "b4w8"), "4kB", "8kB", Release((), EPOCH), Linkage((), ()))
+    contents = PackageContents(
+        tmp_path, PackageNames("18.6", "b4w8"), "4kB", "8kB", Release((), EPOCH), Linkage((), ())
+    )
     assert "Maintainer: A Packager <packager@example.org>\n" in control_file(contents, "amd64", "libc6", 1)
 
 

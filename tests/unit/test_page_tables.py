@@ -12,10 +12,18 @@ from octavo import workloads
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.hugepages.savings import predictable, table_bytes
 from octavo.plan.model import parse_plan
-from octavo.workloads.oom import Crowd, story
-from octavo.workloads.pooled import Growth, Part, client, pooler, predict
+from octavo.workloads.oom import GrowingConnections, story
+from octavo.workloads.pooled import MemoryPart, PageTableGrowth, client, pooler, predict
 from octavo.workloads.pooled import story as story_of_growth
-from octavo.workloads.server_memory import Held, Touched, clients, first_victim, largest_by_role, look, touched
+from octavo.workloads.server_memory import (
+    ProcessMemory,
+    TouchedRegions,
+    clients,
+    first_victim,
+    largest_by_role,
+    look,
+    touched,
+)
 
 MB = 1024**2
 REGION = 2 * MB
@@ -97,10 +105,10 @@ def test_a_prediction_has_a_table_for_every_region_with_a_buffer(
     first %= size
     memory = size * REGION
     upper = table_bytes(memory, BASE, BASE) - size * BASE
-    fresh = Held(1, "client backend", 0, 0, (private + len(regions)) * BASE + upper)
-    seen = Touched(regions, 0, memory, REGION)
-    buffers = Part("Buffer Blocks", first * REGION, memory - first * REGION)
-    predicted, most = predict(fresh, seen, [buffers, Part("XLOG Ctl", 0, memory)], BASE)
+    fresh = ProcessMemory(1, "client backend", 0, 0, (private + len(regions)) * BASE + upper)
+    seen = TouchedRegions(regions, 0, memory, REGION)
+    buffers = MemoryPart("Buffer Blocks", first * REGION, memory - first * REGION)
+    predicted, most = predict(fresh, seen, [buffers, MemoryPart("XLOG Ctl", 0, memory)], BASE)
     assert predicted is not None
     assert most == private * BASE + table_bytes(memory, BASE, BASE)
     assert predicted - fresh.tables == len(set(range(first, size)) - regions) * BASE
@@ -112,8 +120,8 @@ def test_a_prediction_has_a_table_for_every_region_with_a_buffer(
 
 
 def test_nothing_is_predicted_where_nothing_can_be_seen() -> None:
-    assert predict(Held(1, "client backend", 0, 0, BASE), None, [], BASE) == (None, None)
-    names = {one.metric for one in Growth(4, 10, 30).observations()}
+    assert predict(ProcessMemory(1, "client backend", 0, 0, BASE), None, [], BASE) == (None, None)
+    names = {one.metric for one in PageTableGrowth(4, 10, 30).observations()}
     assert names == {"page_tables_bytes", "page_tables_growth_bytes", "page_tables_per_connection_bytes"}
 
 
@@ -149,12 +157,14 @@ def test_the_oom_experiment_refuses_to_run_without_a_group_of_its_own() -> None:
 
 
 def test_the_stories_name_who_is_killed() -> None:
-    backend = Held(7, "client backend", 90 * MB, 0, 10 * MB)
-    crowd = Crowd(3, {(1, 0)}, [backend, Held(1, "postmaster", MB, 0, MB)], {"postmaster": 5 * MB})
+    backend = ProcessMemory(7, "client backend", 90 * MB, 0, 10 * MB)
+    crowd = GrowingConnections(
+        3, {(1, 0)}, [backend, ProcessMemory(1, "postmaster", MB, 0, MB)], {"postmaster": 5 * MB}
+    )
     text = story(crowd, 61.0, backend, 0)
     assert "killed: a client backend (PID 7) of 100 MB, after 3 connections and 1 min 1 s" in text
     assert "commits acknowledged: 1, lost: 0" in text
     assert "killed: nothing" in story(crowd, 61.0, None, 0)
-    growth = story_of_growth(Growth(2, MB, 3 * MB, 4 * MB), [backend])
+    growth = story_of_growth(PageTableGrowth(2, MB, 3 * MB, 4 * MB), [backend])
     assert "1 MB when they were new, 3 MB at the end" in growth
     assert "killed first would be a client backend" in growth

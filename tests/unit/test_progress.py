@@ -6,7 +6,7 @@ import pytest
 from tests.unit.analysis.making import read_only_plan
 
 from octavo.cli.progress import RunProgress
-from octavo.cli.ratio_lines import Line, Rounds, drawn
+from octavo.cli.ratio_lines import RatioLine, Rounds, drawn
 from octavo.lab.events import BuildProgress, RoundsStarted, RoundStarted, TrialEnded, TurnsGoOn
 from octavo.observation import Observation
 from octavo.postgres.builds.stages import Step
@@ -40,18 +40,18 @@ def test_one_cell_and_more(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_interval_of_several_rounds_is_narrower_than_each() -> None:
     rounds = Rounds()
-    line = Line("4kB", 1.05, 1.0, 1.1025)
+    line = RatioLine("4kB", 1.05, 1.0, 1.1025)
     assert rounds.with_now("a", line).high == pytest.approx(line.high)
     rounds.add("a", line)
-    both = rounds.with_now("a", Line("4kB", 1.05, 1.0, 1.1025))
+    both = rounds.with_now("a", RatioLine("4kB", 1.05, 1.0, 1.1025))
     assert both.ratio == pytest.approx(1.05)
     assert math.log(both.high / both.low) == pytest.approx(math.log(line.high / line.low) / math.sqrt(2))
     assert rounds.with_now("another", line).high == pytest.approx(line.high)
 
 
 def test_intervals_stay_on_their_scale() -> None:
-    assert drawn(Line("4kB", 3.0, 0.2, 9.0), 0.1, 21) == "─" * 10 + "│" + "─" * 9 + "●"
-    assert drawn(Line("4kB", 0.9, 0.9, 0.9), 0.2, 21).index("●") < 10
+    assert drawn(RatioLine("4kB", 3.0, 0.2, 9.0), 0.1, 21) == "─" * 10 + "│" + "─" * 9 + "●"
+    assert drawn(RatioLine("4kB", 0.9, 0.9, 0.9), 0.2, 21).index("●") < 10
 
 
 def test_the_last_word_of_a_round_in_slices_stays(capsys: pytest.CaptureFixture[str]) -> None:

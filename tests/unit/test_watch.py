@@ -17,7 +17,7 @@ from octavo.instruments.base import Sampled
 from octavo.instruments.figures import Gauge, Rate, Ratio
 from octavo.instruments.target import Rows, Target
 from octavo.watch.connect import connect
-from octavo.watch.snapshot import Looking, Shown, Snapshot
+from octavo.watch.snapshot import ServerMonitor, ServerSnapshot, ShownFigure
 from octavo.watch.view import view
 
 SERVER: Mapping[str, Any] = {
@@ -32,20 +32,20 @@ SERVER: Mapping[str, Any] = {
 }
 
 
-def snapshot(value: float = 1.5, blind: Mapping[str, str] | None = None) -> Snapshot:
+def snapshot(value: float = 1.5, blind: Mapping[str, str] | None = None) -> ServerSnapshot:
     """Every figure there is, with every role that an item may be."""
     shown = [
-        Shown(name, figure.metric, item, value)
+        ShownFigure(name, figure.metric, item, value)
         for name, instrument in instruments().items()
         if isinstance(instrument, Sampled)
         for figure in instrument.figures
         if isinstance(figure, Gauge | Rate | Ratio)
         for item in (None, "client backend", "checkpointer", "cpu", "memory", "io")
     ]
-    return Snapshot(1.7e9, 1.0, SERVER, tuple(shown), blind or {}, 0.001)
+    return ServerSnapshot(1.7e9, 1.0, SERVER, tuple(shown), blind or {}, 0.001)
 
 
-def text(shown: Snapshot, width: int) -> str:
+def text(shown: ServerSnapshot, width: int) -> str:
     out = io.StringIO()
     Console(file=out, width=width, highlight=False, markup=False).print(view(shown, width))
     return out.getvalue()
@@ -66,7 +66,7 @@ def test_any_value_can_be_shown(value: float) -> None:
 
 def test_what_cannot_be_seen_is_said_once_for_each_reason() -> None:
     blind = {"processes": "it runs on another host", "pss": "it runs on another host", "tlb": "no counters"}
-    nothing = Snapshot(1.7e9, 1.0, SERVER, (), blind, 0.0)
+    nothing = ServerSnapshot(1.7e9, 1.0, SERVER, (), blind, 0.0)
     shown = text(nothing, 200)
     assert shown.count("it runs on another host") == 1
     assert "not seen: processes, pss: it runs on another host" in shown
@@ -107,7 +107,7 @@ def target(query_works: bool = True) -> Target:
 def test_a_server_elsewhere_leaves_the_machine_that_we_are_on(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {name: one for name, one in instruments().items() if isinstance(one, Sampled) and not one.asks_server}
     monkeypatch.setattr("octavo.watch.snapshot.instruments", lambda: here)
-    looking = Looking(target(), SERVER, gone=lambda: False)
+    looking = ServerMonitor(target(), SERVER, gone=lambda: False)
     seen = looking.look()
     looking.close()
     assert seen.blind["device"] == "the directory is elsewhere"
@@ -118,6 +118,6 @@ def test_a_server_elsewhere_leaves_the_machine_that_we_are_on(monkeypatch: pytes
 
 def test_a_server_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("octavo.watch.snapshot.instruments", dict)
-    looking = Looking(target(), SERVER, gone=lambda: True)
+    looking = ServerMonitor(target(), SERVER, gone=lambda: True)
     with pytest.raises(OctavoError, match="does not answer any more"):
         looking.look()

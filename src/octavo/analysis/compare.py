@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from octavo.analysis.cell_means import CellMeans, cell_means
 from octavo.analysis.condition import Condition, conditions_of, layout_of
 from octavo.analysis.contrasts import contrasts
+from octavo.analysis.interim import Role, single_analysis
 from octavo.analysis.interval import CONFIDENCE, WIDEST
-from octavo.analysis.looks import Role, only_look
-from octavo.analysis.standing import Standing, standing
 from octavo.analysis.trials import Key, Place, used_trials, values_by_key
 from octavo.analysis.verdict import judge
 from octavo.observation import words_of_change
@@ -30,7 +30,7 @@ _OF_EFFECTS = {"faster": "gains more", "better": "gains more", "slower": "gains 
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """A run as the store has it."""
 
     record: RunRecord
@@ -57,7 +57,7 @@ _Numbers = dict[tuple[Kind, Key, Name], _Number]
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """Rows of plain values; `shared` are the cells that the comparison could use, `only` by run those it could not."""
 
     comparisons: Rows
@@ -65,7 +65,9 @@ class Compared:
     only: dict[str, list[str]]
 
 
-def compare(reference: Run, other: Run, metric: str, comparisons: int, telling: Sequence[str]) -> Compared:
+def compare(
+    reference: StoredRun, other: StoredRun, metric: str, comparisons: int, telling: Sequence[str]
+) -> Comparison:
     """The other run against the reference. `telling` are the factors that name cells, `comparisons` how many
     intervals are to hold at once: those of the primary metric over all runs."""
     mine, theirs = _names(reference, telling), _names(other, telling)
@@ -81,7 +83,7 @@ def compare(reference: Run, other: Run, metric: str, comparisons: int, telling: 
                     "condition": words[name][0], "cell": words[name][1], "metric": key[1], "item": key[0]}  # fmt: skip
             rows.append(told | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, change))
     rows.sort(key=lambda row: (row["item"] is not None, row["metric"] != metric, row["kind"] != "value"))
-    return Compared(
+    return Comparison(
         rows,
         [
             {"condition": words[name][0], "cell": words[name][1], "levels": dict(name)}
@@ -95,14 +97,14 @@ def compare(reference: Run, other: Run, metric: str, comparisons: int, telling: 
     )
 
 
-def telling_factors(runs: Sequence[Run]) -> list[str]:
+def telling_factors(runs: Sequence[StoredRun]) -> list[str]:
     """The factors that tell cells apart: those with several levels within any run, and that every run has."""
     found = dict.fromkeys(name for run in runs for cell in run.cells for name in cell.levels)
     varying = [name for name in found if any(len({cell.levels.get(name) for cell in run.cells}) > 1 for run in runs)]
     return [name for name in varying if all(name in cell.levels for run in runs for cell in run.cells)]
 
 
-def shared_names(reference: Run, other: Run, telling: Sequence[str]) -> int:
+def shared_names(reference: StoredRun, other: StoredRun, telling: Sequence[str]) -> int:
     """How many cells two runs have in common, controls left out."""
     return len(_names(reference, telling).keys() & _names(other, telling).keys())
 
@@ -118,7 +120,7 @@ def in_words(name: Name, baseline: Mapping[str, str]) -> tuple[str, str]:
     return condition, "/".join(short_word(*pair) for pair in name if pair[0] in baseline) or "all trials"
 
 
-def _names(run: Run, telling: Sequence[str]) -> dict[Name, Cell]:
+def _names(run: StoredRun, telling: Sequence[str]) -> dict[Name, Cell]:
     """The run's cells but its controls, by what names them in any run; without those that no name tells apart."""
     found: dict[Name, list[Cell]] = {}
     for cell in run.cells:
@@ -127,7 +129,7 @@ def _names(run: Run, telling: Sequence[str]) -> dict[Name, Cell]:
     return {name: cells[0] for name, cells in found.items() if len(cells) == 1}
 
 
-def _numbers(run: Run, names: Mapping[Name, Cell]) -> _Numbers:
+def _numbers(run: StoredRun, names: Mapping[Name, Cell]) -> _Numbers:
     used = used_trials(run.trials)
     values = values_by_key(used)
     by_cell = {cell.id: name for name, cell in names.items()}
@@ -150,8 +152,8 @@ def _of_condition(
         return {}
     question = condition.question
     ratios = contrasts(layout)
-    floor = only_look(layout, question).floor(question)
-    stands: Standing = standing(layout)
+    floor = single_analysis(layout, question).floor(question)
+    stands: CellMeans = cell_means(layout)
     found: _Numbers = {}
     for row, cell in enumerate(condition.cells):
         if (name := names.get(cell.id)) is None:

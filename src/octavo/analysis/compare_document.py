@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from octavo.analysis.compare import Compared, Run, compare, shared_names, telling_factors
+from octavo.analysis.compare import Comparison, StoredRun, compare, shared_names, telling_factors
 from octavo.analysis.trials import used_trials
 from octavo.errors import UsageError
 from octavo.plan.model import restore_plan
@@ -78,9 +78,9 @@ def regression(row: Mapping[str, Any], margin: float, better: str | None) -> str
     return "yes" if floor is not None and best > 1 and worse > 1 + max(margin, floor) else "undecided"
 
 
-def _load(store: Store, identifier: str) -> Run:
+def _load(store: Store, identifier: str) -> StoredRun:
     record = store.run(identifier)
-    return Run(record, restore_plan(record.plan), store.cells(identifier), store.trials(identifier))
+    return StoredRun(record, restore_plan(record.plan), store.cells(identifier), store.trials(identifier))
 
 
 def _headline(rows: Sequence[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ def _headline(rows: Sequence[dict[str, Any]], metric: str) -> list[dict[str, Any
     return whole or values
 
 
-def _run(run: Run) -> dict[str, Any]:
+def _run(run: StoredRun) -> dict[str, Any]:
     record = run.record
     used = used_trials(run.trials)
     return {
@@ -108,7 +108,7 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-def _only(found: Sequence[Compared]) -> list[dict[str, Any]]:
+def _only(found: Sequence[Comparison]) -> list[dict[str, Any]]:
     """By run the cells that no comparison could use."""
     cells: dict[str, list[str]] = {}
     for one in found:
@@ -117,7 +117,7 @@ def _only(found: Sequence[Compared]) -> list[dict[str, Any]]:
     return [{"run": run, "cells": only} for run, only in cells.items() if only]
 
 
-def _differences(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """What the runs were told to do, and where, that is not alike: a row for each with a value for each run."""
     told = [_told(run) for run in runs]
     rows: list[dict[str, Any]] = []
@@ -128,7 +128,7 @@ def _differences(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return rows
 
 
-def _told(run: Run) -> dict[str, str]:
+def _told(run: StoredRun) -> dict[str, str]:
     environment = run.record.environment
     found = {name: str(its) for name in _HOST if (its := environment.get("host", {}).get(name)) is not None}
     levels: dict[str, set[str]] = {}
@@ -143,7 +143,7 @@ def _told(run: Run) -> dict[str, str]:
     return found | {"Octavo": str(environment.get("octavo", ""))}
 
 
-def _limits(runs: Sequence[Run], headline: Sequence[Mapping[str, Any]]) -> list[str]:
+def _limits(runs: Sequence[StoredRun], headline: Sequence[Mapping[str, Any]]) -> list[str]:
     found: list[str] = []
     hosts = [run.record.environment.get("host", {}).get("hostname") for run in runs]
     if None in hosts:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.analysis.components import FEWEST_BETWEEN_LOADS
+from octavo.analysis.interim import Question, Role
 from octavo.analysis.layout import Layout
-from octavo.analysis.looks import Question, Role
 from octavo.analysis.trials import Place
+from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.plan.negative import negative_in

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.analysis.components import Components, satterthwaite, variance_components
 from octavo.analysis.group_scatter import group_squares
 from octavo.analysis.layout import Flags, Floats, Integers, Layout
+from octavo.analysis.variance_components import Components, satterthwaite, variance_components
 
 # A cell whose own scatter is above the pooled one by a chance smaller than this is judged by its own.
 OWN_SCATTER = 0.01

@@ -5,17 +5,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from octavo.analysis.condition import Condition, conditions_of, layout_of
+from octavo.analysis.interim import (
+    InterimAnalyses,
+    InterimAnalysis,
+    Role,
+    after_round,
+    analyse_rounds,
+    begin,
+    single_analysis,
+)
 from octavo.analysis.layout import Layout
-from octavo.analysis.looks import Course, Look, Role, begin, follow, go_on, only_look
 from octavo.analysis.trials import Place, given_up, used_trials, values_of
-from octavo.analysis.verdict import Rule, rounds_needed
+from octavo.analysis.verdict import VerdictRule, rounds_needed
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class DecisionProgress:
     """How a run stands: cells that are settled, cells that are open, and how many more rounds the slowest open cell
     is likely to need; None when rounds alone would not do, or nothing is known yet."""
 
@@ -51,7 +59,7 @@ def open_cells(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord],
     return {cell: needed for cell, needed in result.items() if cell not in lost}
 
 
-def outlook(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> Outlook:
+def outlook(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> DecisionProgress:
     """How the run stands, as of these trials."""
     settled = open_cells = 0
     needed: list[int | None] = []
@@ -62,15 +70,15 @@ def outlook(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], me
         last = course.looks[-1] if course.looks else None
         needed += [_more(condition, last, rows[cell.id]) for cell in going_on]
     known = [more for more in needed if more is not None]
-    return Outlook(settled, open_cells, max(known) if known and len(known) == len(needed) else None)
+    return DecisionProgress(settled, open_cells, max(known) if known and len(known) == len(needed) else None)
 
 
-def rule_of(condition: Condition, look: Look | None, *, for_row: int | None = None) -> Rule:
+def rule_of(condition: Condition, look: InterimAnalysis | None, *, for_row: int | None = None) -> VerdictRule:
     """What the estimates of a look are held against. Controls themselves have no noise floor."""
     question = condition.question
     of_control = for_row is not None and question.roles[for_row] is not Role.COMPARED
     found = [] if look is None or of_control else [look.estimate(row) for row in question.controls]
-    return Rule(
+    return VerdictRule(
         question.threshold,
         question.precision,
         tuple(estimate for estimate in found if estimate is not None),
@@ -79,26 +87,26 @@ def rule_of(condition: Condition, look: Look | None, *, for_row: int | None = No
     )
 
 
-def course_of(condition: Condition, layout: Layout | None, trials: Sequence[TrialRecord]) -> Course:
+def course_of(condition: Condition, layout: Layout | None, trials: Sequence[TrialRecord]) -> InterimAnalyses:
     """The looks at a condition's primary number, after each complete round in order; one look for a fixed plan."""
     question = condition.question
     course = begin(question)
     if layout is None:
         return course
     if question.once:
-        return Course((only_look(layout, question),), course.stopped)
+        return InterimAnalyses((single_analysis(layout, question),), course.stopped)
     mine = {cell.id for cell in condition.cells}
     present: dict[int, set[str]] = {}
     for trial in trials:
         if trial.cell in mine:
             present.setdefault(trial.round, set()).add(trial.cell)
     *earlier, last = sorted(present)
-    course = follow(layout, question, earlier)
+    course = analyse_rounds(layout, question, earlier)
     expected = expected_in(condition, course, last) - given_up(trials)
-    return go_on(course, layout, question, last) if expected <= present[last] else course
+    return after_round(course, layout, question, last) if expected <= present[last] else course
 
 
-def expected_in(condition: Condition, course: Course, round_number: int) -> set[str]:
+def expected_in(condition: Condition, course: InterimAnalyses, round_number: int) -> set[str]:
     """The cells that are measured in a round, by what was settled before it."""
     asked = condition.question.asked
     settled = (course.stopped > 0) & (course.stopped < round_number)
@@ -109,12 +117,12 @@ def expected_in(condition: Condition, course: Course, round_number: int) -> set[
 
 def _standing(
     plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str
-) -> list[tuple[Condition, list[Cell], Course]]:
+) -> list[tuple[Condition, list[Cell], InterimAnalyses]]:
     """Every condition with its open cells and its looks."""
     used = used_trials(trials)
     values = _primary(used, metric)
     lost = given_up(trials)
-    result: list[tuple[Condition, list[Cell], Course]] = []
+    result: list[tuple[Condition, list[Cell], InterimAnalyses]] = []
     for condition in conditions_of(plan, cells, trials):
         course = course_of(condition, layout_of(condition, used, values), trials)
         going_on = [cell for row in course.open(condition.question) if (cell := condition.cells[row]).id not in lost]
@@ -124,7 +132,7 @@ def _standing(
     return result
 
 
-def _more(condition: Condition, last: Look | None, row: int) -> int | None:
+def _more(condition: Condition, last: InterimAnalysis | None, row: int) -> int | None:
     estimate = None if last is None else last.estimate(row)
     return None if estimate is None else rounds_needed(estimate, rule_of(condition, last, for_row=row))
 

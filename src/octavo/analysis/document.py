@@ -8,11 +8,11 @@ from typing import Any
 from octavo.analysis.drawn_series import drawn_series
 from octavo.analysis.effects import effects_of
 from octavo.analysis.further import further
-from octavo.analysis.limits import alarms, circumstances, limits, warnings
-from octavo.analysis.ran_out import ran_out, what_ran_out
-from octavo.analysis.sentence import sentence
+from octavo.analysis.limitations import alarms, circumstances, limits, warnings
+from octavo.analysis.ran_out import bottleneck_of_effect, ran_out
 from octavo.analysis.shown_metrics import read_metrics, shown_metrics
 from octavo.analysis.trials import Key, Place, given_up, used_trials, values_by_key
+from octavo.analysis.verdict_sentence import sentence
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.records import RunRecord, TrialRecord
@@ -70,7 +70,7 @@ def make_document(store: Store, run: str, *, most_numbers: int | None = None) ->
                 "cell": effect["cell"],
                 "metric": primary,
                 "sentence": sentence(effect, cells, list(plan.baseline), title, writes=effect["cell"] in written)
-                + what_ran_out(used_up, effect, cells),
+                + bottleneck_of_effect(used_up, effect, cells),
             }
             for effect in spoken
         ],

@@ -11,7 +11,7 @@ from octavo.store.store import Store
 T = TypeVar("T")
 
 # The figures that the page draws (docs/instruments.md).
-DRAWN = (
+CHARTED = (
     "device_read_kb_per_second",
     "device_written_kb_per_second",
     "device_util",
@@ -32,7 +32,7 @@ MOST_TRIALS = 30
 def drawn_series(store: Store, cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[dict[str, Any]]:
     """The series to be drawn, unthinned, of trials that count; those of the server as a whole, not of its roles."""
     trials = [trial.id for trial in choose(cells, used)]
-    return [row for row in every_series(store, trials, DRAWN) if row["item"] is None]
+    return [row for row in every_series(store, trials, CHARTED) if row["item"] is None]
 
 
 def every_series(store: Store, trials: Iterable[int], metrics: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:

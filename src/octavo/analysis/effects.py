@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from octavo.analysis.components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.condition import Condition, conditions_of, layout_of
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.decide import course_of, expected_in, rule_of
+from octavo.analysis.interim import InterimAnalyses, InterimAnalysis, Role, analyse, single_analysis
 from octavo.analysis.interval import WIDEST, Estimate
 from octavo.analysis.layout import Layout
-from octavo.analysis.looks import Course, Look, Role, look, only_look
 from octavo.analysis.trials import Key, Place, given_up
+from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.verdict import noise_floor, verdict
 from octavo.observation import words_of_change
 from octavo.plan.cells import Cell
@@ -105,19 +105,21 @@ def _trials_by_condition(trials: Sequence[TrialRecord], cells: Sequence[Cell]) -
     return found
 
 
-def _looks_at(condition: Condition, layout: Layout, course: Course, *, of_the_course: bool) -> dict[int, Look]:
+def _looks_at(
+    condition: Condition, layout: Layout, course: InterimAnalyses, *, of_the_course: bool
+) -> dict[int, InterimAnalysis]:
     """For every row but the baseline the look that counts: when it was settled, else the last one."""
     question = condition.question
     rows = [row for row, role in enumerate(question.roles) if role is not Role.BASELINE]
     if question.once or not course.looks:
-        only = only_look(layout, question)
+        only = single_analysis(layout, question)
         return dict.fromkeys(rows, only)
     at = {one.round: one for one in course.looks}
     last = course.looks[-1].round
     rounds = {row: int(course.stopped[row]) or last for row in rows}
     if not of_the_course:
         at = {
-            number: look(
+            number: analyse(
                 contrasts(layout.until(course.limits(number))), question, number, at[number].first, at[number].number
             )
             for number in set(rounds.values())
@@ -127,7 +129,7 @@ def _looks_at(condition: Condition, layout: Layout, course: Course, *, of_the_co
 
 
 def _effect(
-    condition: Condition, row: int, key: Key, at: Look, estimate: Estimate, words: tuple[str, str]
+    condition: Condition, row: int, key: Key, at: InterimAnalysis, estimate: Estimate, words: tuple[str, str]
 ) -> dict[str, Any]:
     rule = rule_of(condition, at, for_row=row)
     return {
@@ -151,7 +153,7 @@ def _effect(
     }
 
 
-def _noise_floor(condition: Condition, key: Key, last: Look) -> Rows:
+def _noise_floor(condition: Condition, key: Key, last: InterimAnalysis) -> Rows:
     """The control whose interval reaches farthest; no row where nothing was seen of any."""
     found = [(row, estimate) for row in condition.question.controls if (estimate := last.estimate(row)) is not None]
     if not found:
@@ -171,7 +173,7 @@ def _noise_floor(condition: Condition, key: Key, last: Look) -> Rows:
     ]
 
 
-def _model(condition: Condition, key: Key, last: Look, course: Course) -> dict[str, Any]:
+def _model(condition: Condition, key: Key, last: InterimAnalysis, course: InterimAnalyses) -> dict[str, Any]:
     """What the intervals of a condition rest on; deviations of a single trial, in percent."""
     question, parts = condition.question, last.contrasts.components
     compared = question.rows(Role.COMPARED)
@@ -202,7 +204,7 @@ def _model(condition: Condition, key: Key, last: Look, course: Course) -> dict[s
     }
 
 
-def _by_group(condition: Condition, last: Look) -> Rows | None:
+def _by_group(condition: Condition, last: InterimAnalysis) -> Rows | None:
     if last.contrasts.by_group is None or condition.groups is None:
         return None
     squares, freedom = last.contrasts.by_group

@@ -6,8 +6,8 @@ once and whose loads gave one trial each, so that loads and trials are one scatt
 
 import numpy as np
 
-from octavo.analysis.components import FEWEST_BETWEEN_LOADS, Components
 from octavo.analysis.layout import Floats, Layout
+from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS, Components
 
 _PASSES = 20
 _CLOSE = 1e-6

@@ -64,8 +64,8 @@ def critical_value(comparisons: int, freedom: int, confidence: float, first: int
     """
     from scipy.special import stdtr, stdtrit
 
+    from octavo.analysis.alpha_spending import nominal_share
     from octavo.analysis.dunnett import dunnett
-    from octavo.analysis.spending import nominal_share
 
     once = dunnett(comparisons, freedom, confidence)
     if number == 0:

@@ -60,7 +60,7 @@ def ran_out(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[di
     return rows
 
 
-def what_ran_out(rows: Sequence[Mapping[str, Any]], effect: Mapping[str, Any], cells: Sequence[Cell]) -> str:
+def bottleneck_of_effect(rows: Sequence[Mapping[str, Any]], effect: Mapping[str, Any], cells: Sequence[Cell]) -> str:
     """A sentence on an effect's cell and its baseline, to stand behind the verdict; empty where no device was seen."""
     by_cell = {row["cell"]: row for row in rows}
     pair = [cell for cell in cells if cell.id == effect["cell"]]

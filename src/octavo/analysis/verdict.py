@@ -15,7 +15,7 @@ _SEARCHED = (20, 200, _MOST)  # most needs are small
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class VerdictRule:
     """What an estimate is held against.
 
     `threshold`: the smallest difference of practical interest, as a fraction. `precision`: the half-width that is
@@ -37,7 +37,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Decisions:
     """Which of the three a cell is, elementwise; none of them is undecided."""
 
     same: Flags
@@ -50,7 +50,9 @@ class Judged:
         return self.same | self.different | self.narrow
 
 
-def judge(log_ratio: Floats, half_width: Floats, floor: Floats | float, threshold: float, precision: float) -> Judged:
+def judge(
+    log_ratio: Floats, half_width: Floats, floor: Floats | float, threshold: float, precision: float
+) -> Decisions:
     """Same: the whole interval, and the noise floor, lie within the threshold. Different: the interval excludes 1 and
     the ratio lies beyond the noise floor. Narrow: neither, but the interval is as narrow as was asked for. NaN, and a
     floor of infinity, are undecided."""
@@ -59,10 +61,10 @@ def judge(log_ratio: Floats, half_width: Floats, floor: Floats | float, threshol
     same = (distance + half_width <= bound) & (floor <= bound)
     different = ~same & (distance > half_width) & (distance > floor)
     narrow = ~same & ~different & (half_width <= math.log1p(precision)) & np.isfinite(floor)
-    return Judged(same, different, narrow)
+    return Decisions(same, different, narrow)
 
 
-def verdict(estimate: Estimate, rule: Rule, words: tuple[str, str]) -> str:
+def verdict(estimate: Estimate, rule: VerdictRule, words: tuple[str, str]) -> str:
     """The word for an estimate; `words` are those for more and for less of the metric."""
     floor = rule.floor
     if estimate.half_width is None:
@@ -93,7 +95,7 @@ def noise_floor(controls: tuple[Estimate, ...]) -> float | None:
     return max(ends) if ends else None
 
 
-def rounds_needed(estimate: Estimate, rule: Rule) -> int | None:
+def rounds_needed(estimate: Estimate, rule: VerdictRule) -> int | None:
     """How many more rounds would settle it, if centres and spreads stay as they are; None when no number would, and
     while it or its noise floor has no interval.
 
@@ -108,7 +110,7 @@ def rounds_needed(estimate: Estimate, rule: Rule) -> int | None:
     return None
 
 
-def _settled_after(estimate: Estimate, rule: Rule, more: Integers) -> int | None:
+def _settled_after(estimate: Estimate, rule: VerdictRule, more: Integers) -> int | None:
     """The first of these numbers of further rounds that would settle it; None when none would."""
     floor: Floats | float = 0.0
     if rule.has_floor:

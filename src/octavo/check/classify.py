@@ -17,7 +17,7 @@ from typing import Any
 
 from octavo.check import errors, plans, results
 from octavo.check.outputs import Difference
-from octavo.check.results import Table
+from octavo.check.results import ResultTable
 from octavo.units import parse_size
 
 KINDS = ("plan", "order", "size", "page", "limit")
@@ -113,7 +113,7 @@ def _structure(difference: Difference) -> str | None:
     for before, after in zip(expected, actual, strict=True):
         if before == after:
             continue
-        if not isinstance(before, Table) or not isinstance(after, Table):
+        if not isinstance(before, ResultTable) or not isinstance(after, ResultTable):
             return None
         if _other_plan(before, after):
             kinds.add("plan")
@@ -124,7 +124,7 @@ def _structure(difference: Difference) -> str | None:
     return "order" if "order" in kinds else "plan" if kinds else None
 
 
-def _other_plan(before: Table, after: Table) -> bool:
+def _other_plan(before: ResultTable, after: ResultTable) -> bool:
     return (
         before.header.strip() == after.header.strip()
         and plans.is_plan_header(before.header)
@@ -134,7 +134,7 @@ def _other_plan(before: Table, after: Table) -> bool:
     )
 
 
-def _other_order(before: Table, after: Table) -> bool:
+def _other_order(before: ResultTable, after: ResultTable) -> bool:
     same_frame = (before.header, before.rule, before.footer) == (after.header, after.rule, after.footer)
     return same_frame and not plans.is_plan_header(before.header) and before.multiset() == after.multiset()
 

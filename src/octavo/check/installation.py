@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from octavo.check.outcome import Failure, Suite
-from octavo.check.workplace import Workplace
+from octavo.check.workspace import TestWorkspace
 from octavo.home import make_directory
 from octavo.host import children
 from octavo.postgres.source import sha256_of
@@ -14,7 +14,7 @@ from octavo.postgres.source import sha256_of
 _LOADED = re.compile(r"\s*(\S+) => (?:(/\S+) \(|(not found))")
 
 
-def run_installation(workplace: Workplace, progress: Callable[[str, int, int], None]) -> Suite:
+def run_installation(workplace: TestWorkspace, progress: Callable[[str, int, int], None]) -> Suite:
     """Three tests: files are those of the manifest, links lead somewhere inside, libraries are the build's own."""
     started = time.monotonic()
     progress("installation", 0, 3)
@@ -54,7 +54,7 @@ def _broken_links(prefix: Path) -> list[str]:
     return broken
 
 
-def _foreign_libraries(workplace: Workplace, prefix: Path) -> list[str]:
+def _foreign_libraries(workplace: TestWorkspace, prefix: Path) -> list[str]:
     """Libraries of which the build has its own (libpq …), that a program would load from elsewhere or not find."""
     own = {path.name.split(".so")[0] for path in (prefix / "lib").glob("lib*.so*")}
     foreign: list[str] = []

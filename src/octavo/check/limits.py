@@ -37,7 +37,7 @@ class Default:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BlockLimits:
     """What was measured at one data block. All sizes in bytes, rows and index rows with their headers.
 
     `inline_row` is the largest row that is stored as it is, without TOAST.
@@ -57,7 +57,7 @@ class Limits:
     defaults: dict[str, Default]
 
 
-def measure(build: Build, journal: Journal, account: Account) -> Limits:
+def measure(build: Build, journal: Journal, account: Account) -> BlockLimits:
     """Measures a build's limits on a new cluster with PostgreSQL's own defaults, which is gone afterwards."""
     directory = make_directory(octavo_home() / "scratch") / f"limits-{secrets.token_hex(4)}"
     entry = journal.record("directory", path=str(directory))
@@ -74,7 +74,7 @@ def measure(build: Build, journal: Journal, account: Account) -> Limits:
             journal.done(entry)
 
 
-def _measure(connection: _Connection) -> Limits:
+def _measure(connection: _Connection) -> BlockLimits:
     connection.execute("CREATE EXTENSION pageinspect")
     settings = {
         row["name"]: row for row in connection.execute("SELECT name, setting, unit, boot_val, min_val FROM pg_settings")
@@ -89,7 +89,7 @@ def _measure(connection: _Connection) -> Limits:
         for name, row in settings.items()
         if re.fullmatch(r"\d+kB", row["unit"] or "") and int(row["boot_val"]) >= 0
     }
-    return Limits(
+    return BlockLimits(
         block=block,
         wal_block=int(settings["wal_block_size"]["setting"]),
         row=_row(connection, block),
@@ -206,7 +206,7 @@ def _number(connection: _Connection, query: str) -> int:
     return int(row["number"])
 
 
-def expected(limits: Limits) -> dict[str, int]:
+def expected(limits: BlockLimits) -> dict[str, int]:
     """What the formulas of PostgreSQL's source give for the fields of `Limits` that they cover."""
     block = limits.block
     return {
@@ -221,7 +221,7 @@ def expected(limits: Limits) -> dict[str, int]:
     }
 
 
-_ROWS: tuple[tuple[str, Callable[[Limits], str]], ...] = (
+_ROWS: tuple[tuple[str, Callable[[BlockLimits], str]], ...] = (
     ("largest row, with its header of 24 B", lambda limits: f"{limits.row:,} B"),
     ("largest B-tree index row, with its header of 8 B", lambda limits: f"{limits.btree_row:,} B"),
     ("largest row that is not toasted", lambda limits: f"{limits.inline_row:,} B"),
@@ -234,7 +234,7 @@ _ROWS: tuple[tuple[str, Callable[[Limits], str]], ...] = (
 )
 
 
-def markdown(measured: Sequence[Limits]) -> str:
+def markdown(measured: Sequence[BlockLimits]) -> str:
     """The table: limits first, then the defaults that are another amount of memory at another block size."""
     measured = sorted(measured, key=lambda limits: limits.block)
     lines = [

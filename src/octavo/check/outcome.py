@@ -9,7 +9,7 @@ from octavo.postgres.builds.cache import Build
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ClassifiedDifference:
     """A difference, and why it is allowed, or None."""
 
     difference: Difference
@@ -35,16 +35,16 @@ class Suite:
     name: str
     tests: int
     identical: int
-    judged: tuple[Judged, ...]
+    judged: tuple[ClassifiedDifference, ...]
     failures: tuple[Failure, ...]
     skipped: tuple[tuple[str, str], ...]
     seconds: float
     kept: Path
 
     @property
-    def differing(self) -> dict[str, list[Judged]]:
+    def differing(self) -> dict[str, list[ClassifiedDifference]]:
         """The differences by test."""
-        tests: dict[str, list[Judged]] = {}
+        tests: dict[str, list[ClassifiedDifference]] = {}
         for judged in self.judged:
             tests.setdefault(judged.difference.test, []).append(judged)
         return tests

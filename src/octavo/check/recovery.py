@@ -18,10 +18,10 @@ from pathlib import Path
 
 from octavo.check import crashes
 from octavo.check.classify import classify
-from octavo.check.outcome import Failure, Judged, Suite
+from octavo.check.outcome import ClassifiedDifference, Failure, Suite
 from octavo.check.outputs import Difference
 from octavo.check.suites import Progress, crashed, judge_diffs, keep, read_lines, results_of
-from octavo.check.workplace import Workplace
+from octavo.check.workspace import TestWorkspace
 from octavo.errors import HostError
 from octavo.home import make_directory
 from octavo.host import children
@@ -41,7 +41,7 @@ _REFUSED = re.compile(r"LOG:  .* outside the valid range for parameter .*|FATAL:
 
 
 @dataclass(frozen=True, slots=True)
-class Tap:
+class TapResult:
     """What a test script said: its points, whether it came to its end, why it was skipped or gave up."""
 
     points: tuple[tuple[bool, str], ...]
@@ -55,7 +55,7 @@ class Tap:
         return [name for passed, name in self.points if not passed]
 
 
-def parse_tap(lines: Sequence[str]) -> Tap:
+def parse_tap(lines: Sequence[str]) -> TapResult:
     """Reads the Test Anything Protocol as Test::More writes it; what failed as `# TODO` was expected to."""
     points: list[tuple[bool, str]] = []
     planned: int | None = None
@@ -69,10 +69,10 @@ def parse_tap(lines: Sequence[str]) -> Tap:
         elif match := _POINT.fullmatch(line):
             name = match["name"] or f"point {match['number']}"
             points.append((match["ok"] == "ok" or "# TODO" in name, name))
-    return Tap(tuple(points), planned == len(points) and bail_out is None, skipped, bail_out)
+    return TapResult(tuple(points), planned == len(points) and bail_out is None, skipped, bail_out)
 
 
-def run_recovery(workplace: Workplace, progress: Progress) -> Suite:
+def run_recovery(workplace: TestWorkspace, progress: Progress) -> Suite:
     """Runs every script, as many at once as there are CPUs. Without perl's IPC::Run it is skipped, with the reason."""
     if reason := _perl_lacks(workplace):
         kept = keep(workplace, "recovery", [], below=workplace.directory)
@@ -84,7 +84,7 @@ def run_recovery(workplace: Workplace, progress: Progress) -> Suite:
     with crashes.cores_allowed():
         ended = _run_scripts(workplace, tests, output, scripts, progress)
     seconds = time.monotonic() - started
-    judged: list[Judged] = []
+    judged: list[ClassifiedDifference] = []
     failures = crashed(workplace, output, crashes.logs_below([output]), killing_is_tested=True)
     skipped: list[tuple[str, str]] = []
     identical = 0
@@ -101,7 +101,7 @@ def run_recovery(workplace: Workplace, progress: Progress) -> Suite:
             failures += unread
         elif (difference := _difference(test, tap, ended[test], output / test)) is not None:
             allowed = classify("recovery", difference, workplace.build.manifest["data_block"])
-            judged.append(Judged(difference, allowed))
+            judged.append(ClassifiedDifference(difference, allowed))
         else:
             told = [*read_lines(output / test / "stdout"), *read_lines(output / test / "stderr")]
             failures.append(Failure(test, f"it ended early (exit {ended[test]})", tuple(told[-20:])))
@@ -115,7 +115,7 @@ def run_recovery(workplace: Workplace, progress: Progress) -> Suite:
     )  # fmt: skip
 
 
-def _tests_in_blocks(workplace: Workplace) -> Path:
+def _tests_in_blocks(workplace: TestWorkspace) -> Path:
     """The tests with shared_buffers as a number of blocks; the tests themselves where blocks are 8 kB."""
     if workplace.build.manifest["data_block"] == _DEFAULT_BLOCK:
         return workplace.tests
@@ -133,7 +133,7 @@ def _as_blocks(match: re.Match[str]) -> str:
 
 
 def _run_scripts(
-    workplace: Workplace, tests: Path, output: Path, scripts: Sequence[Path], progress: Progress
+    workplace: TestWorkspace, tests: Path, output: Path, scripts: Sequence[Path], progress: Progress
 ) -> dict[str, int]:
     """Exit codes by test. What a script wrote is in `stdout` and `stderr` of its directory below the output."""
     waiting = list(scripts)
@@ -161,7 +161,7 @@ def _run_scripts(
     return ended
 
 
-def _start(workplace: Workplace, tests: Path, output: Path, script: Path) -> tuple[subprocess.Popen[str], int]:
+def _start(workplace: TestWorkspace, tests: Path, output: Path, script: Path) -> tuple[subprocess.Popen[str], int]:
     place = make_directory(output / script.stem)
     environment = {
         **workplace.environment(),
@@ -181,7 +181,7 @@ def _start(workplace: Workplace, tests: Path, output: Path, script: Path) -> tup
         )  # fmt: skip
 
 
-def _difference(test: str, tap: Tap, code: int, place: Path) -> Difference | None:
+def _difference(test: str, tap: TapResult, code: int, place: Path) -> Difference | None:
     """A script's failed points, or why its server was refused, as a difference; None when it ended otherwise."""
     if tap.bail_out is not None:
         reasons = [
@@ -209,7 +209,7 @@ def waited_for(stderr: Sequence[str]) -> list[str]:
     return [line for line in itertools.takewhile(lambda line: line != "with stderr:", told[start:]) if line]
 
 
-def _judge_regression(workplace: Workplace, place: Path) -> tuple[list[Judged], list[Failure]]:
+def _judge_regression(workplace: TestWorkspace, place: Path) -> tuple[list[ClassifiedDifference], list[Failure]]:
     lines = [line.strip() for line in read_lines(place / "log" / f"regress_log_{_STREAM_REGRESS}")]
     differing = [match["test"] for match in results_of(lines) if match["ok"] == "not ok"]
     diffs = place / "data" / "regression.diffs"
@@ -229,7 +229,7 @@ def _judge_regression(workplace: Workplace, place: Path) -> tuple[list[Judged], 
     return named, failures
 
 
-def _perl_lacks(workplace: Workplace) -> str | None:
+def _perl_lacks(workplace: TestWorkspace) -> str | None:
     """Why the Perl tests cannot run here, or None."""
     try:
         found = children.run(["perl", "-MIPC::Run", "-e", "1"], workplace.journal, role="perl")

@@ -10,7 +10,7 @@ _FOOTER = re.compile(r"\(\d+ rows?\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ResultTable:
     """A result as psql aligns it; a row may span lines (psql ends all of its lines but the last with `+`)."""
 
     header: str
@@ -32,9 +32,9 @@ class Table:
         return Counter(grouped)
 
 
-def parse(output: Sequence[str]) -> list[Table | str]:
+def parse(output: Sequence[str]) -> list[ResultTable | str]:
     """The tables and the other lines of an output, in order."""
-    items: list[Table | str] = []
+    items: list[ResultTable | str] = []
     place = 0
     while place < len(output):
         table = _table_at(output, place)
@@ -47,12 +47,12 @@ def parse(output: Sequence[str]) -> list[Table | str]:
     return items
 
 
-def _table_at(output: Sequence[str], place: int) -> Table | None:
+def _table_at(output: Sequence[str], place: int) -> ResultTable | None:
     if place + 2 >= len(output) or not _RULE.fullmatch(output[place + 1]):
         return None
     for end in range(place + 2, len(output)):
         if _FOOTER.fullmatch(output[end]):
-            return Table(output[place], output[place + 1], tuple(output[place + 2 : end]), output[end])
+            return ResultTable(output[place], output[place + 1], tuple(output[place + 2 : end]), output[end])
         if not output[end]:  # a table without a footer, or none at all
             return None
     return None

@@ -7,13 +7,13 @@ from octavo.check.installation import run_installation
 from octavo.check.outcome import Report, Suite
 from octavo.check.recovery import run_recovery
 from octavo.check.suites import Progress, run_isolation, run_regression
-from octavo.check.workplace import Tests, Workplace, open_tests, open_workplace
+from octavo.check.workspace import Tests, TestWorkspace, open_tests, open_workspace
 from octavo.errors import UsageError
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 
-SUITES: dict[str, Callable[[Workplace, Progress], Suite]] = {
+SUITES: dict[str, Callable[[TestWorkspace, Progress], Suite]] = {
     "installation": run_installation,
     "regression": run_regression,
     "isolation": run_isolation,
@@ -56,5 +56,5 @@ def check_build(
     def told(doing: str, done: int, total: int) -> None:
         progress(f"{build.name}: {doing}", done, total)
 
-    with open_workplace(build, tests, journal, server_account()) as workplace:
+    with open_workspace(build, tests, journal, server_account()) as workplace:
         return Report(build, tuple(SUITES[suite](workplace, told) for suite in suites))

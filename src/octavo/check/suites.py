@@ -10,9 +10,9 @@ from pathlib import Path, PurePath
 from octavo.check import crashes
 from octavo.check.classify import classify
 from octavo.check.diffs import FileDiff, parse_diffs
-from octavo.check.outcome import Failure, Judged, Suite
+from octavo.check.outcome import ClassifiedDifference, Failure, Suite
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
-from octavo.check.workplace import Workplace
+from octavo.check.workspace import TestWorkspace
 from octavo.errors import OctavoError
 from octavo.home import make_directory
 from octavo.host import children, trees
@@ -30,17 +30,17 @@ _PIECE = 1024**2
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def run_regression(workplace: Workplace, progress: Progress) -> Suite:
+def run_regression(workplace: TestWorkspace, progress: Progress) -> Suite:
     """`make check`'s suite, src/test/regress, in a temporary instance."""
     return _run_pg_regress(workplace, "regression", "regress", "parallel_schedule", progress)
 
 
-def run_isolation(workplace: Workplace, progress: Progress) -> Suite:
+def run_isolation(workplace: TestWorkspace, progress: Progress) -> Suite:
     """Concurrent sessions, step by step: src/test/isolation."""
     return _run_pg_regress(workplace, "isolation", "isolation", "isolation_schedule", progress)
 
 
-def _run_pg_regress(workplace: Workplace, name: str, directory: str, schedule: str, progress: Progress) -> Suite:
+def _run_pg_regress(workplace: TestWorkspace, name: str, directory: str, schedule: str, progress: Progress) -> Suite:
     tests = workplace.tests / directory
     output = workplace.own(name)
     program = "pg_regress" if directory == "regress" else "pg_isolation_regress"
@@ -91,32 +91,32 @@ def results_of(lines: Sequence[str]) -> list[re.Match[str]]:
 
 
 def judge_diffs(
-    workplace: Workplace, suite: str, tests: Path, diffs: Path, differing: Sequence[str]
-) -> tuple[list[Judged], list[Failure]]:
+    workplace: TestWorkspace, suite: str, tests: Path, diffs: Path, differing: Sequence[str]
+) -> tuple[list[ClassifiedDifference], list[Failure]]:
     """The differences of these tests with what allows them; a test whose differences cannot be read has failed."""
     block = workplace.build.manifest["data_block"]
     try:
         found = {diff.test: diff for diff in parse_diffs(_text(diffs))}
     except ValueError as error:
         return [], [Failure(test, f"its differences cannot be read: {error}") for test in differing]
-    judged: list[Judged] = []
+    judged: list[ClassifiedDifference] = []
     failures: list[Failure] = []
     for test in dict.fromkeys([*differing, *found]):
         differences = _compare(workplace, suite, tests, found[test]) if test in found else []
         if not differences:
             failures.append(Failure(test, "it failed without a difference from the expected output"))
-        judged += [Judged(difference, classify(suite, difference, block)) for difference in differences]
+        judged += [ClassifiedDifference(difference, classify(suite, difference, block)) for difference in differences]
     return judged, failures
 
 
-def _read_of_test(workplace: Workplace, path: Path) -> list[str]:
+def _read_of_test(workplace: TestWorkspace, path: Path) -> list[str]:
     """An expected or an actual output, whose path the differences name: nothing but what lies where tests work."""
     path = Path(os.path.normpath(path))
     ours = any(path.is_relative_to(place) for place in (workplace.tests, workplace.directory))
     return read_lines(path) if ours else [""]
 
 
-def _compare(workplace: Workplace, suite: str, tests: Path, diff: FileDiff) -> list[Difference]:
+def _compare(workplace: TestWorkspace, suite: str, tests: Path, diff: FileDiff) -> list[Difference]:
     # The tests' own relative paths are seen from their directory.
     expected, actual = (_read_of_test(workplace, tests / path) for path in (diff.expected, diff.actual))
     if suite == "isolation":
@@ -141,13 +141,13 @@ def _text(path: Path) -> str:
         return ""
 
 
-def crashed(workplace: Workplace, output: Path, logs: Sequence[Path], *, killing_is_tested: bool) -> list[Failure]:
+def crashed(workplace: TestWorkspace, output: Path, logs: Sequence[Path], *, killing_is_tested: bool) -> list[Failure]:
     """What the servers' logs and core files tell of crashes."""
     found = [failure for log in logs for failure in crashes.crashes_in_log(log, killing_is_tested=killing_is_tested)]
     return found + crashes.backtraces(workplace.build, output, workplace.journal, workplace.account)
 
 
-def keep(workplace: Workplace, name: str, paths: Sequence[Path], below: Path) -> Path:
+def keep(workplace: TestWorkspace, name: str, paths: Sequence[Path], below: Path) -> Path:
     """Copies differences and logs to where they outlive the check, in place of the last check's.
 
     They are kept in the directories that they have `below`. Nothing but regular files is kept, up to a size in all.

@@ -9,7 +9,7 @@ from octavo.cli.choices import TableFormat
 if TYPE_CHECKING:
     from octavo.host.journal import Journal
     from octavo.operations import OperationsReport
-    from octavo.operations.base import Outcome
+    from octavo.operations.base import OperationOutcome
     from octavo.postgres.builds.cache import Build
 
 _SCHEMA_VERSION = 1
@@ -32,7 +32,7 @@ def check_operations(builds: Sequence["Build"], journal: "Journal", format: Tabl
     return 0 if all(report.passed for report in reports) else 1
 
 
-def _tell(outcome: "Outcome") -> None:
+def _tell(outcome: "OperationOutcome") -> None:
     print(f"  {outcome.result:7} {outcome.seconds:6.1f} s  {outcome.name}", file=sys.stderr, flush=True)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from octavo.doctor.examine import Patient
+    from octavo.doctor.examine import ExaminedServer
 
 
 class DoctorFormat(StrEnum):
@@ -173,7 +173,7 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
                 before = after
 
 
-def _look(patients: "list[Patient]", seconds: float) -> dict[str, Any]:
+def _look(patients: "list[ExaminedServer]", seconds: float) -> dict[str, Any]:
     """All of them; the time is watched once for each."""
     from octavo.doctor import report
 

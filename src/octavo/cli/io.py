@@ -37,7 +37,7 @@ class Cache(StrEnum):
     found = "found"
 
 
-class Readahead(StrEnum):
+class ReadaheadAdvice(StrEnum):
     """What the kernel is told of the files."""
 
     normal = "normal"
@@ -78,7 +78,9 @@ def io(
     threads: Annotated[int, typer.Option(min=1, help="Threads, each with its share of the blocks.")] = 1,
     cache: Annotated[Cache, typer.Option(help="The page cache before: cold drops the files from it.")] = Cache.cold,
     direct: Annotated[bool, typer.Option("--direct", help="Past the page cache (O_DIRECT).")] = False,
-    readahead: Annotated[Readahead, typer.Option(help="What the kernel is told (posix_fadvise).")] = Readahead.normal,
+    readahead: Annotated[
+        ReadaheadAdvice, typer.Option(help="What the kernel is told (posix_fadvise).")
+    ] = ReadaheadAdvice.normal,
     seconds: Annotated[
         float | None, typer.Option(min=0.001, help="How long each takes at most: 5, a list once.")
     ] = None,
@@ -113,10 +115,10 @@ def io(
     from octavo.cli.io_progress import IoProgress
     from octavo.cli.output import print_json
     from octavo.io.render import as_thread, print_table
-    from octavo.io.request import Request, sweep_of
+    from octavo.io.request import SweepRequest, sweep_of
     from octavo.io.sweep import document, run_sweep
 
-    request = Request(
+    request = SweepRequest(
         files=tuple(paths), segments=segments, make=make, lose_device=i_will_lose_this_device,
         pattern=pattern.value, block=block, run=run, stride=stride, seed=seed,
         block_list=block_list, from_query=from_query, dsn=dsn,

@@ -51,7 +51,7 @@ def iotop(
 
     from octavo.host.journal import Journal
     from octavo.iotop.devices import find_disk
-    from octavo.iotop.looking import Looking, exists
+    from octavo.iotop.monitor import RequestMonitor, exists
     from octavo.iotop.open import open_source
     from octavo.iotop.view import view
     from octavo.watch.live import show_once, show_until_interrupted
@@ -68,7 +68,7 @@ def iotop(
             stack.callback(activity.close)
         opened, blind = open_source(source.value, number, lambda: stack.enter_context(Journal()))
         stack.callback(opened.close)
-        looking = Looking(opened, activity, blind, disk=disk, root=pid)
+        looking = RequestMonitor(opened, activity, blind, disk=disk, root=pid)
         stack.callback(looking.close)
         show = show_once if once else show_until_interrupted
         show(looking.look, view, seconds, as_json=format is TableFormat.json)

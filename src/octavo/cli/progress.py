@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from octavo.analysis.running_ratio import running_ratios
 from octavo.cli.output import console
-from octavo.cli.ratio_lines import Line, Rounds, table
+from octavo.cli.ratio_lines import RatioLine, Rounds, table
 from octavo.lab.events import (
     BuildProgress,
     Estimated,
@@ -113,7 +113,7 @@ class RunProgress:
         if not event.ratios:
             return
         condition = event.ratios[0][0].condition
-        lines = [Line(cell.label, ratio, low, high) for cell, ratio, low, high in event.ratios]
+        lines = [RatioLine(cell.label, ratio, low, high) for cell, ratio, low, high in event.ratios]
         if event.ended:
             for line in lines:
                 self._rounds.add(condition, line)

@@ -14,7 +14,7 @@ _Z = 1.96
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RatioLine:
     """A cell's ratio to the baseline, with about 95 % from turns alone; loads scatter as well, so it is no verdict."""
 
     label: str
@@ -31,11 +31,11 @@ class Rounds:
         default_factory=dict[tuple[str, str], list[tuple[float, float]]]
     )
 
-    def add(self, condition: str, line: Line) -> None:
+    def add(self, condition: str, line: RatioLine) -> None:
         """A round that has ended."""
         self.ended.setdefault((condition, line.label), []).append(_estimate(line))
 
-    def with_now(self, condition: str, line: Line) -> Line:
+    def with_now(self, condition: str, line: RatioLine) -> RatioLine:
         """The round that goes on together with those that ended, weighted by their errors."""
         estimates = [*self.ended.get((condition, line.label), ()), _estimate(line)]
         known = [(value, error) for value, error in estimates if error > 0]
@@ -44,14 +44,14 @@ class Rounds:
         weight = math.fsum(1 / error**2 for _, error in known)
         mean = math.fsum(value / error**2 for value, error in known) / weight
         half = _Z / math.sqrt(weight)
-        return Line(line.label, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+        return RatioLine(line.label, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
-def _estimate(line: Line) -> tuple[float, float]:
+def _estimate(line: RatioLine) -> tuple[float, float]:
     return math.log(line.ratio), math.log(line.high / line.low) / (2 * _Z)
 
 
-def table(title: str, lines: Sequence[Line], width: int = _WIDTH) -> Table:
+def table(title: str, lines: Sequence[RatioLine], width: int = _WIDTH) -> Table:
     """The lines on one scale, equally long on both sides of 1."""
     ends = [abs(math.log(end)) for line in lines for end in (line.low, line.high)]
     reach = max([_LEAST, *ends])
@@ -68,7 +68,7 @@ def table(title: str, lines: Sequence[Line], width: int = _WIDTH) -> Table:
     return shown
 
 
-def drawn(line: Line, reach: float, width: int = _WIDTH) -> str:
+def drawn(line: RatioLine, reach: float, width: int = _WIDTH) -> str:
     """An interval as text, on a logarithmic scale from exp(-reach) to exp(reach).
 
     >>> drawn(Line("4kB", 1.02, 0.98, 1.06), 0.1, 21)

@@ -32,11 +32,11 @@ def watch(
 
     from octavo.watch.connect import connect, target_of
     from octavo.watch.live import show_once, show_until_interrupted
-    from octavo.watch.snapshot import Looking
+    from octavo.watch.snapshot import ServerMonitor
     from octavo.watch.view import view
 
     with connect(dsn) as connection:
-        looking = Looking(*target_of(connection), gone=lambda: connection.closed)
+        looking = ServerMonitor(*target_of(connection), gone=lambda: connection.closed)
         try:
             show = show_once if once else show_until_interrupted
             show(looking.look, view, seconds, as_json=format is TableFormat.json)

@@ -26,7 +26,7 @@ from octavo.knobs.server_group import server_group
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.own_connection import peer_of
-from octavo.postgres.user_connection import Limits, connect, without_secrets
+from octavo.postgres.user_connection import SessionLimits, connect, without_secrets
 
 _SETTINGS = {
     "shared_buffers": "128MB", "autovacuum": "off", "jit": "off", "wal_level": "minimal",
@@ -35,7 +35,7 @@ _SETTINGS = {
 # Tables of the cached kind, rows and indexes besides what is asked for, with their WAL.
 _FURTHER_BYTES = 320 * 1024**2
 _READAHEAD = "128kB"  # Linux's default
-_TIMEOUTS = Limits("5min", "5s")
+_TIMEOUTS = SessionLimits("5min", "5s")
 _NAME = "octavo_costs_"
 _MADE_BY_US = "made by octavo costs calibrate; can be dropped"
 

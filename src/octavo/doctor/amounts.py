@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.doctor.facts import Asked, NotApplicableError, UnknownError
+from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.hugepages.groups import GroupLimit
 from octavo.hugepages.pool import NodePool, PoolState
 from octavo.hugepages.savings import predictable, table_bytes
@@ -26,13 +26,13 @@ class HugePages:
     default: int
 
 
-def memory_bytes(asked: Asked) -> int:
+def memory_bytes(asked: RuleFacts) -> int:
     """The memory that the server may have: the machine's, or less where a group limits it."""
     total, limit = asked.whole("host.memory.total_bytes"), asked.whole_or_none("host.memory.group_limit_bytes")
     return total if limit is None else min(total, limit)
 
 
-def shared_memory(asked: Asked) -> int:
+def shared_memory(asked: RuleFacts) -> int:
     """All of the server's shared memory in bytes: as it says (15 and later), else estimated from shared_buffers."""
     if asked.has("setting.shared_memory_size"):
         return asked.whole("setting.shared_memory_size")
@@ -40,7 +40,7 @@ def shared_memory(asked: Asked) -> int:
     return int(buffers * (1 + _BESIDE)) + 8 * MB
 
 
-def on_huge_pages(asked: Asked) -> bool:
+def on_huge_pages(asked: RuleFacts) -> bool:
     """Whether shared memory is in huge pages: huge_pages_status (17 and later), else HugetlbPages in /proc."""
     status = asked.text_or_none("setting.huge_pages_status")
     if status in ("on", "off"):
@@ -48,7 +48,7 @@ def on_huge_pages(asked: Asked) -> bool:
     return asked.whole("host.process.huge_bytes") > 0
 
 
-def huge_pages(asked: Asked) -> HugePages:
+def huge_pages(asked: RuleFacts) -> HugePages:
     """Raises NotApplicableError where the kernel has no huge pages of the size that is asked for."""
     default = asked.whole("host.huge.default_page_bytes")
     page = asked.whole_or_none("setting.huge_page_size") or default
@@ -65,7 +65,7 @@ def huge_pages(asked: Asked) -> HugePages:
     return HugePages(pool, needed, held, default)
 
 
-def pools(asked: Asked) -> list[PoolState]:
+def pools(asked: RuleFacts) -> list[PoolState]:
     """The pools of all sizes."""
     return [
         PoolState(
@@ -77,7 +77,7 @@ def pools(asked: Asked) -> list[PoolState]:
     ]  # fmt: skip
 
 
-def group_limits(asked: Asked, page: int) -> list[GroupLimit]:
+def group_limits(asked: RuleFacts, page: int) -> list[GroupLimit]:
     """The limits on pages of this size."""
     return [
         GroupLimit(Path(row["group"]), row["name"], row["limit_bytes"], row["used_bytes"], row["reservations"])
@@ -86,7 +86,7 @@ def group_limits(asked: Asked, page: int) -> list[GroupLimit]:
     ]
 
 
-def tables_each(asked: Asked, page: int) -> int:
+def tables_each(asked: RuleFacts, page: int) -> int:
     """Page tables in bytes of one backend that has touched all of shared memory in pages of this size.
 
     Raises UnknownError where this machine makes its tables otherwise.
@@ -97,7 +97,7 @@ def tables_each(asked: Asked, page: int) -> int:
     return table_bytes(shared_memory(asked), page, asked.whole("host.memory.page_bytes"))
 
 
-def least_read(asked: Asked) -> int:
+def least_read(asked: RuleFacts) -> int:
     """The fewest bytes that a read past the page cache takes: a memory page, or the filesystem's block if larger."""
     return max(asked.whole("host.memory.page_bytes"), asked.whole_or_none("host.fs.block_bytes") or 0)
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 from octavo.doctor.engine import SEVERITIES
 from octavo.doctor.json_file import read_json
 from octavo.doctor.report import SCHEMA_VERSION
-from octavo.doctor.words import shown
+from octavo.doctor.sentences import shown
 from octavo.errors import UsageError
 
 

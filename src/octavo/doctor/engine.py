@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from octavo.doctor.facts import Asked, Fact, Facts, NotApplicableError, UnknownError
+from octavo.doctor.facts import Fact, Facts, NotApplicableError, RuleFacts, UnknownError
 
 Severity = Literal["error", "warning", "note"]
 Status = Literal["finding", "unknown", "ok", "not applicable"]
@@ -36,7 +36,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class DoctorRule:
     """`asks` is the question, `finds` when the answer is a finding, `source` what the rule rests on.
 
     `layers` of the page stack are marked by a finding.
@@ -46,7 +46,7 @@ class Rule:
     asks: str
     finds: str
     source: str
-    judge: Callable[[Asked], Ok | Finding]
+    judge: Callable[[RuleFacts], Ok | Finding]
     layers: tuple[str, ...] = ()
 
 
@@ -86,7 +86,7 @@ class Result:
         return found
 
 
-def examine(facts: Facts, rules: Iterable[Rule]) -> list[Result]:
+def examine(facts: Facts, rules: Iterable[DoctorRule]) -> list[Result]:
     """Every rule's result: findings first, the worst of them before the others."""
     results = [_apply(rule, facts) for rule in rules]
     return sorted(results, key=_order)
@@ -102,8 +102,8 @@ def _order(result: Result) -> tuple[int, int]:
     return STATUSES.index(result.status), SEVERITIES.index(result.severity) if result.severity else 0
 
 
-def _apply(rule: Rule, facts: Facts) -> Result:
-    asked = Asked(facts)
+def _apply(rule: DoctorRule, facts: Facts) -> Result:
+    asked = RuleFacts(facts)
     try:
         judged = rule.judge(asked)
     except UnknownError as reason:

@@ -18,7 +18,7 @@ APPLICATION = "octavo doctor"
 _TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")
 
 
-class Patient:
+class ExaminedServer:
     """A server that is looked at, once or again and again."""
 
     def __init__(self, name: str, connection: UsersConnection) -> None:
@@ -45,7 +45,7 @@ class Patient:
         self.connection.close()
 
 
-def patients(dsn: str | None) -> tuple[list[Patient], list[dict[str, Any]]]:
+def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]]]:
     """The servers that are meant, and a part of the report for each that cannot be asked.
 
     Raises UsageError and HostError when the one that is named refuses, HostError when there is none.
@@ -58,7 +58,7 @@ def patients(dsn: str | None) -> tuple[list[Patient], list[dict[str, Any]]]:
             "no PostgreSQL server listens on a Unix socket of this host; give --dsn or --pgdata, or --before-start "
             "where there is none yet"
         )
-    asked: dict[int, Patient] = {}
+    asked: dict[int, ExaminedServer] = {}
     refused: list[dict[str, Any]] = []
     for listener in found:
         try:
@@ -73,13 +73,13 @@ def patients(dsn: str | None) -> tuple[list[Patient], list[dict[str, Any]]]:
     return list(asked.values()), refused
 
 
-def _connect(dsn: str | None) -> Patient:
+def _connect(dsn: str | None) -> ExaminedServer:
     connection = connect(dsn, APPLICATION, LIMITS, OLDEST)
     info = connection.info
-    return Patient(f"host={info.host} port={info.port}", connection)
+    return ExaminedServer(f"host={info.host} port={info.port}", connection)
 
 
-def _connect_to(listener: Listener) -> Patient:
+def _connect_to(listener: Listener) -> ExaminedServer:
     """As the server's own user where we are root: its name is the superuser's by default, and peer lets it in."""
     import pwd
 
@@ -107,7 +107,7 @@ def _not_asked(listener: Listener, problem: str) -> dict[str, Any]:
     return report.part(str(listener), facts, problem)
 
 
-def on(pgdata: Path) -> Patient | None:
+def on(pgdata: Path) -> ExaminedServer | None:
     """The server that runs on a data directory, None when there is none to be seen.
 
     Raises HostError when it cannot be asked, UsageError when one may run there out of sight.

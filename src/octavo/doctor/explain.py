@@ -2,15 +2,15 @@
 
 from collections.abc import Iterable
 
-from octavo.doctor.engine import Rule
+from octavo.doctor.engine import DoctorRule
 
 
-def explain(rule: Rule) -> str:
+def explain(rule: DoctorRule) -> str:
     """A rule for the terminal."""
     return f"{rule.name}: {rule.asks}\nA finding: {rule.finds}.\nSource: {rule.source}."
 
 
-def table(rules: Iterable[Rule]) -> str:
+def table(rules: Iterable[DoctorRule]) -> str:
     """All rules as a table of Markdown."""
     rows = [f"| `{rule.name}` | {rule.asks} | {rule.finds} | {rule.source} |" for rule in rules]
     return "\n".join(["| rule | asks | a finding when | source |", "| --- | --- | --- | --- |", *rows])

@@ -103,7 +103,7 @@ def _fact(name: str, told: Any) -> Fact:
     return Fact(name, fields.get("value"), str(fields.get("source", "given")))
 
 
-class Asked:
+class RuleFacts:
     """The facts as one rule asks for them: `evidence` is what it asked for and got."""
 
     def __init__(self, facts: Facts) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from octavo.doctor.words import evidence, tally, verdict
+from octavo.doctor.sentences import evidence, tally, verdict
 from octavo.text import printable
 
 

@@ -1,15 +1,15 @@
 """The lines that give a server its huge pages: the advice of `octavo hugepages plan`, from facts."""
 
 from octavo.doctor.amounts import HugePages, shared_memory
-from octavo.doctor.facts import Asked
+from octavo.doctor.facts import RuleFacts
 from octavo.hugepages.advice import SYSCTL_FILE, advise
-from octavo.hugepages.needed import Server
+from octavo.hugepages.needed import ServerPages
 
 
-def lines_to_take(asked: Asked, wanted: HugePages) -> tuple[str, ...]:
+def lines_to_take(asked: RuleFacts, wanted: HugePages) -> tuple[str, ...]:
     """What to write where, as exact lines."""
     pool = wanted.pool
-    server = Server(
+    server = ServerPages(
         source="facts",
         version=asked.text_or_none("server.version") or "",
         shared_memory=shared_memory(asked),

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from octavo.doctor.words import evidence, tally, verdict
+from octavo.doctor.sentences import evidence, tally, verdict
 from octavo.text import one_line, printable
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~!])")

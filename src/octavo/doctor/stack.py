@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from octavo.doctor.engine import Result, Rule
+from octavo.doctor.engine import DoctorRule, Result
 from octavo.doctor.facts import Fact, Facts
 from octavo.units import format_size
 
@@ -27,7 +27,7 @@ _LAYERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 
 
-def page_stack(facts: Facts, results: Sequence[Result], rules: Iterable[Rule]) -> list[dict[str, Any]]:
+def page_stack(facts: Facts, results: Sequence[Result], rules: Iterable[DoctorRule]) -> list[dict[str, Any]]:
     """`layer`, `size_bytes` (null where it is not known), `detail`, and `findings`: the rules that mark it."""
     layers = {rule.name: rule.layers for rule in rules}
     found = [result for result in results if result.status == "finding"]

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from octavo.doctor.words import evidence, tally, verdict
+from octavo.doctor.sentences import evidence, tally, verdict
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold"}
 _MOST_EVIDENCE = 4

@@ -6,7 +6,7 @@ PostgreSQL's manual ("Linux Huge Pages") and src/backend/port/sysv_shmem.c.
 
 from typing import Any
 
-from octavo.hugepages.needed import Server
+from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import PoolState
 from octavo.units import format_size
 
@@ -28,7 +28,7 @@ EITHER = (
 _MOST_OF_MEMORY = 0.9
 
 
-def advise(pool: PoolState, needed: int, own: int, server: Server, default: int, memory: int) -> dict[str, Any]:
+def advise(pool: PoolState, needed: int, own: int, server: ServerPages, default: int, memory: int) -> dict[str, Any]:
     """The lines for one page size, so that the server gets `needed` pages, of which it holds `own` now.
 
     A pool that is larger is not made smaller: who its free pages are for is not known. More than nine tenths of

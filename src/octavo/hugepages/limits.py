@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from octavo.hugepages.groups import GroupLimit, group_limits, tightest
-from octavo.hugepages.needed import Server
+from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import MORE_MEMORY, PoolState, default_page, meminfo, memory_to_take, pool_file
 from octavo.units import format_size, human_size
 
@@ -36,7 +36,11 @@ class Limit:
 
 
 def find_limits(
-    server: Server | None, pool: PoolState, own: int, root: Path = _ROOT, environment: Mapping[str, str] = os.environ
+    server: ServerPages | None,
+    pool: PoolState,
+    own: int,
+    root: Path = _ROOT,
+    environment: Mapping[str, str] = os.environ,
 ) -> list[Limit]:
     """Everything for the server's page size, worst first. `own` pages are the server's now."""
     needed = server.pages[pool.page] if server else None
@@ -54,7 +58,7 @@ def find_limits(
     return sorted(found, key=lambda one: ("error", "warning", "note").index(one.severity))
 
 
-def _shared_memory_type(server: Server | None) -> list[Limit]:
+def _shared_memory_type(server: ServerPages | None) -> list[Limit]:
     if server is None or server.shared_memory_type == "mmap":
         return []
     return [no_mmap(server.shared_memory_type)]
@@ -71,7 +75,7 @@ def no_mmap(kind: str) -> Limit:
     )
 
 
-def _page_size(server: Server | None, pool: PoolState, root: Path) -> list[Limit]:
+def _page_size(server: ServerPages | None, pool: PoolState, root: Path) -> list[Limit]:
     if server is None or (asked := server.page(default_page(root / "proc"))) == pool.page:
         return []
     size = format_size(pool.page)
@@ -86,7 +90,7 @@ def _page_size(server: Server | None, pool: PoolState, root: Path) -> list[Limit
     ]
 
 
-def _pending(server: Server | None) -> list[Limit]:
+def _pending(server: ServerPages | None) -> list[Limit]:
     if server is None or not server.unsettled:
         return []
     return [
@@ -100,7 +104,7 @@ def _pending(server: Server | None) -> list[Limit]:
     ]
 
 
-def _group(server: Server | None, pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
+def _group(server: ServerPages | None, pool: PoolState, needed: int | None, own: int, root: Path) -> list[Limit]:
     limits = group_limits(pool.page, server.postmaster if server else None, root / "proc")
     return judge_groups(limits, pool, needed, own, off=server is not None and server.huge_pages == "off")
 

@@ -21,7 +21,7 @@ _WEIGHTLESS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerPages:
     """A server and its shared memory. Sizes in bytes; `shared_memory` is rounded up to a MB by PostgreSQL.
 
     `pages` maps each page size to the pages it would use. `huge_page_size` 0 stands for the kernel's default.
@@ -73,7 +73,7 @@ class Server:
         }
 
 
-def stopped(ask: Callable[[str, int], str], sizes: Sequence[int], source: str) -> Server:
+def stopped(ask: Callable[[str, int], str], sizes: Sequence[int], source: str) -> ServerPages:
     """The server that would start; `ask` gives a setting as `postgres -C` prints it, at a huge_page_size in bytes.
 
     -C prints plain numbers: shared_memory_size in MB, huge_page_size in kB, shared_buffers in data blocks.
@@ -82,7 +82,7 @@ def stopped(ask: Callable[[str, int], str], sizes: Sequence[int], source: str) -
     def number(name: str) -> int:
         return int(ask(name, 0))
 
-    return Server(
+    return ServerPages(
         source=source,
         version=ask("server_version", 0).split()[0],
         shared_memory=number("shared_memory_size") * _MB,
@@ -95,7 +95,9 @@ def stopped(ask: Callable[[str, int], str], sizes: Sequence[int], source: str) -
     )
 
 
-def running(row: Mapping[str, Any], sizes: Sequence[int], default: int, postmaster: int | None, unseen: str) -> Server:
+def running(
+    row: Mapping[str, Any], sizes: Sequence[int], default: int, postmaster: int | None, unseen: str
+) -> ServerPages:
     """The server that answered `huge_page_needs.sql`: its own count for its page size, others from shared_memory_size.
 
     That is exact for pages that are a multiple of a MB, and at most a MB too much for smaller ones.
@@ -104,7 +106,7 @@ def running(row: Mapping[str, Any], sizes: Sequence[int], default: int, postmast
     pages = {size: -(-shared_memory // size) for size in sizes}
     if int(row["in_huge_pages"]) > 0 and own in pages:
         pages[own] = int(row["in_huge_pages"])
-    return Server(
+    return ServerPages(
         source="the running server",
         version=str(row["version"]).split()[0],
         shared_memory=shared_memory,
@@ -125,7 +127,7 @@ def running(row: Mapping[str, Any], sizes: Sequence[int], default: int, postmast
 
 def server_of(
     pgdata: Path | None, bindir: Path | None, dsn: str | None, sizes: Sequence[int], default: int
-) -> Server | None:
+) -> ServerPages | None:
     """The server that is meant, None when none is named. Raises UsageError and HostError."""
     if pgdata is not None and dsn is not None:
         raise UsageError("--pgdata is for a stopped cluster and --dsn for a running server; give one of them")

@@ -9,9 +9,9 @@ from octavo.errors import HostError, UsageError
 from octavo.hugepages import savings
 from octavo.hugepages.advice import EITHER, FAILURES, advise
 from octavo.hugepages.limits import find_limits
-from octavo.hugepages.needed import Server, server_of
+from octavo.hugepages.needed import ServerPages, server_of
 from octavo.hugepages.pool import PoolState, default_page, meminfo, read_pools
-from octavo.hugepages.seen import Seen, look
+from octavo.hugepages.postmaster_memory import PostmasterMemory, read_postmaster
 from octavo.units import format_size
 
 SCHEMA_VERSION = 1
@@ -24,15 +24,15 @@ class Situation:
         self.pools: Sequence[PoolState] = read_pools()
         self.default = default_page()
         sizes = [pool.page for pool in self.pools]
-        self.server: Server | None = server_of(pgdata, bindir, dsn, sizes, self.default)
+        self.server: ServerPages | None = server_of(pgdata, bindir, dsn, sizes, self.default)
         self.page = page if page is not None else (self.server.page(self.default) if self.server else self.default)
         if self.page not in sizes:
             raise UsageError(
                 f"this machine has huge pages of {', '.join(map(format_size, sizes))}, not {format_size(self.page)}"
             )
-        self.seen: Seen | None = None
+        self.seen: PostmasterMemory | None = None
         if self.server is not None and self.server.postmaster is not None:
-            self.seen = look(self.server.postmaster)
+            self.seen = read_postmaster(self.server.postmaster)
 
     def pool(self, page: int | None = None) -> PoolState:
         """The pool of a size, else of the one that is meant."""
@@ -60,7 +60,7 @@ class Situation:
             raise HostError(f"{self.server.unseen}; run this on the server's own host")
 
 
-def held(server: Server | None, seen: Seen | None, page: int, default: int) -> int:
+def held(server: ServerPages | None, seen: PostmasterMemory | None, page: int, default: int) -> int:
     """Pages of this size in a server's mapping: by smaps, else by what the server says of itself."""
     if server is None or not server.running or server.postmaster is None:
         return 0

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from octavo.errors import UsageError
 from octavo.imports.map_file import Map, columns_of, read_map
-from octavo.imports.rows import Parse, Source, read_text, take
+from octavo.imports.rows import ImportSource, Parse, read_text, take
 from octavo.imports.run import Imported, make_cells, run_name
 from octavo.observation import Metric, Observation
 from octavo.plan.model import Plan
@@ -66,7 +66,7 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
     )
 
 
-def _lines(source: Source, text: str, described: Map, file: Path) -> Iterator[Seen]:
+def _lines(source: ImportSource, text: str, described: Map, file: Path) -> Iterator[Seen]:
     """The values of each line by our keys. Raises UsageError for a column that is not there."""
     split = _split(csv.reader(text.splitlines(keepends=True), delimiter=described.file.delimiter), source)
     heads = [head.strip() for head in described.file.columns or next(split, _NOTHING)[1]]
@@ -92,7 +92,7 @@ def _together(readers: Sequence[tuple[str, Parse]]) -> Parse:
     return lambda text: {key: parse(text) for key, parse in readers}
 
 
-def _split(reader: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
+def _split(reader: Any, source: ImportSource) -> Iterator[tuple[int, list[str]]]:
     while True:
         try:
             fields = next(reader)

@@ -20,7 +20,7 @@ _LAST_MOMENT = 253402300800 - _LONGEST_SECONDS  # the year 10000 cannot be writt
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ImportedRow:
     """One row that could be read: its line, counted from 1, and its values in the order of the columns."""
 
     line: int
@@ -28,7 +28,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class Source:
+class ImportSource:
     """A file: its name without directories, its digest, how many rows were taken, and what was wrong with others."""
 
     name: str
@@ -41,16 +41,16 @@ class Source:
         self.problems.append(f"{self.name}:{line}: {why}")
 
 
-def read_text(path: Path) -> tuple[Source, str]:
+def read_text(path: Path) -> tuple[ImportSource, str]:
     """The file as text, with U+FFFD for what is not UTF-8. Raises UsageError when it cannot be read."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}; name what holds the results") from error
-    return Source(path.name, hashlib.sha256(content).hexdigest()), content.decode("utf-8-sig", "replace")
+    return ImportSource(path.name, hashlib.sha256(content).hexdigest()), content.decode("utf-8-sig", "replace")
 
 
-def read_rows(path: Path, columns: Sequence[tuple[str, Parse]]) -> tuple[Source, list[Row]]:
+def read_rows(path: Path, columns: Sequence[tuple[str, Parse]]) -> tuple[ImportSource, list[ImportedRow]]:
     """The rows of a file of semicolons without quotes and header; `columns` are names and how their text is read.
 
     A row with another number of fields, or a field that its column cannot read, is left out and told of. Raises
@@ -67,8 +67,8 @@ def read_rows(path: Path, columns: Sequence[tuple[str, Parse]]) -> tuple[Source,
 
 
 def take(
-    source: Source, split: Iterable[tuple[int, Sequence[str]]], columns: Sequence[tuple[str, Parse]]
-) -> Iterator[Row]:
+    source: ImportSource, split: Iterable[tuple[int, Sequence[str]]], columns: Sequence[tuple[str, Parse]]
+) -> Iterator[ImportedRow]:
     """The rows whose fields can all be read; the others are told of."""
     for line, fields in split:
         if len(fields) != len(columns):
@@ -83,12 +83,12 @@ def take(
                 break
         else:
             source.rows += 1
-            yield Row(line, tuple(values))
+            yield ImportedRow(line, tuple(values))
 
 
-def unique(source: Source, rows: Iterable[Row], width: int) -> dict[tuple[object, ...], Row]:
+def unique(source: ImportSource, rows: Iterable[ImportedRow], width: int) -> dict[tuple[object, ...], ImportedRow]:
     """The rows by their first values; what repeats one is left out, as there is no telling which is right."""
-    found: dict[tuple[object, ...], Row] = {}
+    found: dict[tuple[object, ...], ImportedRow] = {}
     for row in rows:
         key = row.values[:width]
         if key in found:

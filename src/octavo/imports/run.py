@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo import __version__
-from octavo.imports.rows import Source
+from octavo.imports.rows import ImportSource
 from octavo.observation import Metric
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
@@ -38,7 +38,7 @@ class Imported:
     cells: Sequence[Cell]
     trials: Sequence[TrialRecord]
     metrics: Sequence[Metric]
-    sources: Sequence[Source]
+    sources: Sequence[ImportSource]
     repeat: str
     limits: Sequence[str] = ()
     # The factor by which the runs of a load are split, its levels, and the metric whose minima others publish.

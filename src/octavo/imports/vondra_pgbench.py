@@ -11,7 +11,7 @@ transaction is wal_bytes / (tps × seconds).
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from octavo.imports.rows import Row, moment, not_negative, one_of, read_rows, size_of, whole
+from octavo.imports.rows import ImportedRow, moment, not_negative, one_of, read_rows, size_of, whole
 from octavo.imports.run import Imported, make_cells, run_name
 from octavo.observation import Metric, observe
 from octavo.plan.model import Plan
@@ -71,7 +71,7 @@ def read(file: Path, *, named: str | None = None) -> Imported:
     )
 
 
-def _runs(rows: Iterable[Row]) -> dict[int, int]:
+def _runs(rows: Iterable[ImportedRow]) -> dict[int, int]:
     """By line: the how manyth run of its cell on its load a trial is."""
     counts: dict[tuple[object, ...], int] = {}
     found: dict[int, int] = {}
@@ -81,16 +81,16 @@ def _runs(rows: Iterable[Row]) -> dict[int, int]:
     return found
 
 
-def _levels(row: Row) -> dict[str, str]:
+def _levels(row: ImportedRow) -> dict[str, str]:
     data, wal, _, scale, mode = (str(value) for value in row.values[2:7])
     return {"data_block": data, "wal_block": wal, "scale": scale, "mode": mode}
 
 
-def _key(row: Row) -> tuple[str, ...]:
+def _key(row: ImportedRow) -> tuple[str, ...]:
     return tuple(_levels(row).values())
 
 
-def _combinations(rows: Sequence[Row]) -> list[dict[str, str]]:
+def _combinations(rows: Sequence[ImportedRow]) -> list[dict[str, str]]:
     """The levels that were measured: modes, then scales, then blocks, in ascending order."""
 
     def rank(levels: Mapping[str, str]) -> tuple[object, ...]:
@@ -117,7 +117,7 @@ def _plan(name: str, combinations: Sequence[Mapping[str, str]], loads: int, runs
     )
 
 
-def _trial(row: Row, cell: str, load: int, run: int, runs: int, position: int) -> TrialRecord:
+def _trial(row: ImportedRow, cell: str, load: int, run: int, runs: int, position: int) -> TrialRecord:
     start, end, *_, mode, tps, seconds, wal_bytes = row.values
     assert isinstance(tps, float)
     assert isinstance(seconds, float)

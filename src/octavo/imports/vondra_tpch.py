@@ -16,7 +16,7 @@ from pathlib import Path
 
 from octavo.errors import UsageError
 from octavo.imports.rows import (
-    Row,
+    ImportedRow,
     moment,
     name,
     not_negative,
@@ -84,7 +84,7 @@ def read(directory: Path, *, named: str | None = None) -> Imported:
         raise UsageError(f"{directory} is no directory; name the one that holds queries.csv")
     queries, query_rows = read_rows(directory / "queries.csv", _QUERY)
     sources = [queries]
-    optional: dict[str, list[Row]] = {"load.csv": [], "size.csv": []}
+    optional: dict[str, list[ImportedRow]] = {"load.csv": [], "size.csv": []}
     for file, columns in (("load.csv", _STEP), ("size.csv", _SIZE)):
         if (directory / file).exists():
             source, optional[file] = read_rows(directory / file, columns)
@@ -117,7 +117,7 @@ def read(directory: Path, *, named: str | None = None) -> Imported:
 class _Trial:
     """One phase of one load, while it is put together."""
 
-    def __init__(self, geometry: Geometry, phase: str, rows: Sequence[Row]) -> None:
+    def __init__(self, geometry: Geometry, phase: str, rows: Sequence[ImportedRow]) -> None:
         self.geometry, self.phase = geometry, phase
         self.observations: list[Observation] = []
         self.missing: list[str] = []
@@ -133,7 +133,7 @@ class _Trial:
         return {"data_block": data, "wal_block": wal, "data_segment": data_segment, "phase": self.phase}
 
 
-def _query_trials(rows: Mapping[tuple[object, ...], Row]) -> list[_Trial]:
+def _query_trials(rows: Mapping[tuple[object, ...], ImportedRow]) -> list[_Trial]:
     """The first runs of a load's queries, and the later ones; a total for every run that has all queries."""
     every = sorted({_whole(key[4]) for key in rows})
     runs = {FIRST: [1], LATER: sorted({_whole(key[5]) for key in rows} - {1})}
@@ -162,7 +162,7 @@ def _query_trials(rows: Mapping[tuple[object, ...], Row]) -> list[_Trial]:
     return found
 
 
-def _by_query(rows: Mapping[tuple[int, int], Row], column: int) -> dict[str, str]:
+def _by_query(rows: Mapping[tuple[int, int], ImportedRow], column: int) -> dict[str, str]:
     """The hashes of a trial's queries; several with a stroke between them when its runs do not agree."""
     found: dict[str, dict[str, None]] = {}
     for (query, _), row in rows.items():
@@ -170,7 +170,9 @@ def _by_query(rows: Mapping[tuple[int, int], Row], column: int) -> dict[str, str
     return {query: "/".join(hashes) for query, hashes in found.items()}
 
 
-def _load_trials(rows: Mapping[tuple[object, ...], Row], sizes: Mapping[tuple[object, ...], Row]) -> list[_Trial]:
+def _load_trials(
+    rows: Mapping[tuple[object, ...], ImportedRow], sizes: Mapping[tuple[object, ...], ImportedRow]
+) -> list[_Trial]:
     """The load's steps with their WAL, the totals of those that are whole, and what size came of it."""
     every = dict.fromkeys(key[4] for key in rows)
     found: list[_Trial] = []
@@ -239,7 +241,7 @@ def _plan(name: str, trials: Sequence[_Trial], loads: int) -> tuple[Plan, list[C
     return plan, make_cells(combinations, BASELINE, conditions)
 
 
-def _limits(rows: Sequence[Row], loads: int) -> list[str]:
+def _limits(rows: Sequence[ImportedRow], loads: int) -> list[str]:
     sizes = ", ".join(_loads(str(row.values[3]) for row in rows))
     return [
         f"Each WAL segment size ({sizes}) is a load of its own, so that what loads differ by has what segments do in "
@@ -259,7 +261,7 @@ def _geometry(key: Sequence[object]) -> Geometry:
     return data, wal, data_segment, wal_segment
 
 
-def _at(row: Row, column: int) -> float:
+def _at(row: ImportedRow, column: int) -> float:
     value = row.values[column]
     assert isinstance(value, float)
     return value

@@ -5,7 +5,7 @@ at most once a second, when it is idle, and when it exits. A read may have come 
 """
 
 from octavo.instruments.base import Reader
-from octavo.instruments.figures import Each, Figure, Gauge, Rate, Ratio, Reading, Total
+from octavo.instruments.figures import Figure, Gauge, PerTransaction, Rate, Ratio, Reading, Total
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 
@@ -33,9 +33,11 @@ class Database:
         Total(Metric("block_reads", "blocks read into shared buffers", "1"), "reads"),
         Total(Metric("block_read_bytes", "read into shared buffers", "bytes"), "read_bytes"),
         Total(Metric("block_hits", "blocks found in shared buffers", "1"), "hits"),
-        Each(Metric("block_reads_per_transaction", "block reads per transaction", "1"), "reads"),
-        Each(Metric("block_hits_per_transaction", "blocks found in shared buffers per transaction", "1"), "hits"),
-        Each(Metric("rows_updated_per_transaction", "rows updated per transaction", "1"), "rows_updated"),
+        PerTransaction(Metric("block_reads_per_transaction", "block reads per transaction", "1"), "reads"),
+        PerTransaction(
+            Metric("block_hits_per_transaction", "blocks found in shared buffers per transaction", "1"), "hits"
+        ),
+        PerTransaction(Metric("rows_updated_per_transaction", "rows updated per transaction", "1"), "rows_updated"),
         Total(Metric("temp_bytes", "temporary files", "bytes"), "temp_bytes"),
     )  # fmt: skip
 

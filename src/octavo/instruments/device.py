@@ -5,7 +5,7 @@ those of iostat(1). It counts everybody's requests, and what is still dirty in t
 """
 
 from octavo.instruments.base import Reader, UnavailableError
-from octavo.instruments.figures import Each, Figure, Rate, Ratio, Reading, Total
+from octavo.instruments.figures import Figure, PerTransaction, Rate, Ratio, Reading, Total
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 
@@ -34,20 +34,30 @@ class Device:
         Ratio(Metric("w_await", "time of a write, queueing included (w_await)", "ms"), "write_milliseconds", "writes"),
         Ratio(Metric("f_await", "time of a flush (f_await)", "ms"), "flush_milliseconds", "flushes"),
         Rate(Metric("aqu_sz", "requests under way (aqu-sz)", "1"), "weighted_io_milliseconds", 1e-3),
-        Rate(Metric("device_util", "share of the time with a request under way (%util)", "fraction"),
-             "io_milliseconds", 1e-3),
+        Rate(
+            Metric("device_util", "share of the time with a request under way (%util)", "fraction"),
+            "io_milliseconds",
+            1e-3,
+        ),
         Rate(Metric("device_reads_merged_per_second", "reads merged a second (rrqm/s)", "1/s"), "reads_merged"),
         Rate(Metric("device_writes_merged_per_second", "writes merged a second (wrqm/s)", "1/s"), "writes_merged"),
         Total(Metric("device_read_bytes", "read at the device", "bytes"), "read_bytes"),
         Total(Metric("device_written_bytes", "written at the device", "bytes"), "written_bytes"),
         Total(Metric("device_reads", "reads at the device", "1"), "reads"),
         Total(Metric("device_writes", "writes at the device", "1"), "writes"),
-        Each(Metric("device_read_bytes_per_transaction", "device reads per transaction", "bytes"), "read_bytes"),
-        Each(Metric("device_written_bytes_per_transaction", "device writes per transaction", "bytes"),
-             "written_bytes"),
-        Each(Metric("device_read_requests_per_transaction", "device read requests per transaction", "1"), "reads"),
-        Each(Metric("device_write_requests_per_transaction", "device write requests per transaction", "1"), "writes"),
-    )  # fmt: skip
+        PerTransaction(
+            Metric("device_read_bytes_per_transaction", "device reads per transaction", "bytes"), "read_bytes"
+        ),
+        PerTransaction(
+            Metric("device_written_bytes_per_transaction", "device writes per transaction", "bytes"), "written_bytes"
+        ),
+        PerTransaction(
+            Metric("device_read_requests_per_transaction", "device read requests per transaction", "1"), "reads"
+        ),
+        PerTransaction(
+            Metric("device_write_requests_per_transaction", "device write requests per transaction", "1"), "writes"
+        ),
+    )
 
     def open(self, target: Target) -> Reader:
         """Raises UnavailableError on a filesystem without a device, or when the directory cannot be seen."""

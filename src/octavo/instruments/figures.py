@@ -57,7 +57,7 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
+class PerTransaction:
     """A counter's growth over the trial, per transaction."""
 
     metric: Metric
@@ -81,7 +81,7 @@ class Work:
     client_cpu_seconds: float | None = None
 
 
-Figure = Gauge | Rate | Ratio | Total | Each | ClientShare
+Figure = Gauge | Rate | Ratio | Total | PerTransaction | ClientShare
 
 _NOTHING: Mapping[str, float] = {}
 
@@ -123,13 +123,13 @@ def totals(figures: Sequence[Figure], first: Reading, last: Reading, seconds: fl
 
 
 def _of_trial(figure: Figure, then: Mapping[str, float], now: Mapping[str, float], work: Work) -> float | None:
-    if not isinstance(figure, Total | Each | ClientShare):
+    if not isinstance(figure, Total | PerTransaction | ClientShare):
         return None
     growth = _growth(then, now, figure.key)
     match figure:
         case Total(_, _, scale):
             return growth * scale if growth is not None else None
-        case Each(_, _, scale):
+        case PerTransaction(_, _, scale):
             return growth * scale / work.transactions if growth is not None and work.transactions else None
         case ClientShare():
             return work.client_cpu_seconds / growth if growth and work.client_cpu_seconds is not None else None

@@ -12,7 +12,7 @@ import psycopg
 from octavo.errors import OctavoError
 from octavo.instruments.base import NOT_COUNTED, Instrument, NotAskedError, Sampled, Stop, UnavailableError
 from octavo.instruments.figures import Work
-from octavo.instruments.sampler import Clock, Sampler
+from octavo.instruments.sampler import Sampler, SamplerClock
 from octavo.instruments.target import Rows, Target
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres import sql
@@ -37,7 +37,7 @@ _STATEMENT_TIMEOUT = "500ms"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class InstrumentResults:
     """What the instruments saw of a trial. `off` says by name what broke off during it, `missed` how often one
     was refused a reading."""
 
@@ -54,7 +54,7 @@ class Observers:
         self,
         instruments: Mapping[str, Sampled | Instrument],
         notice: Callable[[str], None],
-        clock: Clock | None = None,
+        clock: SamplerClock | None = None,
     ) -> None:
         self._instruments = dict(instruments)
         self._notice = notice
@@ -71,7 +71,7 @@ class Observers:
                 found += instrument.metrics
         return tuple(found)
 
-    def start(self, server: Server, *, running: Clock | None = None, own_device: bool = False) -> "Watching":
+    def start(self, server: Server, *, running: SamplerClock | None = None, own_device: bool = False) -> "Watching":
         """Starts what can be started, just before the measured run.
 
         With a clock that stands still while the server does (`running`), only those instruments look that ask the
@@ -132,7 +132,7 @@ class Watching:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def finish(self, result: WorkloadResult) -> Seen:
+    def finish(self, result: WorkloadResult) -> InstrumentResults:
         """Takes the last readings, just after the measured run, and ends the watching."""
         sampler = self._sampler
         sampler.stop()
@@ -155,7 +155,7 @@ class Watching:
         observations += self._stop_others(result, off)
         series = [series for recording in sampler.recordings for series in recording.series()]
         missed = {recording.name: recording.missed for recording in sampler.recordings if recording.missed}
-        return Seen(tuple(observations), tuple(series), off, missed)
+        return InstrumentResults(tuple(observations), tuple(series), off, missed)
 
     def close(self) -> None:
         """Ends what still watches: nothing after `finish`, all of it when the trial broke off before."""
@@ -228,7 +228,7 @@ def backend_cpu_seconds(target: Target) -> float | None:
         return None
 
 
-def facts_of(seen: Seen) -> dict[str, Any]:
+def facts_of(seen: InstrumentResults) -> dict[str, Any]:
     """What a trial's facts say of its instruments: nothing when all went well."""
     found = {"instruments_off": dict(seen.off), "instruments_missed": dict(seen.missed)}
     return {name: value for name, value in found.items() if value}

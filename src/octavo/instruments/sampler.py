@@ -15,7 +15,7 @@ from octavo.observation import Metric, Observation, observe
 from octavo.series import Series
 
 
-class Clock(Protocol):
+class SamplerClock(Protocol):
     """What the sampler knows of time."""
 
     def now(self) -> float:
@@ -74,7 +74,7 @@ class Recording:
     def _counts(self) -> bool:
         return counts(self.instrument)
 
-    def sample(self, clock: Clock, began: float, *, final: bool = False) -> None:
+    def sample(self, clock: SamplerClock, began: float, *, final: bool = False) -> None:
         """Takes a reading. The final one is for the counters: its gauges belong to a server without its load."""
         before = clock.cpu()
         try:
@@ -127,9 +127,9 @@ class Recording:
 class Sampler:
     """Samples opened instruments. `run` is the loop of its thread; a test may call it with a clock of its own."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: SamplerClock | None = None) -> None:
         self.recordings: list[Recording] = []
-        self.clock: Clock = clock or MonotonicClock()
+        self.clock: SamplerClock = clock or MonotonicClock()
         self.began = self.clock.now()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None

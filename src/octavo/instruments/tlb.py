@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from octavo.instruments import perf_events
 from octavo.instruments.base import Reader, UnavailableError
-from octavo.instruments.figures import Each, Figure, Ratio, Reading, Total
+from octavo.instruments.figures import Figure, PerTransaction, Ratio, Reading, Total
 from octavo.instruments.perf_events import HARDWARE, Event, cache_event
 from octavo.instruments.processes import child_pids
 from octavo.instruments.target import Target
@@ -40,7 +40,7 @@ class Tlb:
         Total(Metric("dtlb_load_misses", "loads that missed the TLB", "1"), "load_misses"),
         Total(Metric("dtlb_store_misses", "stores that missed the TLB", "1"), "store_misses"),
         Total(Metric("itlb_load_misses", "instruction fetches that missed the TLB", "1"), "instruction_misses"),
-        Each(Metric("dtlb_load_misses_per_transaction", "loads that missed the TLB, per transaction", "1"),
+        PerTransaction(Metric("dtlb_load_misses_per_transaction", "loads that missed the TLB, per transaction", "1"),
              "load_misses"),
         Ratio(Metric("dtlb_load_miss_share", "loads that missed the TLB", "fraction"), "load_misses", "loads"),
         Ratio(Metric("instructions_per_cycle", "instructions per cycle", "1"), "instructions", "cycles"),

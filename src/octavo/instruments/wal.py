@@ -7,7 +7,7 @@ files of the WAL per byte generated, the figure that a larger WAL block makes wo
 """
 
 from octavo.instruments.base import Reader
-from octavo.instruments.figures import Each, Figure, Rate, Ratio, Reading, Total
+from octavo.instruments.figures import Figure, PerTransaction, Rate, Ratio, Reading, Total
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 from octavo.postgres.limits import WAL_BLOCKS
@@ -34,11 +34,11 @@ class Wal:
         Ratio(Metric("wal_amplification", "WAL written per WAL generated", "1", "lower"), "written_bytes", "position",
               least=LEAST_WAL),
         Total(Metric("wal_bytes", "WAL", "bytes"), "position"),
-        Each(Metric("wal_bytes_per_transaction", "WAL per transaction", "bytes", "lower"), "position"),
+        PerTransaction(Metric("wal_bytes_per_transaction", "WAL per transaction", "bytes", "lower"), "position"),
         Total(Metric("wal_record_bytes", "WAL without page headers", "bytes"), "record_bytes"),
         Total(Metric("wal_records", "WAL records", "1"), "records"),
         Total(Metric("wal_full_page_images", "full-page images", "1"), "full_page_images"),
-        Each(Metric("wal_full_page_images_per_transaction", "full-page images per transaction", "1"),
+        PerTransaction(Metric("wal_full_page_images_per_transaction", "full-page images per transaction", "1"),
              "full_page_images"),
         Total(Metric("wal_written_bytes", "WAL written to its files", "bytes"), "written_bytes"),
         Total(Metric("wal_buffers_full", "writes of WAL because its buffers were full", "1"), "buffers_full"),

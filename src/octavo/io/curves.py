@@ -13,7 +13,7 @@ _STANDARD_ERRORS = 6.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LatencyLine:
     """Latency of a request as a line: `seconds + bytes / bytes_per_second`."""
 
     seconds: float
@@ -27,7 +27,7 @@ class Line:
         return self.seconds * self.bytes_per_second
 
 
-def latency_line(sizes: Sequence[int], seconds: Sequence[float]) -> Line | None:
+def latency_line(sizes: Sequence[int], seconds: Sequence[float]) -> LatencyLine | None:
     """The line with the smallest squared relative errors; None when larger requests do not take longer."""
     # A relative error has the weight 1 / seconds; what is squared has the weight squared.
     weights = [1 / one**2 for one in seconds]
@@ -39,7 +39,7 @@ def latency_line(sizes: Sequence[int], seconds: Sequence[float]) -> Line | None:
     intercept = second - slope * size
     if slope <= 0 or intercept <= 0:
         return None
-    return Line(intercept, 1 / slope, max(abs((intercept + slope * one) / took - 1) for one, took in points))
+    return LatencyLine(intercept, 1 / slope, max(abs((intercept + slope * one) / took - 1) for one, took in points))
 
 
 def smallest_reaching(sizes: Sequence[int], rates: Sequence[float], share: float) -> int:
@@ -49,7 +49,7 @@ def smallest_reaching(sizes: Sequence[int], rates: Sequence[float], share: float
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class RateDrop:
     """A rate that fell once: what a token bucket looks like when it runs empty."""
 
     after_seconds: float
@@ -62,7 +62,7 @@ class Drop:
         return (self.rate_before - self.rate_after) * self.after_seconds
 
 
-def find_drop(rates: Sequence[float], interval: float) -> Drop | None:
+def find_drop(rates: Sequence[float], interval: float) -> RateDrop | None:
     """Where a series of rates, one each `interval` seconds, falls for good; None when it does not.
 
     The split that leaves the smallest sum of squares (one change point, least squares). It has to be a fall to below
@@ -87,7 +87,7 @@ def find_drop(rates: Sequence[float], interval: float) -> Drop | None:
     error = sqrt(before.error_squared + after.error_squared)
     if after.mean >= _DROP * before.mean or fall < _STANDARD_ERRORS * error:
         return None
-    return Drop(split * interval, before.mean, after.mean)
+    return RateDrop(split * interval, before.mean, after.mean)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Observe = Callable[[str, float, int], object]
 
 
-class UnavailableError(HostError):
+class UnsupportedPolicyError(HostError):
     """The kernel does not offer this way of asking: another policy may still be measured."""
 
 
@@ -49,7 +49,7 @@ def _told() -> Generator[None]:
     except ValueError as error:
         raise UsageError(str(error)) from error
     except NotImplementedError as error:
-        raise UnavailableError(str(error)) from error
+        raise UnsupportedPolicyError(str(error)) from error
     except OSError as error:
         raise HostError(str(error)) from error
     except AssertionError as error:

@@ -16,13 +16,13 @@ from octavo.io.target import with_segments
 if TYPE_CHECKING:
     import psycopg
 
-    from octavo.postgres.user_connection import Limits
+    from octavo.postgres.user_connection import SessionLimits
 
 _BITMAP_ONLY = ("enable_seqscan", "enable_indexscan", "enable_indexonlyscan", "enable_tidscan")
 
 
 @dataclass(frozen=True, slots=True)
-class Visited:
+class VisitedBlocks:
     """What a query's bitmap heap scan visits."""
 
     relation: str
@@ -55,7 +55,7 @@ class Visited:
         }
 
 
-def blocks_of_query(sql: str, dsn: str) -> Visited:
+def blocks_of_query(sql: str, dsn: str) -> VisitedBlocks:
     """Asks a user's server. Raises what `visited_by` does, and UsageError and HostError as it connects."""
     from octavo.postgres.user_connection import connect
 
@@ -63,7 +63,7 @@ def blocks_of_query(sql: str, dsn: str) -> Visited:
         return visited_by(connection, sql)
 
 
-def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> Visited:
+def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> VisitedBlocks:
     """Asks the server of an autocommit connection. The query itself is planned, never run; all is read-only, and each
     statement ends after 30 s.
 
@@ -86,14 +86,14 @@ def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> Visited:
         ) from error
 
 
-def _limits() -> "Limits":
+def _limits() -> "SessionLimits":
     """How long one statement may take: a laboratory does not hold up a live server."""
-    from octavo.postgres.user_connection import Limits
+    from octavo.postgres.user_connection import SessionLimits
 
-    return Limits(statement_timeout="30s", lock_timeout="1s")
+    return SessionLimits(statement_timeout="30s", lock_timeout="1s")
 
 
-def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> Visited:
+def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> VisitedBlocks:
     node, forced = _scan(cursor, sql), False
     if node is None:
         for setting in _BITMAP_ONLY:
@@ -113,7 +113,7 @@ def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> Visited:
     if not blocks:
         raise UsageError("--from-query: no row of the table meets the condition; take one that some rows meet")
     file, block, relation_blocks = _where(cursor, relation)
-    return Visited(relation, condition, forced, file, block, relation_blocks, blocks)
+    return VisitedBlocks(relation, condition, forced, file, block, relation_blocks, blocks)
 
 
 def _scan(cursor: "psycopg.Cursor[Any]", sql: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Any
 from octavo.errors import HostError, UsageError
 from octavo.host.facts import host_facts
 from octavo.io.curves import find_drop, latency_line, smallest_reaching
-from octavo.io.engine import Observe, UnavailableError, measure
+from octavo.io.engine import Observe, UnsupportedPolicyError, measure
 from octavo.io.job import Job
 
 _SECTOR = 512  # no request is smaller, and every one a multiple (the kernel's sector, and `Job.block`)
@@ -102,7 +102,7 @@ def _measure(asked: Probe, job: Job, observe: Observe) -> Any:
     """With io_uring, or by as many threads where the kernel has none."""
     try:
         return measure(job, observe)
-    except UnavailableError:
+    except UnsupportedPolicyError:
         return measure(dataclasses.replace(job, method="plain", threads=job.depth), observe)
 
 

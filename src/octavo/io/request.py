@@ -21,7 +21,7 @@ _STRIDE_RUNS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SweepRequest:
     """The command line of `octavo io`; None is what was not given."""
 
     files: tuple[Path, ...]
@@ -52,7 +52,7 @@ class Request:
     seed: int
 
 
-def sweep_of(request: Request, observe: Observe) -> tuple[Sweep, dict[str, Any]]:
+def sweep_of(request: SweepRequest, observe: Observe) -> tuple[Sweep, dict[str, Any]]:
     """The sweep, and facts for its document. Makes the file that --make names, and asks the server of --from-query.
 
     Raises UsageError and HostError.
@@ -113,7 +113,7 @@ def sweep_of(request: Request, observe: Observe) -> tuple[Sweep, dict[str, Any]]
     return Sweep(job, policies, _caches(request), _max_request(request, block)), facts
 
 
-def _pattern(request: Request, block_list: str | None) -> str:
+def _pattern(request: SweepRequest, block_list: str | None) -> str:
     if block_list is not None:
         return "list"
     if request.pattern == "list":
@@ -121,13 +121,13 @@ def _pattern(request: Request, block_list: str | None) -> str:
     return "random" if request.pattern == "runs" else request.pattern
 
 
-def _caches(request: Request) -> tuple[str, ...]:
+def _caches(request: SweepRequest) -> tuple[str, ...]:
     if request.direct:
         return ("found",)
     return ("cold", "warm") if request.cache == "both" else (request.cache,)
 
 
-def _max_request(request: Request, block: int) -> int:
+def _max_request(request: SweepRequest, block: int) -> int:
     if request.max_request is None:
         return max(_MAX_REQUEST, block)
     size = parse_size(request.max_request)
@@ -136,7 +136,7 @@ def _max_request(request: Request, block: int) -> int:
     return size
 
 
-def _blocks(request: Request, block: int) -> int | None:
+def _blocks(request: SweepRequest, block: int) -> int | None:
     """The smaller of --blocks and --bytes."""
     limits = [request.blocks, max(1, parse_size(request.bytes) // block) if request.bytes else None]
     return min((limit for limit in limits if limit is not None), default=None)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo.errors import OctavoError, UsageError
-from octavo.io.engine import Observe, UnavailableError, measure
+from octavo.io.engine import Observe, UnsupportedPolicyError, measure
 from octavo.io.job import Job
 from octavo.io.policies import Policy
 
@@ -64,7 +64,7 @@ def run_sweep(
             if (refusal := policy.refusal(write=job.write, direct=job.direct)) is not None:
                 raise RefusedError(refusal)
             outcome = measure(job, begin(policy, job))
-        except (UnavailableError, RefusedError) as error:
+        except (UnsupportedPolicyError, RefusedError) as error:
             if len(sweep.policies) == 1:
                 raise
             results.append({"policy": policy.name, "cache": _state(job), "status": "skipped", "reason": str(error)})

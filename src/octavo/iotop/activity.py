@@ -7,9 +7,9 @@ from psycopg.rows import DictRow
 
 from octavo.instruments.observe import backend_cpu_seconds
 from octavo.instruments.target import Target
-from octavo.iotop.asked import Asked
-from octavo.iotop.clean import one_line
 from octavo.iotop.in_flight import InFlight
+from octavo.iotop.polled_query import PolledQuery
+from octavo.iotop.terminal_text import one_line
 from octavo.postgres.user_connection import UsersConnection
 from octavo.watch.connect import connect, target_of
 
@@ -18,7 +18,7 @@ _HIDDEN = "<insufficient privilege>"
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class ProcessActivity:
     """What a process does, made fit for a terminal: its role, its database, and its query or its last one."""
 
     role: str | None
@@ -35,7 +35,7 @@ class Activity:
         self._spent = backend_cpu_seconds(target) or 0.0
         self.postmaster = target.postmaster
         self.in_flight = InFlight(target)
-        self._asked = Asked(target, "activity", target.no_processes or None)
+        self._asked = PolledQuery(target, "activity", target.no_processes or None)
         self._hidden = False
 
     @classmethod
@@ -54,7 +54,7 @@ class Activity:
         """Why it cannot be told, or not of every user, if so."""
         return self._asked.off or ("those of other users are hidden (GRANT pg_monitor)" if self._hidden else None)
 
-    def look(self) -> dict[int, Doing]:
+    def look(self) -> dict[int, ProcessActivity]:
         """What each process of the server is doing, by pid; empty when that cannot be told."""
         rows = self._asked.rows()
         self._hidden = any(row["query"] == _HIDDEN for row in rows)
@@ -69,12 +69,12 @@ class Activity:
         self._connection.close()
 
 
-def doing_of(row: DictRow) -> Doing:
+def doing_of(row: DictRow) -> ProcessActivity:
     """A row of `activity.sql`. A query that is over is in parentheses."""
     query = one_line(row["query"] or "") if row["query"] != _HIDDEN else ""
     if query and str(row["state"] or "active").startswith("idle"):
         query = f"({query})"
-    return Doing(_clean(row["backend_type"]), _clean(row["database"]), query or None)
+    return ProcessActivity(_clean(row["backend_type"]), _clean(row["database"]), query or None)
 
 
 def _clean(text: str | None) -> str | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from octavo.errors import UsageError
 from octavo.host.block_devices import device_under, devices
-from octavo.iotop.counted import kernel_number
+from octavo.iotop.request_source import kernel_number
 
 _SYS = Path("/sys")
 

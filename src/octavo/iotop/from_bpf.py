@@ -1,7 +1,7 @@
 """Requests counted in the kernel by BPF programs of our own (`octavo.instruments.request_counter`)."""
 
 from octavo.instruments.request_counter import RequestCounter
-from octavo.iotop.counted import Counted, direction_of
+from octavo.iotop.request_source import RequestCount, direction_of
 
 
 class FromBpf:
@@ -13,10 +13,10 @@ class FromBpf:
     def __init__(self, device: int | None) -> None:
         self._counter = RequestCounter(device, measured=True)
 
-    def take(self) -> list[Counted]:
+    def take(self) -> list[RequestCount]:
         """What was counted since the last time."""
         return [
-            Counted(one.device, one.pid, direction, one.count, one.count * one.size, one.ring)
+            RequestCount(one.device, one.pid, direction, one.count, one.count * one.size, one.ring)
             for one in self._counter.take()
             if one.size and (direction := direction_of(one.kind)) is not None
         ]

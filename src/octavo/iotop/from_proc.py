@@ -7,7 +7,7 @@ later, less what was thrown away before. What an ended child used is its parent'
 from pathlib import Path
 
 from octavo.host.process_table import Process, growth, read_table
-from octavo.iotop.counted import Counted
+from octavo.iotop.request_source import RequestCount
 
 
 class FromProc:
@@ -20,15 +20,15 @@ class FromProc:
         self._proc = proc
         self._before = read_table(proc, storage=True)
 
-    def take(self) -> list[Counted]:
+    def take(self) -> list[RequestCount]:
         """What processes fetched and dirtied since the last time, of those that we may look at."""
         now = read_table(self._proc, storage=True)
         read = growth(self._before, now, _read)
         written = growth(self._before, now, _written)
         self._before = now
         return [
-            *(Counted(None, pid, "read", None, int(amount)) for pid, amount in read.items() if amount > 0),
-            *(Counted(None, pid, "write", None, int(amount)) for pid, amount in written.items() if amount > 0),
+            *(RequestCount(None, pid, "read", None, int(amount)) for pid, amount in read.items() if amount > 0),
+            *(RequestCount(None, pid, "write", None, int(amount)) for pid, amount in written.items() if amount > 0),
         ]
 
     def command(self, pid: int) -> str | None:

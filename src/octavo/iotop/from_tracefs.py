@@ -6,8 +6,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from octavo.host.journal import Journal
-from octavo.iotop.counted import Counted, Direction
 from octavo.iotop.instance import instance
+from octavo.iotop.request_source import Direction, RequestCount
 from octavo.iotop.trace_lines import EVENTS, Attribution, lost_events, parse_line
 
 # All CPUs' buffers together, and the least that one gets. A thousand requests are about 250 kB.
@@ -42,7 +42,7 @@ class FromTracefs:
                 (event / "enable").write_text("1")
             self._stack = stack.pop_all()
 
-    def take(self) -> list[Counted]:
+    def take(self) -> list[RequestCount]:
         """What was traced since the last time."""
         found: dict[tuple[int | None, int, Direction, bool], list[int]] = {}
         self._processes.clear()  # a thread's number may pass to another one
@@ -55,7 +55,7 @@ class FromTracefs:
             else:
                 self.lost += lost_events(line)
         return [
-            Counted(device, pid, direction, requests, size, ring)
+            RequestCount(device, pid, direction, requests, size, ring)
             for (device, pid, direction, ring), (requests, size) in found.items()
         ]
 

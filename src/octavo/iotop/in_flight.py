@@ -3,7 +3,7 @@
 from collections import Counter
 
 from octavo.instruments.target import Target
-from octavo.iotop.asked import Asked
+from octavo.iotop.polled_query import PolledQuery
 
 
 class InFlight:
@@ -13,7 +13,7 @@ class InFlight:
     """
 
     def __init__(self, target: Target) -> None:
-        self._asked = Asked(target, "in_flight")
+        self._asked = PolledQuery(target, "in_flight")
         self._bytes: Counter[int] = Counter()
 
     @property

@@ -5,10 +5,10 @@ from typing import Literal
 
 from octavo.errors import HostError
 from octavo.host.journal import Journal
-from octavo.iotop.counted import Source
 from octavo.iotop.from_bpf import FromBpf
 from octavo.iotop.from_proc import FromProc
 from octavo.iotop.from_tracefs import FromTracefs
+from octavo.iotop.request_source import RequestSource
 
 Choice = Literal["auto", "bpf", "tracefs", "proc"]
 _WITHOUT = {
@@ -21,13 +21,15 @@ _ONLY_PROC = (
 )
 
 
-def open_source(choice: Choice, device: int | None, journal: Callable[[], Journal]) -> tuple[Source, dict[str, str]]:
+def open_source(
+    choice: Choice, device: int | None, journal: Callable[[], Journal]
+) -> tuple[RequestSource, dict[str, str]]:
     """The source, and what cannot be seen with it. Raises HostError when the one that was asked for cannot be had.
 
     `device` narrows it to a disk (dev_t) where the source knows disks. The journal is only made for what needs undoing.
     """
     blind: dict[str, str] = {}
-    makers: dict[str, Callable[[], Source]] = {
+    makers: dict[str, Callable[[], RequestSource]] = {
         "bpf": lambda: FromBpf(device),
         "tracefs": lambda: FromTracefs(device, journal()),
         "proc": FromProc,

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from octavo.iotop.activity import Doing
-from octavo.iotop.counted import Direction
+from octavo.iotop.activity import ProcessActivity
 from octavo.iotop.diskstats import DiskTotals
-from octavo.iotop.who import IO_WORKER, WRITE_BACK, Who
+from octavo.iotop.process_info import IO_WORKER, WRITE_BACK, ProcessInfo
+from octavo.iotop.request_source import Direction
 
 SCHEMA_VERSION = 1
 
 
 @dataclass(slots=True)
-class Sum:
+class RequestSum:
     """Requests and bytes so far; `requests` is None where the source counts none."""
 
     requests: int | None
@@ -21,7 +21,7 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class WorkerClient:
     """A process for which io workers read, and its share of the bytes that were met in flight, of all workers."""
 
     pid: int
@@ -31,13 +31,13 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RequestRow:
     """What a process asked of a device in the interval; `through` says io_uring when its worker thread asked.
 
     `readers` says for whom an io worker read.
     """
 
-    who: Who
+    who: ProcessInfo
     device: str | None
     direction: Direction
     requests: int | None
@@ -45,7 +45,7 @@ class Row:
     through: str | None
     database: str | None
     query: str | None
-    readers: tuple[Reader, ...] = ()
+    readers: tuple[WorkerClient, ...] = ()
 
     @property
     def bytes_per_request(self) -> float | None:
@@ -82,7 +82,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class RequestSnapshot:
     """What is shown at once. Times in seconds; `cost_seconds` is CPU time that looking took in the interval, and
     `cost_share` its share of the machine's.
     """
@@ -90,7 +90,7 @@ class Snapshot:
     time: float
     seconds: float
     source: str
-    rows: tuple[Row, ...]
+    rows: tuple[RequestRow, ...]
     devices: Mapping[str, DiskTotals]
     blind: Mapping[str, str]
     lost_events: int
@@ -114,25 +114,25 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class RowKey:
     """What is added up to one row."""
 
-    who: Who
+    who: ProcessInfo
     device: str | None
     direction: Direction
     ring: bool
 
 
-def settled(sums: Mapping[Key, Sum]) -> dict[Key, Sum]:
+def settled(sums: Mapping[RowKey, RequestSum]) -> dict[RowKey, RequestSum]:
     """One who for each process: a server's new process has no role in its first moments, one that ended no more."""
-    best: dict[int, Who] = {}
+    best: dict[int, ProcessInfo] = {}
     for who in (key.who for key in sums):
         if who.pid is not None and (who.pid not in best or (who.role is not None and not who.ended)):
             best[who.pid] = who
-    found: dict[Key, Sum] = {}
+    found: dict[RowKey, RequestSum] = {}
     for key, one in sums.items():
         known = key if key.who.pid is None else replace(key, who=best[key.who.pid])
-        total = found.setdefault(known, Sum(None, 0))
+        total = found.setdefault(known, RequestSum(None, 0))
         total.bytes += one.bytes
         if one.requests is not None:
             total.requests = (total.requests or 0) + one.requests
@@ -140,16 +140,19 @@ def settled(sums: Mapping[Key, Sum]) -> dict[Key, Sum]:
 
 
 def rows_of(
-    sums: Mapping[Key, Sum], doing: Mapping[int, Doing], postmaster: int | None, shares: Mapping[int, float]
-) -> tuple[Row, ...]:
+    sums: Mapping[RowKey, RequestSum],
+    doing: Mapping[int, ProcessActivity],
+    postmaster: int | None,
+    shares: Mapping[int, float],
+) -> tuple[RequestRow, ...]:
     """The rows, most bytes first. What the server says is believed of its own children only: pids are this host's.
 
     `shares` are those of the processes for which the server's io workers read.
     """
-    found: list[Row] = []
-    nothing = Doing(None, None, None)
+    found: list[RequestRow] = []
+    nothing = ProcessActivity(None, None, None)
     readers = tuple(
-        Reader(pid, share, doing.get(pid, nothing).database, doing.get(pid, nothing).query)
+        WorkerClient(pid, share, doing.get(pid, nothing).database, doing.get(pid, nothing).query)
         for pid, share in shares.items()
     )
     for key, total in sums.items():
@@ -161,7 +164,7 @@ def rows_of(
         database, query = (told.database, told.query) if told else (None, None)
         of_worker = who.role == IO_WORKER and who.parent == postmaster is not None and key.direction == "read"
         found.append(
-            Row(
+            RequestRow(
                 who, key.device, key.direction, total.requests, total.bytes, through, database, query,
                 readers if of_worker else (),
             )
@@ -178,5 +181,5 @@ def busy_devices(
     return {name: totals for name, totals in found.items() if totals.reads or totals.writes or totals.discards}
 
 
-def _order(row: Row) -> tuple[Any, ...]:
+def _order(row: RequestRow) -> tuple[Any, ...]:
     return (-row.bytes, row.who.pid or 0, row.device or "", row.direction, row.through or "")

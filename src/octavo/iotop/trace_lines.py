@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from octavo.iotop.counted import Counted, direction_of, kernel_number
+from octavo.iotop.request_source import RequestCount, direction_of, kernel_number
 
 Event = Literal["block_io_start", "block_rq_issue", "block_rq_requeue"]
 EVENTS: tuple[Event, ...] = ("block_io_start", "block_rq_issue", "block_rq_requeue")
@@ -84,7 +84,7 @@ class Attribution:
         self._owners: OrderedDict[tuple[int, int], _Owner | None] = OrderedDict()
         self.names: dict[int, str] = {}
 
-    def add(self, line: TraceLine) -> Counted | None:
+    def add(self, line: TraceLine) -> RequestCount | None:
         """What the line adds to the count, None when nothing."""
         place = (line.device, line.sector)
         if line.event == "block_rq_requeue":
@@ -101,7 +101,7 @@ class Attribution:
         if not line.size or direction is None:
             return None
         owner = owner or self._owner(line)
-        return Counted(line.device, owner.pid, direction, 1, line.size, owner.ring)
+        return RequestCount(line.device, owner.pid, direction, 1, line.size, owner.ring)
 
     def _owner(self, line: TraceLine) -> _Owner:
         worker = _RING_WORKER.match(line.command)

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from octavo.iotop.snapshot import Reader, Row, Snapshot
-from octavo.iotop.who import WRITE_BACK
+from octavo.iotop.process_info import WRITE_BACK
+from octavo.iotop.snapshot import RequestRow, RequestSnapshot, WorkerClient
 from octavo.units import human_size
 
 _NONE = "·"
@@ -31,19 +31,19 @@ _SOURCES = {"bpf": "counted in the kernel", "tracefs": "traced", "proc": "from /
 class _Shown:
     """A line: a row, or the sum of several."""
 
-    row: Row
+    row: RequestRow
     requests: int | None
     bytes: int
     processes: int
 
 
-def view(snapshot: Snapshot, width: int) -> RenderableType:
+def view(snapshot: RequestSnapshot, width: int) -> RenderableType:
     """Everything, for a terminal of this many columns. Text of others is shown as it is, never as markup."""
     parts: list[RenderableType] = [_head(snapshot), *_devices(snapshot), "", _table(snapshot, width)]
     return Group(*parts, *_notes(snapshot))
 
 
-def _head(snapshot: Snapshot) -> Text:
+def _head(snapshot: RequestSnapshot) -> Text:
     words = (
         time.strftime("%H:%M:%S", time.localtime(snapshot.time)),
         f"over {snapshot.seconds:.1f} s",
@@ -53,7 +53,7 @@ def _head(snapshot: Snapshot) -> Text:
     return Text(" · ".join(words))
 
 
-def _devices(snapshot: Snapshot) -> Iterable[Text]:
+def _devices(snapshot: RequestSnapshot) -> Iterable[Text]:
     for name, totals in snapshot.devices.items():
         yield Text(
             f"{name}: {totals.reads:,} reads of {human_size(totals.read_bytes)}, "
@@ -63,7 +63,7 @@ def _devices(snapshot: Snapshot) -> Iterable[Text]:
         yield Text("no disk did anything")
 
 
-def _table(snapshot: Snapshot, width: int) -> Table:
+def _table(snapshot: RequestSnapshot, width: int) -> Table:
     """The columns as wide as what is in them; who and what for get the rest."""
     headings = [heading for heading, least in _COLUMNS.items() if width >= least]
     lines = [[cells[heading] for heading in headings] for cells in map(_cells, _together(snapshot.rows))]
@@ -85,7 +85,7 @@ def _table(snapshot: Snapshot, width: int) -> Table:
     return table
 
 
-def _together(rows: Sequence[Row]) -> list[_Shown]:
+def _together(rows: Sequence[RequestRow]) -> list[_Shown]:
     """Programs of one name that have ended are one line: a compiler's hundred processes say no more than their sum."""
     found: dict[object, _Shown] = {}
     for place, row in enumerate(rows):
@@ -120,7 +120,7 @@ def _what(database: str | None, query: str | None) -> str:
     return ": ".join(part for part in (database, query) if part)
 
 
-def _for_whom(readers: Sequence[Reader]) -> str:
+def _for_whom(readers: Sequence[WorkerClient]) -> str:
     """The backends that an io worker read for, by their share; a single one without it."""
     told = (
         " ".join(
@@ -133,7 +133,7 @@ def _for_whom(readers: Sequence[Reader]) -> str:
     return f"for {', '.join(told)}" if readers else ""
 
 
-def _notes(snapshot: Snapshot) -> Iterable[Text]:
+def _notes(snapshot: RequestSnapshot) -> Iterable[Text]:
     if not snapshot.rows:
         yield Text("nobody asked for anything")
     if any(row.role == WRITE_BACK for row in snapshot.rows):

@@ -10,7 +10,7 @@ from octavo.knobs.volume_types import VolumeType
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class DeviceTotals:
     """What a device has done since some moment: requests and bytes, read and written."""
 
     reads: float = 0.0
@@ -18,9 +18,9 @@ class Served:
     read_bytes: float = 0.0
     written_bytes: float = 0.0
 
-    def since(self, before: "Served") -> "Served":
+    def since(self, before: "DeviceTotals") -> "DeviceTotals":
         """The difference."""
-        return Served(
+        return DeviceTotals(
             self.reads - before.reads,
             self.writes - before.writes,
             self.read_bytes - before.read_bytes,
@@ -28,14 +28,14 @@ class Served:
         )
 
 
-class Meter:
+class CreditMeter:
     """The credits of one volume, and its limits."""
 
     def __init__(self, volume: VolumeType) -> None:
         self._volume = volume
         self.credits = volume.burst.credits if volume.burst else 0.0
 
-    def account(self, seconds: float, served: Served) -> None:
+    def account(self, seconds: float, served: DeviceTotals) -> None:
         """Takes what was served from the bucket, and fills in what the time has earned.
 
         The kernel lets a little more through than its limit at times: below 0 the credits are a debt, paid back later.
@@ -56,7 +56,7 @@ class Meter:
         return Limits(requests, bytes_a_second)
 
 
-def shared(total: Limits, served: Served, seconds: float) -> tuple[Limits, Limits]:
+def shared(total: Limits, served: DeviceTotals, seconds: float) -> tuple[Limits, Limits]:
     """The total as a limit for reads and one for writes: each may have what the other has left over, and half always.
 
     The kernel limits reads and writes apart; a volume does not.

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from octavo.errors import OctavoError
 from octavo.host.block_limit import Limits, Throttle
-from octavo.knobs.credits import Meter, Served, shared
+from octavo.knobs.credits import CreditMeter, DeviceTotals, shared
 from octavo.knobs.volume_types import VolumeType
 
 PERIOD_SECONDS = 0.2
@@ -18,7 +18,7 @@ _LEAST_CHANGE = 0.03
 _SECTOR = 512
 
 
-def served_by(device: str, sys: Path = Path("/sys")) -> Served:
+def served_by(device: str, sys: Path = Path("/sys")) -> DeviceTotals:
     """The device's counters (kernel Documentation/block/stat.rst: reads, merges, sectors, ms, then writes alike).
 
     Raises ValueError when there are fewer.
@@ -26,7 +26,7 @@ def served_by(device: str, sys: Path = Path("/sys")) -> Served:
     fields = [int(field) for field in (sys / "block" / device / "stat").read_bytes().split()]
     if len(fields) < 7:
         raise ValueError(f"{device} has {len(fields)} counters")
-    return Served(fields[0], fields[4], fields[2] * _SECTOR, fields[6] * _SECTOR)
+    return DeviceTotals(fields[0], fields[4], fields[2] * _SECTOR, fields[6] * _SECTOR)
 
 
 class Enforcer:
@@ -36,18 +36,18 @@ class Enforcer:
         self,
         volume: VolumeType,
         throttle: Throttle,
-        counters: Callable[[], Served],
+        counters: Callable[[], DeviceTotals],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._volume, self._throttle, self._counters, self._clock = volume, throttle, counters, clock
-        self._meter = Meter(volume)
+        self._meter = CreditMeter(volume)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="device limits", daemon=True)
         self._problem: Exception | None = None
         self._now: tuple[Limits, Limits] | None = None
         self._spent_after: float | None = None
         self._began = self._at = 0.0
-        self._before = Served()
+        self._before = DeviceTotals()
 
     def __enter__(self) -> Self:
         self.begin()

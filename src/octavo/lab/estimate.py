@@ -35,7 +35,7 @@ _CYCLE_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class RunEstimate:
     """Builds and loads still to be made, bytes still to be written, seconds for everything."""
 
     builds: tuple[BuildSpec, ...]
@@ -51,7 +51,7 @@ class Estimate:
         return self.prepare_seconds + self.trial_seconds
 
 
-def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
+def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstimate:
     """The estimate for a plan on this host as it is now."""
     missing: dict[BuildSpec, None] = {}
     loads = 0
@@ -86,7 +86,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> Estimate:
     further = len(missing) - len(families)
     build_cpu_seconds = len(families) * _BUILD_CPU_SECONDS + further * _FURTHER_BUILD_CPU_SECONDS
     build_seconds = build_cpu_seconds / (os.cpu_count() or 1)
-    return Estimate(
+    return RunEstimate(
         builds=tuple(missing),
         loads=loads,
         disk_bytes=load_bytes + largest + len(missing) * _BUILD_BYTES,

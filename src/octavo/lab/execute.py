@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from octavo.lab.bench import Bench, Clock, Measurement
+from octavo.lab.budget import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded, TrialStarted
-from octavo.lab.focus import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.runnable import left_out, refuse_nothing_left
 from octavo.plan.cells import Cell, load_of, order_of_round
 from octavo.plan.model import Plan
@@ -32,7 +32,7 @@ Ending = Literal["decided", "rounds", "budget"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """Why the run ended, and how many of its trials ended how."""
 
     ending: Ending
@@ -54,7 +54,7 @@ def execute(
     undecided: Undecided,
     *,
     retry: bool = False,
-) -> Outcome:
+) -> RunOutcome:
     """Runs what the store does not yet have of the plan, each trial stored as it ends.
 
     The budget is one of measuring: it counts from here, and what earlier sittings measured. `retry`: first repeats what
@@ -83,7 +83,7 @@ def execute(
             else:
                 session.run_round(round_number, going_on, runnable)
     trials = session.trials
-    return Outcome(
+    return RunOutcome(
         ending, *(sum(t.status == status for t in trials) for status in ("ok", "invalid", "failed", "skipped"))
     )
 

@@ -10,12 +10,12 @@ from statistics import median
 
 import numpy as np
 
-from octavo.analysis.components import FEWEST_BETWEEN_LOADS, Components, variance_components
+from octavo.analysis.alpha_spending import next_analysis
 from octavo.analysis.condition import Condition, conditions_of, layout_of
+from octavo.analysis.interim import Role
 from octavo.analysis.interval import CONFIDENCE, critical_value
-from octavo.analysis.looks import Role
-from octavo.analysis.spending import next_look
 from octavo.analysis.trials import used_trials, values_by_key
+from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS, Components, variance_components
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.listing import list_runs
@@ -41,7 +41,7 @@ class Scatter:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class RunScatter:
     """How a run scattered, by its conditions."""
 
     run: str
@@ -56,7 +56,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class DetectableEffect:
     """Differences from `smallest` on, a fraction, are told in four of five runs; `same`: so is that there is none of
     interest."""
 
@@ -91,7 +91,7 @@ def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, st
     return [heading, *(f"  {name}: {_words(seen, plan)}" for name, seen in found)]
 
 
-def find_history(plan: Plan, store: Path) -> History | None:
+def find_history(plan: Plan, store: Path) -> RunScatter | None:
     """How the newest run of the plan's workload on this host scattered, runs of the same name first; None without."""
     listed = [row for row in list_runs(store) if row["ok"]]
     listed.sort(key=lambda row: row["name"] != plan.name)  # stable: newest first among equals
@@ -107,7 +107,7 @@ def find_history(plan: Plan, store: Path) -> History | None:
                 restore_plan(record.plan), opened.cells(record.id), opened.trials(record.id), next(iter(record.metrics))
             )
             if found:
-                return History(record.id, found)
+                return RunScatter(record.id, found)
     return None
 
 
@@ -128,7 +128,7 @@ def scatter_of(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord],
     return found
 
 
-def reach(condition: Condition, scatter: Scatter, plan: Plan, rounds: int) -> Reach | None:
+def reach(condition: Condition, scatter: Scatter, plan: Plan, rounds: int) -> DetectableEffect | None:
     """How small a difference that many rounds tell in a condition; None where they are too few for any interval."""
     question = condition.question
     loads = min(plan.loads, rounds)
@@ -157,16 +157,16 @@ def reach(condition: Condition, scatter: Scatter, plan: Plan, rounds: int) -> Re
     if freedom < 1 or not math.isfinite(variance) or rounds < first:
         return None
     number, at = 1, first
-    while (at := next_look(at)) <= rounds:
+    while (at := next_analysis(at)) <= rounds:
         number += 1
     error = math.sqrt(variance)
     half = critical_value(len(own), freedom, question.confidence, first, 0 if question.once else number) * error
     floor = (critical_value(1, freedom, CONFIDENCE) + _CONTROL_OFF) * error if question.has_floor else 0.0
     decides = max(half, floor) + _FOUR_OF_FIVE * error
-    return Reach(math.expm1(min(decides, 700.0)), decides <= math.log1p(question.threshold))
+    return DetectableEffect(math.expm1(min(decides, 700.0)), decides <= math.log1p(question.threshold))
 
 
-def _words(seen: Reach | None, plan: Plan) -> str:
+def _words(seen: DetectableEffect | None, plan: Plan) -> str:
     if seen is None:
         return "nothing, the rounds are too few for an interval"
     same = f", and that there is none of {plan.threshold.replace('%', ' %')}" if seen.same else ""

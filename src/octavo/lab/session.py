@@ -18,15 +18,15 @@ from octavo.analysis.decide import open_cells
 from octavo.errors import HostError, Interrupted, OctavoError, UsageError
 from octavo.home import make_directory, octavo_home, store_path
 from octavo.host.checks import check_host, disturbing
-from octavo.host.checks.base import Found
+from octavo.host.checks.base import CheckFinding
 from octavo.host.facts import host_facts
 from octavo.host.journal import Journal, recover
 from octavo.host.lock import host_lock
 from octavo.lab.bench import WallClock
+from octavo.lab.budget import Forecast
 from octavo.lab.estimate import estimate
 from octavo.lab.events import Estimated, Notice, Notify
-from octavo.lab.execute import Outcome, execute
-from octavo.lab.focus import Forecast
+from octavo.lab.execute import RunOutcome, execute
 from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
 from octavo.lab.runnable import left_out
@@ -42,14 +42,14 @@ from octavo.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class SessionResult:
     """How a session ended."""
 
     run: str
-    outcome: Outcome
+    outcome: RunOutcome
 
 
-def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify: Notify) -> Ended:
+def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify: Notify) -> SessionResult:
     """Runs a plan as a new run. Without a seed one is drawn, and stored. Raises OctavoError."""
     chosen = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
     now = time.time()
@@ -79,7 +79,7 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
             return _work(record, plan, cells, bench, store, notify, retry=False)
 
 
-def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bool = False) -> Ended:
+def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bool = False) -> SessionResult:
     """Goes on with a run that was stopped or can go on, with its own plan and seed.
 
     `budget` replaces the plan's, and lifts a limit of its rounds; `retry` first repeats what failed or was invalid.
@@ -122,7 +122,7 @@ def _work(
     notify: Notify,
     *,
     retry: bool,
-) -> Ended:
+) -> SessionResult:
     run = record.id
     try:
         workload = workloads.find(plan.workload)
@@ -167,7 +167,7 @@ def _work(
             raise HostError(f"{error}; then go on with: octavo run --resume {run}") from error
         raise
     store.set_status(run, "finished", ended=time.time())
-    return Ended(run, outcome)
+    return SessionResult(run, outcome)
 
 
 def _check_resumable(record: RunRecord, *, more: bool) -> None:
@@ -210,7 +210,9 @@ def _check_same(record: RunRecord, what: str, before: object, now: object) -> No
         )
 
 
-def _environment(plan: Plan, cells: Sequence[Cell], builds: Sequence[Build], found: Sequence[Found]) -> dict[str, Any]:
+def _environment(
+    plan: Plan, cells: Sequence[Cell], builds: Sequence[Build], found: Sequence[CheckFinding]
+) -> dict[str, Any]:
     return {
         "octavo": __version__,
         "host": host_facts(make_directory(octavo_home())),

@@ -13,7 +13,7 @@ from octavo.errors import OctavoError
 from octavo.host import cgroup, set_user_id
 from octavo.host.children import Account
 from octavo.host.journal import Journal
-from octavo.instruments.observe import Observers, Seen, facts_of
+from octavo.instruments.observe import InstrumentResults, Observers, facts_of
 from octavo.knobs import cpu_pinning, device
 from octavo.knobs.base import Place
 from octavo.knobs.server_group import server_group
@@ -47,7 +47,7 @@ class Watched:
     """What the client measured, what the instruments saw, and what the rules of validity look at."""
 
     result: WorkloadResult
-    seen: Seen
+    seen: InstrumentResults
     evidence: Evidence
 
 
@@ -114,7 +114,7 @@ class Equipment:
 
     def _watch(
         self, server: Server, trial: Trial, facts: dict[str, Any], settings: Mapping[str, str], group: Path | None
-    ) -> tuple[WorkloadResult, Seen, Evidence]:
+    ) -> tuple[WorkloadResult, InstrumentResults, Evidence]:
         started = server.query("started")[0]["started"]
         with self.observers.start(server) as watching:
             watch = self.watcher.start(server.directory, limited="memory_limit_bytes" in facts)
@@ -141,7 +141,7 @@ class Equipment:
         facts: Mapping[str, Any],
         settings: Mapping[str, str],
         result: WorkloadResult,
-        seen: Seen,
+        seen: InstrumentResults,
         surroundings: Surroundings,
         started: float,
         started_after: float | None,

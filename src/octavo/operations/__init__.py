@@ -21,7 +21,7 @@ from octavo.operations import (
     refused,
     streaming_replica,
 )
-from octavo.operations.base import Operation, Outcome
+from octavo.operations.base import Operation, OperationOutcome
 from octavo.operations.companions import Skip, choose
 from octavo.operations.ground import Ground, prepared
 from octavo.postgres.builds.cache import Build
@@ -57,7 +57,7 @@ class OperationsReport:
     """What was tried with a build, in the table's order."""
 
     build: Build
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[OperationOutcome, ...]
 
     @property
     def passed(self) -> bool:
@@ -70,7 +70,7 @@ def check_operations(
     others: Sequence[Build],
     journal: Journal,
     *,
-    on_outcome: Callable[[Outcome], None] = lambda outcome: None,
+    on_outcome: Callable[[OperationOutcome], None] = lambda outcome: None,
     operations: Sequence[Operation] = OPERATIONS,
     scale: int = SCALE,
 ) -> OperationsReport:
@@ -79,7 +79,7 @@ def check_operations(
     `scale` is pgbench's, with 200 documents each. An operation that goes wrong is an outcome, not an error.
     Raises HostError when this host cannot run servers or its disk has no room.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[OperationOutcome] = []
     with prepared(build, choose(build, others), journal, server_account(), scale) as ground:
         ground.filled()
         for number, operation in enumerate(operations):
@@ -88,15 +88,17 @@ def check_operations(
     return OperationsReport(build, tuple(outcomes))
 
 
-def _try(operation: Operation, ground: Ground, number: int) -> Outcome:
+def _try(operation: Operation, ground: Ground, number: int) -> OperationOutcome:
     started = time.monotonic()
     try:
         with ground.operation(number):
             evidence = operation.check(ground)
     except Skip as skip:
-        return Outcome(operation.name, "skipped", time.monotonic() - started, str(skip))
+        return OperationOutcome(operation.name, "skipped", time.monotonic() - started, str(skip))
     except (OctavoError, psycopg.Error) as error:
         # The server's log goes with the operation's place, so it is not named.
         text = str(error).strip().partition("; its log is ")[0].splitlines()
-        return Outcome(operation.name, "failed", time.monotonic() - started, text[0] if text else "it said nothing")
-    return Outcome(operation.name, "ok", time.monotonic() - started, evidence.text, evidence.figures)
+        return OperationOutcome(
+            operation.name, "failed", time.monotonic() - started, text[0] if text else "it said nothing"
+        )
+    return OperationOutcome(operation.name, "ok", time.monotonic() - started, evidence.text, evidence.figures)

@@ -10,7 +10,7 @@ Result = Literal["ok", "failed", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class OperationEvidence:
     """What was seen, in words, and its figures; their names end in their unit."""
 
     text: str
@@ -26,11 +26,11 @@ class Operation:
     """
 
     name: str
-    check: Callable[[Ground], Evidence]
+    check: Callable[[Ground], OperationEvidence]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class OperationOutcome:
     """How an operation ended. `evidence` is the reason when it failed or was skipped."""
 
     name: str

@@ -2,13 +2,13 @@
 
 from octavo.host import children, trees
 from octavo.operations import contents
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.companions import Skip
 from octavo.operations.ground import Ground, first
 from octavo.postgres.versions import major_of
 
 
-def _check(ground: Ground) -> Evidence:
+def _check(ground: Ground) -> OperationEvidence:
     backup = ground.place / "backup"
     with ground.serve(ground.copy("data")) as server:
         contents.write(server, 200)
@@ -21,10 +21,10 @@ def _check(ground: Ground) -> Evidence:
     with ground.serve(backup) as restored:
         same = contents.check_same(expected, contents.read(restored), "the restored backup")
         contents.write(restored, 200)
-    return Evidence(f"backup verified by pg_verifybackup and started: {same}")
+    return OperationEvidence(f"backup verified by pg_verifybackup and started: {same}")
 
 
-def _check_incremental(ground: Ground) -> Evidence:
+def _check_incremental(ground: Ground) -> OperationEvidence:
     if major_of(ground.build.manifest["version"]) < 17:
         raise Skip("incremental backups came with PostgreSQL 17")
     full, increment, combined = (ground.place / name for name in ("full", "increment", "combined"))
@@ -45,7 +45,7 @@ def _check_incremental(ground: Ground) -> Evidence:
     children.check(ground.run(ground.build, "pg_verifybackup", combined), "pg_verifybackup")
     with ground.serve(combined) as restored:
         same = contents.check_same(expected, contents.read(restored), "the combined backup")
-    return Evidence(
+    return OperationEvidence(
         f"{changed / 1024**2:.1f} MB of changes combined with the full backup, verified and started: {same}",
         {"increment_bytes": changed, "database_bytes": size},
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from octavo.host import children, trees
 from octavo.operations import contents
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.ground import DURABLE, Ground, create_database
 from octavo.postgres.builds.cache import Build
 
@@ -13,15 +13,15 @@ _JOBS = "--jobs=2"
 _MB = 1024**2
 
 
-def _check_to(ground: Ground) -> Evidence:
+def _check_to(ground: Ground) -> OperationEvidence:
     return _move(ground, ground.companions.need_another_data_block(), ground.build)
 
 
-def _check_back(ground: Ground) -> Evidence:
+def _check_back(ground: Ground) -> OperationEvidence:
     return _move(ground, ground.build, ground.companions.need_another_data_block())
 
 
-def _move(ground: Ground, source_build: Build, target_build: Build) -> Evidence:
+def _move(ground: Ground, source_build: Build, target_build: Build) -> OperationEvidence:
     """Dumps with the programs of the target, as PostgreSQL's documentation advises, and restores."""
     filled = ground.filled(source_build)
     dump = ground.place / "dump"
@@ -56,7 +56,7 @@ def _move(ground: Ground, source_build: Build, target_build: Build) -> Evidence:
         target_bytes: int = target.query("size")[0]["bytes"]
     seconds = dump_seconds + restore_seconds + analyse_seconds
     rate = filled.database_bytes / _MB / seconds
-    return Evidence(
+    return OperationEvidence(
         f"{source_build.manifest['data_block']} to {target_build.manifest['data_block']} data blocks: "
         f"{filled.database_bytes / _MB:.0f} MB dumped in {dump_seconds:.1f} s, restored in {restore_seconds:.1f} s, "
         f"analyzed in {analyse_seconds:.1f} s: {rate:.0f} MB/s in all; {same}",

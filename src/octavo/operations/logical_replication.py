@@ -4,7 +4,7 @@ import time
 
 from octavo.host import children
 from octavo.operations import contents
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.ground import DURABLE, Ground, create_database, first, wait_for
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 
@@ -19,7 +19,7 @@ _SEQUENCES = """
 _NOT_COPIED = "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'"
 
 
-def _check(ground: Ground) -> Evidence:
+def _check(ground: Ground) -> OperationEvidence:
     other = ground.companions.need_another_data_block()
     size = ground.filled(other).database_bytes
     with (
@@ -46,7 +46,7 @@ def _check(ground: Ground) -> Evidence:
         expected = contents.read(source)
         same = contents.check_same(expected, contents.read(target), "the subscriber")
         contents.write(target, 200)  # takes the next value of a sequence
-    return Evidence(
+    return OperationEvidence(
         f"{other.manifest['data_block']} to {ground.build.manifest['data_block']} data blocks while the source wrote "
         f"{_LOAD_PER_SECOND}/s: {size / _MB:.0f} MB copied in {copy_seconds:.1f} s ({size / _MB / copy_seconds:.0f} "
         f"MB/s), caught up in {catch_up_seconds:.2f} s, switched over in {switchover_seconds:.2f} s; {same}",

@@ -2,11 +2,11 @@
 
 from octavo.host import children
 from octavo.operations import contents
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.ground import Ground, first
 
 
-def _check(ground: Ground) -> Evidence:
+def _check(ground: Ground) -> OperationEvidence:
     with ground.serve(ground.copy("data")) as server:
         contents.write(server, 400)
         children.check(
@@ -14,7 +14,7 @@ def _check(ground: Ground) -> Evidence:
             "pg_amcheck",
         )
         relations: int = first(server, "SELECT count(*) FROM pg_class WHERE relkind IN ('r', 't', 'i')")
-    return Evidence(
+    return OperationEvidence(
         f"{relations} tables and indexes are sound, and all rows are in their B-trees",
         {"relations": relations},
     )

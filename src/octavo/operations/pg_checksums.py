@@ -7,13 +7,13 @@ from pathlib import Path
 from octavo.errors import OctavoError
 from octavo.host import children, trees
 from octavo.host.children import Account
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.ground import Ground, first
-from octavo.operations.words import complaint
+from octavo.operations.words import last_line
 from octavo.units import parse_size
 
 
-def _check(ground: Ground) -> Evidence:
+def _check(ground: Ground) -> OperationEvidence:
     data = ground.copy("data")
     blocks = blocks_checked(ground, data)
     for switch in ("--disable", "--enable"):
@@ -27,9 +27,9 @@ def _check(ground: Ground) -> Evidence:
     found = re.search(r"checksum verification failed in file .*", finished.stderr)
     if finished.returncode == 0 or found is None:
         raise OctavoError(
-            f"pg_checksums did not find the damaged block 3 of {trees.shown(path)}: {complaint(finished)}"
+            f"pg_checksums did not find the damaged block 3 of {trees.shown(path)}: {last_line(finished)}"
         )
-    return Evidence(
+    return OperationEvidence(
         f"{blocks:,} blocks checked; off, on and checked again; one byte damaged in block 3 of a table: found",
         {"blocks": blocks},
     )
@@ -43,7 +43,7 @@ def blocks_checked(ground: Ground, data: Path) -> int:
     children.check(finished, "pg_checksums")
     blocks = re.search(r"Blocks scanned:\s+(\d+)", finished.stdout)
     if blocks is None:
-        raise OctavoError(f"pg_checksums did not say how many blocks it checked: {complaint(finished)}")
+        raise OctavoError(f"pg_checksums did not say how many blocks it checked: {last_line(finished)}")
     return int(blocks[1])
 
 

@@ -5,41 +5,41 @@ import time
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.operations import contents
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.companions import described
 from octavo.operations.ground import Ground
-from octavo.operations.words import complaint
+from octavo.operations.words import last_line
 from octavo.postgres.builds.cache import Build
 
 
-def _check_same_major(ground: Ground) -> Evidence:
+def _check_same_major(ground: Ground) -> OperationEvidence:
     old = ground.companions.same_major
     if old is None:
         return _upgrade(ground, ground.build, "from this very build, the only one of this major version and size")
     return _upgrade(ground, old, f"from {described(old)}")
 
 
-def _check_older_major(ground: Ground) -> Evidence:
+def _check_older_major(ground: Ground) -> OperationEvidence:
     old = ground.companions.need_older_major()
     return _upgrade(ground, old, f"from {described(old)}")
 
 
-def _upgrade(ground: Ground, old: Build, origin: str) -> Evidence:
+def _upgrade(ground: Ground, old: Build, origin: str) -> OperationEvidence:
     filled = ground.filled(old)
     old_data, new_data = ground.copy("old", old), ground.empty("new")
     started = time.monotonic()
     finished = ground.run_upgrade(old, old_data, new_data, "--jobs=2")
     seconds = time.monotonic() - started
     if finished.returncode != 0:
-        raise OctavoError(f"pg_upgrade {origin} failed: {complaint(finished)}")
+        raise OctavoError(f"pg_upgrade {origin} failed: {last_line(finished)}")
     with ground.serve(new_data) as server:
         children.check(server.run_client("vacuumdb", "--all", "--analyze-only", "--quiet"), "vacuumdb")
         same = contents.check_same(filled.contents, contents.read(server), "the upgraded server")
         contents.write(server, 200)
-    return Evidence(f"{origin}, files copied in {seconds:.1f} s: {same}", {"upgrade_seconds": seconds})
+    return OperationEvidence(f"{origin}, files copied in {seconds:.1f} s: {same}", {"upgrade_seconds": seconds})
 
 
-def _check_update(ground: Ground) -> Evidence:
+def _check_update(ground: Ground) -> OperationEvidence:
     old = ground.companions.need_same_major()
     data = ground.copy("data", old)
     with ground.serve(data, old) as server:
@@ -49,19 +49,19 @@ def _check_update(ground: Ground) -> Evidence:
     with ground.serve(data) as server:
         same = contents.check_same(expected, contents.read(server), "the server with the new programs")
         contents.write(server, 200)
-    return Evidence(f"the data directory of {described(old)} served by this one: {same}")
+    return OperationEvidence(f"the data directory of {described(old)} served by this one: {same}")
 
 
-def _check_refused(ground: Ground) -> Evidence:
+def _check_refused(ground: Ground) -> OperationEvidence:
     other = ground.companions.need_another_data_block()
     old_data, new_data = ground.empty("old", other), ground.empty("new")
     finished = ground.run_upgrade(other, old_data, new_data, "--check")
-    text = complaint(finished)
+    text = last_line(finished)
     if finished.returncode == 0:
         raise OctavoError(f"pg_upgrade accepts a cluster of {other.manifest['data_block']} data blocks: {text}")
     if "block sizes" not in text:
         raise OctavoError(f"pg_upgrade refuses {other.manifest['data_block']} data blocks for another reason: {text}")
-    return Evidence(f"from {other.manifest['data_block']} data blocks: {text}")
+    return OperationEvidence(f"from {other.manifest['data_block']} data blocks: {text}")
 
 
 SAME_MAJOR = Operation("pg_upgrade, same major version", _check_same_major)

@@ -3,15 +3,15 @@
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.operations import contents
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.ground import Ground, first
-from octavo.operations.words import complaint
+from octavo.operations.words import last_line
 from octavo.postgres.cluster import Server
 
 _TRANSACTIONS = 400
 
 
-def _check(ground: Ground) -> Evidence:
+def _check(ground: Ground) -> OperationEvidence:
     data = ground.copy("data")
     with ground.serve(data) as server:
         start, end = _write(server)
@@ -26,7 +26,7 @@ def _check(ground: Ground) -> Evidence:
         raise OctavoError(
             f"pg_waldump shows {commits} commits instead of {_TRANSACTIONS + 1} between {start} and {end}"
         )
-    return Evidence(
+    return OperationEvidence(
         f"{len(records):,} records from {start} to {end}, with all {commits} commits",
         {"records": len(records)},
     )
@@ -46,7 +46,7 @@ def _segment(server: Server, position: str) -> str:
     return name
 
 
-def _check_other(ground: Ground) -> Evidence:
+def _check_other(ground: Ground) -> OperationEvidence:
     other = ground.companions.need_another_wal_block()
     data = ground.copy("other", other)
     with ground.serve(data, other) as server:
@@ -55,7 +55,7 @@ def _check_other(ground: Ground) -> Evidence:
         finished = ground.run(ground.build, "pg_waldump", path)
     if finished.returncode == 0 or finished.stdout.strip():
         raise OctavoError(f"pg_waldump read WAL in blocks of {other.manifest['wal_block']} as if they were its own")
-    return Evidence(f"WAL in blocks of {other.manifest['wal_block']}: {complaint(finished)}")
+    return OperationEvidence(f"WAL in blocks of {other.manifest['wal_block']}: {last_line(finished)}")
 
 
 OPERATION = Operation("pg_waldump", _check)

@@ -2,12 +2,12 @@
 
 from octavo.host import children
 from octavo.operations import contents
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.ground import Ground, first, wait_for
 from octavo.operations.words import in_command
 
 
-def _check(ground: Ground) -> Evidence:
+def _check(ground: Ground) -> OperationEvidence:
     archive, backup = ground.directory("archive"), ground.place / "backup"
     settings = {"archive_mode": "on", "archive_command": f'cp "%p" {in_command(archive)}/"%f"'}
     with ground.serve(ground.copy("data"), settings=settings) as server:
@@ -35,7 +35,7 @@ def _check(ground: Ground) -> Evidence:
         seconds = wait_for("the recovery to end", lambda: not first(recovered, "SELECT pg_is_in_recovery()"))
         same = contents.check_same(expected, contents.read(recovered), "the recovered server")
         contents.write(recovered, 200)
-    return Evidence(
+    return OperationEvidence(
         f"a table dropped, half of another changed; recovered to {moment}: {same}", {"recovery_seconds": seconds}
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.host.safe_read import read_tail
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.ground import Ground, wait_for
 from octavo.postgres.cluster import SUPERUSER, Server
 
@@ -14,27 +14,29 @@ _ANOTHER_CLUSTER = "database system identifier differs between the primary and s
 _PATIENCE_SECONDS = 60.0
 
 
-def _check_data_block(ground: Ground) -> Evidence:
+def _check_data_block(ground: Ground) -> OperationEvidence:
     other = ground.companions.need_another_data_block()
     refusal = _incompatible(ground.refusal(ground.empty("other", other)))
-    return Evidence(f"of {other.manifest['data_block']} data blocks: {refusal}")
+    return OperationEvidence(f"of {other.manifest['data_block']} data blocks: {refusal}")
 
 
-def _check_wal_block(ground: Ground) -> Evidence:
+def _check_wal_block(ground: Ground) -> OperationEvidence:
     other = ground.companions.need_another_wal_block()
     refusal = _incompatible(ground.refusal(ground.empty("other", other)))
-    return Evidence(f"of {other.manifest['wal_block']} WAL blocks: {refusal}")
+    return OperationEvidence(f"of {other.manifest['wal_block']} WAL blocks: {refusal}")
 
 
-def _check_backup(ground: Ground) -> Evidence:
+def _check_backup(ground: Ground) -> OperationEvidence:
     other = ground.companions.need_another_data_block()
     with ground.serve(ground.empty("primary", other), other) as primary:
         backup = _take_backup(ground, primary, "backup")
     refusal = _incompatible(ground.refusal(backup))
-    return Evidence(f"our pg_basebackup takes it from {other.manifest['data_block']} data blocks; its start: {refusal}")
+    return OperationEvidence(
+        f"our pg_basebackup takes it from {other.manifest['data_block']} data blocks; its start: {refusal}"
+    )
 
 
-def _check_replica(ground: Ground) -> Evidence:
+def _check_replica(ground: Ground) -> OperationEvidence:
     other = ground.companions.need_another_data_block()
     with ground.serve(ground.empty("primary", other), other) as primary:
         copied = _take_backup(ground, primary, "copied", "--write-recovery-conf")
@@ -48,7 +50,7 @@ def _check_replica(ground: Ground) -> Evidence:
                 lambda: _ANOTHER_CLUSTER in read_tail(ground.log_of(own)),
                 _PATIENCE_SECONDS,
             )
-    return Evidence(
+    return OperationEvidence(
         f"of {other.manifest['data_block']} data blocks: {refusal} A cluster of its own as replica: "
         f"FATAL: {_ANOTHER_CLUSTER}"
     )

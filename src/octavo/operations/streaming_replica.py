@@ -5,14 +5,14 @@ from pathlib import Path
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.operations import contents
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation, OperationEvidence
 from octavo.operations.ground import Ground, first, wait_for
 from octavo.postgres.cluster import Server
 
 _LOAD_PER_SECOND = 400
 
 
-def _check(ground: Ground) -> Evidence:
+def _check(ground: Ground) -> OperationEvidence:
     with ground.serve(ground.copy("primary")) as primary:
         with ground.load(primary, _LOAD_PER_SECOND):
             replica = _replica_of(ground, primary)
@@ -25,13 +25,13 @@ def _check(ground: Ground) -> Evidence:
                 raise OctavoError("the primary does not say that a replica is streaming")
             promote(replica)
             contents.write(replica, 200)
-    return Evidence(
+    return OperationEvidence(
         f"made while the primary wrote {_LOAD_PER_SECOND}/s, caught up in {seconds:.2f} s: {same}; promoted, writes",
         {"catch_up_seconds": seconds},
     )
 
 
-def _check_rewind(ground: Ground) -> Evidence:
+def _check_rewind(ground: Ground) -> OperationEvidence:
     data = ground.copy("primary")
     with ground.serve(data) as primary:
         replica = _replica_of(ground, primary)
@@ -53,7 +53,7 @@ def _check_rewind(ground: Ground) -> Evidence:
             with ground.serve(data) as follower:
                 catch_up(replica, follower)
                 same = contents.check_same(contents.read(replica), contents.read(follower), "the rewound server")
-    return Evidence(f"the old primary, with writes of its own, follows the promoted replica: {same}")
+    return OperationEvidence(f"the old primary, with writes of its own, follows the promoted replica: {same}")
 
 
 def _replica_of(ground: Ground, primary: Server) -> Server:

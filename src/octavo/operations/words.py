@@ -13,7 +13,7 @@ def said(text: str) -> str:
     return " ".join(re.sub(r":\s+", ": ", word, count=1) for word in dict.fromkeys(words))
 
 
-def complaint(finished: Finished) -> str:
+def last_line(finished: Finished) -> str:
     """The last line that a program wrote, other than pg_upgrade's farewell."""
     lines = [line.strip() for line in (finished.stdout + "\n" + finished.stderr).splitlines()]
     telling = [line for line in lines if line not in ("", "Failure, exiting")]

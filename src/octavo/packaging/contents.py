@@ -11,7 +11,7 @@ from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.packaging import sbom
 from octavo.packaging.binaries import Linkage, linkage, strip
-from octavo.packaging.names import Names, names_of
+from octavo.packaging.names import PackageNames, names_of
 from octavo.packaging.release import Release, release_of
 from octavo.postgres.builds.cache import MANIFEST, Build
 
@@ -21,18 +21,18 @@ _OF_THE_WAY = ("files", "key", "made", "origin", "source")
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class PackageContents:
     """The files of a package, complete below `prefix`, and what is known of them."""
 
     prefix: Path
-    names: Names
+    names: PackageNames
     data_block: str
     wal_block: str
     release: Release
     linkage: Linkage
 
 
-def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: Path | None) -> Contents:
+def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: Path | None) -> PackageContents:
     """Puts everything that a package holds below the prefix, which must not exist yet; works in `scratch`.
 
     Raises HostError without binutils or the release's source, OctavoError when the build is not whole.
@@ -55,7 +55,7 @@ def lay_out(build: Build, prefix: Path, scratch: Path, journal: Journal, local: 
     # Last, for it names every other file.
     document = sbom.spdx(names, build.manifest, prefix, linked.needed, release.epoch)
     (documents / "sbom.spdx.json").write_text(json.dumps(document, indent=1) + "\n")
-    return Contents(prefix, names, build.manifest["data_block"], build.manifest["wal_block"], release, linked)
+    return PackageContents(prefix, names, build.manifest["data_block"], build.manifest["wal_block"], release, linked)
 
 
 def _keeps_debug_symbols(options: Sequence[str]) -> bool:

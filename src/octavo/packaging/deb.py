@@ -10,7 +10,7 @@ from octavo.host import children
 from octavo.host.children import build_account
 from octavo.host.journal import Journal
 from octavo.packaging.archive import write_ar, write_tar
-from octavo.packaging.contents import Contents, lay_out
+from octavo.packaging.contents import PackageContents, lay_out
 from octavo.packaging.names import names_of
 from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
@@ -49,7 +49,7 @@ def write(build: Build, scratch: Path, journal: Journal, local: Path | None) -> 
     return path
 
 
-def control_file(contents: Contents, architecture: str, depends: str, installed_kilobytes: int) -> str:
+def control_file(contents: PackageContents, architecture: str, depends: str, installed_kilobytes: int) -> str:
     """The control file (deb-control(5)); DEBFULLNAME and DEBEMAIL name the maintainer, as with Debian's tools."""
     names = contents.names
     maintainer = os.environ.get("DEBFULLNAME", "Octavo")
@@ -75,7 +75,7 @@ def control_file(contents: Contents, architecture: str, depends: str, installed_
     )
 
 
-def _depends(contents: Contents, root: Path, scratch: Path, journal: Journal) -> str:
+def _depends(contents: PackageContents, root: Path, scratch: Path, journal: Journal) -> str:
     """The packages that hold the needed libraries, in versions that have the symbols (dpkg-shlibdeps(1))."""
     place = scratch / "dependencies"
     (place / "debian").mkdir(parents=True)
@@ -96,7 +96,7 @@ def _depends(contents: Contents, root: Path, scratch: Path, journal: Journal) ->
     return children.check(finished, "dpkg-shlibdeps").stdout.strip().removeprefix("shlibs:Depends=")
 
 
-def _copyright(contents: Contents) -> str:
+def _copyright(contents: PackageContents) -> str:
     names = contents.names
     return (
         f"PostgreSQL {names.release} with {contents.data_block} data and {contents.wal_block} WAL blocks,\n"

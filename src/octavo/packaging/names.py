@@ -11,7 +11,7 @@ from octavo.postgres.versions import is_release, major_of
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class PackageNames:
     """The names that every format is made from.
 
     >>> Names("18.6", "b4w8").package, Names("18.6", "b4w8").version, Names("18.6", "b4w8").place
@@ -46,7 +46,7 @@ class Names:
         return f"{self.major}-{self.label}"
 
 
-def names_of(build: Build) -> Names:
+def names_of(build: Build) -> PackageNames:
     """The names of a build's package.
 
     A build that differs from the default one in more than its sizes gets a digest of how it differs in its label,
@@ -58,4 +58,4 @@ def names_of(build: Build) -> Names:
     compiled = [facts["compiler_command"], facts["options"]]
     if compiled != [spec.compiler, options(spec, spec.version)]:
         label += f"-{hashlib.sha256(json.dumps(compiled).encode()).hexdigest()[:8]}"
-    return Names(spec.version, label)
+    return PackageNames(spec.version, label)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from octavo import __version__
-from octavo.packaging.names import Names
+from octavo.packaging.names import PackageNames
 
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "octavo.packaging")
 
 
-def spdx(names: Names, manifest: Mapping[str, Any], prefix: Path, needed: Iterable[str], epoch: int) -> dict[str, Any]:
+def spdx(
+    names: PackageNames, manifest: Mapping[str, Any], prefix: Path, needed: Iterable[str], epoch: int
+) -> dict[str, Any]:
     """The document: the package with a digest of each of its files, its source, the libraries it needs by SONAME.
 
     Paths are relative to the prefix. It is dated `epoch` (seconds), and its namespace follows from its content.

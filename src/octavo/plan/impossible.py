@@ -21,7 +21,7 @@ Settings = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ImpossibilityRule:
     """`judge(levels, settings)` gives the reason why such a cell cannot exist, or None; `source` is where that is laid
     down. The settings are those that the cell's server would be started with."""
 
@@ -227,15 +227,17 @@ def _minimal_wal(levels: Levels, settings: Settings) -> str | None:
     return None
 
 
-RULES: tuple[Rule, ...] = (
-    Rule("src/backend/utils/misc/guc_tables.c of each version", setting_versions.judge),
-    Rule("src/backend/utils/misc/guc_tables.c, check_slru_buffers in slru.c", _counted_in_blocks),
-    Rule("check_wal_buffers in src/backend/access/transam/xlog.c", _wal_buffers),
-    Rule("PostgreSQL's manual, io_max_combine_limit", _combined_reads),
-    Rule("BufferManagerShmemSize in src/backend/storage/buffer/buf_init.c", _memory),
-    Rule("ReadControlFile in src/backend/access/transam/xlog.c, on min_wal_size", _recycled_wal),
-    Rule("ReadControlFile and XLOGfileslop in src/backend/access/transam/xlog.c", _max_wal_size),
-    Rule("check_debug_io_direct in src/backend/storage/file/fd.c", _direct_io),
-    Rule("PostmasterMain in src/backend/postmaster/postmaster.c", _minimal_wal),
-    Rule("MaxHeapTupleSize in src/include/access/htup_details.h", lambda levels, _: pgbench_tables.impossible(levels)),
+RULES: tuple[ImpossibilityRule, ...] = (
+    ImpossibilityRule("src/backend/utils/misc/guc_tables.c of each version", setting_versions.judge),
+    ImpossibilityRule("src/backend/utils/misc/guc_tables.c, check_slru_buffers in slru.c", _counted_in_blocks),
+    ImpossibilityRule("check_wal_buffers in src/backend/access/transam/xlog.c", _wal_buffers),
+    ImpossibilityRule("PostgreSQL's manual, io_max_combine_limit", _combined_reads),
+    ImpossibilityRule("BufferManagerShmemSize in src/backend/storage/buffer/buf_init.c", _memory),
+    ImpossibilityRule("ReadControlFile in src/backend/access/transam/xlog.c, on min_wal_size", _recycled_wal),
+    ImpossibilityRule("ReadControlFile and XLOGfileslop in src/backend/access/transam/xlog.c", _max_wal_size),
+    ImpossibilityRule("check_debug_io_direct in src/backend/storage/file/fd.c", _direct_io),
+    ImpossibilityRule("PostmasterMain in src/backend/postmaster/postmaster.c", _minimal_wal),
+    ImpossibilityRule(
+        "MaxHeapTupleSize in src/include/access/htup_details.h", lambda levels, _: pgbench_tables.impossible(levels)
+    ),
 )

@@ -38,7 +38,7 @@ _MOST_CONTROL = 64 * 1024  # of a control file: a few lines
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledExtension:
     """An extension in a build: its record, whether it was there before, and the seconds that it took."""
 
     build: Build
@@ -60,7 +60,7 @@ def installed_extensions(build: Build) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(_records(build).glob("[!.]*.json"))]
 
 
-def build_extension(build: Build, directory: Path, journal: Journal) -> Installed:
+def build_extension(build: Build, directory: Path, journal: Journal) -> InstalledExtension:
     """Compiles the extension in the directory against the build and installs it there; the directory is only read.
 
     The record is written last, so that an installation that was killed is none. A source that did not change is
@@ -76,11 +76,11 @@ def build_extension(build: Build, directory: Path, journal: Journal) -> Installe
             raise OctavoError(f"{build.name} was removed meanwhile; build it again")
         for record in installed_extensions(build):
             if record["source_sha256"] == digest and record["source_name"] == directory.resolve().name:
-                return Installed(build, record, True, time.monotonic() - started)
+                return InstalledExtension(build, record, True, time.monotonic() - started)
         with _staged(build, directory, digest, journal) as stage:
             record = _describe(directory, digest, stage)
             _install(build, stage, record)
-    return Installed(build, record, False, time.monotonic() - started)
+    return InstalledExtension(build, record, False, time.monotonic() - started)
 
 
 def check_source(directory: Path) -> None:
@@ -105,7 +105,7 @@ def source_digest(directory: Path) -> str:
     return _read(directory, None)
 
 
-def try_extension(installed: Installed, journal: Journal, account: Account) -> str | None:
+def try_extension(installed: InstalledExtension, journal: Journal, account: Account) -> str | None:
     """Creates the extensions on a scratch server of the build (a library without one is loaded), once per source.
 
     Returns what the server says against it, or None when it works, and keeps that in the record as `problem`. A

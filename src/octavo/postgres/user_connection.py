@@ -31,7 +31,7 @@ _AS_A_WORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SessionLimits:
     """How long a statement of ours may take, and wait for a lock, as the server writes it (`500ms`, `30s`)."""
 
     statement_timeout: str
@@ -41,7 +41,7 @@ class Limits:
 class UsersConnection(psycopg.Connection[DictRow]):
     """A read-only autocommit connection. `limits` are for each transaction to set, None where the session has them."""
 
-    limits: Limits | None = None
+    limits: SessionLimits | None = None
 
 
 class _OfAnyBytes(Loader):
@@ -51,7 +51,7 @@ class _OfAnyBytes(Loader):
         return bytes(data).decode(errors="replace")
 
 
-def connect(dsn: str | None, application_name: str, limits: Limits, oldest: int = _OLDEST) -> UsersConnection:
+def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldest: int = _OLDEST) -> UsersConnection:
     """A connection as the DSN says, else as libpq's environment and defaults do.
 
     The DSN goes to libpq and is kept nowhere. Raises UsageError when it is none, HostError when the server refuses,
@@ -89,7 +89,7 @@ def connect(dsn: str | None, application_name: str, limits: Limits, oldest: int 
 
 
 @contextmanager
-def limited(connection: psycopg.Connection[Any], limits: Limits | None) -> Generator[None, None, None]:
+def limited(connection: psycopg.Connection[Any], limits: SessionLimits | None) -> Generator[None, None, None]:
     """A read-only transaction that has the limits; with None nothing but the block.
 
     Raises HostError when the server does not take them.
@@ -137,7 +137,7 @@ def _asked(dsn: str) -> dict[str, Any]:
     return asked
 
 
-def _hold_to(connection: UsersConnection, limits: Limits, oldest: int) -> None:
+def _hold_to(connection: UsersConnection, limits: SessionLimits, oldest: int) -> None:
     """Sees that what we ask has the limits: by the session where it took them, else by each transaction."""
     if connection.info.server_version < oldest:
         raise HostError(f"the server is older than PostgreSQL {oldest // 10000}, the oldest that Octavo knows")

@@ -17,7 +17,7 @@ _LIMITS = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class AppliedSetting:
     """One thing that was asked for; `achieved` is what the trials that asked for it got."""
 
     what: str
@@ -26,7 +26,7 @@ class Asked:
     trials: int
 
 
-def achieved(document: Document) -> list[Asked]:
+def achieved(document: Document) -> list[AppliedSetting]:
     """Every knob turned and every limit set in a trial, with what the kernel made of it; none where none was."""
     words: dict[tuple[str, str], list[str]] = {}
     rates: dict[tuple[str, str, str], list[float]] = {}
@@ -35,8 +35,8 @@ def achieved(document: Document) -> list[Asked]:
             words.setdefault((what, asked), []).append(got)
         for what, asked, unit, got in _rates(trial):
             rates.setdefault((what, asked, unit), []).append(got)
-    found = [Asked(what, asked, _listed(got), len(got)) for (what, asked), got in words.items()]
-    found += [Asked(what, asked, _range(got, unit), len(got)) for (what, asked, unit), got in rates.items()]
+    found = [AppliedSetting(what, asked, _listed(got), len(got)) for (what, asked), got in words.items()]
+    found += [AppliedSetting(what, asked, _range(got, unit), len(got)) for (what, asked, unit), got in rates.items()]
     return sorted(found, key=lambda one: one.what)
 
 

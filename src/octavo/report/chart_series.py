@@ -16,7 +16,7 @@ from octavo.report import numbers
 from octavo.report.chart_colours import with_variables
 from octavo.report.chart_style import Chart, inline_data, leaf
 from octavo.report.document import Document, Row, conditions
-from octavo.report.series_lines import MOST_POINTS, Line, Look, lines_of, looks_of, whole_intervals
+from octavo.report.series_lines import MOST_POINTS, ChartLine, LineStyle, line_styles, lines_of, whole_intervals
 
 # Of many conditions the first ones are drawn.
 MOST_CONDITIONS = 4
@@ -91,7 +91,7 @@ def series_of(document: Document) -> SeriesPart | None:
     return SeriesPart(_style(), _caption(document, drawn_rows, len(found), len(shown)), found)
 
 
-def _shown(document: Document) -> tuple[dict[str, list[Row]], dict[int, str], dict[str, Look]]:
+def _shown(document: Document) -> tuple[dict[str, list[Row]], dict[int, str], dict[str, LineStyle]]:
     """The series by condition, in the order of the conditions; the cell of each trial; how each cell is drawn."""
     cell_of = {trial["id"]: trial["cell"] for trial in document["trials"]}
     condition_of = {cell["id"]: cell["condition"] for cell in document["cells"]}
@@ -99,10 +99,10 @@ def _shown(document: Document) -> tuple[dict[str, list[Row]], dict[int, str], di
     for row in document.get("series", []):
         found.setdefault(condition_of[cell_of[row["trial"]]], []).append(row)
     shown = {one: found[one] for one in conditions(document) if one in found}
-    return shown, cell_of, looks_of(document)
+    return shown, cell_of, line_styles(document)
 
 
-def _panel(prefix: str, heading: str, tells: str, lines: Sequence[Line], unit: str) -> Panel | None:
+def _panel(prefix: str, heading: str, tells: str, lines: Sequence[ChartLine], unit: str) -> Panel | None:
     """The panel; None where nothing happened."""
     chart = _chart(prefix, heading, lines, unit)
     return Panel(heading, unit, tells, _drawing(chart.page())) if chart else None
@@ -119,7 +119,7 @@ def series_charts(document: Document) -> Iterator[tuple[str, str, Chart]]:
                 yield name, metric, replace(chart, spec={**chart.spec, "title": title})
 
 
-def _chart(prefix: str, heading: str, lines: Sequence[Line], unit: str) -> Chart | None:
+def _chart(prefix: str, heading: str, lines: Sequence[ChartLine], unit: str) -> Chart | None:
     import altair as alt
 
     highest = max((value for line in lines for value in line.values), default=0.0)
@@ -154,13 +154,13 @@ def _chart(prefix: str, heading: str, lines: Sequence[Line], unit: str) -> Chart
     return Chart(leaf(encoded.properties(width=WIDTH, height=HEIGHT)), prefix, what)
 
 
-def _dashes(names: list[str], looks: Sequence[Look]) -> Any:
+def _dashes(names: list[str], looks: Sequence[LineStyle]) -> Any:
     import altair as alt
 
     return alt.Scale(domain=names, range=[list(look.dash) or [1, 0] for look in looks])
 
 
-def _swatch(look: Look) -> Markup:
+def _swatch(look: LineStyle) -> Markup:
     """A short piece of a cell's line, for the legend."""
     dash = f' stroke-dasharray="{" ".join(map(str, look.dash))}"' if look.dash else ""
     return _drawing(

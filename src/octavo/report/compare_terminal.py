@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from octavo.report.compare_words import Comparison, Table, conclusion, differences, left_out, names, tables
+from octavo.report.compare_words import Comparison, ComparisonTable, conclusion, differences, left_out, names, tables
 from octavo.report.document import SIGNS, clean
 from octavo.report.terminal import ASCII, STYLES
 from octavo.units import human_count
@@ -46,7 +46,7 @@ def print_comparison(document: Comparison, console: Console) -> None:
         console.print(_text(f"- {sentence}", console))
 
 
-def _values(one: Table, letter: str, console: Console, *, effects: bool) -> RichTable:
+def _values(one: ComparisonTable, letter: str, console: Console, *, effects: bool) -> RichTable:
     table = _table(console)
     table.add_column("cell", overflow="fold")
     for head in ("A", letter, f"{letter}/A (95 %)"):
@@ -67,7 +67,7 @@ def _values(one: Table, letter: str, console: Console, *, effects: bool) -> Rich
     return table
 
 
-def _effects(one: Table, letter: str, console: Console) -> RichTable:
+def _effects(one: ComparisonTable, letter: str, console: Console) -> RichTable:
     table = _table(console)
     for head in ("cell", f"against own baseline, A → {letter}", f"{letter} …"):
         table.add_column(head, overflow="fold")

@@ -15,7 +15,7 @@ TONES = {word: word for word in ("better", "worse", "more", "less", "same")} | {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ComparisonRow:
     """One cell (or item of a cell) in a comparison of two runs, as text."""
 
     cell: str
@@ -30,12 +30,12 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ComparisonTable:
     """The lines of one run against the reference in one condition."""
 
     run: str
     condition: str
-    lines: list[Line]
+    lines: list[ComparisonRow]
 
 
 def names(document: Comparison) -> dict[str, str]:
@@ -43,7 +43,7 @@ def names(document: Comparison) -> dict[str, str]:
     return {run["id"]: chr(ord("A") + place % 26) for place, run in enumerate(document["runs"])}
 
 
-def tables(document: Comparison) -> list[Table]:
+def tables(document: Comparison) -> list[ComparisonTable]:
     """The primary metric of whole trials; of items where no trial has one of its own."""
     metric = document["primary_metric"]
     unit = document["metrics"][metric].get("unit")
@@ -51,24 +51,24 @@ def tables(document: Comparison) -> list[Table]:
     if any(row["item"] is None and row["kind"] == "value" for row in rows):
         rows = [row for row in rows if row["item"] is None]
     effects = {_key(row): row for row in rows if row["kind"] == "effect"}
-    found: dict[tuple[str, str], list[Line]] = {}
+    found: dict[tuple[str, str], list[ComparisonRow]] = {}
     for row in rows:
         if row["kind"] == "value":
             line = _line(row, effects.get(_key(row)), unit)
             found.setdefault((row["run"], row["condition"]), []).append(line)
-    return [Table(run, condition, lines) for (run, condition), lines in found.items()]
+    return [ComparisonTable(run, condition, lines) for (run, condition), lines in found.items()]
 
 
 def _key(row: Row) -> tuple[Any, ...]:
     return row["run"], row["condition"], row["cell"], row["item"]
 
 
-def _line(row: Row, effect: Row | None, unit: str | None) -> Line:
+def _line(row: Row, effect: Row | None, unit: str | None) -> ComparisonRow:
     item = f" {clean(row['item'])}" if row["item"] else ""
     regression = {"yes": ", a regression", "no": "", "undecided": ", regression undecided"}.get(
         str(row.get("regression")), ""
     )
-    return Line(
+    return ComparisonRow(
         cell=f"{clean(row['cell'])}{item}",
         reference=numbers.amount(row["from"], unit),
         value=numbers.amount(row["to"], unit),

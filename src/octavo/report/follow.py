@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from octavo.analysis.decide import Outlook, outlook
+from octavo.analysis.decide import DecisionProgress, outlook
 from octavo.analysis.document import make_document
 from octavo.analysis.shown_metrics import MOST_NUMBERS
 from octavo.plan.model import restore_plan
@@ -30,7 +30,7 @@ LOOK, REFRESH = 0.5, 10
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RunState:
     """What of a run can change; a new state is worth a new drawing."""
 
     status: str
@@ -60,11 +60,11 @@ def follow(store: Store, run: str, console: Console, html: Path | None) -> None:
         print_report(make_document(store, run, most_numbers=0), console)
 
 
-def _until_it_ends(store: Store, run: str, console: Console, draw: Callable[[State], None]) -> State:
-    shown: State | None = None
+def _until_it_ends(store: Store, run: str, console: Console, draw: Callable[[RunState], None]) -> RunState:
+    shown: RunState | None = None
     rested = 0.0
     while True:
-        now = State(store.run(run).status, store.count_trials(run), (console.width, console.height))
+        now = RunState(store.run(run).status, store.count_trials(run), (console.width, console.height))
         if now != shown and (time.monotonic() >= rested or not now.going_on):
             began = time.process_time()
             draw(now)
@@ -75,7 +75,7 @@ def _until_it_ends(store: Store, run: str, console: Console, draw: Callable[[Sta
         time.sleep(LOOK)
 
 
-def _draw(store: Store, run: str, console: Console, live: Live | None, html: Path | None, state: State) -> None:
+def _draw(store: Store, run: str, console: Console, live: Live | None, html: Path | None, state: RunState) -> None:
     if html is not None:
         write_html(
             make_document(store, run, most_numbers=MOST_NUMBERS), html, refresh=REFRESH if state.going_on else None
@@ -96,11 +96,11 @@ def _draw(store: Store, run: str, console: Console, live: Live | None, html: Pat
     live.update(Text("\n").join(shown), refresh=True)
 
 
-def standing(store: Store, run: str, state: State) -> str:
+def standing(store: Store, run: str, state: RunState) -> str:
     """How the run stands, in one line: trials, cells, and how long it may go on."""
     record = store.run(run)
     plan = restore_plan(record.plan)
-    seen: Outlook = outlook(plan, store.cells(run), store.trials(run), next(iter(record.metrics)))
+    seen: DecisionProgress = outlook(plan, store.cells(run), store.trials(run), next(iter(record.metrics)))
     trials = human_count(state.trials, "trial")
     if plan.stopping == "fixed":  # it decides nothing before its end
         return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials}, one look at the end"

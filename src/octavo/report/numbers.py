@@ -6,7 +6,7 @@ Sizes follow PostgreSQL: kB, MB, GB are powers of 1024. A missing or non-finite 
 import math
 from typing import TypeGuard
 
-from octavo.analysis import told
+from octavo.analysis import number_format
 
 MISSING = "–"
 BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -88,7 +88,7 @@ def noise_floor(fraction: float) -> str:
     >>> noise_floor(0.276), noise_floor(3156.3)
     ('27.6 %', 'over 1,000 %')
     """
-    return told.noise_floor(fraction, percent)
+    return number_format.noise_floor(fraction, percent)
 
 
 def seconds(duration: float | None) -> str:
@@ -154,7 +154,7 @@ def interval(low: float | None, high: float | None, places: int = 2) -> str:
     """
     if not known(low) or not known(high):
         return "no interval"
-    return "–".join(told.end_of_interval(end, lambda value: ratio(value, places)) for end in (low, high))
+    return "–".join(number_format.end_of_interval(end, lambda value: ratio(value, places)) for end in (low, high))
 
 
 def ratio_interval(value: float | None, low: float | None, high: float | None) -> str:

@@ -19,7 +19,7 @@ DASHES: tuple[tuple[int, ...], ...] = ((), (5, 2), (2, 2), (8, 2, 2, 2))
 
 
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """How a cell's lines look."""
 
     label: str
@@ -28,16 +28,16 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """One trial in a panel: moments in seconds, values in the unit of the panel."""
 
     trial: int
-    look: Look
+    look: LineStyle
     seconds: Sequence[float]
     values: Sequence[float]
 
 
-def looks_of(document: Document) -> dict[str, Look]:
+def line_styles(document: Document) -> dict[str, LineStyle]:
     """How each cell's lines look: baselines neutral, the A/A control too but dashed, each label with its own colour.
 
     Of more labels than there are colours, a line tells only the level of the first compared factor.
@@ -54,23 +54,23 @@ def looks_of(document: Document) -> dict[str, Look]:
         labels = levels(document, factor)
         colours = dict(zip(labels, ramp(PLAIN, len(labels)), strict=True))
     dashes = {label: DASHES[n % len(DASHES)] for n, label in enumerate(labels)}
-    found: dict[str, Look] = {}
+    found: dict[str, LineStyle] = {}
     for cell in cells:
         label, name = clip(clean(cell["label"]), 30), name_of[cell["id"]]
         if cell["baseline"]:
-            found[cell["id"]] = Look(f"{label} (baseline)", PLAIN.ink, ())
+            found[cell["id"]] = LineStyle(f"{label} (baseline)", PLAIN.ink, ())
         elif cell["control"]:
-            found[cell["id"]] = Look(f"{label} (A/A control)", PLAIN.ink, DASHES[2])
+            found[cell["id"]] = LineStyle(f"{label} (A/A control)", PLAIN.ink, DASHES[2])
         else:
-            found[cell["id"]] = Look(clip(clean(name), 30), colours[name], dashes[name])
+            found[cell["id"]] = LineStyle(clip(clean(name), 30), colours[name], dashes[name])
     return found
 
 
 def lines_of(
-    rows: Sequence[Row], metric: str, cell_of: Mapping[int, str], looks: Mapping[str, Look]
-) -> tuple[list[Line], str]:
+    rows: Sequence[Row], metric: str, cell_of: Mapping[int, str], looks: Mapping[str, LineStyle]
+) -> tuple[list[ChartLine], str]:
     """The lines of a figure, the baselines' below the others, and their unit."""
-    found: list[Line] = []
+    found: list[ChartLine] = []
     unit, factor = "", None
     mine = [row for row in rows if row["metric"] == metric and row["item"] is None and row["seconds"]]
     highest = max((value for row in mine for value in row["values"] if math.isfinite(value)), default=0.0)
@@ -84,7 +84,7 @@ def lines_of(
         ]
         if points:
             seconds, values = zip(*points, strict=True)
-            found.append(Line(row["trial"], looks[cell_of[row["trial"]]], *thin(seconds, values, MOST_POINTS)))
+            found.append(ChartLine(row["trial"], looks[cell_of[row["trial"]]], *thin(seconds, values, MOST_POINTS)))
     return sorted(found, key=lambda line: line.look.colour != PLAIN.ink), unit
 
 

@@ -12,10 +12,10 @@ from octavo.host.process_table import read_process
 from octavo.instruments.target import Rows, Target
 from octavo.postgres import sql, user_connection
 from octavo.postgres.own_connection import peer_of
-from octavo.postgres.user_connection import Limits, UsersConnection, limited
+from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
 
 # Nothing that we ask takes longer on a healthy server; on a sick one we must not add to it.
-_LIMITS = Limits(statement_timeout="500ms", lock_timeout="100ms")
+_LIMITS = SessionLimits(statement_timeout="500ms", lock_timeout="100ms")
 
 
 def connect(dsn: str | None, application_name: str = "octavo watch") -> UsersConnection:

@@ -13,7 +13,7 @@ from rich.live import Live
 from octavo.cli.output import console, print_json
 
 
-class Look(Protocol):
+class JsonSnapshot(Protocol):
     """What was seen in one look."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -21,11 +21,11 @@ class Look(Protocol):
         ...
 
 
-Seen = TypeVar("Seen", bound=Look)
-View = Callable[[Seen, int], RenderableType]  # for a terminal of this many columns
+SnapshotT = TypeVar("SnapshotT", bound=JsonSnapshot)
+View = Callable[[SnapshotT, int], RenderableType]  # for a terminal of this many columns
 
 
-def show_once(look: Callable[[], Seen], view: View[Seen], seconds: float, *, as_json: bool) -> None:
+def show_once(look: Callable[[], SnapshotT], view: View[SnapshotT], seconds: float, *, as_json: bool) -> None:
     """One look, over one interval."""
     time.sleep(seconds)
     snapshot = look()
@@ -36,7 +36,9 @@ def show_once(look: Callable[[], Seen], view: View[Seen], seconds: float, *, as_
         out.print(view(snapshot, out.width))
 
 
-def show_until_interrupted(look: Callable[[], Seen], view: View[Seen], seconds: float, *, as_json: bool) -> None:
+def show_until_interrupted(
+    look: Callable[[], SnapshotT], view: View[SnapshotT], seconds: float, *, as_json: bool
+) -> None:
     """A look every so many seconds. Ctrl-C is how it is meant to end; the last view stays on the terminal."""
     out = console()
     shown = None

@@ -11,7 +11,7 @@ from octavo.instruments import instruments
 from octavo.instruments.base import Sampled, UnavailableError
 from octavo.instruments.figures import Item
 from octavo.instruments.observe import backend_cpu_seconds
-from octavo.instruments.sampler import Clock, Sampler
+from octavo.instruments.sampler import Sampler, SamplerClock
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 
@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownFigure:
     """A figure at this moment; a rate or a ratio is that of the interval that ends here."""
 
     instrument: str
@@ -29,13 +29,13 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ServerSnapshot:
     """What is shown at once. Times in seconds; `cost_share` is what looking takes of the machine's CPU."""
 
     time: float
     seconds: float
     server: Mapping[str, Any]
-    figures: tuple[Shown, ...]
+    figures: tuple[ShownFigure, ...]
     blind: Mapping[str, str]
     cost_share: float
     _index: dict[tuple[str, Item], float] = field(default_factory=dict[tuple[str, Item], float])
@@ -74,11 +74,11 @@ class Snapshot:
         }
 
 
-class Looking:
+class ServerMonitor:
     """All sampled instruments on one server, read when asked."""
 
     def __init__(
-        self, target: Target, server: Mapping[str, Any], gone: Callable[[], bool], clock: Clock | None = None
+        self, target: Target, server: Mapping[str, Any], gone: Callable[[], bool], clock: SamplerClock | None = None
     ) -> None:
         self._gone = gone
         self._target = target
@@ -95,7 +95,7 @@ class Looking:
             except UnavailableError as error:
                 self._blind[name] = str(error)
 
-    def look(self) -> Snapshot:
+    def look(self) -> ServerSnapshot:
         """Reads everything again. Raises OctavoError when the server has gone."""
         self._sampler.sample_now()
         if self._gone():
@@ -104,7 +104,7 @@ class Looking:
         elapsed = now - self._looked
         self._looked = now
         shown = [
-            Shown(recording.name, metric, item, value)
+            ShownFigure(recording.name, metric, item, value)
             for recording in self._sampler.recordings
             for metric, item, value in recording.latest
         ]
@@ -112,7 +112,7 @@ class Looking:
         spent = sum(recording.cpu_seconds for recording in self._sampler.recordings)
         spent += (backend_cpu_seconds(self._target) or 0.0) - self._backend
         machine = (now - self._sampler.began) * (os.cpu_count() or 1)
-        return Snapshot(
+        return ServerSnapshot(
             time.time(),
             elapsed,
             self._server,

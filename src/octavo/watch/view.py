@@ -8,13 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from octavo.units import format_size, human_size
-from octavo.watch.snapshot import Snapshot
+from octavo.watch.snapshot import ServerSnapshot
 
 _WIDE = 120  # columns from which on tables stand side by side
 _NONE = "·"
 
 
-def view(snapshot: Snapshot, width: int) -> RenderableType:
+def view(snapshot: ServerSnapshot, width: int) -> RenderableType:
     """Everything, for a terminal of this many columns."""
     narrow = [_memory(snapshot), _machine(snapshot), _wal(snapshot)]
     requests = [_device(snapshot), *_device_requests(snapshot), _server_requests(snapshot)]
@@ -37,7 +37,7 @@ def _stack(parts: Sequence[RenderableType]) -> Group:
     return Group(*lines)
 
 
-def _head(snapshot: Snapshot) -> Text:
+def _head(snapshot: ServerSnapshot) -> Text:
     server = snapshot.server
     words = [
         f"PostgreSQL {server['version']}",
@@ -53,7 +53,7 @@ def _head(snapshot: Snapshot) -> Text:
     return Text(" · ".join(words))
 
 
-def _memory(snapshot: Snapshot) -> Table:
+def _memory(snapshot: ServerSnapshot) -> Table:
     rows = [
         ("available", _bytes(snapshot.value("memory_available_bytes"))),
         ("page cache", _bytes(snapshot.value("memory_cached_bytes"))),
@@ -69,7 +69,7 @@ def _memory(snapshot: Snapshot) -> Table:
     return _pairs("memory", rows)
 
 
-def _machine(snapshot: Snapshot) -> Table:
+def _machine(snapshot: ServerSnapshot) -> Table:
     rows = [
         ("CPU user", _share(snapshot.value("cpu_user_share"))),
         ("CPU system", _share(snapshot.value("cpu_system_share"))),
@@ -85,7 +85,7 @@ def _machine(snapshot: Snapshot) -> Table:
     return _pairs("machine and database", rows)
 
 
-def _wal(snapshot: Snapshot) -> Table:
+def _wal(snapshot: ServerSnapshot) -> Table:
     rows = [
         ("generated/s", _bytes(snapshot.value("wal_bytes_per_second"))),
         ("records/s", _count(snapshot.value("wal_records_per_second"))),
@@ -98,7 +98,7 @@ def _wal(snapshot: Snapshot) -> Table:
     return _pairs("WAL", rows)
 
 
-def _device(snapshot: Snapshot) -> Table:
+def _device(snapshot: ServerSnapshot) -> Table:
     table = _table(f"device {snapshot.server.get('device') or ''}".strip(), "", "1/s", "bytes/s", "size", "await ms")
     for name, rate, kb, size, wait in (
         ("reads", "device_reads_per_second", "device_read_kb_per_second", "rareq_sz", "r_await"),
@@ -115,13 +115,13 @@ def _device(snapshot: Snapshot) -> Table:
     return table
 
 
-def _device_requests(snapshot: Snapshot) -> list[Table]:
+def _device_requests(snapshot: ServerSnapshot) -> list[Table]:
     """Who asks the device, where the kernel lets us count it."""
     names = ("request_reads_per_second", "request_read_bytes", "request_writes_per_second", "request_write_bytes")
     return [] if "requests" in snapshot.blind else [_requests("who asks the device", snapshot, names)]
 
 
-def _server_requests(snapshot: Snapshot) -> Table:
+def _server_requests(snapshot: ServerSnapshot) -> Table:
     names = (
         "server_reads_per_second", "server_read_request_bytes", "server_writes_per_second",
         "server_write_request_bytes",
@@ -129,7 +129,7 @@ def _server_requests(snapshot: Snapshot) -> Table:
     return _requests("who asks the kernel for relations", snapshot, names)
 
 
-def _requests(title: str, snapshot: Snapshot, names: tuple[str, str, str, str]) -> Table:
+def _requests(title: str, snapshot: ServerSnapshot, names: tuple[str, str, str, str]) -> Table:
     table = _table(title, "", "reads/s", "size", "writes/s", "size")
     for who in snapshot.items(names[0]):
         reads, read_size, writes, write_size = (snapshot.value(name, who) for name in names)
@@ -140,7 +140,7 @@ def _requests(title: str, snapshot: Snapshot, names: tuple[str, str, str, str]) 
     return table
 
 
-def _processes(snapshot: Snapshot) -> Table:
+def _processes(snapshot: ServerSnapshot) -> Table:
     table = _table("processes", "", "n", "shared", "private", "page tables", "CPUs", "oom")
     roles = [role for role in snapshot.items("processes") if snapshot.value("processes", role)]
     for role in sorted(roles, key=lambda role: -(snapshot.value("process_page_table_bytes", role) or 0.0)):
@@ -156,7 +156,7 @@ def _processes(snapshot: Snapshot) -> Table:
     return table
 
 
-def _blind(snapshot: Snapshot) -> Iterable[Text]:
+def _blind(snapshot: ServerSnapshot) -> Iterable[Text]:
     reasons: dict[str, list[str]] = {}
     for name, reason in snapshot.blind.items():
         reasons.setdefault(reason, []).append(name)

@@ -126,7 +126,7 @@ class KernelPage:
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """The query until the time is over; the run that is under way is finished, and counts."""
         is_cold, asked = levels["cache"] == "cold", self.seconds_asked(levels)
-        runs: list[Run] = []
+        runs: list[QueryRun] = []
         block = parse_size(levels["data_block"])
         unit = page_cache.granularity(server.directory)
         sizes = (observe(_UNIT, unit / 1024), observe(_PAGE, page_cache.memory_page() / 1024))
@@ -151,7 +151,7 @@ class KernelPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class QueryRun:
     """One run of the query, and the requests and bytes that the device read meanwhile; None where it cannot be told."""
 
     explained: Explained
@@ -159,7 +159,7 @@ class Run:
     read_bytes: int | None
 
 
-def observations(runs: Sequence[Run], block: int, unit: int) -> list[Observation]:
+def observations(runs: Sequence[QueryRun], block: int, unit: int) -> list[Observation]:
     """The numbers of a trial: medians of its runs, so that one that others disturb does not count. Sizes in bytes:
     the data block's, and the unit's in which the page cache reads (the block's with direct I/O)."""
     times = [run.explained.execution_ms for run in runs]
@@ -183,13 +183,13 @@ def observations(runs: Sequence[Run], block: int, unit: int) -> list[Observation
     return seen
 
 
-def _run(connection: Connection[DictRow], directory: Path) -> Run:
+def _run(connection: Connection[DictRow], directory: Path) -> QueryRun:
     before = _device_reads(directory)
     explained = explain(connection, _QUERY)
     after = _device_reads(directory)
     if before is None or after is None:
-        return Run(explained, None, None)
-    return Run(explained, after[0] - before[0], after[1] - before[1])
+        return QueryRun(explained, None, None)
+    return QueryRun(explained, after[0] - before[0], after[1] - before[1])
 
 
 def _rows(levels: Levels) -> int:

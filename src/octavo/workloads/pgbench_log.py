@@ -39,7 +39,7 @@ METRICS = (
 
 
 @dataclass(slots=True)
-class Finished:
+class FinishedTransactions:
     """The transactions that did not fail, in no order: latency in ms, and when each ended in seconds (epoch)."""
 
     latencies: array[float] = field(default_factory=lambda: array("d"))
@@ -51,7 +51,7 @@ def measure(
     levels: Levels,
     seed: int,
     what: Sequence[str],
-    more: Callable[[dict[int, Finished], float], Sequence[Observation]] | None = None,
+    more: Callable[[dict[int, FinishedTransactions], float], Sequence[Observation]] | None = None,
 ) -> WorkloadResult:
     """As `pgbench_client.measure`, but with every transaction logged.
 
@@ -70,22 +70,22 @@ def measure(
     return replace(result, observations=(*result.observations, *seen))
 
 
-def read(paths: Iterable[Path]) -> dict[int, Finished]:
+def read(paths: Iterable[Path]) -> dict[int, FinishedTransactions]:
     """The transactions of these logs, by number of script. Raises OctavoError when there are too many to keep."""
-    found: dict[int, Finished] = {}
+    found: dict[int, FinishedTransactions] = {}
     count = 0
     for line in pgbench_client.log_lines(paths, _MOST_BYTES):
         if (columns := pgbench_client.LOGGED.match(line)) is None:
             continue
         if (count := count + 1) > _MOST_TRANSACTIONS:
             raise OctavoError(f"pgbench logged more than {_MOST_TRANSACTIONS:,} transactions; shorten the trial")
-        script = found.setdefault(int(columns[2]), Finished())
+        script = found.setdefault(int(columns[2]), FinishedTransactions())
         script.latencies.append(int(columns[1]) / 1e3)
         script.ended.append(int(columns[3]) + int(columns[4]) / 1e6)
     return found
 
 
-def tail(scripts: Iterable[Finished]) -> list[Observation]:
+def tail(scripts: Iterable[FinishedTransactions]) -> list[Observation]:
     """Percentiles, longest transaction and longest gap of all scripts together; nothing of no transactions."""
     whole = list(scripts)
     latencies = sorted(latency for script in whole for latency in script.latencies)

@@ -22,12 +22,12 @@ _KB = 1024
 _ENTRY = 8
 # Of a page's 64 bits in pagemap the highest says that it is there; the last byte of eight holds it.
 _PRESENT = 0x80
-# Shared anonymous memory as maps names it; see `hugepages.seen`.
+# Shared anonymous memory as maps names it; see `hugepages.postmaster_memory`.
 _SHARED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) ...s \S+ \S+ \d+ +(?:/dev/zero|/anon_hugepage|/SYSV)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ProcessMemory:
     """What one process holds, in bytes. `weight` is what the OOM killer compares; `private` is RssAnon, and `pss` is 0
     where it was not read."""
 
@@ -45,7 +45,7 @@ class Held:
         return self.rss + self.swap + self.tables
 
 
-def look(postmaster: int, *, pss: bool = False, ours: int | None = None, proc: Path = _PROC) -> list[Held]:
+def look(postmaster: int, *, pss: bool = False, ours: int | None = None, proc: Path = _PROC) -> list[ProcessMemory]:
     """The postmaster and its children now, without those that end meanwhile. `ours` is a backend of the laboratory's.
 
     Pss costs 7 ms for each process and GB that it touched.
@@ -53,12 +53,12 @@ def look(postmaster: int, *, pss: bool = False, ours: int | None = None, proc: P
     pids: list[int] = []
     with suppress(FileNotFoundError, ProcessLookupError):
         pids = [postmaster, *child_pids(postmaster, proc)]
-    found: list[Held] = []
+    found: list[ProcessMemory] = []
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError):
             status = (proc / str(pid) / "status").read_bytes()
             found.append(
-                Held(
+                ProcessMemory(
                     pid,
                     POSTMASTER if pid == postmaster else OURS if pid == ours else _role(pid, proc),
                     number_after(status, b"\nVmRSS:") * _KB,
@@ -71,12 +71,12 @@ def look(postmaster: int, *, pss: bool = False, ours: int | None = None, proc: P
     return found
 
 
-def clients(processes: Iterable[Held]) -> list[Held]:
+def clients(processes: Iterable[ProcessMemory]) -> list[ProcessMemory]:
     """The backends that serve clients."""
     return [one for one in processes if one.role == CLIENT]
 
 
-def largest_by_role(processes: Iterable[Held], what: str) -> dict[str, int]:
+def largest_by_role(processes: Iterable[ProcessMemory], what: str) -> dict[str, int]:
     """The largest `weight`, `pss` … of any process of each role, the largest role first.
 
     >>> largest_by_role([Held(1, "a", 5, 0, 0), Held(2, "b", 7, 1, 0), Held(3, "a", 6, 0, 0)], "weight")
@@ -88,13 +88,13 @@ def largest_by_role(processes: Iterable[Held], what: str) -> dict[str, int]:
     return found
 
 
-def first_victim(processes: Sequence[Held]) -> Held | None:
+def first_victim(processes: Sequence[ProcessMemory]) -> ProcessMemory | None:
     """Whom the kernel would kill first, all of them having one oom_score_adj, as PostgreSQL's children have."""
     return max(processes, key=lambda one: one.weight, default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class TouchedRegions:
     """The regions of the server's shared memory that a process has touched, counted from address 0, and where it is."""
 
     regions: frozenset[int]
@@ -112,7 +112,7 @@ class Touched:
         return len(self.regions) / len(self.within(0, self.end - self.start))
 
 
-def touched(pid: int, region: int, proc: Path = _PROC) -> Touched | None:
+def touched(pid: int, region: int, proc: Path = _PROC) -> TouchedRegions | None:
     """What a process has touched of the server's shared memory, in regions of this size (bytes).
 
     A region is what one lowest page table maps: 2 MB where a page is 4 kB. None where there is no such memory, where
@@ -134,7 +134,7 @@ def touched(pid: int, region: int, proc: Path = _PROC) -> Touched | None:
                     regions.add(first // region)
     except OSError:
         return None
-    return Touched(frozenset(regions), start, end, region)
+    return TouchedRegions(frozenset(regions), start, end, region)
 
 
 def _role(pid: int, proc: Path) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from tests.unit.plans import changed_plan
 
+from octavo.analysis.interim import Question, Role
 from octavo.analysis.layout import Floats, Layout
-from octavo.analysis.looks import Question, Role
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, make_cells
 from octavo.plan.model import Plan

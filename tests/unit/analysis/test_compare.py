@@ -8,9 +8,9 @@ import pytest
 from tests.unit.analysis.making import layout
 from tests.unit.plans import changed_plan
 
-from octavo.analysis.compare import Run, compare, shared_names, telling_factors
+from octavo.analysis.cell_means import cell_means
+from octavo.analysis.compare import StoredRun, compare, shared_names, telling_factors
 from octavo.analysis.compare_document import regression
-from octavo.analysis.standing import standing
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.store.records import RunRecord, TrialRecord
@@ -20,7 +20,7 @@ METRICS = {"tps": {"title": "TPS", "unit": "1/s", "better": "higher"}}
 
 def run_of(
     name: str, seed: int, *, rounds: int = 8, loads: int = 4, deviation: float = 0.005, factor: dict[str, float]
-) -> Run:
+) -> StoredRun:
     """A run of 4 kB and 8 kB pages, reading and writing, whose cells are so many times as fast as 1000 TPS."""
     source = np.random.default_rng(seed)
     plan = changed_plan({"loads = 2": f"loads = {loads}", "rounds = 4": f"rounds = {rounds}"})
@@ -35,10 +35,10 @@ def run_of(
         for number, cell in itertools.product(range(1, rounds + 1), cells)
     ]  # fmt: skip
     record = RunRecord(name, name, "finished", "", 1, 0.0, 1.0, {}, "", "", METRICS, {"host": {"hostname": "here"}})
-    return Run(record, plan, cells, trials)
+    return StoredRun(record, plan, cells, trials)
 
 
-def rows_of(reference: Run, other: Run, kind: str = "value") -> dict[tuple[str, str], dict[str, Any]]:
+def rows_of(reference: StoredRun, other: StoredRun, kind: str = "value") -> dict[tuple[str, str], dict[str, Any]]:
     telling = telling_factors([reference, other])
     found = compare(reference, other, "tps", shared_names(reference, other, telling), telling)
     return {(row["condition"], row["cell"]): row for row in found.comparisons if row["kind"] == kind}
@@ -58,7 +58,7 @@ def test_a_condition_that_one_run_has_alone_is_told() -> None:
         for trial in other.trials
         if "read-only" in trial.cell
     ]
-    fewer = Run(other.record, plan, make_cells(plan), trials)
+    fewer = StoredRun(other.record, plan, make_cells(plan), trials)
     telling = telling_factors([reference, fewer])
     found = compare(reference, fewer, "tps", 2, telling)
     assert {(row["condition"], row["cell"]) for row in found.comparisons if row["kind"] == "value"} == {
@@ -158,7 +158,7 @@ def _covered(source: np.random.Generator, cells: int, rounds: int, loads: Sequen
     from scipy.special import stdtrit
 
     found = [
-        standing(layout(source.normal(0, 0.01, (cells, rounds)) + source.normal(0, of_round, rounds), loads))
+        cell_means(layout(source.normal(0, 0.01, (cells, rounds)) + source.normal(0, of_round, rounds), loads))
         for _ in range(2)
     ]
     variance = sum(float(one.variance[-1]) for one in found)
@@ -180,9 +180,9 @@ def test_groups_that_scatter_more_do_not_widen_the_others() -> None:
     source = np.random.default_rng(3)
     groups = np.repeat([0, 1], 5)
     made = layout(source.normal(0, 0.01, (10, 6)), [1, 2, 3, 4, 5, 6])
-    quiet = standing(replace(made, groups=groups))
+    quiet = cell_means(replace(made, groups=groups))
     made.values[5:] = source.normal(0, 1, (5, 6))
-    loud, pooled = standing(replace(made, groups=groups)), standing(made)
+    loud, pooled = cell_means(replace(made, groups=groups)), cell_means(made)
     assert loud.variance[9] > 100 * loud.variance[1]
     assert loud.variance[1] < 2 * quiet.variance[1]
     assert pooled.variance[1] > 10 * loud.variance[1]

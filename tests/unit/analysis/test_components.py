@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from octavo.analysis.components import variance_components
+from octavo.analysis.variance_components import variance_components
 
 from .making import layout, simulated
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.analysis.contrasts import Contrasts, contrasts
-from octavo.analysis.looks import look, only_look
+from octavo.analysis.interim import analyse, single_analysis
 
 from .making import compared, layout, simulated
 
@@ -22,7 +22,7 @@ def same(one: Contrasts, other: Contrasts) -> bool:
 
 def test_one_load_is_the_textbook_interval_of_paired_differences() -> None:
     # differences 0.01, 0.02, 0.03: mean 0.02, deviation 0.01; t for 2 degrees of freedom is 4.30265
-    now = look(contrasts(layout([[0, 0, 0], [0.01, 0.02, 0.03]], [1, 1, 1])), compared(1, once=True), 3, 3, 0)
+    now = analyse(contrasts(layout([[0, 0, 0], [0.01, 0.02, 0.03]], [1, 1, 1])), compared(1, once=True), 3, 3, 0)
     found = now.estimate(1)
     assert found is not None
     assert found.log_ratio == pytest.approx(0.02)
@@ -82,7 +82,7 @@ def test_a_cell_that_scatters_a_little_more_has_its_scatter_weighed_in() -> None
 
 
 def test_one_round_has_a_ratio_and_no_interval() -> None:
-    estimate = only_look(layout([[0.0], [0.5]], [1]), compared(1, once=True)).estimate(1)
+    estimate = single_analysis(layout([[0.0], [0.5]], [1]), compared(1, once=True)).estimate(1)
     assert estimate is not None
     assert (estimate.log_ratio, estimate.half_width, estimate.low, estimate.high) == (0.5, None, None, None)
 
@@ -113,6 +113,8 @@ def test_intervals_of_loads_in_general_hold_as_often_as_they_say() -> None:
     source = np.random.default_rng(1)
     covered = 0
     for _ in range(1000):
-        at = only_look(simulated(source, 5, [1, 2, 3, 4] * 2, of_load=0.02, of_trial=0.01), compared(4, once=True))
+        at = single_analysis(
+            simulated(source, 5, [1, 2, 3, 4] * 2, of_load=0.02, of_trial=0.01), compared(4, once=True)
+        )
         covered += int((np.abs(at.contrasts.centre[1:]) <= at.half_widths[1:]).all())
     assert 930 <= covered <= 975

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from octavo.analysis.components import variance_components
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.group_scatter import group_squares
+from octavo.analysis.interim import single_analysis
 from octavo.analysis.layout import Floats, Layout
-from octavo.analysis.looks import only_look
+from octavo.analysis.variance_components import variance_components
 
 from .making import compared, layout
 
@@ -61,7 +61,7 @@ def test_intervals_hold_for_quiet_and_noisy_groups(*, bimodal: bool) -> None:
         values[18:] *= 80
         if bimodal:
             values[18:] = 1.6 * ((source.random((6, 3)) < 1 / 3) - 1 / 3)
-        look = only_look(grouped(values), compared(23, once=True))
+        look = single_analysis(grouped(values), compared(23, once=True))
         held = np.abs(contrasts(grouped(values)).centre) <= look.half_widths
         quiet += held[1:18].tolist()
         noisy += held[18:].tolist()

@@ -7,7 +7,7 @@ import pytest
 
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.dunnett import dunnett
-from octavo.analysis.looks import Question, Role, begin, follow, go_on, look, only_look
+from octavo.analysis.interim import Question, Role, after_round, analyse, analyse_rounds, begin, single_analysis
 
 from .making import compared, layout
 
@@ -19,7 +19,7 @@ MADE = layout(VALUES, [1] * ROUNDS)
 
 
 def test_a_single_look_is_dunnett() -> None:
-    now = only_look(MADE, compared(3, once=True))
+    now = single_analysis(MADE, compared(3, once=True))
     freedom = 3 * (ROUNDS - 1)
     assert now.critical[1:] == pytest.approx([dunnett(3, freedom, 0.95)] * 3)
     assert now.half_widths[1] == pytest.approx(now.critical[1] * np.sqrt(now.contrasts.variance[1]))
@@ -27,13 +27,13 @@ def test_a_single_look_is_dunnett() -> None:
 
 def test_a_large_effect_is_settled_first_and_its_later_trials_do_not_count() -> None:
     question = compared(3)
-    course = follow(MADE, question, range(1, ROUNDS + 1))
+    course = analyse_rounds(MADE, question, range(1, ROUNDS + 1))
     fast, equal, _ = course.stopped[1:]
     assert 2 <= fast < equal
     assert course.open(question) == [row for row in (1, 2, 3) if not course.stopped[row]]
     garbage = MADE.values.copy()
     garbage[1, fast:] = 99.0
-    again = follow(layout(garbage, [1] * ROUNDS), question, range(1, ROUNDS + 1))
+    again = analyse_rounds(layout(garbage, [1] * ROUNDS), question, range(1, ROUNDS + 1))
     assert again.stopped.tolist() == course.stopped.tolist()
 
 
@@ -41,26 +41,26 @@ def test_going_on_is_the_same_as_beginning_anew() -> None:
     question = compared(3)
     course = begin(question)
     for number in range(1, ROUNDS + 1):
-        course = go_on(course, MADE.until(np.full(4, number)), question, number)
-        assert course.stopped.tolist() == follow(MADE, question, range(1, number + 1)).stopped.tolist()
+        course = after_round(course, MADE.until(np.full(4, number)), question, number)
+        assert course.stopped.tolist() == analyse_rounds(MADE, question, range(1, number + 1)).stopped.tolist()
 
 
 def test_there_is_no_look_before_the_first_one() -> None:
     question = compared(3, first_look=6)
-    course = follow(MADE, question, range(1, ROUNDS + 1))
+    course = analyse_rounds(MADE, question, range(1, ROUNDS + 1))
     assert course.looks[0].round == course.looks[0].first == 6
 
 
 def test_of_many_rounds_some_are_looked_at() -> None:
     rounds = 60
     noise = np.random.default_rng(2).normal(scale=0.5, size=(2, rounds))
-    course = follow(layout(noise, [1] * rounds), compared(1), range(1, rounds + 1))
-    assert [look.round for look in course.looks] == [*range(2, 41), *range(42, rounds + 1, 2)]
+    course = analyse_rounds(layout(noise, [1] * rounds), compared(1), range(1, rounds + 1))
+    assert [analyse.round for analyse in course.looks] == [*range(2, 41), *range(42, rounds + 1, 2)]
 
 
 def test_nothing_is_settled_while_loads_in_general_are_not_known() -> None:
     waiting = replace(compared(3), loads=8, waits_for_loads=True)
-    course = follow(layout(VALUES, np.arange(1, ROUNDS + 1).tolist()), waiting, range(1, ROUNDS + 1))
+    course = analyse_rounds(layout(VALUES, np.arange(1, ROUNDS + 1).tolist()), waiting, range(1, ROUNDS + 1))
     assert course.looks[0].contrasts.components.general
     assert not course.looks[0].contrasts.conditional[1:].any()
 
@@ -68,7 +68,7 @@ def test_nothing_is_settled_while_loads_in_general_are_not_known() -> None:
 def test_the_families_of_a_look_hold_apart() -> None:
     roles = (Role.BASELINE, Role.COMPARED, Role.COMPARED, Role.NEGATIVE, Role.CONTROL)
     values = SOURCE.normal(0, 0.01, (5, 6))
-    now = look(contrasts(layout(values, [1] * 6)), Question(roles, 0.03, 0.015, once=True), 6, 6, 0)
+    now = analyse(contrasts(layout(values, [1] * 6)), Question(roles, 0.03, 0.015, once=True), 6, 6, 0)
     assert now.critical[1] == now.critical[2] == dunnett(2, 20, 0.95)
     assert now.critical[3] == now.critical[4] == dunnett(1, 20, 0.95)
 
@@ -78,26 +78,26 @@ def test_the_noise_floor_does_not_pay_for_looking() -> None:
     roles = (Role.BASELINE, Role.COMPARED, Role.CONTROL)
     question = Question(roles, 0.03, 0.0001)
     values = np.random.default_rng(4).normal(0, 0.05, (3, 6))
-    third = follow(layout(values, [1] * 6), question, range(1, 5)).looks[2]
+    third = analyse_rounds(layout(values, [1] * 6), question, range(1, 5)).looks[2]
     assert third.number == 3
     assert third.critical[2] == dunnett(1, 6, 0.95) < third.critical[1]
     # Where nothing else is compared, the negative controls are what is asked about.
     negative = Question((Role.BASELINE, Role.NEGATIVE, Role.CONTROL), 0.03, 0.0001)
-    third = follow(layout(values, [1] * 6), negative, range(1, 5)).looks[2]
+    third = analyse_rounds(layout(values, [1] * 6), negative, range(1, 5)).looks[2]
     assert third.critical[2] == dunnett(1, 6, 0.95) < third.critical[1]
 
 
 def test_three_loads_of_three_cells_decide_a_large_effect() -> None:
     values = np.array([0.0, 0.1, 0.0])[:, None] + np.random.default_rng(6).normal(0, 0.005, (3, 4))
     question = Question((Role.BASELINE, Role.COMPARED, Role.CONTROL), 0.03, 0.015, loads=4, waits_for_loads=True)
-    course = follow(layout(values, [1, 2, 3, 4]), question, range(1, 5))
+    course = analyse_rounds(layout(values, [1, 2, 3, 4]), question, range(1, 5))
     assert course.stopped.tolist() == [0, 3, 0]
     assert not course.looks[0].contrasts.conditional[1]
 
 
 def test_conditions_share_the_confidence() -> None:
-    alone = only_look(MADE, compared(3, once=True))
-    shared = only_look(MADE, compared(3, conditions=4, once=True))
+    alone = single_analysis(MADE, compared(3, once=True))
+    shared = single_analysis(MADE, compared(3, conditions=4, once=True))
     assert shared.critical[1] == pytest.approx(dunnett(3, 3 * (ROUNDS - 1), 0.95**0.25))
     assert shared.critical[1] > alone.critical[1]
 
@@ -106,11 +106,11 @@ def test_the_noise_floor_is_the_farthest_end_of_any_control_and_unknown_without_
     roles = (Role.BASELINE, Role.COMPARED, Role.NEGATIVE, Role.CONTROL)
     question = Question(roles, 0.03, 0.015, once=True)
     values = SOURCE.normal(0, 0.01, (4, 6))
-    now = look(contrasts(layout(values, [1] * 6)), question, 6, 6, 0)
+    now = analyse(contrasts(layout(values, [1] * 6)), question, 6, 6, 0)
     ends = np.abs(now.contrasts.centre) + now.half_widths
     assert now.floor(question) == max(ends[2], ends[3])
     values[2:] = np.nan
-    assert look(contrasts(layout(values, [1] * 6)), question, 6, 6, 0).floor(question) == np.inf
+    assert analyse(contrasts(layout(values, [1] * 6)), question, 6, 6, 0).floor(question) == np.inf
 
 
 def test_controls_of_many_conditions_do_not_alarm_for_nothing() -> None:
@@ -118,15 +118,15 @@ def test_controls_of_many_conditions_do_not_alarm_for_nothing() -> None:
     source = np.random.default_rng(3)
     roles = (Role.BASELINE, Role.CONTROL, Role.COMPARED)
     nine = Question(roles, 0.03, 0.015, conditions=9, once=True)
-    looks = [only_look(layout(source.normal(0, 0.01, (3, 5)), [1] * 5), nine) for _ in range(9 * 200)]
-    alarms = np.array([look.is_alarm(nine, 1) for look in looks])
-    alone = np.array([abs(look.contrasts.centre[1]) > look.half_widths[1] for look in looks])
+    looks = [single_analysis(layout(source.normal(0, 0.01, (3, 5)), [1] * 5), nine) for _ in range(9 * 200)]
+    alarms = np.array([analyse.is_alarm(nine, 1) for analyse in looks])
+    alone = np.array([abs(analyse.contrasts.centre[1]) > analyse.half_widths[1] for analyse in looks])
     assert alarms.reshape(200, 9).any(axis=1).mean() < 0.1 < 0.25 < alone.reshape(200, 9).any(axis=1).mean()
-    assert not any(look.is_alarm(nine, row) for look in looks[:50] for row in (0, 2))
+    assert not any(analyse.is_alarm(nine, row) for analyse in looks[:50] for row in (0, 2))
 
 
 def test_a_control_that_is_far_off_alarms() -> None:
     values = np.array([0.0, 0.5, 0.0])[:, None] + SOURCE.normal(0, 0.01, (3, ROUNDS))
     question = Question((Role.BASELINE, Role.CONTROL, Role.NEGATIVE), 0.03, 0.015, conditions=9)
-    now = follow(layout(values, [1] * ROUNDS), question, range(1, ROUNDS + 1)).looks[-1]
+    now = analyse_rounds(layout(values, [1] * ROUNDS), question, range(1, ROUNDS + 1)).looks[-1]
     assert [now.is_alarm(question, row) for row in (0, 1, 2)] == [False, True, False]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.analysis.ran_out import ran_out, what_ran_out, words
+from octavo.analysis.ran_out import bottleneck_of_effect, ran_out, words
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
@@ -136,11 +136,11 @@ def test_the_verdict_names_both_cells_and_nothing_where_nothing_was_seen() -> No
     cells = [cell("8kB", "iops=1000", baseline=True), cell("4kB", "iops=1000")]
     found = rows(*((one, trial(one, reads=990, util=1.0)) for one in cells))
     effect = {"cell": "4kB", "condition": "here"}
-    told = what_ran_out(found, effect, cells)
+    told = bottleneck_of_effect(found, effect, cells)
     assert told == " What ran out: requests (99 % of the device’s) at 4kB, requests (99 % of the device’s) at 8kB."
     idle = rows(*((one, trial(one, reads=10)) for one in cells))
-    assert what_ran_out(idle, effect, cells) == " Neither the device nor the CPU ran out."
-    assert what_ran_out([], effect, cells) == ""
+    assert bottleneck_of_effect(idle, effect, cells) == " Neither the device nor the CPU ran out."
+    assert bottleneck_of_effect([], effect, cells) == ""
 
 
 def test_trials_that_saw_no_device_have_no_row() -> None:

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from octavo.analysis.spending import HALF_SPENT, START, Survivors, advance, next_look, nominal_share
+from octavo.analysis.alpha_spending import HALF_SPENT, START, Survivors, advance, next_analysis, nominal_share
 
 LOOKS = 5
 
@@ -54,7 +54,7 @@ def test_all_looks_together_spend_no_more_than_they_may(first: int) -> None:
     critical = [-ndtri(level * nominal_share(level, first, number) / 2) for number in range(1, last + 1)]
     rounds = [first]
     while len(rounds) < last:
-        rounds.append(next_look(rounds[-1]))
+        rounds.append(next_analysis(rounds[-1]))
     steps = np.random.default_rng(1).normal(size=(20_000, rounds[-1]))
     sums = np.cumsum(steps, axis=1)[:, np.array(rounds) - 1] / np.sqrt(rounds)
     crossed = float((np.abs(sums) > critical).any(axis=1).mean())

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from octavo.analysis.condition import conditions_of, layout_of
 from octavo.analysis.contrasts import contrasts
+from octavo.analysis.interim import Role
 from octavo.analysis.layout import Layout
-from octavo.analysis.looks import Role
 from octavo.analysis.running_ratio import running_ratios
 from octavo.analysis.trials import given_up, used_trials, values_by_key
 from octavo.plan.cells import Cell

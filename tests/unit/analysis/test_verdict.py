@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from octavo.analysis.interval import Estimate
-from octavo.analysis.verdict import Rule, rounds_needed, verdict
+from octavo.analysis.verdict import VerdictRule, rounds_needed, verdict
 
 THRESHOLD, PRECISION = 0.03, 0.015
 FASTER = ("faster", "slower")
-WITHOUT_CONTROL = Rule(THRESHOLD, PRECISION, has_floor=False)
+WITHOUT_CONTROL = VerdictRule(THRESHOLD, PRECISION, has_floor=False)
 
 
 def student(freedom: float) -> float:
@@ -26,9 +26,9 @@ def interval(log_ratio: float, half_width: float, freedom: int = 8, *, of_loads:
     )
 
 
-def rule(floor: float) -> Rule:
+def rule(floor: float) -> VerdictRule:
     """A control without bias whose interval reaches that far."""
-    return Rule(THRESHOLD, PRECISION, (interval(0.0, floor),))
+    return VerdictRule(THRESHOLD, PRECISION, (interval(0.0, floor),))
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_a_control_without_numbers_is_no_floor_of_zero() -> None:
     certain, unknown = interval(0.10, 0.001), replace(interval(0.0, 0.0), half_width=None, critical=None)
     assert verdict(certain, WITHOUT_CONTROL, FASTER) == "faster"
     for rule_, missing in (
-        (Rule(THRESHOLD, PRECISION), "a valid trial of the control"),
-        (Rule(THRESHOLD, PRECISION, (unknown,)), "more rounds of the control"),
+        (VerdictRule(THRESHOLD, PRECISION), "a valid trial of the control"),
+        (VerdictRule(THRESHOLD, PRECISION, (unknown,)), "more rounds of the control"),
     ):
         assert verdict(certain, rule_, FASTER) == f"undecided (needs {missing})"
         assert rounds_needed(certain, rule_) is None
@@ -89,15 +89,15 @@ def test_what_loads_scatter_shrinks_with_loads_only() -> None:
     known = interval(0.05, 0.06)
     assert known.critical is not None
     all_of_loads = interval(0.05, 0.06, of_loads=(0.06 / known.critical) ** 2)
-    few = Rule(THRESHOLD, PRECISION, has_floor=False, most_loads=2)
-    many = Rule(THRESHOLD, PRECISION, has_floor=False, most_loads=50)
+    few = VerdictRule(THRESHOLD, PRECISION, has_floor=False, most_loads=2)
+    many = VerdictRule(THRESHOLD, PRECISION, has_floor=False, most_loads=50)
     assert rounds_needed(all_of_loads, few) is None
     assert verdict(all_of_loads, few, FASTER) == "undecided (needs more loads)"
     assert rounds_needed(all_of_loads, many) is not None
 
 
 def test_a_biased_control_does_not_shrink_with_rounds() -> None:
-    biased = Rule(THRESHOLD, 0.0001, (interval(0.06, 0.01),))
+    biased = VerdictRule(THRESHOLD, 0.0001, (interval(0.06, 0.01),))
     assert verdict(interval(0.05, 0.01), biased, FASTER).startswith("undecided (needs ")
     assert not verdict(interval(0.05, 0.01), biased, FASTER).startswith("undecided (needs 1 ")
 

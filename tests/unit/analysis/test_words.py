@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from octavo.analysis.document import cells_that_wrote
-from octavo.analysis.limits import alarms, circumstances, limits, warnings
-from octavo.analysis.sentence import sentence
+from octavo.analysis.limitations import alarms, circumstances, limits, warnings
 from octavo.analysis.trials import Key, Place
-from octavo.host.checks.base import Found
+from octavo.analysis.verdict_sentence import sentence
+from octavo.host.checks.base import CheckFinding
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
@@ -159,8 +159,8 @@ def test_how_a_run_ended_is_told_while_cells_are_undecided(ending: str, undecide
 
 def test_what_disturbed_the_host_is_told_and_notes_are_not() -> None:
     checks = [
-        Found("processes", "disturbs", "gcc takes 20 % of the CPU", fix="end it").as_dict(),
-        Found("SMT", "note", "on").as_dict(),
+        CheckFinding("processes", "disturbs", "gcc takes 20 % of the CPU", fix="end it").as_dict(),
+        CheckFinding("SMT", "note", "on").as_dict(),
     ]
     (told_of,) = circumstances(PLAN, {"host_checks": checks}, 0, finished=True)
     assert told_of == "The host disturbed the run from its start: processes: gcc takes 20 % of the CPU."

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.unit.plans import small_plan
 
 from octavo.analysis.document import make_document
-from octavo.analysis.drawn_series import DRAWN, MOST_TRIALS, choose, every_series
+from octavo.analysis.drawn_series import CHARTED, MOST_TRIALS, choose, every_series
 from octavo.analysis.trials import Place, used_trials
 from octavo.cli.choices import ReportFormat
 from octavo.cli.report import report
@@ -27,7 +27,7 @@ from octavo.report import as_json
 from octavo.report.chart_colours import PLAIN, with_variables
 from octavo.report.chart_series import FIGURES, MOST_CONDITIONS, series_of
 from octavo.report.html import render
-from octavo.report.series_lines import MOST_POINTS, lines_of, looks_of, thin
+from octavo.report.series_lines import MOST_POINTS, line_styles, lines_of, thin
 from octavo.series import Series
 from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.store import Store
@@ -46,7 +46,7 @@ def with_series(document: Document, points: int, value: Callable[[int], float] =
         a_row(trial["id"], metric, unit, [float(n + 1) for n in range(points)], [value(n) for n in range(points)])
         for trial in document["trials"]
         if trial["used"]
-        for metric, unit in list(zip(DRAWN, UNITS, strict=True))[:figures]
+        for metric, unit in list(zip(CHARTED, UNITS, strict=True))[:figures]
     ]
     return document
 
@@ -87,7 +87,7 @@ def stored(path: Path, plan: Plan, trials: Sequence[TrialRecord]) -> Store:
 
 
 def test_every_drawn_metric_has_its_panel() -> None:
-    assert [metric for metric, _, _ in FIGURES] == list(DRAWN)
+    assert [metric for metric, _, _ in FIGURES] == list(CHARTED)
 
 
 def test_a_run_without_series_shows_nothing(small: Document) -> None:
@@ -156,9 +156,9 @@ def test_lines_have_the_values_in_the_unit_and_not_the_short_last_interval(small
     cell_of = {one["id"]: one["cell"] for one in small["trials"]}
     values = [3 * 2.0**20, float("nan"), 2.0**20, 900 * 2.0**20]
     row = a_row(trial["id"], "wal_bytes_per_second", "bytes/s", [1.0, 2.0, 3.0, 3.07], values)
-    (line,), unit = lines_of([row], "wal_bytes_per_second", cell_of, looks_of(small))
+    (line,), unit = lines_of([row], "wal_bytes_per_second", cell_of, line_styles(small))
     assert (list(line.seconds), list(line.values), unit) == ([1.0, 3.0], [3.0, 1.0], "MB/s")
-    assert lines_of([row], "device_util", cell_of, looks_of(small)) == ([], "")
+    assert lines_of([row], "device_util", cell_of, line_styles(small)) == ([], "")
 
 
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=2000), st.integers(1, 300))
@@ -213,12 +213,14 @@ def test_a_trial_of_one_reading_is_a_dot(small: Document) -> None:
 
 def test_baselines_are_neutral_and_other_cells_differ_without_colour(grid: Document) -> None:
     for document in (grid, documents.small()):
-        looks = looks_of(document)
+        looks = line_styles(document)
         for cell in document["cells"]:
             look = looks[cell["id"]]
             assert (look.colour == PLAIN.ink) == (cell["baseline"] or cell["control"])
             assert not (cell["baseline"] and look.dash)
-    names = {looks_of(grid)[cell["id"]].label for cell in grid["cells"] if not cell["baseline"] and not cell["control"]}
+    names = {
+        line_styles(grid)[cell["id"]].label for cell in grid["cells"] if not cell["baseline"] and not cell["control"]
+    }
     assert names == {f"{2**n}kB" for n in range(6)}  # of 42 cells the colours are data blocks
 
 

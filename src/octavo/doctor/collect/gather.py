@@ -9,7 +9,7 @@ from octavo.binary.machines import name_of
 from octavo.binary.read import read_one
 from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.host import host_facts
-from octavo.doctor.collect.live import Reading, live_facts, take
+from octavo.doctor.collect.live import LiveCounters, live_facts, take
 from octavo.doctor.collect.processes import memory_limit, process_facts
 from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.facts import Fact, Facts
@@ -109,7 +109,7 @@ def _live(
     postmaster: int | None,
     directory: Path | None,
     reads: Callable[[UsersConnection], tuple[int, int] | None],
-) -> tuple[str | None, Reading]:
+) -> tuple[str | None, LiveCounters]:
     from octavo.host.block_devices import device_under
 
     device = None

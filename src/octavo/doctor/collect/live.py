@@ -17,7 +17,7 @@ Reads = Callable[[], tuple[int, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LiveCounters:
     """Counters of one moment; None where they cannot be had."""
 
     at: float
@@ -27,9 +27,9 @@ class Reading:
     fetched_bytes: int | None
 
 
-def take(device: str | None, postmaster: int | None, asked: Reads, proc: Path = Path("/proc")) -> Reading:
+def take(device: str | None, postmaster: int | None, asked: Reads, proc: Path = Path("/proc")) -> LiveCounters:
     """One reading; the counters that cost most to read come last."""
-    return Reading(
+    return LiveCounters(
         time.monotonic(),
         read_diskstats(proc).get(device) if device else None,
         _swapped(proc),
@@ -38,7 +38,7 @@ def take(device: str | None, postmaster: int | None, asked: Reads, proc: Path = 
     )
 
 
-def live_facts(before: Reading, after: Reading, device: str | None) -> list[Fact]:
+def live_facts(before: LiveCounters, after: LiveCounters, device: str | None) -> list[Fact]:
     """Rates between the two."""
     seconds = max(after.at - before.at, 1e-9)
     found = [Fact("live.seconds", seconds, "between two readings")]

@@ -10,11 +10,11 @@ import psycopg
 from octavo.doctor.facts import Fact
 from octavo.errors import UsageError
 from octavo.postgres import sql
-from octavo.postgres.user_connection import Limits, UsersConnection, limited
+from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
 from octavo.units import parse_size
 
 # Nothing that is asked takes longer on a healthy server; on a sick one the doctor must not add to it.
-LIMITS = Limits(statement_timeout="1s", lock_timeout="100ms")
+LIMITS = SessionLimits(statement_timeout="1s", lock_timeout="100ms")
 # Any that PostgreSQL's manual has the views of; the queries have a file for each floor.
 OLDEST = 130000
 SIZES = "server.databases_bytes"

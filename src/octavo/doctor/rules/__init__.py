@@ -1,6 +1,6 @@
 """The doctor's rules. A new one is a file here with a `RULE`, and a line in the table."""
 
-from octavo.doctor.engine import Rule
+from octavo.doctor.engine import DoctorRule
 from octavo.doctor.rules import (
     block_sizes,
     checkpoints,
@@ -43,7 +43,7 @@ from octavo.doctor.rules import (
     work_mem,
 )
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, DoctorRule] = {
     module.RULE.name: module.RULE
     for module in (
         # from the CPU's page down to the device, then memory, then the planner

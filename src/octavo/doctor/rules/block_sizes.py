@@ -1,13 +1,13 @@
 """Block sizes other than PostgreSQL's defaults, which tools around the server may get wrong."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size
 
 _DEFAULT = 8192
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     data, wal = asked.whole("setting.block_size"), asked.whole("setting.wal_block_size")
     seen = f"data blocks of {format_size(data)}, WAL blocks of {format_size(wal)}"
     if data == wal == _DEFAULT:
@@ -25,7 +25,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )  # fmt: skip
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "block-sizes",
     "Are the block sizes those that tools expect?",
     "the data or the WAL block is not 8 kB",

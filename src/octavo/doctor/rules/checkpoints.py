@@ -1,15 +1,15 @@
 """Checkpoints that come because max_wal_size is reached, not because their time has come."""
 
 from octavo.doctor.amounts import RELOAD, alter
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size, human_duration
 
 _FEW = 20
 _MB = 1024**2
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.flag("server.in_recovery"):
         raise NotApplicableError("a standby makes restartpoints")
     timed, requested = asked.whole("server.checkpoints.timed"), asked.whole("server.checkpoints.requested")
@@ -32,7 +32,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "checkpoints",
     "Do checkpoints come by time?",
     "20 checkpoints or more, and more than half, were requested, and they come more often than checkpoint_timeout",

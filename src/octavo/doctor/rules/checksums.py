@@ -1,11 +1,11 @@
 """Data checksums."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size, human_size
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.flag("setting.data_checksums"):
         return Ok("data_checksums = on")
     size = asked.whole_or_none("server.databases_bytes")
@@ -21,7 +21,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "checksums",
     "Are wrong blocks noticed when they are read?",
     "data_checksums is off (on by default from 18 on)",

@@ -1,7 +1,7 @@
 """A cloud volume that is recognised, and at the limit of its throughput or its requests."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import human_duration, human_size
 
 _MIB, _GIB = 1024**2, 1024**3
@@ -16,7 +16,7 @@ _NEAR, _LARGE = 0.95, 32 * 1024
 _OVER = 1.2
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     if _EBS not in asked.text("host.device.model"):
         raise NotApplicableError("the disk's model is none of a cloud volume that is known here")
     size = asked.whole("host.device.size_bytes")
@@ -49,7 +49,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     return Ok(seen)
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "cloud-volume",
     "Is the volume at a limit, and at which?",
     "a known cloud volume serves its throughput limit in large requests, or more requests than its type sustains",

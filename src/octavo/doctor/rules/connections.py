@@ -1,14 +1,14 @@
 """Connections that are kept open and do nothing, without a pooler."""
 
 from octavo.doctor.amounts import memory_bytes, percent
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import human_size
 
 _FEW, _A_CORE, _IDLE, _MUCH = 200, 10, 0.80, 0.02
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     now, cores = asked.whole("server.connections"), asked.whole("host.cores")
     seen = f"{now:,} connections on {cores} cores"
     if now <= max(_FEW, _A_CORE * cores):
@@ -31,7 +31,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )  # fmt: skip
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "connections",
     "Are there many connections that do nothing?",
     "more than 200 connections and ten a core are open, four fifths of them idle (a warning when they take 2 % of "

@@ -1,7 +1,7 @@
 """A CPU frequency that follows the load."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.host.checks.cpu import GOVERNOR_FIX
 
 # These choose the frequency in hardware; their `powersave` is no low one, unless the preference says so.
@@ -9,7 +9,7 @@ _HARDWARE = ("intel_pstate", "amd-pstate-epp")
 _SAVING = ("power", "balance_power")
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     governors, drivers = asked.words("host.cpu.governors"), asked.words_or_none("host.cpu.drivers") or []
     seen = f"governor {', '.join(governors)}, driver {', '.join(drivers) or 'unknown'}"
     if governors == ["performance"]:
@@ -31,7 +31,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "cpu-governor",
     "Does the CPU keep its frequency?",
     "the governor is not performance, and the hardware is not told to prefer performance either",

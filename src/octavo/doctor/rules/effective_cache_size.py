@@ -1,14 +1,14 @@
 """effective_cache_size against memory."""
 
 from octavo.doctor.amounts import RELOAD, alter, memory_bytes, percent
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size, human_size
 
 _SMALL, _ROOMY, _MB = 0.15, 16 * 1024**3, 1024**2
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     cache, memory = asked.whole("setting.effective_cache_size"), memory_bytes(asked)
     buffers = asked.whole("setting.shared_buffers")
     seen = f"effective_cache_size = {format_size(cache)}, {percent(cache / memory)} of {human_size(memory)}"
@@ -30,7 +30,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )  # fmt: skip
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "effective-cache-size",
     "Does the planner know how much cache there is?",
     "effective_cache_size is more than the memory, less than shared_buffers, or less than 15 % of 16 GB or more (its "

@@ -1,8 +1,8 @@
 """The share of full-page images in the WAL."""
 
 from octavo.doctor.amounts import RELOAD, alter, percent
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size, human_size
 
 _SETTLED, _ENOUGH, _MUCH = 3600.0, 1024**3, 0.60
@@ -10,7 +10,7 @@ _WITH_ALGORITHMS = 150000
 _DAY = 86400
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.flag("server.in_recovery"):
         raise NotApplicableError("a standby generates no WAL")
     images, total = asked.whole("server.wal.full_page_images"), asked.whole("server.wal.bytes")
@@ -37,7 +37,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "full-page-images",
     "How much of the WAL are full-page images?",
     "up to 60 % or more of the WAL of an hour or more are images, and wal_compression is off",

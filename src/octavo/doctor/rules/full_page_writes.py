@@ -1,14 +1,14 @@
 """full_page_writes = off on storage that may tear a block."""
 
 from octavo.doctor.amounts import RELOAD, alter
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size
 
 _COPY_ON_WRITE = ("zfs", "btrfs", "bcachefs")
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     block = asked.whole("setting.block_size")
     if asked.flag("setting.full_page_writes"):
         return Ok("full_page_writes = on")
@@ -30,7 +30,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "full-page-writes",
     "Can a power cut tear a data block for good?",
     "full_page_writes is off, the filesystem writes in place, and the device does not write a block at once",

@@ -1,14 +1,14 @@
 """Sequential scans that write: hint bits of rows that nobody has looked at before."""
 
 from octavo.doctor.amounts import percent
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import human_size
 
 _ENOUGH, _MUCH = 1024**3, 0.10
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     block, size = asked.whole("setting.block_size"), asked.whole("server.scans.read_bytes")
     if size < _ENOUGH:
         raise NotApplicableError(f"large scans have read {human_size(size)}; 1 GB is needed")
@@ -27,7 +27,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "hint-bits",
     "Do sequential scans write?",
     "large scans wrote a tenth or more of what they read (pg_stat_io, 16 and later)",

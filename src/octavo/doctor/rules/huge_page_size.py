@@ -1,15 +1,15 @@
 """Huge pages of another size than those that there are, or so large that much of the last one is wasted."""
 
 from octavo.doctor.amounts import alter, huge_pages, on_huge_pages, percent, pools, shared_memory
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError, UnknownError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.units import format_size, human_size
 
 _MOST_WASTED = 0.25
 _LEAST_BYTES = 512 * 1024**2
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.text("setting.huge_pages") == "off":
         raise NotApplicableError("huge_pages = off")
     wanted = huge_pages(asked)
@@ -42,14 +42,14 @@ def _judge(asked: Asked) -> Ok | Finding:
     )  # fmt: skip
 
 
-def _on(asked: Asked) -> bool:
+def _on(asked: RuleFacts) -> bool:
     try:
         return on_huge_pages(asked)
     except (UnknownError, NotApplicableError):
         return False
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "huge-page-size",
     "Are the huge pages of the size that the server asks for?",
     "pages of another size are free and would do, or a quarter and 512 MB more than shared memory is taken because of "

@@ -1,8 +1,8 @@
 """Huge pages that a server could use and does not."""
 
 from octavo.doctor.amounts import HugePages, huge_pages, memory_bytes, on_huge_pages, percent, tables_each
-from octavo.doctor.engine import Finding, Ok, Rule, Severity
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.units import format_size, human_size
 
@@ -10,7 +10,7 @@ _MUCH, _SOME, _FEW_BYTES = 0.05, 0.01, 256 * 1024**2
 _SHMEM_THP = ("always", "within_size", "force")
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     setting = asked.text("setting.huge_pages")
     if asked.whole_or_none("host.process.count") is None:
         raise NotApplicableError("the server does not run")
@@ -44,7 +44,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     return _finding(asked, wanted, severity, seen, cost)
 
 
-def _finding(asked: Asked, wanted: HugePages, severity: Severity, seen: str, cost: str) -> Finding:
+def _finding(asked: RuleFacts, wanted: HugePages, severity: Severity, seen: str, cost: str) -> Finding:
     return Finding(
         severity,
         seen,
@@ -55,7 +55,7 @@ def _finding(asked: Asked, wanted: HugePages, severity: Severity, seen: str, cos
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "huge-pages",
     "Is shared memory in huge pages, where that saves something?",
     "huge_pages = try fell back while a pool is there that nobody uses, or page tables at max_connections cost 1 % of "

@@ -1,14 +1,14 @@
 """Huge pages that are gone after the next boot."""
 
 from octavo.doctor.amounts import huge_pages, on_huge_pages
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.hugepages.advice import FAILURES
 from octavo.units import format_size
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     setting = asked.text("setting.huge_pages")
     if not on_huge_pages(asked):
         raise NotApplicableError("the server is not on huge pages")
@@ -31,7 +31,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "huge-pages-boot",
     "Will the huge pages be there after a boot?",
     "the server is on huge pages, and sysctl files and kernel command line set fewer than it needs",

@@ -1,13 +1,13 @@
 """Huge pages that the host has and the server's control group may not touch: SIGBUS at initdb or at start."""
 
 from octavo.doctor.amounts import group_limits, huge_pages
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.hugepages.limits import RESERVATIONS, judge_groups
 from octavo.units import format_size
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     setting = asked.text("setting.huge_pages")
     if setting == "off":
         return Ok("huge_pages = off: none are mapped")
@@ -49,7 +49,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "huge-pages-group",
     "May the server touch the huge pages that it is promised?",
     "the pool has the pages and the hugetlb group's limit does not allow them: mmap succeeds, the first touch is a "

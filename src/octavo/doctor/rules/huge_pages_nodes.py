@@ -1,14 +1,14 @@
 """Huge pages that are on some memory nodes only."""
 
 from octavo.doctor.amounts import huge_pages, on_huge_pages
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size, human_size
 
 _UNEVEN = 2
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.whole("host.numa.nodes") < 2:
         raise NotApplicableError("one memory node")
     if not on_huge_pages(asked):
@@ -35,7 +35,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "huge-pages-nodes",
     "Are huge pages spread over the memory nodes?",
     "one node has more than twice the huge pages of another, and the server is on them",

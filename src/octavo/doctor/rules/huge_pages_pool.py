@@ -1,8 +1,8 @@
 """A pool of huge pages that is too small for the next start, or too large for everybody."""
 
 from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.hugepages.advice import FAILURES, SYSCTL_FILE
 from octavo.units import format_size, human_size
@@ -12,7 +12,7 @@ _MUCH, _SOME = 0.10, 0.03
 _ONE_MORE = 1
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     setting = asked.text("setting.huge_pages")
     if not on_huge_pages(asked):
         raise NotApplicableError("the server is not on huge pages; who the pool is for is not known")
@@ -46,7 +46,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "huge-pages-pool",
     "Has the pool as many huge pages as the server needs, and not many more?",
     "a restart would lack pages, or 3 % of the memory or more are huge pages that nobody uses (10 %: a warning)",

@@ -1,15 +1,15 @@
 """io_combine_limit: how many blocks one request of PostgreSQL may have."""
 
 from octavo.doctor.amounts import RELOAD, alter
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size
 
 _DEFAULT = 128 * 1024
 _SCAN = 100 * 1024**2
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     limit, block = asked.whole("setting.io_combine_limit"), asked.whole("setting.block_size")
     most = asked.whole_or_none("setting.io_max_combine_limit")
     if most is not None and limit > most:
@@ -35,7 +35,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     return Ok(f"io_combine_limit = {format_size(limit)}")
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "io-combine-limit",
     "How large may a request of PostgreSQL be?",
     "io_combine_limit is below its default, or above io_max_combine_limit",

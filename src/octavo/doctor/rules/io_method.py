@@ -1,11 +1,11 @@
 """io_method = sync, where PostgreSQL could read ahead of itself."""
 
 from octavo.doctor.amounts import alter
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     method = asked.text("setting.io_method")
     if method != "sync":
         return Ok(f"io_method = {method}")
@@ -21,7 +21,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "io-method",
     "Are reads asynchronous?",
     "io_method is sync (PostgreSQL 18 and later)",

@@ -1,14 +1,14 @@
 """A memory page of the kernel, or a filesystem block, that is larger than PostgreSQL's data block."""
 
 from octavo.doctor.amounts import least_read, percent
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size, human_size
 
 _MUCH = 4
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     block = asked.whole("setting.block_size")
     if "data" in (asked.text_or_none("setting.debug_io_direct") or ""):
         raise NotApplicableError("debug_io_direct = data: no page cache is between")
@@ -53,7 +53,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "kernel-page",
     "Is a data block smaller than the least that the kernel reads?",
     "the memory page or the filesystem's block is larger than a data block (a warning from four times on), and "

@@ -1,11 +1,11 @@
 """Atomic instructions of the running program on AArch64."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError, UnknownError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.text import one_line
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     machine = asked.text("host.machine")
     if machine != "aarch64":
         raise NotApplicableError(f"this machine is {machine}")
@@ -36,7 +36,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "lse",
     "Does the running program use the CPU's atomic instructions?",
     "an AArch64 CPU has LSE and the program has only load-exclusive and store-exclusive instructions",

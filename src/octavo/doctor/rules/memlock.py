@@ -2,15 +2,15 @@
 
 import re
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import human_size
 
 _NOT_CHARGED_FROM = (5, 12)
 _LEAST = 64 * 1024**2
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     try:
         method = asked.text("setting.io_method")
     except NotApplicableError:  # before 18
@@ -36,7 +36,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "memlock",
     "Does the limit on locked memory matter here?",
     "io_method = io_uring on a kernel before 5.12 with a memlock of less than 64 MB",

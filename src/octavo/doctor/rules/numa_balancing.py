@@ -1,12 +1,12 @@
 """The kernel moving pages between memory nodes."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.host.checks.cpu import NUMA_BALANCING_FIX
 from octavo.units import human_size
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     nodes = asked.whole("host.numa.nodes")
     if nodes < 2:
         raise NotApplicableError("one memory node")
@@ -34,7 +34,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "numa",
     "Does the kernel move or drop pages because of memory nodes?",
     "there are several memory nodes, and zone_reclaim_mode is set or numa_balancing is on",

@@ -1,7 +1,7 @@
 """Who dies first when memory runs out."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import human_size
 
 _STRICT = 2
@@ -9,7 +9,7 @@ _FIRST = 900  # a pod without requests and limits has 1000 (Kubernetes, "Node-pr
 _SCARCE = 0.10
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     own = asked.whole("host.process.postmaster_oom_adj")
     if asked.whole("host.memory.overcommit") == _STRICT:
         return Ok("vm.overcommit_memory = 2: allocations fail before the OOM killer comes")
@@ -56,7 +56,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "oom",
     "Is the postmaster protected from the OOM killer?",
     "memory is overcommitted and the postmaster's oom_score_adj is not negative (a warning below a tenth of memory "

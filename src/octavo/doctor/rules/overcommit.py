@@ -1,14 +1,14 @@
 """vm.overcommit_memory = 2 with little left to promise."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import human_size
 
 _STRICT = 2
 _NEAR = 0.95
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.whole("host.memory.overcommit") != _STRICT:
         raise NotApplicableError("vm.overcommit_memory is not 2")
     limit, committed = asked.whole("host.memory.commit_limit_bytes"), asked.whole("host.memory.committed_bytes")
@@ -28,7 +28,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )  # fmt: skip
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "overcommit",
     "Can memory still be promised under strict accounting?",
     "vm.overcommit_memory = 2 and 95 % of CommitLimit are promised",

@@ -1,8 +1,8 @@
 """Page tables: those that the server has now, and those that it would have at max_connections."""
 
 from octavo.doctor.amounts import huge_pages, memory_bytes, on_huge_pages, percent, shared_memory, tables_each
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.units import human_size
 
@@ -10,7 +10,7 @@ _MUCH_NOW, _MUCH = 0.05, 0.10
 _SHMEM_THP = ("always", "within_size", "force")
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     memory, now = memory_bytes(asked), asked.whole("host.process.page_tables_bytes")
     count, connections = asked.whole("host.process.count"), asked.whole("setting.max_connections")
     huge = on_huge_pages(asked)
@@ -41,7 +41,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "page-tables",
     "How much memory do page tables take, now and at max_connections?",
     "page tables take 5 % of the memory, or would take 10 % at max_connections; an error when they grow now and memory "

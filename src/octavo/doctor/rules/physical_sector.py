@@ -1,11 +1,11 @@
 """A data block that is a part of the device's physical sector."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     sector, block = asked.whole("host.device.physical_sector_bytes"), asked.whole("setting.block_size")
     if block >= sector:
         return Ok(f"data blocks of {format_size(block)} are whole sectors of {format_size(sector)}")
@@ -20,7 +20,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "physical-sector",
     "Is a data block at least a sector of the device?",
     "the data block is smaller than the physical sector",

@@ -1,11 +1,11 @@
 """effective_io_concurrency against a solid-state disk."""
 
 from octavo.doctor.amounts import RELOAD, alter
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     concurrency = asked.whole("setting.effective_io_concurrency")
     if asked.flag("host.device.rotational"):
         raise NotApplicableError("the device says that it rotates")
@@ -22,7 +22,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "prefetch",
     "Are several reads of a bitmap heap scan in flight?",
     "effective_io_concurrency is 0 or 1 on a device that says it does not rotate",

@@ -1,11 +1,11 @@
 """A software RAID whose stripe the filesystem does not know."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     name = asked.text("host.device.name")
     stripe, chunk = asked.whole("host.device.optimal_io_bytes"), asked.whole("host.device.minimum_io_bytes")
     if not name.startswith("md") or stripe <= chunk:
@@ -26,7 +26,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "raid-stripe",
     "Does the filesystem know the stripe of its RAID?",
     "an xfs on a Linux software RAID with stripes is mounted without sunit and swidth",

@@ -1,13 +1,13 @@
 """random_page_cost and seq_page_cost against the device."""
 
 from octavo.doctor.amounts import RELOAD, alter
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 
 _ROTATING = 3.0
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     random, sequential = asked.number("setting.random_page_cost"), asked.number("setting.seq_page_cost")
     seen = f"random_page_cost = {random:g}, seq_page_cost = {sequential:g}"
     if random < sequential:
@@ -35,7 +35,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "random-page-cost",
     "Do the planner's page costs fit the device?",
     "random_page_cost is three times seq_page_cost or more on a device that says it does not rotate, or is below it",

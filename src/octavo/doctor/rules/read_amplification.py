@@ -1,15 +1,15 @@
 """What the server's processes fetched from storage while PostgreSQL asked for blocks, over a few seconds."""
 
 from octavo.doctor.amounts import least_read
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size, human_size
 
 _FEWEST = 50.0  # requests a second, below which a ratio says nothing
 _MOST = 2.0
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     reads = asked.number("live.server.reads_per_second")
     if reads < _FEWEST:
         raise NotApplicableError(f"the server read next to nothing while it was watched ({reads:.0f} requests/s)")
@@ -37,7 +37,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "read-amplification",
     "How much does storage serve for what PostgreSQL asks for?",
     "the server's processes fetched twice as much as PostgreSQL asked for, or more, where pages are larger than blocks",

@@ -1,14 +1,14 @@
 """The kernel's readahead, on which sequential scans depend before PostgreSQL 17."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size
 
 _DEFAULT = 128 * 1024
 _ITSELF = 170000  # io_combine_limit
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     ahead, block = asked.whole("host.device.readahead_bytes"), asked.whole("setting.block_size")
     version = asked.whole("server.version_number")
     if version >= _ITSELF:
@@ -30,7 +30,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "readahead",
     "Do sequential scans get large requests?",
     "readahead is less than two data blocks, and PostgreSQL is older than 17",

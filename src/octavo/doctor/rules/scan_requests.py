@@ -1,8 +1,8 @@
 """The size of the requests that sequential scans really made."""
 
 from octavo.doctor.amounts import RELOAD
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import human_size
 
 _COUNTS_BYTES = 180000
@@ -11,7 +11,7 @@ _SCAN = 100 * 1024**2
 _DISK = 140  # requests a second of one rotating disk, as in the thread
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.whole("server.version_number") < _COUNTS_BYTES:
         raise NotApplicableError("before 18 requests are counted by blocks")
     reads, size = asked.whole("server.scans.reads"), asked.whole("server.scans.read_bytes")
@@ -35,7 +35,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )  # fmt: skip
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "scan-requests",
     "Do large scans read in large requests?",
     "10,000 requests or more of large scans are less than two blocks each on average (18 and later)",

@@ -1,8 +1,8 @@
 """shared_buffers against the memory that there is, and the page cache beside it."""
 
 from octavo.doctor.amounts import alter, memory_bytes, percent
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size, human_size
 
 _LARGE, _DEFAULT = 0.60, 128 * 1024**2
@@ -10,7 +10,7 @@ _ROOMY, _MANY_TIMES = 4 * 1024**3, 8
 _MB, _TINY = 1024**2, 8 * 1024**2
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     buffers, memory = asked.whole("setting.shared_buffers"), memory_bytes(asked)
     share = buffers / memory
     seen = f"shared_buffers = {format_size(buffers)}, {percent(share)} of {human_size(memory)}"
@@ -51,7 +51,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "shared-buffers",
     "Does shared_buffers fit the memory?",
     "shared_buffers is more than 60 % of the memory, or is the default of 128 MB with 4 GB of memory or more and "

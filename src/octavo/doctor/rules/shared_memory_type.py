@@ -1,12 +1,12 @@
 """shared_memory_type = sysv, which never gets huge pages."""
 
 from octavo.doctor.amounts import alter
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.hugepages.limits import no_mmap
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     kind = asked.text("setting.shared_memory_type")
     setting = asked.text("setting.huge_pages")
     if kind == "mmap" or setting == "off":
@@ -18,7 +18,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )  # fmt: skip
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "shared-memory-type",
     "Can shared memory be in huge pages at all?",
     "shared_memory_type is not mmap while huge_pages is try or on",

@@ -1,7 +1,7 @@
 """The server's memory in swap."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.host.checks.memory import SWAP_FIX
 from octavo.units import human_size
 
@@ -9,7 +9,7 @@ _BUSY = 20.0  # pages a second
 _MUCH = 64 * 1024**2
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     total = asked.whole("host.swap.total_bytes")
     if total == 0:
         return Ok("no swap")
@@ -30,7 +30,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "swap",
     "Is the server's memory in swap?",
     "20 pages a second or more move between memory and swap, or 64 MB or more of the server are swapped out (a note)",

@@ -1,13 +1,13 @@
 """Transparent huge pages for every process."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.host.checks.memory import THP_FILE
 
 _PRIVATE = "only private memory gets them (sorts, hashes); shared_buffers does not"
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     mode, defrag = asked.text("host.thp.enabled"), asked.text_or_none("host.thp.defrag")
     if mode != "always":
         return Ok(f"enabled = {mode}")
@@ -24,7 +24,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "transparent-huge-pages",
     "Does the kernel make huge pages out of private memory by itself?",
     "enabled is always (a warning when defrag is always, too)",

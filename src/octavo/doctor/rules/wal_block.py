@@ -1,11 +1,11 @@
 """A WAL block that is smaller than a memory page."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     block, page = asked.whole("setting.wal_block_size"), asked.whole("host.memory.page_bytes")
     if block >= page:
         return Ok(f"WAL blocks of {format_size(block)}, memory pages of {format_size(page)}")
@@ -24,7 +24,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "wal-block",
     "Are WAL blocks whole memory pages?",
     "the WAL block is smaller than the memory page",

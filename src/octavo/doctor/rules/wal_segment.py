@@ -1,14 +1,14 @@
 """WAL segments that are filled faster than one a second."""
 
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked, NotApplicableError
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.units import format_size, human_size
 
 _SETTLED = 3600.0
 _MOST = 1.0
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     segment = asked.whole("setting.wal_segment_size")
     if asked.flag("server.in_recovery"):
         raise NotApplicableError("a standby does not fill segments")
@@ -29,7 +29,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "wal-segment",
     "Are WAL segments large enough for the rate of WAL?",
     "more than one segment a second is filled on average, over an hour or more",

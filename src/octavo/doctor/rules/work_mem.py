@@ -1,15 +1,15 @@
 """work_mem times the sessions that may use it."""
 
 from octavo.doctor.amounts import RELOAD, alter, memory_bytes
-from octavo.doctor.engine import Finding, Ok, Rule
-from octavo.doctor.facts import Asked
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size, human_size
 
 _DEFAULT, _MB = 4 * 1024**2, 1024**2
 _MUCH = 2.0
 
 
-def _judge(asked: Asked) -> Ok | Finding:
+def _judge(asked: RuleFacts) -> Ok | Finding:
     work, connections = asked.whole("setting.work_mem"), asked.whole("setting.max_connections")
     multiplier = asked.number("setting.hash_mem_multiplier")
     memory, buffers = memory_bytes(asked), asked.whole("setting.shared_buffers")
@@ -31,7 +31,7 @@ def _judge(asked: Asked) -> Ok | Finding:
     )
 
 
-RULE = Rule(
+RULE = DoctorRule(
     "work-mem",
     "Is there memory for what all sessions may sort and hash at once?",
     "shared_buffers and one hash of each of max_connections sessions are more than the memory (a warning from twice "

@@ -6,7 +6,7 @@ A new check is a function here or in a file beside, and a line in the table.
 from pathlib import Path
 
 from octavo.host.checks import activity, cpu, memory, storage
-from octavo.host.checks.base import CannotLookError, Check, Found, observe_host
+from octavo.host.checks.base import Check, CheckFinding, CheckImpossibleError, observe_host
 
 CHECKS: dict[str, Check] = {
     "processes": activity.processes,
@@ -30,21 +30,21 @@ CHECKS: dict[str, Check] = {
 
 def check_host(
     directory: Path, seconds: float = 1.0, proc: Path = Path("/proc"), sys: Path = Path("/sys")
-) -> list[Found]:
+) -> list[CheckFinding]:
     """What each check finds, in the table's order; the activity of `seconds` is watched for it.
 
     `directory` is where the data will be; it exists.
     """
     host = observe_host(directory, seconds, proc, sys)
-    found: list[Found] = []
+    found: list[CheckFinding] = []
     for name, check in CHECKS.items():
         try:
             found.append(check(host))
-        except (CannotLookError, OSError, ValueError) as error:
-            found.append(Found(name, "unknown", str(error)))
+        except (CheckImpossibleError, OSError, ValueError) as error:
+            found.append(CheckFinding(name, "unknown", str(error)))
     return found
 
 
-def disturbing(found: list[Found]) -> list[Found]:
+def disturbing(found: list[CheckFinding]) -> list[CheckFinding]:
     """Those of them that disturb."""
     return [one for one in found if one.severity == "disturbs"]

@@ -2,7 +2,7 @@
 
 import os
 
-from octavo.host.checks.base import CannotLookError, Found, Host
+from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host
 from octavo.host.process_table import Process, tree
 from octavo.units import human_size
 
@@ -15,7 +15,7 @@ _NAMED = 3
 _NAMED_FROM = 0.01
 
 
-def processes(host: Host) -> Found:
+def processes(host: Host) -> CheckFinding:
     """Foreign processes that take CPU time now, those that take most by name."""
     table = host.after.processes
     ours = tree(os.getpid(), table)
@@ -23,11 +23,11 @@ def processes(host: Host) -> Found:
     taken = max(0.0, sum(shares.values()))
     load = _load(host)
     if taken <= _MOST_CPU:
-        return Found("processes", "fine", f"others take {taken * 100:.1f} % of the CPU; {load}")
+        return CheckFinding("processes", "fine", f"others take {taken * 100:.1f} % of the CPU; {load}")
     by_share = sorted(shares, key=shares.__getitem__, reverse=True)
     top = [pid for pid in by_share[:_NAMED] if shares[pid] >= _NAMED_FROM or pid == by_share[0]]
     names = ", ".join(f"{table[pid]} {shares[pid] * 100:.0f} %" for pid in top)
-    return Found(
+    return CheckFinding(
         "processes",
         "disturbs",
         f"others take {taken * 100:.0f} % of the CPU: {names}; {load}",
@@ -36,13 +36,13 @@ def processes(host: Host) -> Found:
     )
 
 
-def steal(host: Host) -> Found:
+def steal(host: Host) -> CheckFinding:
     """CPU time that the hypervisor gave to somebody else."""
     share = host.cpu.share(host.cpu.steal)
     found = f"{share * 100:.1f} % of the CPU is stolen"
     if share <= _MOST_STEAL:
-        return Found("CPU steal", "fine", found)
-    return Found(
+        return CheckFinding("CPU steal", "fine", found)
+    return CheckFinding(
         "CPU steal",
         "disturbs",
         found,
@@ -51,7 +51,7 @@ def steal(host: Host) -> Found:
     )
 
 
-def servers(host: Host) -> Found:
+def servers(host: Host) -> CheckFinding:
     """Other PostgreSQL servers, by their postmasters."""
     table = host.after.processes
     ours = tree(os.getpid(), table)
@@ -61,11 +61,11 @@ def servers(host: Host) -> Found:
         if process.is_postgres and process.pid not in ours and not _is_child(process, host)
     ]
     if not postmasters:
-        return Found("other PostgreSQL servers", "fine", "none")
+        return CheckFinding("other PostgreSQL servers", "fine", "none")
     names = ", ".join(f"pid {process.pid}" for process in postmasters)
     shares = host.cpu_shares()
     share = sum(shares[pid] for process in postmasters for pid in tree(process.pid, table))
-    return Found(
+    return CheckFinding(
         "other PostgreSQL servers",
         "disturbs" if share > _MOST_CPU else "note",
         f"{len(postmasters)} ({names}), taking {share * 100:.1f} % of the CPU",
@@ -74,16 +74,16 @@ def servers(host: Host) -> Found:
     )
 
 
-def device(host: Host) -> Found:
+def device(host: Host) -> CheckFinding:
     """Traffic at the device under the data directory while nothing is measured."""
     before, after = host.before.device_bytes, host.after.device_bytes
     if before is None or after is None:
-        raise CannotLookError(f"the filesystem of {host.directory} has no block device that is counted")
+        raise CheckImpossibleError(f"the filesystem of {host.directory} has no block device that is counted")
     rate = (after - before) / host.seconds if host.seconds > 0 else 0.0
     found = f"{human_size(rate)} a second at the device of {host.directory}"
     if rate <= _MOST_BYTES_A_SECOND:
-        return Found("device traffic", "fine", found)
-    return Found(
+        return CheckFinding("device traffic", "fine", found)
+    return CheckFinding(
         "device traffic",
         "disturbs",
         found,

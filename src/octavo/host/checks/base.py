@@ -14,7 +14,7 @@ Severity = Literal["disturbs", "note", "fine", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckFinding:
     """What a check found. `why` it matters and what to do (`fix`) are said where something was found.
 
     `disturbs`: measurements here suffer now. `note`: worth knowing. `fine`: nothing. `unknown`: cannot be
@@ -37,12 +37,12 @@ class Found:
         return f"{self.check}: {self.found}{f'; {rest}' if rest else ''}"
 
 
-class CannotLookError(Exception):
+class CheckImpossibleError(Exception):
     """A check cannot be made on this host; the reason is the message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class HostCounters:
     """Counters of one moment. Device traffic is None where the directory's filesystem has no device."""
 
     at: float
@@ -59,8 +59,8 @@ class Host:
     proc: Path
     sys: Path
     directory: Path
-    before: Reading
-    after: Reading
+    before: HostCounters
+    after: HostCounters
 
     @property
     def seconds(self) -> float:
@@ -79,7 +79,7 @@ class Host:
         return {pid: cpu.share(seconds) for pid, seconds in used.items()}
 
 
-Check = Callable[[Host], Found]
+Check = Callable[[Host], CheckFinding]
 
 
 def observe_host(directory: Path, seconds: float, proc: Path, sys: Path) -> Host:
@@ -94,11 +94,11 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace").strip()
     except OSError as error:
-        raise CannotLookError(f"{path}: {error.strerror}") from error
+        raise CheckImpossibleError(f"{path}: {error.strerror}") from error
 
 
-def _reading(proc: Path, directory: Path) -> Reading:
-    return Reading(time.monotonic(), cpu_times(proc), read_table(proc), _swapped(proc), _traffic(proc, directory))
+def _reading(proc: Path, directory: Path) -> HostCounters:
+    return HostCounters(time.monotonic(), cpu_times(proc), read_table(proc), _swapped(proc), _traffic(proc, directory))
 
 
 def _swapped(proc: Path) -> int | None:

@@ -2,21 +2,21 @@
 
 import os
 
-from octavo.host.checks.base import CannotLookError, Found, Host, read_text
+from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, read_text
 
 GOVERNOR_FIX = "cpupower frequency-set --governor performance"
 NUMA_BALANCING_FIX = "sysctl kernel.numa_balancing=0"
 
 
-def governor(host: Host) -> Found:
+def governor(host: Host) -> CheckFinding:
     """The CPUs' frequency governors."""
     paths = sorted((host.sys / "devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
     if not paths:
-        raise CannotLookError("this host's frequency is not in our hands (no cpufreq; a virtual machine?)")
+        raise CheckImpossibleError("this host's frequency is not in our hands (no cpufreq; a virtual machine?)")
     governors = sorted({read_text(path) for path in paths})
     if governors == ["performance"]:
-        return Found("CPU governor", "fine", "performance")
-    return Found(
+        return CheckFinding("CPU governor", "fine", "performance")
+    return CheckFinding(
         "CPU governor",
         "disturbs",
         ", ".join(governors),
@@ -25,7 +25,7 @@ def governor(host: Host) -> Found:
     )
 
 
-def turbo(host: Host) -> Found:
+def turbo(host: Host) -> CheckFinding:
     """Whether the CPU runs faster while it is cool."""
     switches = (
         ("devices/system/cpu/intel_pstate/no_turbo", "0", "echo 1"),
@@ -36,23 +36,23 @@ def turbo(host: Host) -> Found:
         if not path.exists():
             continue
         if read_text(path) != on:
-            return Found("turbo", "fine", "off")
-        return Found(
+            return CheckFinding("turbo", "fine", "off")
+        return CheckFinding(
             "turbo",
             "note",
             "on",
             "the clock falls as the CPU grows warm; rounds cancel what is slower than they are",
             f"{undo} > {path}",
         )
-    raise CannotLookError("this host does not say (no intel_pstate, no cpufreq/boost)")
+    raise CheckImpossibleError("this host does not say (no intel_pstate, no cpufreq/boost)")
 
 
-def smt(host: Host) -> Found:
+def smt(host: Host) -> CheckFinding:
     """Whether two hardware threads share a core."""
     state = read_text(host.sys / "devices/system/cpu/smt/control")
     if state != "on":
-        return Found("SMT", "fine", state)
-    return Found(
+        return CheckFinding("SMT", "fine", state)
+    return CheckFinding(
         "SMT",
         "note",
         "on",
@@ -61,15 +61,15 @@ def smt(host: Host) -> Found:
     )
 
 
-def throttling(host: Host) -> Found:
+def throttling(host: Host) -> CheckFinding:
     """Whether the CPU has been slowed down because it was hot."""
     paths = list((host.sys / "devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
     if not paths:
-        raise CannotLookError("this host does not count it")
+        raise CheckImpossibleError("this host does not count it")
     count = sum(int(read_text(path)) for path in paths)
     if count == 0:
-        return Found("CPU throttling", "fine", "never since boot")
-    return Found(
+        return CheckFinding("CPU throttling", "fine", "never since boot")
+    return CheckFinding(
         "CPU throttling",
         "note",
         f"{count} times since boot",
@@ -78,11 +78,11 @@ def throttling(host: Host) -> Found:
     )
 
 
-def autogroup(host: Host) -> Found:
+def autogroup(host: Host) -> CheckFinding:
     """Whether the scheduler groups processes by session, so that niceness does not reach across."""
     if read_text(host.proc / "sys/kernel/sched_autogroup_enabled") == "0":
-        return Found("autogroup scheduling", "fine", "off")
-    return Found(
+        return CheckFinding("autogroup scheduling", "fine", "off")
+    return CheckFinding(
         "autogroup scheduling",
         "note",
         "on",
@@ -91,14 +91,14 @@ def autogroup(host: Host) -> Found:
     )
 
 
-def numa_balancing(host: Host) -> Found:
+def numa_balancing(host: Host) -> CheckFinding:
     """Whether the kernel moves pages between NUMA nodes meanwhile."""
     nodes = list((host.sys / "devices/system/node").glob("node[0-9]*"))
     if len(nodes) < 2:
-        return Found("NUMA balancing", "fine", "one node")
+        return CheckFinding("NUMA balancing", "fine", "one node")
     if read_text(host.proc / "sys/kernel/numa_balancing") == "0":
-        return Found("NUMA balancing", "fine", f"off, {len(nodes)} nodes")
-    return Found(
+        return CheckFinding("NUMA balancing", "fine", f"off, {len(nodes)} nodes")
+    return CheckFinding(
         "NUMA balancing",
         "note",
         f"on, {len(nodes)} nodes",
@@ -107,14 +107,14 @@ def numa_balancing(host: Host) -> Found:
     )
 
 
-def virtualization(host: Host) -> Found:
+def virtualization(host: Host) -> CheckFinding:
     """Whether a hypervisor is below."""
     flags = next((line for line in read_text(host.proc / "cpuinfo").splitlines() if line.startswith("flags")), None)
     if flags is None:
-        raise CannotLookError("this CPU does not say")
+        raise CheckImpossibleError("this CPU does not say")
     if "hypervisor" not in flags.split():
-        return Found("virtualization", "fine", "none seen")
-    return Found(
+        return CheckFinding("virtualization", "fine", "none seen")
+    return CheckFinding(
         "virtualization",
         "note",
         f"a virtual machine with {os.cpu_count() or 1} CPUs",

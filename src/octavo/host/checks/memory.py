@@ -1,6 +1,6 @@
 """What the kernel does with memory on its own."""
 
-from octavo.host.checks.base import CannotLookError, Found, Host, read_text
+from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, read_text
 from octavo.host.kernel_text import lines, words
 from octavo.units import human_size
 
@@ -12,22 +12,22 @@ THP_FILE = "/sys/kernel/mm/transparent_hugepage/enabled"
 SWAP_FIX = "swapoff -a && swapon -a, where memory is free for it; sysctl vm.swappiness=1"
 
 
-def swap(host: Host) -> Found:
+def swap(host: Host) -> CheckFinding:
     """Swap in use, and whether pages are being swapped."""
     try:
         areas = [
             row for row in map(words, lines(host.proc / "swaps")[1:]) if len(row) > 3 and len(row[3]) <= _MOST_DIGITS
         ]
     except OSError as error:
-        raise CannotLookError(f"{host.proc / 'swaps'}: {error.strerror}") from error
+        raise CheckImpossibleError(f"{host.proc / 'swaps'}: {error.strerror}") from error
     if not areas:
-        return Found("swap", "fine", "none")
+        return CheckFinding("swap", "fine", "none")
     used = sum(int(row[3]) for row in areas) * 1024
     swappiness = read_text(host.proc / "sys/vm/swappiness")
     found = f"{human_size(used)} in use, swappiness {swappiness}"
     before, after = host.before.swapped_pages, host.after.swapped_pages
     if before is not None and after is not None and after > before:
-        return Found(
+        return CheckFinding(
             "swap",
             "disturbs",
             f"{after - before} pages swapped in {host.seconds:.1f} s; {found}",
@@ -35,23 +35,23 @@ def swap(host: Host) -> Found:
             "end what takes the memory, then: swapoff -a && swapon -a",
         )
     if used:
-        return Found(
+        return CheckFinding(
             "swap",
             "note",
             found,
             "what was swapped out is read back at some moment of some trial",
             SWAP_FIX,
         )
-    return Found("swap", "fine", found)
+    return CheckFinding("swap", "fine", found)
 
 
-def huge_pages(host: Host) -> Found:
+def huge_pages(host: Host) -> CheckFinding:
     """Whether khugepaged puts memory together into huge pages by itself."""
     text = read_text(host.sys / "kernel/mm/transparent_hugepage/enabled")
     mode = text.partition("[")[2].partition("]")[0] or text
     if mode != "always":
-        return Found("transparent huge pages", "fine", mode)
-    return Found(
+        return CheckFinding("transparent huge pages", "fine", mode)
+    return CheckFinding(
         "transparent huge pages",
         "note",
         mode,
@@ -60,7 +60,7 @@ def huge_pages(host: Host) -> Found:
     )
 
 
-def cold_pages(host: Host) -> Found:
+def cold_pages(host: Host) -> CheckFinding:
     """Whether DAMON writes out what has not been used for a while, also with memory free.
 
     Source: kernel Documentation/admin-guide/mm/damon/{usage,reclaim}.rst.
@@ -75,8 +75,8 @@ def cold_pages(host: Host) -> Found:
     if switch.exists() and read_text(switch) == "Y":
         off = f"echo N > {switch}"
     if off is None:
-        return Found("cold pages", "fine", "kept while memory is free")
-    return Found(
+        return CheckFinding("cold pages", "fine", "kept while memory is free")
+    return CheckFinding(
         "cold pages",
         "disturbs",
         "paged out by DAMON",

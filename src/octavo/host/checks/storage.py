@@ -2,20 +2,20 @@
 
 import shutil
 
-from octavo.host.checks.base import CannotLookError, Found, Host, read_text
+from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, read_text
 from octavo.units import human_size
 
 _LEAST_FREE = 0.10
 
 
-def free_space(host: Host) -> Found:
+def free_space(host: Host) -> CheckFinding:
     """How full the filesystem of the data is."""
     usage = shutil.disk_usage(host.directory)
     share = usage.free / usage.total if usage.total else 0.0
     found = f"{human_size(usage.free)} free, {share * 100:.0f} % of the filesystem of {host.directory}"
     if share >= _LEAST_FREE:
-        return Found("disk space", "fine", found)
-    return Found(
+        return CheckFinding("disk space", "fine", found)
+    return CheckFinding(
         "disk space",
         "disturbs",
         found,
@@ -24,7 +24,7 @@ def free_space(host: Host) -> Found:
     )
 
 
-def power(host: Host) -> Found:
+def power(host: Host) -> CheckFinding:
     """Whether the machine runs on its battery."""
     supplies = host.sys / "class/power_supply"
     states = {
@@ -33,12 +33,12 @@ def power(host: Host) -> Found:
         if (online := (path / "online").exists()) or (path / "status").exists()
     }
     if not states:
-        raise CannotLookError("this host names no power supply")
+        raise CheckImpossibleError("this host names no power supply")
     batteries = [name for name, (kind, state) in states.items() if kind == "Battery" and state == "Discharging"]
     mains = [state for kind, state in states.values() if kind == "Mains"]
     if not batteries and (not mains or "1" in mains):
-        return Found("power", "fine", "not on battery")
-    return Found(
+        return CheckFinding("power", "fine", "not on battery")
+    return CheckFinding(
         "power",
         "disturbs",
         f"on battery ({', '.join(batteries) or 'mains off'})",

@@ -39,17 +39,17 @@ RULES: dict[str, Callable[[Evidence], str | None]] = {
 }  # fmt: skip
 
 
-class Doubt(NamedTuple):
+class Invalidity(NamedTuple):
     """Why a trial is invalid, and by which rule."""
 
     rule: str
     reason: str
 
 
-def first_doubt(evidence: Evidence, outcomes: Collection[str] = ()) -> Doubt | None:
+def first_doubt(evidence: Evidence, outcomes: Collection[str] = ()) -> Invalidity | None:
     """Why the trial is invalid, by the first rule that says so, or None when it may be believed.
 
     Rules named in `outcomes` are not asked: what they find is what the plan wants to know.
     """
-    found = (Doubt(name, judge(evidence) or "") for name, judge in RULES.items() if name not in outcomes)
+    found = (Invalidity(name, judge(evidence) or "") for name, judge in RULES.items() if name not in outcomes)
     return next((doubt for doubt in found if doubt.reason), None)

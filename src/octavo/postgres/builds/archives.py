@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from octavo.postgres.builds.commands import RULE, Command, edge
-from octavo.postgres.builds.workplace import Workplace
+from octavo.postgres.builds.workplace import BuildWorkspace
 
 
 def members_linked(
-    workplace: Workplace, build: Path, commands: Mapping[str, Command], links: Sequence[Command]
+    workplace: BuildWorkspace, build: Path, commands: Mapping[str, Command], links: Sequence[Command]
 ) -> dict[str, list[str]]:
     """For each of the links, done once more, the objects that it takes out of archives (ld's --trace, twice for them).
 

@@ -10,7 +10,7 @@ from octavo.postgres.builds.installation import make_portable
 from octavo.postgres.builds.recipe import PREFIX
 from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION
-from octavo.postgres.builds.workplace import Workplace
+from octavo.postgres.builds.workplace import BuildWorkspace
 
 # make tells no total: this is how many there are in 15.18, and other minor versions have about as many.
 _COMPILATIONS = 1344
@@ -18,7 +18,7 @@ _COMPILATION = re.compile(r" -c (?:.* )?-o \S+\.o\b")
 
 
 def install_with_make(
-    workplace: Workplace, tree: Path, destination: Path, options: Sequence[str], progress: Progress
+    workplace: BuildWorkspace, tree: Path, destination: Path, options: Sequence[str], progress: Progress
 ) -> Path:
     """Configures, compiles and installs the server, its programs and contrib. Returns what stands for the prefix.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.postgres.builds.workplace import Workplace
+from octavo.postgres.builds.workplace import BuildWorkspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Command:
         return words
 
 
-def read_commands(workplace: Workplace, build: Path) -> dict[str, Command]:
+def read_commands(workplace: BuildWorkspace, build: Path) -> dict[str, Command]:
     """Every command of the build by its output (ninja -t compdb, response files expanded)."""
     listed = json.loads(workplace.run("ninja", "-C", build, "-t", "compdb", "-x", doing="listing commands"))
     # The shell sees the words as they are: no path of PostgreSQL's has a blank, and quotes stay where they were.
@@ -78,7 +78,7 @@ def read_commands(workplace: Workplace, build: Path) -> dict[str, Command]:
     }
 
 
-def read_dependencies(workplace: Workplace, build: Path) -> dict[str, list[str]]:
+def read_dependencies(workplace: BuildWorkspace, build: Path) -> dict[str, list[str]]:
     """For every object, the files that its compilation read (ninja -t deps)."""
     found: dict[str, list[str]] = {}
     current: list[str] = []

@@ -8,12 +8,12 @@ from octavo.postgres.builds.autoconf import install_with_make
 from octavo.postgres.builds.installation import lay_out
 from octavo.postgres.builds.spec import BuildSpec, Progress
 from octavo.postgres.builds.stages import CONFIGURATION
-from octavo.postgres.builds.workplace import Workplace
+from octavo.postgres.builds.workplace import BuildWorkspace
 from octavo.postgres.source import unpack_file
 
 
 def install_from_scratch(
-    workplace: Workplace, spec: BuildSpec, version: str, tarball: IO[bytes], progress: Progress
+    workplace: BuildWorkspace, spec: BuildSpec, version: str, tarball: IO[bytes], progress: Progress
 ) -> Path:
     """Builds in the workplace. Returns the installation's root, still inside it."""
     tree = unpack_file(tarball, workplace.directory / "source")

@@ -20,14 +20,14 @@ _SEARCHED = b"$ORIGIN/../lib"
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledFiles:
     """An installation as pairs: files (from, to), and symbolic links (what they point to, where they are)."""
 
     files: tuple[tuple[str, str], ...]
     links: tuple[tuple[str, str], ...]
 
 
-def lay_out(installed: Installed, destination: Path, work: Path) -> Path:
+def lay_out(installed: InstalledFiles, destination: Path, work: Path) -> Path:
     """Copies an installation below the destination. Returns what stands for the prefix."""
     for source, target in installed.files:
         path = destination / target.lstrip("/")

@@ -6,19 +6,19 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from octavo.postgres.builds.installation import Installed
+from octavo.postgres.builds.installation import InstalledFiles
 from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION
-from octavo.postgres.builds.workplace import Workplace
+from octavo.postgres.builds.workplace import BuildWorkspace
 
 
-def configure(workplace: Workplace, tree: Path, build: Path, options: Sequence[str]) -> None:
+def configure(workplace: BuildWorkspace, tree: Path, build: Path, options: Sequence[str]) -> None:
     """Sets the build directory up, or changes the options of one that is."""
     again = ["--reconfigure"] if (build / "build.ninja").exists() else []
     workplace.run("meson", "setup", *again, build, tree, *options, doing=CONFIGURATION)
 
 
-def compile_installed(workplace: Workplace, build: Path, progress: Progress) -> list[str]:
+def compile_installed(workplace: BuildWorkspace, build: Path, progress: Progress) -> list[str]:
     """Compiles what is installed and nothing else (no tests). Returns ninja's targets for it."""
     listed = workplace.run("ninja", "-C", build, "-t", "targets", "all", doing="listing")
     known = {line.rpartition(": ")[0] for line in listed.splitlines()}
@@ -28,7 +28,7 @@ def compile_installed(workplace: Workplace, build: Path, progress: Progress) -> 
     return targets
 
 
-def installed(workplace: Workplace, build: Path) -> Installed:
+def installed(workplace: BuildWorkspace, build: Path) -> InstalledFiles:
     """What `meson install` would install, once everything is compiled.
 
     Meson's introspection names one place for each file; further places and the links come from a rehearsal.
@@ -43,8 +43,8 @@ def installed(workplace: Workplace, build: Path) -> Installed:
         if known is not None and Path(known).parent != Path(directory):
             files.append((str(build / source), str(Path(directory) / Path(known).name)))
     links = re.findall(r"^Installing symlink pointing to (\S+) to /rehearsal(\S+)$", rehearsal, re.MULTILINE)
-    return Installed(tuple(files), tuple(links))
+    return InstalledFiles(tuple(files), tuple(links))
 
 
-def _introspected(workplace: Workplace, build: Path) -> dict[str, str]:
+def _introspected(workplace: BuildWorkspace, build: Path) -> dict[str, str]:
     return json.loads(workplace.run("meson", "introspect", "--installed", build, doing="introspection"))

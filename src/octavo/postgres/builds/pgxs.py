@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import IO
 
 from octavo.errors import OctavoError
-from octavo.postgres.builds.workplace import Workplace
+from octavo.postgres.builds.workplace import BuildWorkspace
 
 # Meson writes the run path into Makefile.global as $ORIGIN, which make reads as the variable O and RIGIN. With this
 # value it is what was meant; where the makefile has it right nothing refers to O.
 _ORIGIN = r"O=\$$O"
 
 
-def install_extension(workplace: Workplace, source: IO[bytes], pg_config: str, prefix: str, subject: str) -> Path:
+def install_extension(workplace: BuildWorkspace, source: IO[bytes], pg_config: str, prefix: str, subject: str) -> Path:
     """Compiles the extension and installs it below a directory of the workplace. Returns what stands for the prefix.
 
     `source` is a tar of its directory. Raises OctavoError when it does not compile, installs nothing, or something
@@ -41,7 +41,7 @@ def install_extension(workplace: Workplace, source: IO[bytes], pg_config: str, p
     return root
 
 
-def _make(workplace: Workplace, tree: Path, pg_config: str, *arguments: str, doing: str) -> None:
+def _make(workplace: BuildWorkspace, tree: Path, pg_config: str, *arguments: str, doing: str) -> None:
     workplace.run(
         "make",
         "--no-print-directory",

@@ -29,7 +29,7 @@ from octavo.postgres.builds.size_dependence import (
 )
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
 from octavo.postgres.builds.stages import CONFIGURATION, compiling_more
-from octavo.postgres.builds.workplace import Workplace
+from octavo.postgres.builds.workplace import BuildWorkspace
 from octavo.postgres.source import unpack_file
 
 # Takes an installation's sizes and its root.
@@ -37,7 +37,7 @@ Finished = Callable[[Sizes, Path], None]
 
 
 def build_together(
-    workplace: Workplace,
+    workplace: BuildWorkspace,
     spec: BuildSpec,
     version: str,
     tarball: IO[bytes],
@@ -79,7 +79,7 @@ class Graph:
 
     def __init__(
         self,
-        workplace: Workplace,
+        workplace: BuildWorkspace,
         spec: BuildSpec,
         build: Path,
         targets: Sequence[str],

@@ -26,7 +26,7 @@ from octavo.postgres.builds.findings import Findings
 from octavo.postgres.builds.preprocess import preprocess
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
 from octavo.postgres.builds.stages import LOOKING
-from octavo.postgres.builds.workplace import ToolFailed, Workplace
+from octavo.postgres.builds.workplace import BuildWorkspace, ToolFailed
 
 HEADER = "src/include/pg_config.h"
 
@@ -52,7 +52,7 @@ class Dependence:
 
 
 def check_configuration(
-    workplace: Workplace,
+    workplace: BuildWorkspace,
     spec: BuildSpec,
     version: str,
     tree: Path,
@@ -82,7 +82,9 @@ def check_configuration(
     findings.keep([key])
 
 
-def _key_of_configuration(workplace: Workplace, spec: BuildSpec, version: str, build: Path, findings: Findings) -> str:
+def _key_of_configuration(
+    workplace: BuildWorkspace, spec: BuildSpec, version: str, build: Path, findings: Findings
+) -> str:
     """What decides how a configuration with other sizes differs: what is configured, by what, and what came out."""
     files = {str(path.relative_to(build)): path.read_bytes() for path in _configured(build)}
     files[HEADER] = _without_sizes((build / HEADER).read_text()).encode()
@@ -129,7 +131,7 @@ def with_macros(header: str, values: Mapping[str, int | str]) -> str:
 
 
 def derive_dependence(
-    workplace: Workplace,
+    workplace: BuildWorkspace,
     build: Path,
     objects: Sequence[Command],
     sizes: Sequence[Sizes],
@@ -175,7 +177,7 @@ def derive_dependence(
     )
 
 
-def _text(workplace: Workplace, number: int, output: str) -> Path:
+def _text(workplace: BuildWorkspace, number: int, output: str) -> Path:
     """Where the preprocessed text for these of the sizes is kept."""
     return workplace.directory / "marked" / str(number) / f"{output}.i"
 
@@ -210,7 +212,7 @@ def files_with_conditionals(files: Iterable[str], build: Path, macros: Sequence[
 
 
 def _preprocess(
-    workplace: Workplace,
+    workplace: BuildWorkspace,
     build: Path,
     jobs: Sequence[tuple[str, int, Command]],
     conditional: set[str],

@@ -39,7 +39,7 @@ class ToolFailed(OctavoError):
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class BuildWorkspace:
     """A directory of one builder's own. Nobody else's, so that clearing up after a kill cannot reach another's."""
 
     directory: Path
@@ -91,7 +91,7 @@ class Workplace:
         self.run("ninja", *arguments, doing=doing, on_line=watch)
 
 
-def set_up(directory: Path, compiler: str, cache: Path | None) -> Workplace:
+def set_up(directory: Path, compiler: str, cache: Path | None) -> BuildWorkspace:
     """The workplace in an empty directory; `cache` is where ccache keeps the compiler's results, None without it.
 
     Raises HostError when the compiler is missing.
@@ -108,7 +108,7 @@ def set_up(directory: Path, compiler: str, cache: Path | None) -> Workplace:
         TOKEN_VARIABLE: os.environ.get(TOKEN_VARIABLE, ""),
         **(_ccache_settings(directory, cache) if cache is not None else {}),
     }
-    return Workplace(directory, environment)
+    return BuildWorkspace(directory, environment)
 
 
 def _compiler_place(compiler: str, directory: Path, *, cached: bool) -> Path:

@@ -26,7 +26,7 @@ _LOADS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class BitmapScan:
     """What one bitmap heap scan visits. `first_dirtied`: what the first scan of all made dirty, before VACUUM."""
 
     blocks: tuple[int, ...]
@@ -77,12 +77,12 @@ def fill(server: Server, table_bytes: int, load: int) -> None:
         )
 
 
-def scan_of(server: Server, name: str) -> Scan | None:
+def scan_of(server: Server, name: str) -> BitmapScan | None:
     """What the load noted of a scan; None for what is none."""
     row = server.connection.execute(
         "SELECT blocks, first_dirtied, dirtied FROM scans WHERE name = %s", (name,)
     ).fetchone()
-    return None if row is None else Scan(tuple(row["blocks"]), row["first_dirtied"], row["dirtied"])
+    return None if row is None else BitmapScan(tuple(row["blocks"]), row["first_dirtied"], row["dirtied"])
 
 
 def table(server: Server) -> tuple[list[Path], int, int]:

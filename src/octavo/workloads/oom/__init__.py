@@ -20,7 +20,7 @@ from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import human_duration, human_size, parse_size
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.oom import recovery
-from octavo.workloads.server_memory import Held, first_victim, largest_by_role, look
+from octavo.workloads.server_memory import ProcessMemory, first_victim, largest_by_role, look
 
 # A row of the table that connections read, and with its header and line pointer: small enough for every block, large
 # enough that reading a page is little work.
@@ -62,12 +62,12 @@ _KILL = re.compile(r"LOG:  (.+) \(PID (\d{1,9})\) was terminated by signal 9")
 
 
 @dataclass(slots=True)
-class Crowd:
+class GrowingConnections:
     """The connections so far, what was committed on them, and what was last seen of all processes."""
 
     opened: int = 0
     acknowledged: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
-    processes: list[Held] = field(default_factory=list[Held])
+    processes: list[ProcessMemory] = field(default_factory=list[ProcessMemory])
     pss: dict[str, int] = field(default_factory=dict[str, int])
     error: str = ""
 
@@ -141,7 +141,7 @@ class Oom:
         )  # fmt: skip
 
 
-def story(crowd: Crowd, seconds: float, who: Held | None, lost: int) -> str:
+def story(crowd: GrowingConnections, seconds: float, who: ProcessMemory | None, lost: int) -> str:
     """What happened, as lines for the trial's log."""
     victim = "nothing" if who is None else f"a {who.role} (PID {who.pid}) of {human_size(who.weight)}"
     lines = [
@@ -155,9 +155,9 @@ def story(crowd: Crowd, seconds: float, who: Held | None, lost: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _grow(server: Server, most: int) -> Crowd:
+def _grow(server: Server, most: int) -> GrowingConnections:
     """One connection after the other, until the server breaks or there are enough."""
-    crowd = Crowd()
+    crowd = GrowingConnections()
     with ExitStack() as stack:
         try:
             for number in range(1, most + 1):
@@ -182,20 +182,20 @@ def _read_everything(connection: psycopg.Connection[DictRow]) -> None:
     connection.execute("SELECT count(*) FROM everything")
 
 
-def _killed(server: Server, logged: int, crowd: Crowd) -> Held | None:
+def _killed(server: Server, logged: int, crowd: GrowingConnections) -> ProcessMemory | None:
     """Who was killed first, as last seen: what the server's log says since then, or that the postmaster is gone."""
     known = {one.pid: one for one in crowd.processes}
     for line in recovery.log_lines(server, logged):
         if match := _KILL.search(line):
             pid = int(match[2])
             role = CLIENT if match[1] == "server process" else match[1]  # so it was called before 18
-            return known.get(pid, Held(pid, role, 0, 0, 0))
+            return known.get(pid, ProcessMemory(pid, role, 0, 0, 0))
     if not server.is_alive():
         return known.get(server.process.pid)
     return None
 
 
-def _observations(crowd: Crowd, who: Held | None, lost: int) -> list[Observation]:
+def _observations(crowd: GrowingConnections, who: ProcessMemory | None, lost: int) -> list[Observation]:
     tables = sum(one.tables for one in crowd.processes)
     found = [
         observe(_CONNECTIONS, crowd.opened),

@@ -17,7 +17,15 @@ from octavo.units import human_size, parse_duration, parse_size
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.pooled import client
 from octavo.workloads.pooled.pooler import pooled, program
-from octavo.workloads.server_memory import Held, Touched, clients, first_victim, largest_by_role, look, touched
+from octavo.workloads.server_memory import (
+    ProcessMemory,
+    TouchedRegions,
+    clients,
+    first_victim,
+    largest_by_role,
+    look,
+    touched,
+)
 from octavo.workloads.shared_pages import shared_page
 
 _TABLES = Metric("page_tables_bytes", "page tables of the connections at the end (VmPTE)", "bytes", "lower")
@@ -41,7 +49,7 @@ _OF_BUFFERS = frozenset({"Buffer Blocks", "Buffer Descriptors", "Shared Buffer L
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MemoryPart:
     """A part of shared memory: its name, where it begins, and its size in bytes."""
 
     name: str
@@ -50,7 +58,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class PageTableGrowth:
     """What the connections' page tables were and became, in bytes.
 
     Predicted, where this can be: with every buffer touched, and with all of shared memory touched (`most`).
@@ -128,7 +136,7 @@ class Pooled:
             if len(after) < wanted:
                 raise OctavoError(f"only {len(after)} of {wanted} connections lasted; the server's log says why")
             shares = [seen.share for one in after if (seen := touched(one.pid, _REGION)) is not None]
-        growth = Growth(
+        growth = PageTableGrowth(
             wanted,
             sum(one.tables for one in before),
             sum(one.tables for one in after),
@@ -141,7 +149,7 @@ class Pooled:
 
 
 def predict(
-    fresh: Held, seen: Touched | None, parts: Sequence[Part], page: int, base: int = mmap.PAGESIZE
+    fresh: ProcessMemory, seen: TouchedRegions | None, parts: Sequence[MemoryPart], page: int, base: int = mmap.PAGESIZE
 ) -> tuple[int | None, int | None]:
     """Page tables, in bytes, of a connection that touched every buffer, and of one that touched all shared memory.
 
@@ -163,7 +171,7 @@ def predict(
     return private + whole - lowest + len(regions) * base, private + whole
 
 
-def story(growth: Growth, processes: Sequence[Held]) -> str:
+def story(growth: PageTableGrowth, processes: Sequence[ProcessMemory]) -> str:
     """What was seen, as lines for the trial's log."""
     lines = [
         f"page tables of {growth.connections} connections: {human_size(growth.before)} when they were new, "
@@ -178,20 +186,20 @@ def story(growth: Growth, processes: Sequence[Held]) -> str:
     return "\n" + "\n".join(lines) + "\n"
 
 
-def _weighed(processes: Sequence[Held]) -> list[Observation]:
+def _weighed(processes: Sequence[ProcessMemory]) -> list[Observation]:
     found = [observe(_WEIGHT, value, item=role) for role, value in largest_by_role(processes, "weight").items()]
     found += [observe(_PSS, value, item=role) for role, value in largest_by_role(processes, "pss").items()]
     victim = first_victim(processes)
     return found if victim is None else [*found, observe(_VICTIM, victim.weight, item=victim.role)]
 
 
-def _parts_of_shared_memory(server: Server) -> list[Part]:
+def _parts_of_shared_memory(server: Server) -> list[MemoryPart]:
     """What shared memory is divided into, as PostgreSQL says (pg_shmem_allocations, 13 and later)."""
     with server.connect(DATABASE) as connection:
         rows = connection.execute(
             "SELECT name, off AS offset, allocated_size AS bytes FROM pg_shmem_allocations WHERE off IS NOT NULL"
         ).fetchall()
-    return [Part(str(row["name"]), int(row["offset"]), int(row["bytes"])) for row in rows]
+    return [MemoryPart(str(row["name"]), int(row["offset"]), int(row["bytes"])) for row in rows]
 
 
 WORKLOAD = Pooled()

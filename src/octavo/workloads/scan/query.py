@@ -14,7 +14,7 @@ from psycopg.rows import DictRow
 from octavo.errors import OctavoError
 from octavo.workloads.base import Levels
 from octavo.workloads.explained import Node, checked, nodes
-from octavo.workloads.scan.requests import Asked, asked_by
+from octavo.workloads.scan.requests import ReadRequests, read_requests_of
 from octavo.workloads.scan.table import KEYS, keys_of
 
 # By kind of scan: the node that reads the table, and what else may read below it.
@@ -39,7 +39,7 @@ class Scan:
 
     seconds: float
     plan: Node
-    asked: Asked | None
+    asked: ReadRequests | None
 
 
 def settings_for(levels: Levels) -> dict[str, str]:
@@ -72,7 +72,7 @@ def run_scan(connection: psycopg.Connection[DictRow], levels: Levels) -> Scan:
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
     plans: list[Node] = []
     workers = levels["workers"] != "0"
-    before = asked_by(connection, workers=workers)
+    before = read_requests_of(connection, workers=workers)
     connection.add_notice_handler(lambda notice: plans.extend(plans_in(notice.message_primary or "")))
     plans.clear()
     started = time.perf_counter()
@@ -80,7 +80,7 @@ def run_scan(connection: psycopg.Connection[DictRow], levels: Levels) -> Scan:
     seconds = time.perf_counter() - started
     plan = plans[-1] if plans else None
     connection.execute("SELECT set_config('auto_explain.log_min_duration', '-1', false)")
-    after = asked_by(connection, workers=workers)
+    after = read_requests_of(connection, workers=workers)
     if plan is None:
         raise OctavoError("auto_explain did not tell the plan of the scan; is auto_explain.log_level changed?")
     _check_answer(connection, levels, answer)

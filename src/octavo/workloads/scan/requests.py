@@ -17,30 +17,30 @@ _OWN_COUNTERS_SINCE = 180000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReadRequests:
     """Requests to read, and their bytes."""
 
     requests: float
     bytes: float
 
-    def __sub__(self, other: "Asked") -> "Asked":
-        return Asked(self.requests - other.requests, self.bytes - other.bytes)
+    def __sub__(self, other: "ReadRequests") -> "ReadRequests":
+        return ReadRequests(self.requests - other.requests, self.bytes - other.bytes)
 
 
-def asked_by(connection: psycopg.Connection[DictRow], *, workers: bool) -> Asked | None:
+def read_requests_of(connection: psycopg.Connection[DictRow], *, workers: bool) -> ReadRequests | None:
     """What this session asked for until now; with parallel workers, what all of them did. None where nobody tells."""
     version = connection.info.server_version
     if version >= _OWN_COUNTERS_SINCE:
         connection.execute("SELECT pg_stat_force_next_flush()")
         row = connection.execute(sql.load("own_reads", version).encode(), {"workers": workers}).fetchone()
-        return None if row is None else Asked(row["reads"], row["read_bytes"])
+        return None if row is None else ReadRequests(row["reads"], row["read_bytes"])
     return None if workers else _system_calls(connection.info.backend_pid)
 
 
-def _system_calls(pid: int) -> Asked | None:
+def _system_calls(pid: int) -> ReadRequests | None:
     try:
         text = Path(f"/proc/{pid}/io").read_text()
     except OSError:
         return None
     numbers = dict(line.split(": ") for line in text.splitlines())
-    return Asked(float(numbers["syscr"]), float(numbers["rchar"]))
+    return ReadRequests(float(numbers["syscr"]), float(numbers["rchar"]))

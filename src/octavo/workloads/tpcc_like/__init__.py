@@ -17,7 +17,7 @@ from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.workloads import files, pgbench_client, pgbench_log
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pgbench_log import Finished
+from octavo.workloads.pgbench_log import FinishedTransactions
 
 # The standard mix, in hundredths of a percent. Of the new orders one in a hundred asks for an item that does not exist
 # and is rolled back (clause 2.4.1.4): a script of its own, so that its transactions are told from the others.
@@ -95,9 +95,9 @@ class TpccLike:
         return tuple(f"consistency condition {row['clause']}, {row['what']}: {row['violations']}×" for row in rows)
 
 
-def _by_transaction(by_script: dict[int, Finished], seconds: float) -> Sequence[Observation]:
+def _by_transaction(by_script: dict[int, FinishedTransactions], seconds: float) -> Sequence[Observation]:
     """New orders a minute, and the percentiles of each kind of transaction."""
-    named = {name: by_script.get(number, Finished()) for number, name in enumerate(MIX)}
+    named = {name: by_script.get(number, FinishedTransactions()) for number, name in enumerate(MIX)}
     found = [observe(_NEW_ORDERS, len(named["new order"].latencies) / seconds * 60)]
     for name, finished in named.items():
         if name != _ROLLED_BACK:

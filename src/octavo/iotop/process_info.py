@@ -9,7 +9,7 @@ from pathlib import Path
 from octavo.host.process_table import read_process, title_of
 from octavo.instruments.processes import POSTMASTER, child_pids
 from octavo.instruments.roles import role_of
-from octavo.iotop.clean import one_line
+from octavo.iotop.terminal_text import one_line
 
 # Kernel threads whose name says what they do; the first that fits.
 _KERNEL_ROLES = (
@@ -25,7 +25,7 @@ _CHECKPOINTER = re.compile(r"postgres: (.+): checkpointer\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class ProcessInfo:
     """A process; `role` is one of PostgreSQL's (the words of pg_stat_activity), the kernel's, or None.
 
     A kernel worker has no pid of interest: they take each other's work, so all of them are one.
@@ -40,16 +40,16 @@ class Who:
     ended: bool = False
 
 
-class Processes:
+class ProcessLookup:
     """Asked for each pid while it may still live; what was found is kept until the pid is another process's."""
 
     def __init__(self, command: Callable[[int], str | None], proc: Path = Path("/proc")) -> None:
         self._command = command
         self._proc = proc
-        self._known: dict[int, tuple[int, Who]] = {}
+        self._known: dict[int, tuple[int, ProcessInfo]] = {}
         self._clusters: dict[int, str] = {}
 
-    def meet(self, pid: int) -> Who:
+    def meet(self, pid: int) -> ProcessInfo:
         """Who it is now, or was when it was met before. One that has ended unmet has at most its name."""
         try:
             process = read_process(pid, self._proc)
@@ -57,7 +57,11 @@ class Processes:
             process = None
         known = self._known.get(pid)
         if process is None:
-            return known[1] if known else Who(pid, None, None, one_line(self._command(pid) or "?"), ENDED, ended=True)
+            return (
+                known[1]
+                if known
+                else ProcessInfo(pid, None, None, one_line(self._command(pid) or "?"), ENDED, ended=True)
+            )
         if known and known[0] == process.start_time and (known[1].role or not process.name.startswith("postgres")):
             return known[1]  # a server's process has no title yet in its first moments
         if process.kernel:
@@ -66,7 +70,7 @@ class Processes:
             role: str | None = None
             with suppress(OSError):  # it, or its parent, is ending
                 role = self._role(pid, process.parent)
-            found = Who(pid, process.parent, self._uid(pid), one_line(process.name), role)
+            found = ProcessInfo(pid, process.parent, self._uid(pid), one_line(process.name), role)
         self._known[pid] = process.start_time, found
         return found
 
@@ -111,8 +115,8 @@ def cluster_name_of(titles: Iterable[str]) -> str:
     return next((match[1] for title in titles if (match := _CHECKPOINTER.fullmatch(title))), "")
 
 
-def _kernel_thread(pid: int, parent: int, name: str) -> Who:
+def _kernel_thread(pid: int, parent: int, name: str) -> ProcessInfo:
     role = next((words for start, words in _KERNEL_ROLES if name.startswith(start)), "kernel")
     if name.startswith("kworker"):
-        return Who(None, None, 0, "kworker", role, kernel=True)
-    return Who(pid, parent, 0, one_line(name), role, kernel=True)
+        return ProcessInfo(None, None, 0, "kworker", role, kernel=True)
+    return ProcessInfo(pid, parent, 0, one_line(name), role, kernel=True)

@@ -8,7 +8,7 @@ _DIRECTIONS: dict[str, Direction] = {"R": "read", "W": "write", "D": "discard"}
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class RequestCount:
     """Requests of one process; `requests` and `device` (dev_t as the kernel has it) are None where a source cannot
     tell. `ring`: asked for by a worker thread of io_uring in the process's name.
     """
@@ -21,7 +21,7 @@ class Counted:
     ring: bool = False
 
 
-class Source(Protocol):
+class RequestSource(Protocol):
     """Where the counts come from. It is read every few hundred milliseconds."""
 
     @property
@@ -34,7 +34,7 @@ class Source(Protocol):
         """Events that the kernel had no room for, since the beginning."""
         ...
 
-    def take(self) -> list[Counted]:
+    def take(self) -> list[RequestCount]:
         """What was counted since the last time."""
         ...
 

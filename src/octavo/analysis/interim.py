@@ -6,10 +6,10 @@ from enum import IntEnum
 
 import numpy as np
 
+from octavo.analysis.alpha_spending import next_analysis
 from octavo.analysis.contrasts import Contrasts, contrasts
 from octavo.analysis.interval import CONFIDENCE, Estimate, critical_value
 from octavo.analysis.layout import Floats, Integers, Layout
-from octavo.analysis.spending import next_look
 from octavo.analysis.verdict import judge
 
 
@@ -63,7 +63,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class InterimAnalysis:
     """One look: `number` from 1 (0: the only one), after `round`; the first was after round `first`."""
 
     round: int
@@ -114,10 +114,10 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class InterimAnalyses:
     """The looks so far, and for each row the round after which it was settled; 0 is open."""
 
-    looks: tuple[Look, ...]
+    looks: tuple[InterimAnalysis, ...]
     stopped: Integers
 
     def open(self, question: Question) -> list[int]:
@@ -129,41 +129,41 @@ class Course:
         return np.where(self.stopped > 0, np.minimum(self.stopped, round_number), round_number)
 
 
-def begin(question: Question) -> Course:
+def begin(question: Question) -> InterimAnalyses:
     """Before the first look."""
-    return Course((), np.zeros(len(question.roles), dtype=np.int64))
+    return InterimAnalyses((), np.zeros(len(question.roles), dtype=np.int64))
 
 
-def go_on(course: Course, layout: Layout, question: Question, round_number: int) -> Course:
+def after_round(course: InterimAnalyses, layout: Layout, question: Question, round_number: int) -> InterimAnalyses:
     """One more round has ended: looks, unless too little is known for any interval or too little is new, and notes
     which rows are settled.
 
     What was settled stays so: later trials of such a row do not count.
     """
     going_on = course.open(question)
-    due = next_look(course.looks[-1].round) if course.looks else question.first_look
+    due = next_analysis(course.looks[-1].round) if course.looks else question.first_look
     if not going_on or round_number < due:
         return course
     found = contrasts(layout.until(course.limits(round_number)))
     if not np.isfinite(found.variance[going_on]).any() or (question.waits_for_loads and not found.components.general):
         return course
     first = course.looks[0].first if course.looks else round_number
-    now = look(found, question, round_number, first, len(course.looks) + 1)
+    now = analyse(found, question, round_number, first, len(course.looks) + 1)
     judged = judge(found.centre, now.half_widths, now.floor(question), question.threshold, question.precision)
     stopped = course.stopped.copy()
     stopped[going_on] = np.where(judged.settled[going_on], round_number, 0)
-    return Course((*course.looks, now), stopped)
+    return InterimAnalyses((*course.looks, now), stopped)
 
 
-def follow(layout: Layout, question: Question, rounds: Sequence[int]) -> Course:
+def analyse_rounds(layout: Layout, question: Question, rounds: Sequence[int]) -> InterimAnalyses:
     """The course over these rounds, each complete, in order."""
     course = begin(question)
     for round_number in rounds:
-        course = go_on(course, layout, question, round_number)
+        course = after_round(course, layout, question, round_number)
     return course
 
 
-def look(found: Contrasts, question: Question, round_number: int, first: int, number: int) -> Look:
+def analyse(found: Contrasts, question: Question, round_number: int, first: int, number: int) -> InterimAnalysis:
     """The intervals of a look: those of the compared cells hold at once, and so do those of the negative controls.
 
     What is asked about holds after every look. The controls' are of this look alone: they make the noise floor, which
@@ -182,10 +182,10 @@ def look(found: Contrasts, question: Question, round_number: int, first: int, nu
         for row in np.flatnonzero((roles == role) & np.isfinite(found.variance)):
             looks = number if row in asked else 0
             critical[row] = critical_value(comparisons, int(found.freedom[row]), confidence, first, looks)
-    return Look(round_number, first, number, found, critical, critical * np.sqrt(found.variance))
+    return InterimAnalysis(round_number, first, number, found, critical, critical * np.sqrt(found.variance))
 
 
-def only_look(layout: Layout, question: Question) -> Look:
+def single_analysis(layout: Layout, question: Question) -> InterimAnalysis:
     """A look at everything there is: the only one of a plan that looks once, else as if it were the first."""
     last = int(layout.rounds[-1])
-    return look(contrasts(layout), question, last, last, 0 if question.once else 1)
+    return analyse(contrasts(layout), question, last, last, 0 if question.once else 1)

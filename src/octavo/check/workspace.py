@@ -29,7 +29,7 @@ class Tests:
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class TestWorkspace:
     """A build and all that its tests need. `short` is the account's own, `directory` is ours; `kept` stays."""
 
     build: Build
@@ -78,7 +78,9 @@ def open_tests(version: str, journal: Journal, local: Path | None = None) -> Gen
 
 
 @contextmanager
-def open_workplace(build: Build, tests: Tests, journal: Journal, account: Account) -> Generator[Workplace, None, None]:
+def open_workspace(
+    build: Build, tests: Tests, journal: Journal, account: Account
+) -> Generator[TestWorkspace, None, None]:
     """A place to test the build, gone at the end. Raises OctavoError when the build is of another source."""
     if build.manifest["source_sha256"] != tests.sha256:
         raise OctavoError(
@@ -97,7 +99,7 @@ def open_workplace(build: Build, tests: Tests, journal: Journal, account: Accoun
         check_reachable(directory / "data", account)
         libraries = _compile_libraries(build, tests.tree, directory / "lib", journal, account)
         kept = check_directory() / build.name
-        yield Workplace(build, tests.tree / "src" / "test", libraries, directory, short, kept, journal, account)
+        yield TestWorkspace(build, tests.tree / "src" / "test", libraries, directory, short, kept, journal, account)
     finally:
         for path, entry in zip((directory, short), entries, strict=True):
             if trees.remove(path):

@@ -58,12 +58,12 @@ def advance(before: Survivors, time: float, spend: float) -> tuple[float, Surviv
     return boundary, Survivors(time, nodes, weights * density / (deviation * math.sqrt(2 * math.pi)))
 
 
-def next_look(round_number: int) -> int:
+def next_analysis(round_number: int) -> int:
     """The round after which is looked again: the next one, or of many rounds when there are a twentieth more.
 
     A look costs time with the cube of its rounds and hardly tells more than the one before.
 
-    >>> next_look(4), next_look(40), next_look(1000)
+    >>> next_analysis(4), next_analysis(40), next_analysis(1000)
     (5, 42, 1050)
     """
     return max(round_number + 1, round_number * 21 // 20)
@@ -100,7 +100,7 @@ def _look(level: float, first: int, number: int) -> tuple[float, Survivors]:
 
 @functools.cache
 def _round(first: int, number: int) -> int:
-    return first if number == 1 else next_look(_round(first, number - 1))
+    return first if number == 1 else next_analysis(_round(first, number - 1))
 
 
 def _spent(number: int) -> float:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.analysis.components import satterthwaite, variance_components
 from octavo.analysis.contrasts import guarded
 from octavo.analysis.group_scatter import group_squares
 from octavo.analysis.layout import Flags, Floats, Layout
+from octavo.analysis.variance_components import satterthwaite, variance_components
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CellMeans:
     """By cell, on the log scale: the mean over its loads of the loads' means; NaN and 0 where nothing is known.
 
     `conditional`: the loads were too few to speak of others.
@@ -27,7 +27,7 @@ class Standing:
     conditional: Flags
 
 
-def standing(layout: Layout) -> Standing:
+def cell_means(layout: Layout) -> CellMeans:
     """Var(M) = σ²_load / L + σ² Σ 1/n(l) / L² + s²_round / R: scatter of loads and trials as within the run, pooled
     over its cells or by group, and that of the rounds' means over all cells, with R rounds. Degrees of freedom are
     Satterthwaite's. A cell that scatters more than its pool is judged by its own scatter, as within the run."""
@@ -51,7 +51,7 @@ def standing(layout: Layout) -> Standing:
         common = shift_square / np.maximum(count, 1)
         variance, freedom = satterthwaite(common, shift_freedom, variance, np.maximum(freedom, 1e-9))
     known = (count > 0) & np.isfinite(variance) & (freedom >= 1)
-    return Standing(
+    return CellMeans(
         np.where(count > 0, centre, np.nan), np.where(known, variance, np.nan), np.where(known, freedom, 0), ~general
     )
 

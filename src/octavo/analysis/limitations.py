@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from octavo.analysis import told
+from octavo.analysis.number_format import ratio
 from octavo.analysis.trials import Key, Place
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
@@ -26,8 +26,8 @@ def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary:
         )
         where = f" ({cell.condition})" if cell.condition else ""
         found.append(
-            f"{what}{where}: {title} × {told.ratio(effect['ratio'])} (95 % interval {told.ratio(effect['low'])} to "
-            f"{told.ratio(effect['high'])}). Effects of this size may be the host's, not the cells'."
+            f"{what}{where}: {title} × {ratio(effect['ratio'])} (95 % interval {ratio(effect['low'])} to "
+            f"{ratio(effect['high'])}). Effects of this size may be the host's, not the cells'."
         )
     return found
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from octavo.analysis import told
+from octavo.analysis import number_format
 from octavo.plan.cells import MOST_NAMED, Cell
 
 _NOUNS = {"data_block": "data pages", "wal_block": "WAL blocks", "wal_segment": "WAL segments"}
@@ -30,14 +30,14 @@ def sentence(
     named = "" if len(compared) > MOST_NAMED else f"{'/'.join(compared)} "
     before, after, verb = ("", f" {noun}", "are") if noun else (named, "", "is")
     where = f"{_as_beginning(effect['condition'])}: " if effect["condition"] else ""
-    figures = f"{title} × {told.ratio(effect['ratio'])}"
+    figures = f"{title} × {number_format.ratio(effect['ratio'])}"
     if effect["low"] is None:
         figures += " (too few rounds for an interval)"
     else:
         floor = effect["noise_floor"]
-        noise = "no noise floor known" if floor is None else f"noise floor {told.noise_floor(floor, _percent)}"
+        noise = "no noise floor known" if floor is None else f"noise floor {number_format.noise_floor(floor, _percent)}"
         noise = "a negative control" if effect["negative_control"] else noise
-        low, high = (told.end_of_interval(effect[end], told.ratio) for end in ("low", "high"))
+        low, high = (number_format.end_of_interval(effect[end], number_format.ratio) for end in ("low", "high"))
         figures += f" (95 % interval {low} to {high}; {noise})"
     word: str = effect["verdict"]
     if word.startswith("undecided"):

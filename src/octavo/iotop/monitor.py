@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from octavo.host.process_table import read_table, tree
-from octavo.iotop.activity import Activity, Doing
-from octavo.iotop.counted import Source
+from octavo.iotop.activity import Activity, ProcessActivity
 from octavo.iotop.devices import device_name, whole_disks
 from octavo.iotop.diskstats import read_diskstats
-from octavo.iotop.snapshot import Key, Snapshot, Sum, busy_devices, rows_of, settled
-from octavo.iotop.who import IO_WORKER, Processes, Who
+from octavo.iotop.process_info import IO_WORKER, ProcessInfo, ProcessLookup
+from octavo.iotop.request_source import RequestSource
+from octavo.iotop.snapshot import RequestSnapshot, RequestSum, RowKey, busy_devices, rows_of, settled
 
 # A process that asked and ended between two readings has no more than its name left.
 _READING_SECONDS = 0.2
@@ -21,18 +21,18 @@ _READING_SECONDS = 0.2
 _PROC_READING_SECONDS = 1.0
 
 
-class Looking:
+class RequestMonitor:
     """Requests from its making on; `disk` and `root` narrow it down to a disk, and to a process and its descendants."""
 
     def __init__(
-        self, source: Source, activity: Activity | None, blind: Mapping[str, str],
+        self, source: RequestSource, activity: Activity | None, blind: Mapping[str, str],
         *, disk: str | None = None, root: int | None = None,
     ) -> None:  # fmt: skip
         self._source, self._activity, self._blind = source, activity, dict(blind)
         self._disk, self._root = disk, root
-        self._processes = Processes(source.command)
+        self._processes = ProcessLookup(source.command)
         self._devices: dict[int, str] = {}
-        self._sums: dict[Key, Sum] = {}
+        self._sums: dict[RowKey, RequestSum] = {}
         self._lock = threading.Lock()
         self._before = read_diskstats()
         self._looked, self._lost = time.monotonic(), source.lost
@@ -41,7 +41,7 @@ class Looking:
         self._reader = threading.Thread(target=self._read_on, name="octavo iotop", daemon=True)
         self._reader.start()
 
-    def look(self) -> Snapshot:
+    def look(self) -> RequestSnapshot:
         """What was asked since the last look."""
         self._read()
         with self._lock:
@@ -50,7 +50,7 @@ class Looking:
         now, totals, lost = time.monotonic(), read_diskstats(), self._source.lost
         elapsed, self._looked = now - self._looked, now
         before, self._before = self._before, totals
-        doing: Mapping[int, Doing] = {}
+        doing: Mapping[int, ProcessActivity] = {}
         blind = dict(self._blind)
         if self._activity:
             doing = self._activity.look()
@@ -64,7 +64,7 @@ class Looking:
         lost_now, self._lost = lost - self._lost, lost
         spent = self._cpu_seconds()
         cost, self._spent = spent - self._spent, spent
-        return Snapshot(
+        return RequestSnapshot(
             time.time(), elapsed, self._source.name, rows,
             busy_devices(totals, before, [self._disk] if self._disk else whole_disks()),
             blind, lost_now, cost, cost / (elapsed * (os.cpu_count() or 1)) if elapsed else 0.0,
@@ -86,15 +86,15 @@ class Looking:
             for one in self._source.take():
                 who = self._processes.meet(one.pid)
                 workers_read |= one.direction == "read" and self._is_worker(who)
-                key = Key(who, self._name(one.device), one.direction, one.ring)
-                total = self._sums.setdefault(key, Sum(None, 0))
+                key = RowKey(who, self._name(one.device), one.direction, one.ring)
+                total = self._sums.setdefault(key, RequestSum(None, 0))
                 total.bytes += one.bytes
                 if one.requests is not None:
                     total.requests = (total.requests or 0) + one.requests
             if workers_read and self._activity:
                 self._activity.in_flight.sample()
 
-    def _is_worker(self, who: Who) -> bool:
+    def _is_worker(self, who: ProcessInfo) -> bool:
         return who.role == IO_WORKER and self._activity is not None and who.parent == self._activity.postmaster
 
     def _name(self, device: int | None) -> str | None:

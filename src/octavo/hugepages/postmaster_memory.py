@@ -22,7 +22,7 @@ _NOT_MAPPED = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class PostmasterMemory:
     """Sizes in bytes. What smaps would tell is None when we may not read it.
 
     `mapping` is the size of the server's shared memory and `page` the size of its pages; `parts` is everything that the
@@ -64,7 +64,7 @@ def recipe(peak: int, page: int) -> int:
     return peak // page
 
 
-def look(postmaster: int, proc: Path = _PROC) -> Seen | None:
+def read_postmaster(postmaster: int, proc: Path = _PROC) -> PostmasterMemory | None:
     """What can be seen of it now, None when it is gone."""
     try:
         status = (proc / str(postmaster) / "status").read_bytes()
@@ -75,7 +75,7 @@ def look(postmaster: int, proc: Path = _PROC) -> Seen | None:
     mapping = page = parts = None
     with suppress(OSError):
         parts, mapping, page = _mappings((proc / str(postmaster) / "smaps").read_text(errors="replace"))
-    return Seen(
+    return PostmasterMemory(
         number_after(status, b"\nVmPeak:") * _KB,
         number_after(status, b"\nHugetlbPages:") * _KB,
         sum(alive),

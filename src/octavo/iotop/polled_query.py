@@ -3,10 +3,10 @@
 import psycopg
 
 from octavo.instruments.target import Rows, Target
-from octavo.iotop.clean import one_line
+from octavo.iotop.terminal_text import one_line
 
 
-class Asked:
+class PolledQuery:
     """A query of `postgres/sql`. One that is refused or lost is so for good, and `off` says why."""
 
     def __init__(self, target: Target, name: str, off: str | None = None) -> None:
