@@ -71,7 +71,7 @@ def table(title: str, lines: Sequence[RatioLine], width: int = _WIDTH) -> Table:
 def drawn(line: RatioLine, reach: float, width: int = _WIDTH) -> str:
     """An interval as text, on a logarithmic scale from exp(-reach) to exp(reach).
 
-    >>> drawn(Line("4kB", 1.02, 0.98, 1.06), 0.1, 21)
+    >>> drawn(RatioLine("4kB", 1.02, 0.98, 1.06), 0.1, 21)
     '        ──│─●────    '
     """
     at = [round((math.log(one) / reach + 1) / 2 * (width - 1)) for one in (line.low, line.ratio, line.high)]

@@ -14,7 +14,7 @@ from octavo.postgres.versions import is_release, major_of
 class PackageNames:
     """The names that every format is made from.
 
-    >>> Names("18.6", "b4w8").package, Names("18.6", "b4w8").version, Names("18.6", "b4w8").place
+    >>> PackageNames("18.6", "b4w8").package, PackageNames("18.6", "b4w8").version, PackageNames("18.6", "b4w8").place
     ('octavo-postgresql-18-b4w8', '18.6+b4w8', '18-b4w8')
     """
 
