@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,8 @@ def damaged(ground: Ground) -> OperationEvidence:
     filled = ground.filled().directory
     largest = max((filled / "base").rglob("*"), key=lambda path: path.stat().st_size)
     offset = 5 * parse_size(ground.build.manifest["data_block"])
-    pg_checksums.damage(filled, str(largest.relative_to(filled)), offset, ground.account)
+    owner = replace(ground.account, uid=filled.stat().st_uid)  # what is kept is root's
+    pg_checksums.damage(filled, str(largest.relative_to(filled)), offset, owner)
     return pg_checksums.OPERATION.check(ground)
 
 
@@ -154,7 +156,7 @@ _CHECKER = """
 import sys
 from octavo.host.journal import Journal
 from octavo.operations import check_operations
-from octavo.operations.base import Evidence, Operation
+from octavo.operations.base import Operation
 from octavo.postgres.builds.cache import read_build
 
 def hold(ground):
