@@ -256,6 +256,8 @@ def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Seq
         )
     if len(entries) > _MOST_NAMED:
         others = f"the other {len(entries)} cells"
+    if all(one.low is None for one in open_ones):
+        return f"undecided between {name} and {others}: too few rounds for an interval"
     return f"no difference found between {name} and {others}"
 
 

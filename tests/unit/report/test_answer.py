@@ -84,6 +84,13 @@ def test_the_page_opens_with_question_and_answer_and_alarms_come_first() -> None
     assert places == sorted(places)
 
 
+def test_too_few_rounds_for_an_interval_are_undecided_and_not_the_same(store: Store) -> None:
+    found = answer(made(store, small_plan(), rounds=1))
+    sentences = " ".join((found.headline, *found.lines))
+    assert "ndecided between 8 kB and 4 kB data pages: too few rounds for an interval" in sentences
+    assert "o difference found" not in sentences
+
+
 def test_a_run_without_numbers_has_no_answer_yet() -> None:
     for name in ("unfinished", "all_invalid"):
         found = answer(getattr(documents, name)())
