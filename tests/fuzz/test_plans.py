@@ -11,6 +11,7 @@ from octavo.imports.map_file import columns_of, read_map
 from octavo.plan import presets
 from octavo.plan.model import known_factors, parse_plan
 from octavo.plan.text import plan_text
+from octavo.remote.hosts_file import parse_hosts
 from octavo.units import parse_duration, parse_percentage, parse_size
 from octavo.workloads.pgio.conf import parse_conf
 
@@ -33,6 +34,17 @@ total = true
 load = "load"
 seconds = "took"
 seconds_asked = 900
+"""
+_HOSTS = b"""\
+[defaults]
+user = "octavo"
+identity = "keys/fleet"
+[[host]]
+name = "db1"
+address = "2001:db8::1"
+port = 2222
+class = "x86-nvme"
+octavo = "python3 'octavo.pyz'"
 """
 _PGIO = b"""\
 # of the original
@@ -80,6 +92,9 @@ PARSERS: Sequence[Parser] = (
     Parser("map of results", _map, (_MAP,)),
     Parser("levels", _levels, _LEVELS, ()),
     Parser("pgio.conf", lambda text, _: parse_conf(text.decode(errors="replace"), "pgio.conf"), (_PGIO,)),
+    Parser(
+        "hosts.toml", lambda text, place: parse_hosts(text.decode(errors="replace"), place / "hosts.toml"), (_HOSTS,)
+    ),
 )
 
 

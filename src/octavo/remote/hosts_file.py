@@ -1,0 +1,149 @@
+"""The hosts that `octavo doctor --hosts` looks at and `octavo fleet` runs on, as a TOML file:
+
+    [defaults]                      # for all hosts; may be left out, as may each line of it
+    user = "octavo"                 # else as ssh has it
+    octavo = "/opt/octavo/octavo"   # the command there, words apart as a shell does; else octavo
+    identity = "keys/fleet"         # a private key; where it begins with no /, beside this file
+    known_hosts = "keys/known"      # the hosts' public keys, instead of ssh's own file
+
+    [[host]]
+    name = "db1"                    # what reports call it
+    address = "db1.example.com"     # a name or an address; else the name
+    port = 2222                     # else as ssh has it
+    class = "x86-nvme"              # hosts that are alike have the same; else all are
+    octavo = "python3 octavo.pyz"
+
+What a host does not say is the defaults' word. Passwords have no place in it: ssh asks its agent and its keys.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from octavo.errors import UsageError
+from octavo.toml import parse_toml, read_toml
+
+MOST_HOSTS = 1000
+# None of these begins with a dash, which ssh would take for an option, nor has what a shell would act upon.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}")
+_MOST_CHARACTERS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteHost:
+    """A host of the file. `octavo` are the words of its command; None is what ssh is configured to use."""
+
+    name: str
+    address: str
+    user: str | None = None
+    port: int | None = None
+    octavo: tuple[str, ...] = ("octavo",)
+    host_class: str = "default"
+    identity: Path | None = None
+    known_hosts: Path | None = None
+
+
+def read_hosts(path: Path) -> tuple[RemoteHost, ...]:
+    """The hosts of the file in its order. Raises UsageError, one line that names the file and the host."""
+    return parse_hosts(read_toml(path), path)
+
+
+def parse_hosts(text: str, origin: Path) -> tuple[RemoteHost, ...]:
+    """The hosts of a text; paths in it are relative to the directory of `origin`. Raises UsageError."""
+    content = parse_toml(text, origin)
+    _refuse_others(content, ("defaults", "host"), str(origin))
+    defaults = _table(content.get("defaults", {}), f"{origin}: [defaults]")
+    _refuse_others(defaults, ("user", "port", "octavo", "class", "identity", "known_hosts"), f"{origin}: [defaults]")
+    tables = content.get("host")
+    if not isinstance(tables, list) or not tables:
+        raise UsageError(f'{origin}: there is no host; write [[host]] and below it name = "db1"')
+    entries = cast("list[Any]", tables)
+    if len(entries) > MOST_HOSTS:
+        raise UsageError(f"{origin}: {len(entries)} hosts; at most {MOST_HOSTS}")
+    hosts = tuple(_host(one, defaults, number, origin) for number, one in enumerate(entries, 1))
+    seen: set[str] = set()
+    for host in hosts:
+        if host.name in seen:
+            raise UsageError(f"{origin}: two hosts have the name {host.name}")
+        seen.add(host.name)
+    return hosts
+
+
+def _host(entry: Any, defaults: Mapping[str, Any], number: int, origin: Path) -> RemoteHost:
+    table = _table(entry, f"{origin}: host {number}")
+    if "name" not in table:
+        raise UsageError(f'{origin}: host {number} has no name; write name = "db1"')
+    name = _matching(table["name"], _NAME, f"{origin}: host {number}: name", "letters, digits, dots and dashes")
+    where = f"{origin}: host {name}"
+    known: dict[str, Callable[[Any, str], Any]] = {
+        "address": lambda value, what: _matching(value, _ADDRESS, what, "a host's name or address"),
+        "user": lambda value, what: _matching(value, _USER, what, "a user's name"),
+        "port": _port,
+        "octavo": _words,
+        "class": lambda value, what: _matching(value, _NAME, what, "letters, digits, dots and dashes"),
+        "identity": lambda value, what: _file(value, what, origin.parent),
+        "known_hosts": lambda value, what: _file(value, what, origin.parent),
+    }
+    _refuse_others(table, ("name", *known), where)
+    given = {"address": name, **defaults, **{key: value for key, value in table.items() if key != "name"}}
+    found = {key: known[key](value, f"{where}: {key}") for key, value in given.items()}
+    if "class" in found:
+        found["host_class"] = found.pop("class")
+    return RemoteHost(name, **found)
+
+
+def _table(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{what} is no table")
+    return cast("dict[str, Any]", value)
+
+
+def _refuse_others(table: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    if others := [key for key in table if key not in known]:
+        raise UsageError(f"{what}: unknown key {others[0]!r}; known are {', '.join(known)}")
+
+
+def _matching(value: Any, pattern: re.Pattern[str], what: str, allowed: str) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise UsageError(f"{what} = {_cut(value)}: write {allowed}")
+    return value
+
+
+def _port(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65535:
+        raise UsageError(f"{what} = {_cut(value)}: write a number from 1 to 65535")
+    return value
+
+
+def _words(value: Any, what: str) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(_text(value, what)))
+    except ValueError:
+        words = ()
+    if not words:
+        raise UsageError(f"{what} = {_cut(value)}: write a command, such as octavo or python3 /opt/octavo.pyz")
+    return words
+
+
+def _file(value: Any, what: str, directory: Path) -> Path:
+    text = _text(value, what)
+    try:
+        return directory.absolute() / Path(text).expanduser()
+    except RuntimeError:  # ~ of a user who has no home
+        raise UsageError(f"{what} = {_cut(value)}: there is no such home directory") from None
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= _MOST_CHARACTERS:
+        raise UsageError(f"{what} = {_cut(value)}: write text of one line")
+    return value
+
+
+def _cut(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
