@@ -25,6 +25,7 @@ from octavo.hugepages.stopped import asking
 from octavo.knobs.huge_pages import sizes
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
+from octavo.units import parse_size
 
 MB = 1024**2
 SMALL = {"shared_buffers": "8MB", "max_connections": "20", "wal_buffers": "1MB"}
@@ -73,6 +74,22 @@ def test_the_pages_asked_for_are_the_pages_used(build: Build, journal: Journal, 
             assert refused.what == "failed" and "stop the server" in refused.line
         assert [told.what for told in pool.undo()][-1] == "put back"
         assert read_pool(pages).total == done["before"]["total"]
+
+
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+@pytest.mark.parametrize(
+    ("shared_buffers", "page", "pages"),
+    [("64GB", "1GB", 66), ("4800MB", "512MB", 10)],
+    ids=["66 of 1 GB", "10 of 512 MB"],
+)
+def test_published_pools_against_what_postgresql_asks_for(
+    build: Build, journal: Journal, account: Account, shared_buffers: str, page: str, pages: int
+) -> None:
+    """Asking takes no memory. The second page size is of other machines: there it is the memory in such pages."""
+    with data_directory(build, journal, account) as path:
+        configure(path, shared_buffers=shared_buffers)
+        with asking(path, build.prefix / "bin") as (ask, _):
+            assert -(-int(ask("shared_memory_size", 0)) * MB // parse_size(page)) == pages
 
 
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)

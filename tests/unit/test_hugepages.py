@@ -223,3 +223,30 @@ def test_a_larger_pool_is_not_made_smaller() -> None:
 def test_what_does_not_fit_the_memory_is_no_advice_for_the_boot() -> None:
     found = advise(PoolState(2 * MB, 0, 0, 0, 0, 0), 534_404, 0, server(), 2 * MB, 24 * GB)
     assert (found["fits_memory"], found["sysctl"], found["kernel_command_line"]) == (False, [], None)
+
+
+def test_the_published_listing_of_1_gb_pages_is_66_pages_for_64_gb() -> None:
+    """Total 100, Free 97, Rsvd 63 (Percona, "Benchmark PostgreSQL With Linux HugePages", 2018).
+
+    Three were touched and 63 promised. PostgreSQL 18.6 asks for 67,103 MB with 64 GB of buffers: 66 pages, too
+    (`tests/integration/test_hugepages.py` asks it).
+    """
+    pool = PoolState(GB, 100, 97, 63, 0, 0)
+    assert pool.in_use == 66
+    here = server(shared_buffers=64 * GB, shared_memory=67_103 * MB, pages={GB: 66}, huge_page_size=GB)
+    assert pool.target(66, own=66) == 66  # its own pages are not counted twice
+    found = advise(pool, 66, 66, here, 2 * MB, 256 * GB)
+    assert (found["pool_pages"], found["unclaimed_pages"]) == (100, 34)
+    assert found["kernel_command_line"] == "hugepagesz=1G hugepages=100"
+
+
+def test_the_published_pool_of_512_mb_pages_has_7_too_many() -> None:
+    """17 pages, by 1 + 8192 MB ÷ 512 MB, for shared_buffers of 4800 MB (F. Pachot, PGIO on Ampere A1, 2021)."""
+    page = 512 * MB
+    assert 1 + 8192 * MB // page == 17
+    needed = -(-4_972 * MB // page)  # what 18.6 asks for
+    assert needed == 10
+    pool = PoolState(page, 17, 17, 0, 0, 0)
+    found = advise(pool, needed, 0, server(shared_buffers=4800 * MB, pages={page: needed}), page, 24 * GB)
+    assert (found["pool_pages"], found["unclaimed_pages"]) == (17, 7)
+    assert 7 * page == 3584 * MB

@@ -38,8 +38,8 @@ class Prediction:
 def table_bytes(memory: int, page: int, base: int) -> int:
     """Page tables that one process needs to have touched so many bytes in pages of this size; `base` is the CPU's.
 
-    A mapping that does not begin at a table's border needs one table more on each level. 138 GB, as in the seed of all
-    such calculations, takes 277 MB a process at 4 kB and 560 kB at 2 MB:
+    A mapping that does not begin at a table's border needs one table more on each level. 138 GB, as in a published
+    test, take 277 MB a process at 4 kB and 560 kB at 2 MB:
 
     >>> kB, GB = 1024, 1024**3
     >>> [table_bytes(138 * GB, page, 4 * kB) // kB for page in (4 * kB, 2048 * kB, GB)]
