@@ -53,7 +53,7 @@ RULE = DoctorRule(
     "cloud-volume",
     "Is the volume at a limit, and at which?",
     "a known cloud volume serves its throughput limit in large requests, or more requests than its type sustains",
-    "Franck Pachot, PostgreSQL on ARM (2022): 205 MB/s in 64 kB reads at gp2's throughput limit, and burst balance; "
+    "Franck Pachot, PostgreSQL on ARM (2022): 205 MB/s in 64 kB reads where gp2 gives 250 MB/s, and burst balance; "
     "Amazon EBS volume types",
     _judge,
 )

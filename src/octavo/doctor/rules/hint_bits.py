@@ -31,7 +31,7 @@ RULE = DoctorRule(
     "hint-bits",
     "Do sequential scans write?",
     "large scans wrote a tenth or more of what they read (pg_stat_io, 16 and later)",
-    "pgsql-performance, PostgreSQL reads each 8k block (2009): the slow scan was setting hint bits; PostgreSQL wiki, "
-    "Hint Bits",
+    "PostgreSQL reads each 8k block (a mailing-list thread, 2009): the slow scan was setting hint bits; PostgreSQL "
+    "wiki, Hint Bits",
     _judge,
 )

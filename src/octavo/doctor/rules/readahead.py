@@ -34,7 +34,7 @@ RULE = DoctorRule(
     "readahead",
     "Do sequential scans get large requests?",
     "readahead is less than two data blocks, and PostgreSQL is older than 17",
-    "pgsql-performance, PostgreSQL reads each 8k block (2009): 100 MB/s are 12,500 IOPS of 8 kB, 781 of 128 kB",
+    "PostgreSQL reads each 8k block (a mailing-list thread, 2009): 100 MB/s are 12,500 IOPS of 8 kB, 781 of 128 kB",
     _judge,
     ("readahead",),
 )

@@ -39,7 +39,7 @@ RULE = DoctorRule(
     "scan-requests",
     "Do large scans read in large requests?",
     "10,000 requests or more of large scans are less than two blocks each on average (18 and later)",
-    "pgsql-performance, PostgreSQL reads each 8k block (2009): 90 disks against 6 for 100 MB/s",
+    "PostgreSQL reads each 8k block (a mailing-list thread, 2009): 90 disks against 6 for 100 MB/s",
     _judge,
     ("I/O request",),
 )
