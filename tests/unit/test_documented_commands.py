@@ -10,17 +10,13 @@ from typer import TyperException
 from typer.core import TyperGroup
 
 from octavo.cli.app import app
-from octavo.plan.presets import preset_names
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\s*(?:\$ )?(?:sudo )?(?:\./)?octavo (.*)$")
 _OPTIONAL = re.compile(r"(?<=\s)\[[^\]]*\]")  # of a synopsis
 _PIPES = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>")
-
-
-_IN_TABLE = re.compile(r"`octavo ([^`]+)`")
 
 
 def commands(page: Path) -> list[str]:
@@ -63,13 +59,7 @@ def refusal(arguments: list[str]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_documented_commands_parse(page: Path) -> None:
     refused = {command: why for command in commands(page) if (why := refusal(arguments_of(command)))}
     assert not refused
-
-
-def test_commands_of_the_table_of_claims_parse() -> None:
-    said = _IN_TABLE.findall((ROOT / "docs" / "experiments" / "README.md").read_text())
-    assert not {command: why for command in said if (why := refusal(arguments_of(command)))}
-    assert {words[1] for words in map(arguments_of, said) if words[0] == "run"} <= set(preset_names())
