@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from octavo.home import make_directory, octavo_home
 from octavo.host.journal import Journal
-from octavo.postgres.builds.as_account import COMPILER_CACHE
 from octavo.postgres.builds.make import Planned, ensure_builds, made_from_scratch, plan_builds
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.worker_client import COMPILER_CACHE
 from octavo.postgres.limits import DATA_BLOCKS, WAL_BLOCKS
 
 

@@ -29,7 +29,7 @@ from faulty.fingerprint import Ours, attach_once, difference, take
 from faulty.victim import ROOT, Row, octavo
 
 from octavo.home import make_directory, octavo_home
-from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_caches
+from octavo.postgres.builds.worker_client import COMPILER_CACHE, compiler_caches
 
 # Builds and sources are those of the machine's tests.
 _SHARED = {"builds": "tests/builds", "sources": "sources"}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from octavo import _core
 from octavo.trace.files import nobody
-from octavo.trace.simulate import Point
+from octavo.trace.simulate import SimulatedServer
 from octavo.units import parse_size
 
 
@@ -103,7 +103,7 @@ def simulated(directory: Path, blocks: Sequence[int], size: int, file: int, wind
     # The one block of another relation, after each, takes the only buffer.
     writer.push([(0, 1, 1, 1, relation, 0, at, 0, 0) for block in blocks for relation, at in ((1, block), (2, 0))])
     writer.finish()
-    point = Point(size, "merged", size, 0, 0, 0, 0, 1 << 40, os.sysconf("SC_PAGE_SIZE"), window)
+    point = SimulatedServer(size, "merged", size, 0, 0, 0, 0, 1 << 40, os.sysconf("SC_PAGE_SIZE"), window)
     _, (both,) = _core.trace_servers(trace, size, [point], threads=1, observe=nobody)
     assert both["page_cache"] is not None
     if both["requests"] != 2 * len(blocks):

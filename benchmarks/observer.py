@@ -22,7 +22,7 @@ from octavo.host import children
 from octavo.host.children import Finished, server_account
 from octavo.host.journal import Journal
 from octavo.instruments import instruments
-from octavo.instruments.observe import InstrumentResults, Observers
+from octavo.instruments.running import InstrumentResults, InstrumentSet
 from octavo.postgres.builds import usage
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import DATABASE, Server
@@ -56,7 +56,7 @@ def main() -> None:
         with server.connect("postgres") as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}".encode())
         pgbench(server, ["--initialize", "--quiet", f"--scale={arguments.scale}"])
-        observers = Observers(instruments(), lambda text: print(text, file=sys.stderr))
+        observers = InstrumentSet(instruments(), lambda text: print(text, file=sys.stderr))
         options = [
             "--no-vacuum",
             *_MODES[arguments.mode],
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def measure(
-    server: Server, observers: Observers | None, options: Sequence[str], seconds: int
+    server: Server, observers: InstrumentSet | None, options: Sequence[str], seconds: int
 ) -> tuple[float, InstrumentResults | None]:
     """Transactions a second, and what the instruments saw when there were any."""
     if observers is None:

@@ -23,7 +23,7 @@ import numpy as np
 from sqlalchemy import create_engine, insert
 
 from octavo.instruments import instruments
-from octavo.instruments.observe import Observers
+from octavo.instruments.running import InstrumentSet
 from octavo.plan.cells import Cell, load_of, make_cells, order_of_round
 from octavo.plan.model import Plan, parse_plan
 from octavo.store import schema
@@ -81,7 +81,7 @@ def fill(home: Path, runs: int, trials: int) -> None:
     path = home / "octavo.sqlite"
     Store.open(path).close()  # its tables
     workload = {metric.name: metric for metric in WORKLOAD.metrics}
-    metrics = workload | {m.name: m for m in Observers(instruments(), print).metrics}
+    metrics = workload | {m.name: m for m in InstrumentSet(instruments(), print).metrics}
     about = {m.name: {"title": m.title, "unit": m.unit, "better": m.better} for m in metrics.values()}
     engine = create_engine(f"sqlite:///{path}")
     generator = np.random.default_rng(1)

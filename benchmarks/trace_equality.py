@@ -24,7 +24,7 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.scratch import scratch_server
 from octavo.trace import simulate
-from octavo.trace.record.recorder import Request, record
+from octavo.trace.record.recorder import RecordingRequest, record
 
 _MODES: dict[str, Sequence[str]] = {"read-only": ("-S",), "read-write": ("-N",), "tpcb": ()}
 _IO = """
@@ -90,7 +90,7 @@ def compare(block: str, mode: str, arguments: argparse.Namespace) -> tuple[dict[
             row = connection.execute("SELECT buffers_written FROM pg_stat_checkpointer").fetchone()
             real["checkpoint_writes"] = (row or {})["buffers_written"]
             recording.join()
-        document = simulate.simulate(simulate.Request(trace))
+        document = simulate.simulate(simulate.SimulationRequest(trace))
     (ours,) = document["servers"]
     return {name: int(real[name]) for name in _NAMES}, {name: ours[name] for name in _NAMES}, document["transactions"]
 
@@ -100,7 +100,8 @@ def _recording(server: Server, trace: Path, seconds: float, journal: Journal) ->
     began = threading.Event()
     dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
     thread = threading.Thread(
-        target=lambda: record(Request(dsn, seconds, trace, None), journal, lambda _text: began.set()), daemon=True
+        target=lambda: record(RecordingRequest(dsn, seconds, trace, None), journal, lambda _text: began.set()),
+        daemon=True,
     )
     thread.start()
     if not began.wait(30):

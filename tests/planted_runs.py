@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from octavo.analysis.drawn_series import CHARTED
+from octavo.analysis.charted_series import CHARTED
 from octavo.instruments import instruments
-from octavo.instruments.observe import Observers
+from octavo.instruments.running import InstrumentSet
 from octavo.observation import Metric, Observation
 from octavo.plan.cells import Cell, load_of, make_cells, order_of_round
 from octavo.plan.model import Plan
@@ -80,7 +80,7 @@ def effect_of(levels: Mapping[str, str]) -> float:
 
 def _metrics(plan: Plan) -> list[Metric]:
     own = {metric.name: metric for metric in find(plan.workload).metrics}
-    return list((own | {m.name: m for m in Observers(instruments(), print).metrics}).values())
+    return list((own | {m.name: m for m in InstrumentSet(instruments(), print).metrics}).values())
 
 
 def _trials(

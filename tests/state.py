@@ -9,10 +9,10 @@ from pathlib import Path
 
 from octavo.home import make_directory, octavo_home
 from octavo.host.journal import Journal
-from octavo.postgres.builds.as_account import COMPILER_CACHE, compiler_caches
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.worker_client import COMPILER_CACHE, compiler_caches
 
 # Builds are the tests' own: a user puts extensions in his.
 _SHARED = {"builds": "tests/builds", "sources": "sources"}

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, final
 
-from octavo.binary.core_types import Report
+from octavo.binary.core_types import ElfReport
 from octavo.trace.core_types import BufferPoint, Curve, Missing, ServerCounts, Summary, Totals
 
 @final
@@ -392,7 +392,7 @@ class TraceWriter:
 
 def binary_scan(
     path: str | os.PathLike[str], observe: Callable[[int], object], /
-) -> list[tuple[str | None, Report | None, str | None]]:
+) -> list[tuple[str | None, ElfReport | None, str | None]]:
     """What is in an ELF file, or in those of a package (.deb) or archive (.a): name inside, report, or the problem.
 
     `observe` is called with the bytes unpacked so far, and may raise to end it. Raises OSError when the file cannot be

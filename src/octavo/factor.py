@@ -1,7 +1,7 @@
 """A factor: a knob, the values it may take, and what changing it costs."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,7 +27,12 @@ class Factor:
         try:
             return self.check(text)
         except UsageError as error:
-            raise UsageError(f"{self.name}: {text!r} is no level; {error}") from None
+            raise UsageError(f"{self.name}: invalid level {text!r}; {error}") from None
+
+
+def complete(factors: Iterable[Factor], given: Mapping[str, str]) -> dict[str, str]:
+    """A level of every factor: the one that is given, or the default. Raises UsageError."""
+    return {factor.name: factor.level(given.get(factor.name, factor.default)) for factor in factors}
 
 
 def one_of(*allowed: str) -> Check:

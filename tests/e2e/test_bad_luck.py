@@ -14,7 +14,7 @@ from tests.conftest import memory_groups_of_runs
 from tests.e2e.conftest import ROOT, Octavo
 
 from octavo.host import cgroup
-from octavo.postgres.builds.as_account import COMPILER_CACHE
+from octavo.postgres.builds.worker_client import COMPILER_CACHE
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 _SHARED = ("builds", "sources", COMPILER_CACHE)

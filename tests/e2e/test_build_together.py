@@ -67,10 +67,10 @@ def test_a_build_that_cannot_serve_fails_its_smoke_test_in_one_line(
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (("--data-block", "4kB,5kB"), "--data-block: '5kB' is no level; allowed: 1kB, 2kB, 4kB, 8kB, 16kB, 32kB"),
-        (("--wal-block", "128kB"), "--wal-block: '128kB' is no level; allowed: 1kB"),
-        (("--data-segment", "3GB"), "--data-segment: '3GB' is no level; allowed: 1GB"),
-        (("--pg", "9.6"), "--pg: '9' is no level; allowed: 18, 17"),
+        (("--data-block", "4kB,5kB"), "--data-block: invalid level '5kB'; allowed: 1kB, 2kB, 4kB, 8kB, 16kB, 32kB"),
+        (("--wal-block", "128kB"), "--wal-block: invalid level '128kB'; allowed: 1kB"),
+        (("--data-segment", "3GB"), "--data-segment: invalid level '3GB'; allowed: 1GB"),
+        (("--pg", "9.6"), "--pg: invalid level '9'; allowed: 18, 17"),
         (("--prove", "-1"), "--prove"),
         (("--package", "rpm"), "--package"),
         (("--source", "/nowhere"), "/nowhere"),

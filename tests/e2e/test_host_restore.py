@@ -24,11 +24,11 @@ import os, signal
 from octavo import knobs
 from octavo.host.journal import Journal
 from octavo.knobs import device
-from octavo.knobs.base import Place
+from octavo.knobs.base import KnobTarget
 journal = Journal()
 volume = device.volume({"device": "loop"}, 1024**2, journal)
 made = volume.__enter__()
-applied = knobs.applied({"thp_defrag": "defer", "khugepaged": "4096/11s"}, journal, Place(made.directory))
+applied = knobs.applied({"thp_defrag": "defer", "khugepaged": "4096/11s"}, journal, KnobTarget(made.directory))
 applied.__enter__()
 print(made.directory, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -16,7 +16,7 @@ from octavo.check import diffs, outputs, plans, results
 from octavo.hugepages import postmaster_files, stopped
 from octavo.lab.validity import server_log
 from octavo.lab.validity.evidence import Evidence
-from octavo.operations import words
+from octavo.operations import program_output
 from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster, plan_diff, plan_shape, program_pages
 from octavo.postgres.datasets import control
@@ -175,7 +175,9 @@ def _log(read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
 
 def _judged(text: str) -> object:
     result = WorkloadResult((), 1.0, 1.0, 1, 0.0, (), "")
-    return server_log.judge(Evidence(result, {}, True, 0.0, 0.0, text, Thresholds())), words.said(text)
+    return server_log.judge(Evidence(result, {}, True, 0.0, 0.0, text, Thresholds())), program_output.server_errors(
+        text
+    )
 
 
 def _transactions(log: Path) -> object:

@@ -8,7 +8,7 @@ from tests.fuzz.fuzzing import Parser, check, parametrized
 
 from octavo import _core
 from octavo.trace import files
-from octavo.trace.simulate import Request, simulate
+from octavo.trace.simulate import SimulationRequest, simulate
 
 _CSV = b"time_us,backend,relation,block,kind\n1,7,16384,12,read\n5,7,16384,13,extend\n"
 _IOLOG = b"fio version 3 iolog\n0 /data/a add\n0 /data/a open\n7 /data/a read 4096 8192\n9 /data/a close\n"
@@ -44,7 +44,7 @@ def _records(text: bytes, place: Path) -> object:
 def _simulated(text: bytes, place: Path) -> object:
     """A trace, simulated at two block sizes with all layers."""
     (place / "source").write_bytes(text)
-    request = Request(
+    request = SimulationRequest(
         place / "source",
         shared_buffers=(1024**2,),
         memory=(4 * 1024**2,),

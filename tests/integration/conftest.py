@@ -12,10 +12,10 @@ import pytest
 from octavo.host.journal import Journal, recover
 from octavo.hugepages import apply as pool
 from octavo.hugepages.pool import default_page, pool_file
-from octavo.postgres.builds.as_account import COMPILER_CACHE, work_directory
 from octavo.postgres.builds.cache import Build, list_builds
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.worker_client import COMPILER_CACHE, work_directory
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from octavo import knobs
 from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.knobs import device, huge_pages
-from octavo.knobs.base import Place
+from octavo.knobs.base import KnobTarget
 from octavo.knobs.server_group import server_group
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -40,7 +40,7 @@ def turn(draw: random.Random, journal: Journal) -> None:
         stack.enter_context(huge_pages.pools(pages, journal))
         volume = stack.enter_context(device.volume(levels, 1024**2, journal))
         assert volume is not None
-        stack.enter_context(knobs.applied(levels, journal, Place(volume.directory)))
+        stack.enter_context(knobs.applied(levels, journal, KnobTarget(volume.directory)))
         group = stack.enter_context(server_group(levels, journal))
         groups = [] if group is None else [group]
         child, number = children.start(

@@ -12,12 +12,12 @@ from tests.thorough import in_thorough_tests
 from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.host.journal import Journal
-from octavo.postgres.builds.as_account import COMPILER_CACHE
 from octavo.postgres.builds.cache import Build, find_build, list_builds
 from octavo.postgres.builds.findings import shipped
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.prove import prove
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.worker_client import COMPILER_CACHE
 
 from . import tiny_postgres
 

@@ -56,8 +56,8 @@ def test_a_wrong_answer_and_a_crash_are_failures(build: Build, journal: Journal,
         expected.write_text(expected.read_text().replace(" one \n-----\n   1\n", " one \n-----\n   2\n"))
         for file in (suite / "sql" / "pg_lsn.sql", suite / "expected" / "pg_lsn.out"):
             file.write_text(file.read_text() + _SEGFAULT)
-        with open_workspace(build, tests, journal, account) as workplace:
-            outcome = run_regression(workplace, lambda doing, done, total: None)
+        with open_workspace(build, tests, journal, account) as workspace:
+            outcome = run_regression(workspace, lambda doing, done, total: None)
         directory = tests.directory
     assert outcome.tests == 3
     assert {"boolean", "pg_lsn"} <= set(outcome.failed)

@@ -5,9 +5,9 @@ import os
 import pytest
 from tests.integration.servers import data_directory, running
 
-from octavo.costs.calibrate import Request, calibrate_server
+from octavo.costs.calibrate import CalibrationRequest, calibrate_server
+from octavo.costs.calibration_databases import own_database
 from octavo.costs.fit import fit
-from octavo.costs.grounds import own_ground
 from octavo.costs.measure import measure
 from octavo.costs.probes import RANDOM, SEQUENTIAL
 from octavo.errors import HostError, OctavoError
@@ -56,13 +56,13 @@ def test_planted_costs_of_a_device_are_recovered(
     block = int(data_block.removesuffix("kB")) * 1024
     planted = {SEQUENTIAL: block / (megabytes * _MB), RANDOM: 1 / requests}
     off: dict[str, float] = {}
-    with own_ground(builds[data_block], size, f"iops={requests},mbps={megabytes}", journal, account) as (
-        ground,
+    with own_database(builds[data_block], size, f"iops={requests},mbps={megabytes}", journal, account) as (
+        database,
         facts,
     ):
         assert facts["device_limit_asked"]["reads_per_second"] == requests
         for _ in range(3):
-            found = fit(measure(ground, cold=True, rounds=2, progress=quiet)).estimates
+            found = fit(measure(database, cold=True, rounds=2, progress=quiet)).estimates
             off = {unit: found[unit].seconds / seconds - 1 for unit, seconds in planted.items()}
             if all(abs(by) <= _TOLERANCE for by in off.values()):
                 break
@@ -84,14 +84,16 @@ def test_a_users_server_keeps_nothing(builds: dict[str, Build], journal: Journal
             server.execute(f"CREATE DATABASE {name}")
             server.execute(f"COMMENT ON DATABASE {name} IS '{comment}'")
         dsn = f"host={server.socket_directory} user=octavo dbname=postgres"
-        document = calibrate_server(dsn, Request(size=4 * _MB, rounds=2, cold=False), quiet)
+        document = calibrate_server(dsn, CalibrationRequest(size=4 * _MB, rounds=2, cold=False), quiet)
         assert databases(server) == before | {"octavo_costs_mine"}
         with pytest.raises(OctavoError) as refused:
             server.execute("CREATE ROLE nobody LOGIN")
-            calibrate_server(dsn.replace("user=octavo", "user=nobody"), Request(4 * _MB, 2, cold=False), quiet)
+            calibrate_server(
+                dsn.replace("user=octavo", "user=nobody"), CalibrationRequest(4 * _MB, 2, cold=False), quiet
+            )
         assert isinstance(refused.value, HostError) and "CREATEDB" in str(refused.value)
         if os.geteuid() == 0:
-            cold = calibrate_server(dsn, Request(size=4 * _MB, rounds=2, cold=True), quiet)
+            cold = calibrate_server(dsn, CalibrationRequest(size=4 * _MB, rounds=2, cold=True), quiet)
             assert cold["cache"] == "cold"
         assert databases(server) == before | {"octavo_costs_mine"}
     (found,) = document["data_blocks"]

@@ -25,7 +25,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import Server
-from octavo.postgres.datasets import cache, control, graft, room
+from octavo.postgres.datasets import cache, control, disk_space, graft
 from octavo.postgres.datasets import load as loading
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec
 from octavo.postgres.pinned import pinned_settings
@@ -249,7 +249,7 @@ def test_a_limit_and_a_full_disk_are_told_before_anything_is_loaded(
         (None, 2**60, "free, loading .* needs about"),
         (100 * MB, 200 * MB, "the limit is"),
     ):
-        room.set_limit(most)
+        disk_space.set_limit(most)
         with pytest.raises(HostError, match=message):
             loading.ensure_dataset(
                 build, spec_of(pgbench.WORKLOAD, SMALL), fill, settings_of(build), journal, account,
@@ -270,7 +270,7 @@ def test_a_new_load_makes_the_least_recently_used_go_but_none_in_use(
     for age, name in enumerate((names[2], names[0], names[1])):  # the third is the one not used for longest
         os.utime(cache.datasets_directory() / name / cache.MANIFEST, (age, age))
     size = max(entry.size for entry in cache.list_loads())
-    room.set_limit(3 * size + size // 2)
+    disk_space.set_limit(3 * size + size // 2)
     cache.release(names[1])  # the first and the third are still held
     fourth = load(4).name
     assert [entry.name for entry in cache.list_loads()] == sorted([names[0], names[2], fourth])

@@ -15,8 +15,8 @@ from octavo.home import make_directory
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
-from octavo.postgres.builds.as_account import COMPILER_CACHE, work_directory
 from octavo.postgres.builds.cache import Build, builds_directory, list_builds, read_build
+from octavo.postgres.builds.worker_client import COMPILER_CACHE, work_directory
 from octavo.postgres.extension import build_extension, installed_extensions, source_digest, try_extension
 from octavo.postgres.scratch import scratch_server
 from octavo.postgres.source import find_source, sha256_of

@@ -17,9 +17,9 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.process_table import read_process
 from octavo.instruments import instruments
-from octavo.instruments.observe import InstrumentResults, Observers, target_of
 from octavo.instruments.processes import OURS, POSTMASTER, child_pids
 from octavo.instruments.roles import role_of
+from octavo.instruments.running import InstrumentResults, InstrumentSet, target_of
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
 from octavo.units import parse_size
@@ -45,7 +45,7 @@ def server(build: Build, journal: Journal, account: Account) -> Iterator[Server]
         yield server
 
 
-def trial(server: Server, observers: Observers, seconds: int = 3) -> tuple[InstrumentResults, int]:
+def trial(server: Server, observers: InstrumentSet, seconds: int = 3) -> tuple[InstrumentResults, int]:
     """A short read-write pgbench, watched."""
     with observers.start(server) as watching:
         finished = server.run_client("pgbench", "--no-vacuum", f"--client={_CLIENTS}", f"--time={seconds}")
@@ -62,7 +62,7 @@ def values(seen: InstrumentResults) -> dict[tuple[str, str | None], float]:
 
 def test_all_instruments_agree_with_each_other(server: Server) -> None:
     notices: list[str] = []
-    seen, transactions = trial(server, Observers(instruments(), notices.append))
+    seen, transactions = trial(server, InstrumentSet(instruments(), notices.append))
     assert not seen.off
     assert all("is off: " in notice and "\n" not in notice for notice in notices)
     found = values(seen)
@@ -104,7 +104,7 @@ def test_all_instruments_agree_with_each_other(server: Server) -> None:
 
 
 def test_series_stand_beside_the_observations_and_looking_is_accounted(server: Server) -> None:
-    observers = Observers(instruments(), lambda text: None)
+    observers = InstrumentSet(instruments(), lambda text: None)
     seen, _ = trial(server, observers)
     units = {metric.name: metric.unit for metric in observers.metrics}
     assert {one.metric for one in seen.observations} | {one.metric for one in seen.series} <= set(units)
@@ -127,7 +127,7 @@ def test_requests_are_those_that_the_device_counts(server: Server) -> None:
     """Direct writes of one size, by a process of ours, are found in the class of that size."""
     table = {name: instruments()[name] for name in ("device", "requests")}
     notices: list[str] = []
-    with Observers(table, notices.append).start(server) as watching:
+    with InstrumentSet(table, notices.append).start(server) as watching:
         subprocess.run(
             ["dd", "if=/dev/zero", f"of={server.directory / 'direct'}", "bs=64k", "count=200", "oflag=direct"],
             check=True, capture_output=True,
@@ -165,7 +165,7 @@ def test_children_are_found_without_the_kernels_list(server: Server, tmp_path: P
 
 
 def test_a_server_that_dies_leaves_what_was_seen(server: Server) -> None:
-    with Observers(instruments(), lambda text: None).start(server) as watching:
+    with InstrumentSet(instruments(), lambda text: None).start(server) as watching:
         server.process.send_signal(signal.SIGQUIT)
         server.process.wait()
         seen = watching.finish(WorkloadResult((), 1.0, 1.0, 0, 0.0, (), ""))
@@ -177,7 +177,7 @@ def test_a_server_that_dies_leaves_what_was_seen(server: Server) -> None:
 def test_a_trial_that_breaks_off_leaves_nothing_running(server: Server) -> None:
     threads, files = threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
     server.disconnect()
-    with pytest.raises(OctavoError, match="the workload failed"), Observers(instruments(), print).start(server):
+    with pytest.raises(OctavoError, match="the workload failed"), InstrumentSet(instruments(), print).start(server):
         assert threading.active_count() == threads + 1
         raise OctavoError("the workload failed")
     server.disconnect()

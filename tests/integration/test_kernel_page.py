@@ -13,7 +13,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.loop_volume import loop_volume
 from octavo.knobs import page_cache
-from octavo.knobs.base import Place
+from octavo.knobs.base import KnobTarget
 from octavo.plan.model import parse_plan
 from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
@@ -50,7 +50,7 @@ most_foreign_io = "1TB"
 
 
 def cannot(level: str) -> str | None:
-    return page_cache.KNOB.cannot(level, Place(Path("/")))
+    return page_cache.KNOB.cannot(level, KnobTarget(Path("/")))
 
 
 needs_units = pytest.mark.skipif(
@@ -85,7 +85,7 @@ def test_a_cold_read_brings_in_one_unit(level: str, journal: Journal) -> None:
     kind, _, block = (page_cache.filesystem_of(level) or "").partition("/")
     with loop_volume(300 * _MB, kind, parse_size(block), journal) as volume:
         assert page_cache.measured(volume.directory) == page_cache.granularity(volume.directory) == parse_size(level)
-        with page_cache.KNOB.applied(level, journal, Place(volume.directory)) as achieved:
+        with page_cache.KNOB.applied(level, journal, KnobTarget(volume.directory)) as achieved:
             assert achieved.asked == level
         assert not list(volume.directory.glob("page-cache-*"))
 

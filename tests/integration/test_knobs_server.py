@@ -12,7 +12,7 @@ from octavo.host import block_limit, cgroup, loop_volume, mounts
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.knobs import cpu_pinning, device, huge_pages
-from octavo.knobs.base import Place
+from octavo.knobs.base import KnobTarget
 from octavo.knobs.server_group import server_group
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
@@ -34,7 +34,7 @@ _LEVELS = {
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
 def test_a_server_under_knobs(build: Build, journal: Journal, account: Account) -> None:
     """In the order in which a trial turns them."""
-    if reason := knobs.cannot(_LEVELS, Place(Path("/"))):
+    if reason := knobs.cannot(_LEVELS, KnobTarget(Path("/"))):
         pytest.skip(reason)
     if cgroup.memory_controller() is None:
         pytest.skip("no memory controller")
@@ -48,7 +48,7 @@ def test_a_server_under_knobs(build: Build, journal: Journal, account: Account) 
         pages = int(cluster.would_have(build, data, settings, "shared_memory_size_in_huge_pages", journal, account))
         with (
             huge_pages.pools({2 * MB: pages}, journal) as pools,
-            knobs.applied(_LEVELS, journal, Place(place)) as state,
+            knobs.applied(_LEVELS, journal, KnobTarget(place)) as state,
             server_group(_LEVELS, journal, huge_page_bytes=pages * 2 * MB) as group,
         ):
             if pools[2 * MB].given < pages:

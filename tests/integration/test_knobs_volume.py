@@ -16,7 +16,7 @@ from octavo.host.journal import Journal, restore
 from octavo.host.kernel_value import KernelValue
 from octavo.host.undo import Undone
 from octavo.knobs import device, filesystem, huge_pages, probe
-from octavo.knobs.base import Place
+from octavo.knobs.base import KnobTarget
 from octavo.knobs.credits import DeviceTotals
 from octavo.knobs.enforcer import served_by
 from octavo.knobs.server_group import server_group
@@ -207,7 +207,7 @@ def test_requests_of_a_named_volume_are_counted_as_it_counts_them(home: Path) ->
         assert made is not None
         assert (made.queue / "max_sectors_kb").read_text() == "256\n"
         with (
-            knobs.applied({"readahead": "64kB"}, journal, Place(made.directory)) as state,
+            knobs.applied({"readahead": "64kB"}, journal, KnobTarget(made.directory)) as state,
             device.limited("gp3:3000/125", made, journal) as facts,
         ):
             assert facts["volume"]["largest_request_bytes"] == 256 * 1024
@@ -250,7 +250,7 @@ def test_knobs_of_this_kernel_for_a_moment(home: Path) -> None:
     """What this kernel offers is set and read back; each is in force for some milliseconds."""
     with Journal() as journal, device.volume({"device": "loop"}, 8 * _MB, journal) as made:
         assert made is not None
-        place = Place(made.directory)
+        place = KnobTarget(made.directory)
         levels = {
             "thp": "never", "shmem_thp": "advise", "thp_defrag": "defer", "khugepaged": "off", "swappiness": "61",
             "readahead": "64kB", "io_scheduler": "mq-deadline", "dirty_limits": "1GB/2GB", "overcommit": "always",

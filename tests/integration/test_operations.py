@@ -16,7 +16,7 @@ from octavo.host.process import find_by_environment
 from octavo.operations import OPERATIONS, base_backup, check_operations, contents, pg_checksums
 from octavo.operations.base import Operation, OperationEvidence, OperationOutcome
 from octavo.operations.contents import Contents
-from octavo.operations.ground import Ground, first
+from octavo.operations.sandbox import Sandbox, first
 from octavo.postgres.builds.cache import Build, list_builds
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
@@ -25,7 +25,7 @@ from octavo.units import parse_size
 
 pytestmark = pytest.mark.beside
 
-# What only a fuller cache has companions for.
+# What only a fuller cache has related builds for.
 _MAY_BE_SKIPPED = {
     "minor update",
     "pg_upgrade, older major version",
@@ -87,7 +87,7 @@ def test_all_of_it_works_at_4_kb(builds: list[Build], journal: Journal, home: Pa
     assert found["logical replication, to this data block"].figures["switchover_seconds"] > 0
 
 
-def changed(ground: Ground) -> OperationEvidence:
+def changed(sandbox: Sandbox) -> OperationEvidence:
     """A base backup, of which one value is changed before it is compared."""
     servers: list[Server] = []
     reading = contents.read
@@ -100,37 +100,37 @@ def changed(ground: Ground) -> OperationEvidence:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contents, "read", read)
-        return base_backup.OPERATION.check(ground)
+        return base_backup.OPERATION.check(sandbox)
 
 
-def starting(ground: Ground) -> OperationEvidence:
+def starting(sandbox: Sandbox) -> OperationEvidence:
     """A refusal that does not come."""
-    return OperationEvidence(ground.refusal(ground.empty("own")))
+    return OperationEvidence(sandbox.refusal(sandbox.empty("own")))
 
 
-def dying(ground: Ground) -> OperationEvidence:
+def dying(sandbox: Sandbox) -> OperationEvidence:
     """A server that is gone in the middle."""
-    with ground.serve(ground.empty("data")) as server, server.connect("postgres") as connection:
+    with sandbox.serve(sandbox.empty("data")) as server, server.connect("postgres") as connection:
         server.stop()
         connection.execute("SELECT 1")
     return OperationEvidence("it lives")
 
 
-def living(ground: Ground) -> OperationEvidence:
+def living(sandbox: Sandbox) -> OperationEvidence:
     """The next operation after one that went wrong."""
-    with ground.serve(ground.copy("data")) as server:
+    with sandbox.serve(sandbox.copy("data")) as server:
         count = first(server, "SELECT count(*) FROM documents")
     return OperationEvidence(f"{count} documents")
 
 
-def damaged(ground: Ground) -> OperationEvidence:
+def damaged(sandbox: Sandbox) -> OperationEvidence:
     """One byte of the data that is copied is not what its checksum says."""
-    filled = ground.filled().directory
+    filled = sandbox.filled().directory
     largest = max((filled / "base").rglob("*"), key=lambda path: path.stat().st_size)
-    offset = 5 * parse_size(ground.build.manifest["data_block"])
-    owner = replace(ground.account, uid=filled.stat().st_uid)  # what is kept is root's
+    offset = 5 * parse_size(sandbox.build.manifest["data_block"])
+    owner = replace(sandbox.account, uid=filled.stat().st_uid)  # what is kept is root's
     pg_checksums.damage(filled, str(largest.relative_to(filled)), offset, owner)
-    return pg_checksums.OPERATION.check(ground)
+    return pg_checksums.OPERATION.check(sandbox)
 
 
 def test_what_goes_wrong_is_told_as_failed(builds: list[Build], journal: Journal, home: Path) -> None:
@@ -159,9 +159,10 @@ from octavo.operations import check_operations
 from octavo.operations.base import Operation
 from octavo.postgres.builds.cache import read_build
 
-def hold(ground):
-    with ground.serve(ground.copy("primary")) as server, ground.load(server, 50), ground.serve(ground.empty("other")):
-        print(ground.journal.token, flush=True)
+def hold(sandbox):
+    primary, other = sandbox.copy("primary"), sandbox.empty("other")
+    with sandbox.serve(primary) as server, sandbox.load(server, 50), sandbox.serve(other):
+        print(sandbox.journal.token, flush=True)
         sys.stdin.read()
 
 with Journal() as journal:

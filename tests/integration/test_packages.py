@@ -16,10 +16,10 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.packaging import package
 from octavo.packaging.binaries import linkage
-from octavo.postgres.builds.as_account import COMPILER_CACHE
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.builds.worker_client import COMPILER_CACHE
 from octavo.postgres.source import sha256_of
 from octavo.units import parse_size
 

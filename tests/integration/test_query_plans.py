@@ -12,7 +12,7 @@ from octavo.postgres.scratch import scratch_server
 from octavo.query_plans.costs import compared
 from octavo.query_plans.effects import DEFAULT, effects, medians
 from octavo.query_plans.statistics import carry
-from octavo.query_plans.table import Place, Request, explain, tables
+from octavo.query_plans.table import BlockSizeServer, PlanTableRequest, explain, tables
 
 pytestmark = pytest.mark.beside
 
@@ -30,24 +30,26 @@ _SIZES = ("4kB", "32kB")
 
 
 @contextmanager
-def served(builds: dict[str, Build], journal: Journal, account: Account) -> Generator[Sequence[Place], None, None]:
+def served(
+    builds: dict[str, Build], journal: Journal, account: Account
+) -> Generator[Sequence[BlockSizeServer], None, None]:
     with ExitStack() as stack:
-        found: list[Place] = []
+        found: list[BlockSizeServer] = []
         for size in _SIZES:
             server = stack.enter_context(scratch_server(builds[size], journal, account, {"autovacuum": "off"}))
             connection = stack.enter_context(server.connect("postgres"))
             for statement in _SETUP:
                 connection.execute(statement.encode())
-            found.append(Place(int(size.removesuffix("kB")) * 1024, connection))
+            found.append(BlockSizeServer(int(size.removesuffix("kB")) * 1024, connection))
         yield found
 
 
 def test_plans_are_forced_and_timed_at_every_size(builds: dict[str, Build], journal: Journal, account: Account) -> None:
     blocks = [int(size.removesuffix("kB")) * 1024 for size in _SIZES]
-    request = Request(rounds=1, tries=300, timeout=60.0, seed=1, settings={}, costs=compared(blocks, None))
+    request = PlanTableRequest(rounds=1, tries=300, timeout=60.0, seed=1, settings={}, costs=compared(blocks, None))
     told: list[str] = []
-    with served(builds, journal, account) as places:
-        small, large = (place.connection for place in places)
+    with served(builds, journal, account) as servers:
+        small, large = (server.connection for server in servers)
         assert carry(small, large) == 5
         estimates = [
             connection.execute("SELECT reltuples FROM pg_class WHERE relname = 'orders'").fetchone()
@@ -61,8 +63,8 @@ def test_plans_are_forced_and_timed_at_every_size(builds: dict[str, Build], jour
             for connection in (small, large)
         ]
         assert bounds[0] == bounds[1] is not None
-        found = tables(places, _QUERIES, request, told.append)
-        by_block = {place.block: place.connection for place in places}
+        found = tables(servers, _QUERIES, request, told.append)
+        by_block = {server.block: server.connection for server in servers}
         for table in found:
             # What is said to be forced comes out again, and ran.
             for entry in table.entries:

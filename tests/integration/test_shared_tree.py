@@ -21,7 +21,7 @@ from octavo.postgres.builds.cache import Build, list_builds
 from octavo.postgres.builds.make import FROM_SCRATCH, ensure_builds
 from octavo.postgres.builds.prove import prove, replace_derived
 from octavo.postgres.builds.spec import BuildSpec
-from octavo.postgres.builds.stages import LOOKING, Step
+from octavo.postgres.builds.stages import LOOKING, BuildStep
 from octavo.postgres.source import sha256_of
 
 from . import tiny_postgres
@@ -98,7 +98,7 @@ def test_each_object_is_compiled_once_for_what_it_depends_on(own_home: Path, tmp
 def test_what_was_found_before_is_not_looked_for_again_and_a_changed_source_is(own_home: Path, tmp_path: Path) -> None:
     asked: list[int] = []
 
-    def note(step: Step) -> None:
+    def note(step: BuildStep) -> None:
         if step.doing == LOOKING and step.done == 0:
             asked.append(step.total)
 

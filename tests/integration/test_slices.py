@@ -16,7 +16,7 @@ from octavo.host import child_group
 from octavo.lab.events import Event, Notice, TurnsGoOn
 from octavo.lab.runnable import cannot_run
 from octavo.lab.session import SessionResult, start_run
-from octavo.lab.slices import sound
+from octavo.lab.slices import eligibility
 from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan, parse_plan
 from octavo.store.store import Store
@@ -113,7 +113,7 @@ def test_readers_take_turns_on_limited_volumes_in_memory_groups(home: Path) -> N
             "fewest_transactions = 1": 'fewest_transactions = 1\nmost_limit_error = "100%"',
         }
     )
-    if reasons := [reason for cell in make_cells(plan) if (reason := cannot_run(cell) or sound.not_here([cell]))]:
+    if reasons := [reason for cell in make_cells(plan) if (reason := cannot_run(cell) or eligibility.not_here([cell]))]:
         pytest.skip(reasons[0])
     _, document, _ = run(plan)
     trials = document["trials"]

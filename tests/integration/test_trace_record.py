@@ -16,7 +16,7 @@ from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.trace.files import nobody, summarize
-from octavo.trace.record.recorder import Recorded, Request, record
+from octavo.trace.record.recorder import Recorded, RecordingRequest, record
 
 _PACKAGES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 
@@ -74,7 +74,7 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
             connection.execute("VACUUM (FREEZE, ANALYZE) t")
         with running(build, directory, journal, account, **_SETTINGS) as server:
             found = list[Recorded]()
-            request = Request(
+            request = RecordingRequest(
                 f"host={server.socket_directory} port=5432 user=octavo dbname=octavo", _SECONDS, trace, None
             )
             recording = threading.Thread(target=lambda: found.append(record(request, journal, print)))

@@ -28,7 +28,7 @@ def kept(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "kept"
 
 
-def workplace(kept: Path) -> Any:
+def workspace(kept: Path) -> Any:
     return MagicMock(kept=kept)
 
 
@@ -95,5 +95,5 @@ def test_what_is_kept_has_a_size(output: Path, kept: Path, monkeypatch: pytest.M
     (output / "log").mkdir()
     for name in ("a", "b", "c"):
         (output / "log" / name).write_text("7 bytes")
-    found = suites.keep(workplace(kept), "regression", [output / "log"], below=output)
+    found = suites.keep(workspace(kept), "regression", [output / "log"], below=output)
     assert [(found / "log" / name).stat().st_size for name in ("a", "b", "c")] == [7, 3, 0]

@@ -65,7 +65,7 @@ def test_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="regular file"):
         in_time(lambda: refuse_running(tmp_path))
     assert in_time(lambda: last_options(tmp_path)) == []
-    assert in_time(lambda: last_words(tmp_path / "postmaster.pid")) == "it said nothing"
+    assert in_time(lambda: last_words(tmp_path / "postmaster.pid")) == "no output"
     with pytest.raises(OSError, match="regular file"):
         in_time(lambda: read_text(tmp_path / "postmaster.pid"))
 

@@ -187,7 +187,7 @@ def test_what_is_planted_while_a_tree_is_taken_is_found(
     elsewhere.write_text("root's")
     walk = trees.walk
 
-    def planting(top: Path, *, strict: bool = False) -> Iterator[trees.Place]:
+    def planting(top: Path, *, strict: bool = False) -> Iterator[trees.WalkedDirectory]:
         for found in walk(top, strict=strict):
             if found.path == "base":
                 link(tree, elsewhere)

@@ -7,16 +7,18 @@ import pytest
 from octavo.errors import HostError, OctavoError
 from octavo.host.children import Account
 from octavo.host.journal import Journal
-from octavo.postgres.builds.as_account import NotShareableHere, Place
+from octavo.postgres.builds.worker_client import NotShareableHere, WorkerClient
 
 
 @pytest.fixture
-def place(home: Path, tmp_path: Path) -> Place:
+def place(home: Path, tmp_path: Path) -> WorkerClient:
     with Journal() as journal:
-        return Place(tmp_path, tmp_path / "tree", "a test", tmp_path / "log", Account("nobody", 65534, 65534), journal)
+        return WorkerClient(
+            tmp_path, tmp_path / "tree", "a test", tmp_path / "log", Account("nobody", 65534, 65534), journal
+        )
 
 
-def said(place: Place, line: str) -> tuple[str, list[object]]:
+def said(place: WorkerClient, line: str) -> tuple[str, list[object]]:
     """What it is taken for, and what was called."""
     called: list[object] = []
 
@@ -27,7 +29,7 @@ def said(place: Place, line: str) -> tuple[str, list[object]]:
     return words, called
 
 
-def test_progress_and_what_is_ready_are_passed_on(place: Place) -> None:
+def test_progress_and_what_is_ready_are_passed_on(place: WorkerClient) -> None:
     assert said(place, '{"doing": "compilation", "done": 3, "total": 9}\n') == ("", [("compilation", 3, 9)])
     assert said(place, '{"ready": 1}\n') == ("", [1])
     assert said(place, '{"doing": "\\u001b[2Jx", "done": 0, "total": 1}')[1] == [("[2Jx", 0, 1)]
@@ -53,14 +55,14 @@ def test_progress_and_what_is_ready_are_passed_on(place: Place) -> None:
         "\x1b]0;title\x07\x9b31m",
     ],
 )
-def test_anything_else_does_nothing_and_is_shown_without_controls(place: Place, line: str) -> None:
+def test_anything_else_does_nothing_and_is_shown_without_controls(place: WorkerClient, line: str) -> None:
     words, called = said(place, line)
     assert called == []
     assert words.isprintable()
     assert len(words) <= 1000
 
 
-def test_a_failure_is_the_error_that_it_was(place: Place) -> None:
+def test_a_failure_is_the_error_that_it_was(place: WorkerClient) -> None:
     with pytest.raises(HostError, match="no such compiler"):
         said(place, '{"failed": "no such compiler", "host": true}')
     with pytest.raises(NotShareableHere, match="another file"):
@@ -71,7 +73,7 @@ def test_a_failure_is_the_error_that_it_was(place: Place) -> None:
     assert place.log.stat().st_mode & 0o777 == 0o600  # it has the sources' lines in it
 
 
-def test_a_builds_log_is_not_written_through_a_link(place: Place, tmp_path: Path) -> None:
+def test_a_builds_log_is_not_written_through_a_link(place: WorkerClient, tmp_path: Path) -> None:
     (tmp_path / "target").write_text("before")
     place.log.symlink_to(tmp_path / "target")
     with pytest.raises(OctavoError, match="compilation of a test failed"):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.unit.elf_files import CASAL, ENTRY, LDADDAL, LDR, NOP, RET, X86_64, call, elf, helper, words
 
-from octavo.binary.core_types import Report
+from octavo.binary.core_types import ElfReport
 from octavo.binary.listing import document, lines
 from octavo.binary.read import Program, read, read_one
 from octavo.binary.verdict import gcc_version, level_of, tally, verdict
@@ -63,12 +63,12 @@ def outlined_code() -> bytes:
     return helpers + call(end, 0) + call(end + 4, 0) + call(end + 8, len(first)) + words(RET)
 
 
-def read_code(place: Path, code: bytes, machine: int = 183, comment: bytes = b"") -> Report:
+def read_code(place: Path, code: bytes, machine: int = 183, comment: bytes = b"") -> ElfReport:
     place.write_bytes(elf(code, machine, comment))
     return read_one(place)
 
 
-def x86(place: Path, code: str) -> Report:
+def x86(place: Path, code: str) -> ElfReport:
     return read_code(place, bytes.fromhex(code), X86_64)
 
 

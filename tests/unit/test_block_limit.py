@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.planted import plant
 
 from octavo.host import block_limit
-from octavo.host.block_limit import Limits
+from octavo.host.block_limit import DeviceLimits
 from octavo.host.journal import Journal, restore
 from octavo.host.kernel_value import KernelValue
 from octavo.knobs.credits import DeviceTotals
@@ -113,16 +113,16 @@ class Asked:
     """What an enforcer asks for."""
 
     def __init__(self) -> None:
-        self.limits: list[Limits] = []
+        self.limits: list[DeviceLimits] = []
 
-    def limit(self, reads: Limits, writes: Limits) -> None:
+    def limit(self, reads: DeviceLimits, writes: DeviceLimits) -> None:
         self.limits += [reads, writes]
 
 
 def test_a_restore_puts_back_what_was_changed_since_it_was_set(root: Path) -> None:
     chosen = volume("gp2:100,credits=50")
     with Journal() as journal, block_limit.throttled("7:999", chosen.highest, journal, root=root) as throttle:
-        throttle.limit(Limits(304.4, 133605435.0), Limits(2999.0, 1.0))
+        throttle.limit(DeviceLimits(304.4, 133605435.0), DeviceLimits(2999.0, 1.0))
         assert limits(root) == ["7:999 304", "7:999 133605435", "7:999 2999", "7:999 1"]
         # What a kill at this moment would leave, replayed by the next command.
         journal.path.with_name("killed.jsonl").write_text(journal.path.read_text())

@@ -19,7 +19,7 @@ def work(tmp_path: Path) -> Path:
 
 
 def fill(work: Path) -> Path:
-    """A workplace with a source, a header, and a generated file that names the place."""
+    """A workspace with a source, a header, and a generated file that names the place."""
     for name, text in (
         ("source/a.c", "int a;\n"),
         (f"build/{HEADER}", "#define BLCKSZ 8192\n"),

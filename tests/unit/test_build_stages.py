@@ -2,12 +2,12 @@
 
 import pytest
 
-from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION, LOOKING, Stages, Step, compiling_more, costs
+from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION, LOOKING, BuildStep, Stages, compiling_more, costs
 
 
-def steps(stages: dict[str, float], *said: tuple[float, str, int, int]) -> list[Step]:
+def steps(stages: dict[str, float], *said: tuple[float, str, int, int]) -> list[BuildStep]:
     """What is told when these are said: at the second, the stage, its done and total."""
-    told: list[Step] = []
+    told: list[BuildStep] = []
     now = [0.0]
     builder = Stages(stages, told.append, clock=lambda: now[0])
     for second, doing, done, total in said:
@@ -38,5 +38,5 @@ def test_before_anything_is_done_the_costs_say_it(monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_no_stage_leaves_the_time_as_it_was() -> None:
     told = steps({"first": 10.0}, (5.0, "first", 1, 2), (5.0, "installation", 0, 1))
-    assert told[1] == Step("installation", 0, 1, told[0].left, "")
+    assert told[1] == BuildStep("installation", 0, 1, told[0].left, "")
     assert steps({"first": 10.0}, (1.0, "first", 0, 0))[0].done == 0

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from octavo.cli.build_selection import selected_specs
 from octavo.errors import UsageError
 from octavo.postgres.builds import recipe
 from octavo.postgres.builds.cache import MANIFEST, builds_directory, find_build
 from octavo.postgres.builds.commands import Command
+from octavo.postgres.builds.selection import selected_specs
 from octavo.postgres.builds.size_dependence import NotShareable, files_with_conditionals, with_macros
 from octavo.postgres.builds.spec import BuildSpec, Sizes
 from octavo.postgres.sources import fetched

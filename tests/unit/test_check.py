@@ -12,7 +12,7 @@ from octavo.check import formulas
 from octavo.check.classify import KINDS, Allowed, classify, load_entries
 from octavo.check.crashes import crashes_in_log
 from octavo.check.diffs import parse_diffs
-from octavo.check.outcome import ClassifiedDifference, Failure, Report, Suite
+from octavo.check.outcome import CheckReport, ClassifiedDifference, Failure, Suite
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
 from octavo.check.recovery import parse_tap, waited_for
 from octavo.check.report import as_dict, markdown, text
@@ -324,10 +324,10 @@ def test_what_a_script_waited_for_in_vain_is_told_without_how_it_ended() -> None
     assert waited_for(["# fine"]) == []
 
 
-def a_report(tmp_path: Path, *judged: ClassifiedDifference, failures: tuple[Failure, ...] = ()) -> Report:
+def a_report(tmp_path: Path, *judged: ClassifiedDifference, failures: tuple[Failure, ...] = ()) -> CheckReport:
     build = Build("18.6-b4w8-0", tmp_path, {"version": "18.6", "data_block": "4kB", "wal_block": "8kB"})
     suite = Suite("regression", 231, 230, judged, failures, (("recovery", "no perl"),), 1.5, tmp_path)
-    return Report(build, (suite,))
+    return CheckReport(build, (suite,))
 
 
 def test_a_report_passes_only_when_everything_is_allowed(tmp_path: Path) -> None:

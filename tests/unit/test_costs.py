@@ -9,7 +9,7 @@ from rich.console import Console
 
 from octavo.costs import calibrate, lines, tables
 from octavo.costs.fit import Fit, fit
-from octavo.costs.measure import Measured
+from octavo.costs.measure import ProbeRun
 from octavo.costs.probes import (
     CACHED,
     CACHED_RANDOM,
@@ -18,7 +18,7 @@ from octavo.costs.probes import (
     RANDOM,
     SEQUENTIAL,
     TUPLE,
-    Probe,
+    ProbeQuery,
     lookups,
     processor,
     scan_of_pages,
@@ -33,18 +33,18 @@ _COSTS = {
 
 def made(
     costs: Mapping[str, float], *, rounds: int = 5, noise: float = 0.0, cold: bool = True, seed: int = 1
-) -> list[Measured]:
+) -> list[ProbeRun]:
     """Runs of all queries that take exactly what the costs say, or so much more or less."""
     order = random.Random(seed)
-    warm: list[tuple[Probe, float, float]] = [(scan_of_pages("wide_cached", 3000), 0, 3000)]
+    warm: list[tuple[ProbeQuery, float, float]] = [(scan_of_pages("wide_cached", 3000), 0, 3000)]
     warm += [(lookups("scattered_cached", 1, 3000), 0, 3020), *((probe, 0, 1700) for probe in processor())]
     reading = [(scan_of_pages("wide", 1024), 1024, 0), (lookups("scattered", 1, 100), 101, 3)] if cold else []
-    found: list[Measured] = []
+    found: list[ProbeRun] = []
     for number in range(1, rounds + 1):
         for probe, reads, hits in [*warm, *reading]:
             work = {**probe.work, probe.reads: float(reads), probe.finds: float(hits)}
             seconds = sum(costs[unit] * amount for unit, amount in work.items())
-            found.append(Measured(probe.name, number, seconds * order.uniform(1 - noise, 1 + noise), work))
+            found.append(ProbeRun(probe.name, number, seconds * order.uniform(1 - noise, 1 + noise), work))
     return found
 
 
@@ -76,7 +76,7 @@ def test_what_costs_nothing_cannot_be_told_from_zero() -> None:
 
 def test_a_cost_that_the_model_has_not_shows_in_the_residuals() -> None:
     runs = [
-        Measured(one.probe, one.round, one.seconds * (1.5 if "8 conditions" in one.probe else 1), one.work)
+        ProbeRun(one.probe, one.round, one.seconds * (1.5 if "8 conditions" in one.probe else 1), one.work)
         for one in made(_COSTS)
     ]
     worst = max(fit(runs).residuals, key=lambda one: abs(one.relative))
@@ -119,7 +119,7 @@ def test_warm_the_unit_is_that_of_the_default_cpu_tuple_cost() -> None:
 
 
 def test_lines_are_printed_first() -> None:
-    request = calibrate.Request(size=8 * 1024**2, rounds=5, cold=True)
+    request = calibrate.CalibrationRequest(size=8 * 1024**2, rounds=5, cold=True)
     document = calibrate.document(
         {8192: planted(8192), 32768: planted(32768)}, request, {"device": "hdd", "version": "18.6"}
     )

@@ -25,7 +25,7 @@ from octavo.host import lock
 from octavo.host.journal import Journal, recover
 from octavo.lab.loads import keep_only
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.datasets import cache, control, room
+from octavo.postgres.datasets import cache, control, disk_space
 from octavo.postgres.datasets.control import Counters
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
 
@@ -83,18 +83,18 @@ def test_what_loads_could_take_is_the_limit_or_the_disk_with_what_they_have_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_load("one", size=300 * MB)
-    monkeypatch.setattr(room, "free_bytes", lambda: 1000 * MB)
-    spare = room._SPARE_BYTES  # pyright: ignore[reportPrivateUsage]
-    room.set_limit(10_000 * MB)
-    assert room.available() == 1300 * MB - spare  # the disk is the less
-    room.set_limit(400 * MB)
-    assert room.available() == 400 * MB
+    monkeypatch.setattr(disk_space, "free_bytes", lambda: 1000 * MB)
+    spare = disk_space._SPARE_BYTES  # pyright: ignore[reportPrivateUsage]
+    disk_space.set_limit(10_000 * MB)
+    assert disk_space.available() == 1300 * MB - spare  # the disk is the less
+    disk_space.set_limit(400 * MB)
+    assert disk_space.available() == 400 * MB
     make_load("two", size=200 * MB)
-    assert room.available() == 400 * MB
-    room.set_limit(10_000 * MB)
-    assert room.available() == 1500 * MB - spare
-    room.set_limit(None)
-    assert room.available() == (500 * MB + 1000 * MB) // 2
+    assert disk_space.available() == 400 * MB
+    disk_space.set_limit(10_000 * MB)
+    assert disk_space.available() == 1500 * MB - spare
+    disk_space.set_limit(None)
+    assert disk_space.available() == (500 * MB + 1000 * MB) // 2
 
 
 @pytest.mark.usefixtures("place")
@@ -181,7 +181,9 @@ def test_kill_9_between_any_two_steps_leaves_a_whole_load_or_none(doing: str, pl
 def room_for(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the disk had so much free; what goes adds to it."""
     everything = sum(load.size for load in cache.list_loads())
-    monkeypatch.setattr(room, "free_bytes", lambda: free + everything - sum(load.size for load in cache.list_loads()))
+    monkeypatch.setattr(
+        disk_space, "free_bytes", lambda: free + everything - sum(load.size for load in cache.list_loads())
+    )
 
 
 @pytest.mark.usefixtures("place")
@@ -191,14 +193,14 @@ def test_the_least_recently_used_goes_first_and_what_is_in_use_stays(monkeypatch
     room_for(10_000 * MB, monkeypatch)
     cache.hold("held")
     with Journal() as journal:
-        room.set_limit(600 * MB)
-        assert room.make_room("next", 100 * MB, 200 * MB, journal) == []
-        room.set_limit(400 * MB)
-        assert room.make_room("next", 100 * MB, 200 * MB, journal) == ["oldest", "old"]
-        room.set_limit(200 * MB)
-        assert room.make_room("next", 90 * MB, 200 * MB, journal) == ["middle", "new"]
+        disk_space.set_limit(600 * MB)
+        assert disk_space.make_room("next", 100 * MB, 200 * MB, journal) == []
+        disk_space.set_limit(400 * MB)
+        assert disk_space.make_room("next", 100 * MB, 200 * MB, journal) == ["oldest", "old"]
+        disk_space.set_limit(200 * MB)
+        assert disk_space.make_room("next", 90 * MB, 200 * MB, journal) == ["middle", "new"]
         with pytest.raises(HostError, match="take 100 MB, next will take about 110 MB, the limit is 200 MB; raise it"):
-            room.make_room("next", 110 * MB, 200 * MB, journal)
+            disk_space.make_room("next", 110 * MB, 200 * MB, journal)
     assert names() == ["held"]
 
 
@@ -207,12 +209,12 @@ def test_a_full_disk_is_told_with_figures_and_nothing_goes_in_vain(monkeypatch: 
     make_load("one", days_ago=2)
     make_load("two", days_ago=1)
     room_for(500 * MB, monkeypatch)
-    room.set_limit(10_000 * MB)
+    disk_space.set_limit(10_000 * MB)
     with Journal() as journal:
         with pytest.raises(HostError, match=r"has 500 MB free, loading next needs about 1\.14 GB"):
-            room.make_room("next", 450 * MB, 912 * MB, journal)
+            disk_space.make_room("next", 450 * MB, 912 * MB, journal)
         assert names() == ["one", "two"]
-        assert room.make_room("next", 100 * MB, 300 * MB, journal) == ["one"]
+        assert disk_space.make_room("next", 100 * MB, 300 * MB, journal) == ["one"]
 
 
 @given(
@@ -231,7 +233,7 @@ def test_room_is_made_or_nothing_is_removed(loads: list[tuple[int, bool]], size:
 
     def free_now() -> int:
         gone = sum(load.size for name, load in before.items() if name not in entries)
-        return room._SPARE_BYTES + free * MB + gone  # pyright: ignore[reportPrivateUsage]
+        return disk_space._SPARE_BYTES + free * MB + gone  # pyright: ignore[reportPrivateUsage]
 
     def is_used(name: str) -> bool:
         return name in held
@@ -240,13 +242,15 @@ def test_room_is_made_or_nothing_is_removed(loads: list[tuple[int, bool]], size:
         del entries[load.name]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(room, "list_loads", lambda: list(entries.values()))
-        patch.setattr(room, "free_bytes", free_now)
-        patch.setattr(room, "limit", lambda: limit * MB)
+        patch.setattr(disk_space, "list_loads", lambda: list(entries.values()))
+        patch.setattr(disk_space, "free_bytes", free_now)
+        patch.setattr(disk_space, "limit", lambda: limit * MB)
         patch.setattr(cache, "is_used", is_used)
         patch.setattr(cache, "remove", remove)
         try:
-            removed = room.make_room("next", size * MB, size * MB, cast(Journal, None))  # what would use it is above
+            removed = disk_space.make_room(
+                "next", size * MB, size * MB, cast(Journal, None)
+            )  # what would use it is above
         except HostError:
             assert entries == before
             least = {name: load for name, load in before.items() if name in held}
@@ -263,14 +267,14 @@ def test_room_is_made_or_nothing_is_removed(loads: list[tuple[int, bool]], size:
 
 
 def test_limits_are_stored_and_forgotten(place: Path) -> None:
-    assert room.chosen_limit() is None
-    default = room.limit()
-    assert default == pytest.approx(room.default_limit(), rel=0.05)
+    assert disk_space.chosen_limit() is None
+    default = disk_space.limit()
+    assert default == pytest.approx(disk_space.default_limit(), rel=0.05)
     cli.limit_datasets("50GB")
     assert (place / "limit").read_text() == "50GB"
-    assert room.limit() == 50 * 1024**3
+    assert disk_space.limit() == 50 * 1024**3
     cli.limit_datasets("default")
-    assert room.chosen_limit() is None
+    assert disk_space.chosen_limit() is None
     with pytest.raises(UsageError, match="not a size"):
         cli.limit_datasets("much")
 

@@ -12,7 +12,7 @@ from octavo import knobs
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.knobs import device, filesystem, page_cache
-from octavo.knobs.base import AS_FOUND, Place
+from octavo.knobs.base import AS_FOUND, KnobTarget
 from octavo.plan.cells import make_cells
 from octavo.plan.presets import find_plan
 from octavo.plan.sizes import SIZES
@@ -107,7 +107,7 @@ def test_the_memory_page_is_used_where_it_is_that_large(monkeypatch: pytest.Monk
     monkeypatch.setattr(page_cache, "memory_page", lambda: 4096)
     assert [page_cache.filesystem_of(level) for level in ("4kB", "8kB", "64kB")] == ["xfs/4kB", "xfs/8kB", "xfs/64kB"]
     assert page_cache.filesystem_of(AS_FOUND) is None
-    place = Place(Path("/"))
+    place = KnobTarget(Path("/"))
     assert page_cache.KNOB.cannot("64kB", place) is None
     monkeypatch.setattr(page_cache, "memory_page", lambda: 65536)
     assert page_cache.filesystem_of("64kB") == "xfs/4kB"
@@ -123,7 +123,7 @@ def test_an_old_kernel_has_no_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filesystem, "_kernel", lambda: (6, 11))
     page = os.sysconf("SC_PAGE_SIZE")
     for level in page_cache.LEVELS:
-        said = page_cache.KNOB.cannot(level, Place(Path("/")))
+        said = page_cache.KNOB.cannot(level, KnobTarget(Path("/")))
         assert (said is None) == (parse_size(level) == page)
 
 
@@ -131,7 +131,7 @@ def test_without_root_a_cell_is_skipped_with_the_reason(monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(page_cache, "memory_page", lambda: 4096)
     for levels in ({"page_cache": "4kB"}, {"page_cache": "64kB", "device": "gp2:200"}):
-        assert knobs.cannot(levels, Place(Path("/"))) == "page_cache: a loop device needs root"
+        assert knobs.cannot(levels, KnobTarget(Path("/"))) == "page_cache: a loop device needs root"
 
 
 def test_a_unit_needs_a_volume_and_chooses_its_filesystem() -> None:
@@ -147,7 +147,7 @@ def test_what_was_asked_for_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
     monkeypatch.setattr(page_cache, "memory_page", lambda: 4096)
     monkeypatch.setattr(page_cache, "measured", seen)
-    place = Place(tmp_path)
+    place = KnobTarget(tmp_path)
     with Journal() as journal:
         with page_cache.KNOB.applied("64kB", journal, place) as achieved:
             assert achieved.achieved.startswith("64kB by XFS blocks, a stand-in for reads: TLB, page tables")

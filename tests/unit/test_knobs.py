@@ -15,12 +15,12 @@ from tests.unit.planted import plant
 from octavo import knobs
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host import block_limit, cgroup
-from octavo.host.block_limit import Limits
+from octavo.host.block_limit import DeviceLimits
 from octavo.host.journal import Journal, restore
 from octavo.host.kernel_value import KernelValue
 from octavo.host.undo import Undone
 from octavo.knobs import cpu_pinning, device, filesystem, huge_pages
-from octavo.knobs.base import AS_FOUND, Place
+from octavo.knobs.base import AS_FOUND, KnobTarget
 from octavo.knobs.server_group import server_group
 
 _THP = "kernel/mm/transparent_hugepage"
@@ -59,7 +59,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> KnobTarget:
     """A host whose data are on a disk with a partition."""
     number = tmp_path.stat().st_dev
     disk = "sys/devices/virtio/block/vdz"
@@ -75,10 +75,10 @@ def place(tmp_path: Path) -> Place:
     link = tmp_path / "sys/dev/block" / f"{os.major(number)}:{os.minor(number)}"
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / disk / "vdz1")
-    return Place(tmp_path, tmp_path / "proc", tmp_path / "sys")
+    return KnobTarget(tmp_path, tmp_path / "proc", tmp_path / "sys")
 
 
-def contents(place: Place) -> dict[str, str]:
+def contents(place: KnobTarget) -> dict[str, str]:
     return {str(path): path.read_text().strip() for root in (place.proc, place.sys) for path in root.rglob("*")
             if path.is_file()}  # fmt: skip
 
@@ -86,7 +86,7 @@ def contents(place: Place) -> dict[str, str]:
 # ── The table ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_defaults_touch_nothing(place: Place) -> None:
+def test_defaults_touch_nothing(place: KnobTarget) -> None:
     before = contents(place)
     with Journal() as journal, knobs.applied({}, journal, place) as state:
         assert contents(place) == before
@@ -97,7 +97,7 @@ def test_defaults_touch_nothing(place: Place) -> None:
         assert factor.level(factor.default) == factor.default
 
 
-def test_every_knob_is_set_told_and_put_back(place: Place) -> None:
+def test_every_knob_is_set_told_and_put_back(place: KnobTarget) -> None:
     before = contents(place)
     with Journal() as journal:
         with knobs.applied(_LEVELS, journal, place) as state:
@@ -116,7 +116,7 @@ def test_every_knob_is_set_told_and_put_back(place: Place) -> None:
     assert next(text for path, text in after.items() if path.endswith("scheduler")) == "none"
 
 
-def test_what_others_change_meanwhile_is_seen_and_left(place: Place) -> None:
+def test_what_others_change_meanwhile_is_seen_and_left(place: KnobTarget) -> None:
     told: list[Undone] = []
     with Journal(told.append) as journal, knobs.applied({"swappiness": "1", "thp": "never"}, journal, place) as state:
         (place.proc / "sys/vm/swappiness").write_text("99")
@@ -126,7 +126,7 @@ def test_what_others_change_meanwhile_is_seen_and_left(place: Place) -> None:
     assert [one.what for one in told] == ["left"]
 
 
-def test_one_that_is_refused_puts_back_the_others(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_refused_puts_back_the_others(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     write = KernelValue.write
 
     def refuse(self: KernelValue, text: str) -> None:
@@ -152,18 +152,18 @@ def test_one_that_is_refused_puts_back_the_others(place: Place, monkeypatch: pyt
         ({"server_cpus": f"{min(os.sched_getaffinity(0))},9000"}, "server_cpus: CPU 9000 cannot be had"),
     ],
 )
-def test_what_this_host_cannot_do_is_said(place: Place, levels: dict[str, str], reason: str) -> None:
+def test_what_this_host_cannot_do_is_said(place: KnobTarget, levels: dict[str, str], reason: str) -> None:
     said = knobs.cannot(levels, place)
     assert said is not None and said.startswith(reason)
 
 
 def test_a_kernel_without_the_files(tmp_path: Path) -> None:
-    bare = Place(tmp_path, tmp_path / "proc", tmp_path / "sys")
+    bare = KnobTarget(tmp_path, tmp_path / "proc", tmp_path / "sys")
     for name, level in {**_LEVELS, "huge_pages": "2MB"}.items():
         assert knobs.cannot({name: level}, bare) is not None, name
 
 
-def test_without_root_nothing_of_the_host_is_offered(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_nothing_of_the_host_is_offered(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
     def denied(_path: Path, _mode: int) -> bool:
@@ -232,7 +232,7 @@ def test_filesystems_that_need_a_newer_kernel(monkeypatch: pytest.MonkeyPatch) -
 # ── Huge pages ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_pool_of_which_the_kernel_gives_a_part(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_of_which_the_kernel_gives_a_part(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     write = KernelValue.write
     most = {"hugepages-2048kB": 1000, "hugepages-1048576kB": 2}
 
@@ -328,9 +328,9 @@ def test_the_limits_of_version_2(unified: Path) -> None:
     with (
         Journal() as journal,
         cgroup.group("a", journal, io=True, root=unified) as path,
-        block_limit.throttled("7:3", Limits(3000.0, None), journal, path, unified) as throttle,
+        block_limit.throttled("7:3", DeviceLimits(3000.0, None), journal, path, unified) as throttle,
     ):
-        throttle.limit(Limits(3000.0, None), Limits(1500.4, None))
+        throttle.limit(DeviceLimits(3000.0, None), DeviceLimits(1500.4, None))
         assert (path / "io.max").read_text() == "7:3 rbps=max wbps=max riops=3000 wiops=1500"
         assert not (path / "memory.max").exists()
     assert not path.exists()
@@ -342,7 +342,7 @@ def test_a_limit_on_version_2_needs_a_group(unified: Path) -> None:
     with (
         Journal() as journal,
         pytest.raises(HostError),
-        block_limit.throttled("7:3", Limits(1.0, None), journal, None, unified),
+        block_limit.throttled("7:3", DeviceLimits(1.0, None), journal, None, unified),
     ):
         raise AssertionError("not reached")
 

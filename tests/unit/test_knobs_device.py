@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.errors import OctavoError, UsageError
-from octavo.host.block_limit import Limits
+from octavo.host.block_limit import DeviceLimits
 from octavo.knobs import device, enforcer
 from octavo.knobs.credits import CreditMeter, DeviceTotals, shared
 from octavo.knobs.enforcer import PERIOD_SECONDS, Enforcer
@@ -51,7 +51,7 @@ def volume(level: str) -> VolumeType:
 )
 def test_gp2(size: int, baseline: float, burst: float | None, throughput: int, with_credits: int) -> None:
     made = volume(f"gp2:{size}")
-    assert made.baseline == Limits(baseline, throughput * _MB)
+    assert made.baseline == DeviceLimits(baseline, throughput * _MB)
     assert (made.burst.requests if made.burst else None) == burst
     assert made.highest.bytes == with_credits * _MB
     assert made.largest_request == 256 * 1024
@@ -64,8 +64,8 @@ def test_levels_have_one_spelling() -> None:
     assert check_device("gp2:100,credits=5000") == "gp2:100,credits=5000"
     assert check_device("gp2:0600") == "gp2:600"
     assert parse_device("native") is None
-    assert volume("loop").highest == Limits()
-    assert volume("iops=500").baseline == Limits(500.0, None)
+    assert volume("loop").highest == DeviceLimits()
+    assert volume("iops=500").baseline == DeviceLimits(500.0, None)
     assert volume("hdd").baseline.requests == pytest.approx(78.9, abs=0.05)
 
 
@@ -80,15 +80,15 @@ def test_what_is_no_volume_is_refused(level: str) -> None:
 
 
 def test_what_probes_should_find() -> None:
-    assert device.expected(Limits()) == {}
+    assert device.expected(DeviceLimits()) == {}
     assert device.expected(volume("gp3:3000/125").baseline) == {
         "reads_per_second": 3000.0,
         "writes_per_second": 3000.0,
         "read_bytes_per_second": 125 * _MB,
         "written_bytes_per_second": 125 * _MB,
     }
-    assert device.expected(Limits(2000, 4096 * 100))["reads_per_second"] == 100
-    assert device.expected(Limits(None, 40 * _MB)) == {
+    assert device.expected(DeviceLimits(2000, 4096 * 100))["reads_per_second"] == 100
+    assert device.expected(DeviceLimits(None, 40 * _MB)) == {
         "read_bytes_per_second": 40 * _MB,
         "written_bytes_per_second": 40 * _MB,
     }
@@ -167,9 +167,9 @@ def test_throughput_falls_with_the_credits_between_170_and_334_gb() -> None:
 
 
 def test_one_direction_alone_has_everything() -> None:
-    reads, writes = shared(Limits(3000.0, 100.0), DeviceTotals(reads=3000.0, read_bytes=100.0), 1.0)
-    assert reads == Limits(3000.0, 100.0)
-    assert writes == Limits(1500.0, 50.0)
+    reads, writes = shared(DeviceLimits(3000.0, 100.0), DeviceTotals(reads=3000.0, read_bytes=100.0), 1.0)
+    assert reads == DeviceLimits(3000.0, 100.0)
+    assert writes == DeviceLimits(1500.0, 50.0)
 
 
 @given(total=st.floats(1, 1e5), reading=st.floats(0, 2e5), writing=st.floats(0, 2e5))
@@ -177,7 +177,7 @@ def test_both_together_have_no_more_than_the_volume(total: float, reading: float
     """Whatever is asked for, the limits settle within a few periods where the sum is what the volume has."""
     served = DeviceTotals()
     for _ in range(4):
-        reads, writes = shared(Limits(total, None), served, 1.0)
+        reads, writes = shared(DeviceLimits(total, None), served, 1.0)
         assert reads.requests is not None and writes.requests is not None
         assert reads.requests >= total / 2 and writes.requests >= total / 2
         assert reads.bytes is None
@@ -196,9 +196,9 @@ class Device:
     def __init__(self) -> None:
         self.now = 0.0
         self.served = DeviceTotals()
-        self.limits: list[tuple[float, Limits, Limits]] = []
+        self.limits: list[tuple[float, DeviceLimits, DeviceLimits]] = []
 
-    def limit(self, reads: Limits, writes: Limits) -> None:
+    def limit(self, reads: DeviceLimits, writes: DeviceLimits) -> None:
         self.limits.append((self.now, reads, writes))
 
     def read_for(self, seconds: float) -> None:

@@ -14,11 +14,11 @@ from octavo.host.children import Account, Finished
 from octavo.host.journal import Journal
 from octavo.operations import OPERATIONS, OperationsReport
 from octavo.operations.base import OperationOutcome
-from octavo.operations.companions import Skip, choose
 from octavo.operations.contents import Contents, check_same
-from octavo.operations.ground import wait_for
 from octavo.operations.pg_checksums import damage
-from octavo.operations.words import in_command, last_line, said
+from octavo.operations.program_output import last_line, server_errors, shell_word
+from octavo.operations.related_builds import Skip, choose
+from octavo.operations.sandbox import wait_for
 from octavo.postgres.builds.cache import Build
 
 
@@ -101,17 +101,17 @@ def test_a_refusal_is_told_without_times_and_pids() -> None:
         "2026-01-01 00:00:00.000 UTC [7] postmaster DETAIL:  It was 1, but is 2.\n"
         "2026-01-01 00:00:00.000 UTC [7] postmaster LOG:  database system is shut down\n"
     )
-    assert said(log) == "FATAL: database files are incompatible with server DETAIL: It was 1, but is 2."
+    assert server_errors(log) == "FATAL: database files are incompatible with server DETAIL: It was 1, but is 2."
 
 
 def test_a_complaint_is_the_last_line_that_tells_something() -> None:
     assert last_line(Finished(1, "one\nsizes do not match\nFailure, exiting\n\n", "", 0)) == "sizes do not match"
     assert last_line(Finished(1, "out", "error\n", 0)) == "error"
-    assert last_line(Finished(1, "", "", 0)) == "it said nothing"
+    assert last_line(Finished(1, "", "", 0)) == "no output"
 
 
 def test_a_path_in_an_archive_command_is_one_word_and_no_placeholder() -> None:
-    assert in_command(Path("/a b/%f")) == "'/a b/%%f'"
+    assert shell_word(Path("/a b/%f")) == "'/a b/%%f'"
 
 
 def test_damage_changes_one_byte(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from octavo import workloads
 from octavo.cli import pgio_conf
 from octavo.errors import UsageError
-from octavo.lab.slices import sound
+from octavo.lab.slices import eligibility
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.plan.model import known_factors
@@ -20,7 +20,7 @@ from octavo.units import parse_size
 from octavo.workloads.base import BY_SESSION, CountsBySlices, MeasuresAfterwards, RunsInTurns, WorkloadResult
 from octavo.workloads.pgio import Pgio, figures, sessions, tables
 from octavo.workloads.pgio.conf import parse_conf
-from octavo.workloads.pgio.figures import Counted
+from octavo.workloads.pgio.figures import CounterGrowth
 from octavo.workloads.pgio.original import result_lines
 
 LEVELS = {factor.name: factor.default for factor in known_factors("pgio").values()}
@@ -35,7 +35,7 @@ def result_of(**numbers: float) -> WorkloadResult:
 
 
 def test_the_published_counters_give_the_published_figures() -> None:
-    counted = Counted.between(BEFORE, AFTER, 600.0, 8192)
+    counted = CounterGrowth.between(BEFORE, AFTER, 600.0, 8192)
     values = {one.metric: one.value for one in counted.observations(4)}
     assert int(values["riops"]) == 0
     assert int(values["cache_hits_per_second"]) == 1_456_746
@@ -45,7 +45,7 @@ def test_the_published_counters_give_the_published_figures() -> None:
 
 
 def test_sessions_share_what_all_of_them_looked_for() -> None:
-    counted = Counted(hits=900, reads=100, updated=0, seconds=10.0, block=1024)
+    counted = CounterGrowth(hits=900, reads=100, updated=0, seconds=10.0, block=1024)
     shares = sessions.shares(Counter({0: 1, 1: 2, 3: 5}), 4)
     values = {one.metric: one.value for one in counted.observations(4, shares)}
     assert (values["session_liops_min"], values["session_liops_median"], values["session_liops_max"]) == (
@@ -56,7 +56,7 @@ def test_sessions_share_what_all_of_them_looked_for() -> None:
 
 
 def test_no_time_and_no_calls_give_no_figure() -> None:
-    assert Counted(1, 1, 1, 0.0, 8192).observations(4) == []
+    assert CounterGrowth(1, 1, 1, 0.0, 8192).observations(4) == []
     assert sessions.shares({}, 4) == []
 
 
@@ -110,7 +110,7 @@ def test_a_work_unit_fits_its_schema() -> None:
 def test_logical_reads_are_measured_in_slices(size: str) -> None:
     plan, _ = find_plan("pgio-lio", size=size)
     cells = make_cells(plan)
-    sound.refuse(plan, workloads.find(plan.workload), cells)
+    eligibility.refuse(plan, workloads.find(plan.workload), cells)
     assert all(tables.database_bytes(cell.levels) < 0.9 * parse_size(cell.levels["shared_buffers"]) for cell in cells)
 
 
@@ -137,7 +137,7 @@ def test_the_published_pgio_conf_becomes_levels() -> None:
     assert conf.database == "pgio"
     assert conf.unused == ("DBNAME", "CONNECT_STRING", "CREATE_BASE_TABLE")
     plan, _ = find_plan("pgio-lio", changes={name: [level] for name, level in conf.levels.items()})
-    sound.refuse(plan, workloads.find("pgio"), make_cells(plan))
+    eligibility.refuse(plan, workloads.find("pgio"), make_cells(plan))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from octavo.cli.progress import RunProgress
 from octavo.cli.ratio_lines import RatioLine, Rounds, drawn
 from octavo.lab.events import BuildProgress, RoundsStarted, RoundStarted, TrialEnded, TurnsGoOn
 from octavo.observation import Observation
-from octavo.postgres.builds.stages import Step
+from octavo.postgres.builds.stages import BuildStep
 from octavo.store.records import TrialRecord
 
 
@@ -66,7 +66,7 @@ def test_the_last_word_of_a_round_in_slices_stays(capsys: pytest.CaptureFixture[
 def test_a_build_says_what_is_next_and_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
     progress = RunProgress()
     for done in (0, 1, 421, 422, 1683):
-        progress(BuildProgress(Step("compilation", done, 1683, 95.0 if done else 120.0, "finding")))
+        progress(BuildProgress(BuildStep("compilation", done, 1683, 95.0 if done else 120.0, "finding")))
     assert capsys.readouterr().err.splitlines() == [
         "compilation: step 0 of 1683; builds ready in about 2 min; next: finding",
         "compilation: step 421 of 1683; builds ready in about 1 min 35 s; next: finding",

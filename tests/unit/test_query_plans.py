@@ -16,7 +16,7 @@ from octavo.query_plans.effects import chosen, effects, means, medians
 from octavo.query_plans.force import Forced, distance, force
 from octavo.query_plans.parting import Joined, joins_of, parting
 from octavo.query_plans.render import view
-from octavo.query_plans.table import Entry, Table
+from octavo.query_plans.table import Table, TimedPlan
 
 SEQ = Shape("Seq Scan", "t")
 INDEX = Shape("Index Scan", "t", "t_pkey")
@@ -89,9 +89,9 @@ def planted(*, at_small: float = 2.0, at_large: float = 2.0, forced: bool = True
         "q1",
         {a: SEQ, b: INDEX},
         tuple(
-            Entry(block, plan, by.get((block, plan), ()), Forced({}, 1), [seconds, seconds * 1.1, seconds * 0.9])
+            TimedPlan(block, plan, by.get((block, plan), ()), Forced({}, 1), [seconds, seconds * 1.1, seconds * 0.9])
             if (block, plan) in by or forced
-            else Entry(block, plan, (), None)
+            else TimedPlan(block, plan, (), None)
             for (block, plan), seconds in times.items()
         ),
         {},
@@ -209,7 +209,7 @@ def test_what_is_no_calibration_is_refused(text: str) -> None:
     [
         (("--data-block", "8kB"), "two sizes or more"),
         (("--base", "4kB"), "--base 4kB: it is none of 8kB, 32kB"),
-        (("--queries", "23"), "queries: '23' is no level"),
+        (("--queries", "23"), "queries: invalid level '23'"),
         (("-c", "work_mem"), "no setting"),
     ],
 )

@@ -14,8 +14,8 @@ from octavo.workloads.tpch.references import References
 
 LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "query_timeout": "none"}
 EARLY, LATE = (
-    usage.Moment(1.0, 10.0, 0.0, (0, 0, 0, 0, 0, 0)),
-    usage.Moment(3.0, 11.0, 0.5, (100, 8192, 1, 512, 1000, 4000)),
+    usage.UsageSnapshot(1.0, 10.0, 0.0, (0, 0, 0, 0, 0, 0)),
+    usage.UsageSnapshot(3.0, 11.0, 0.5, (100, 8192, 1, 512, 1000, 4000)),
 )
 PLAN = {"Plan": {"Node Type": "Aggregate", "Plans": [{"Node Type": "Seq Scan", "Relation Name": "lineitem"}]}}
 

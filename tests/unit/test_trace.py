@@ -17,7 +17,7 @@ from octavo.trace import files
 from octavo.trace.files import nobody
 from octavo.trace.page import render
 from octavo.trace.render import summary_view, surface_view, verdict
-from octavo.trace.surface import Request, knee, rings, surface
+from octavo.trace.surface import SurfaceRequest, knee, rings, surface
 
 MB = 1024**2
 
@@ -118,12 +118,12 @@ def test_what_is_wrong_is_a_line(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="cannot be written"):
         files.import_(tmp_path / "text", "csv", tmp_path / "nowhere" / "out", 8192)
     with pytest.raises(UsageError, match="has no accesses"):
-        surface(Request(trace_of(tmp_path / "empty", [])))
+        surface(SurfaceRequest(trace_of(tmp_path / "empty", [])))
 
 
 def _document(tmp_path: Path, **more: Any) -> dict[str, Any]:
     path = trace_of(tmp_path / "t.octrace", skewed(4000, 2000), settings={"shared_buffers": "4MB"})
-    return surface(Request(path, threads=2, **more))
+    return surface(SurfaceRequest(path, threads=2, **more))
 
 
 def test_a_surface_is_that_of_lru_caches(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_smaller_pages_have_two_ends(tmp_path: Path) -> None:
 
 def test_a_sampled_surface_is_near_the_exact_one_and_has_errors(tmp_path: Path) -> None:
     path = trace_of(tmp_path / "t.octrace", skewed(120_000, 30_000), settings={"shared_buffers": "64MB"})
-    exact, sampled = (surface(Request(path, (8192, 32768), rate=rate, threads=2)) for rate in (None, 0.2))
+    exact, sampled = (surface(SurfaceRequest(path, (8192, 32768), rate=rate, threads=2)) for rate in (None, 0.2))
     for curve, estimate in zip(exact["curves"], sampled["curves"], strict=True):
         assert estimate["at_server"] == pytest.approx(curve["at_server"], abs=0.02)
         assert 0 < max(estimate["standard_errors"]) < 0.03

@@ -9,7 +9,7 @@ from octavo.errors import HostError
 from octavo.trace import files
 from octavo.trace.record.probes import executable, program
 from octavo.trace.record.recorder import Recorded, cost_of
-from octavo.trace.record.server import Counted
+from octavo.trace.record.server import ServerCounters
 
 
 def test_lines_of_probes_become_a_trace(tmp_path: Path) -> None:
@@ -56,10 +56,12 @@ def test_a_path_does_not_become_a_program(tmp_path: Path) -> None:
 
 
 def test_the_part_of_the_time_follows_the_limit() -> None:
-    quiet, busy = (cost_of(Counted(0, 0, 0, 0, 0), Counted(1, count, 0, 0, 0), 2, 0.05) for count in (1000, 100_000))
+    quiet, busy = (
+        cost_of(ServerCounters(0, 0, 0, 0, 0), ServerCounters(1, count, 0, 0, 0), 2, 0.05) for count in (1000, 100_000)
+    )
     assert quiet.duty == 1
     assert busy.duty == pytest.approx(0.05 / busy.share)
-    assert cost_of(Counted(0, 0, 0, 0, 0), Counted(1, 10**6, 0, 0, 0), 2, None).duty == 1
+    assert cost_of(ServerCounters(0, 0, 0, 0, 0), ServerCounters(1, 10**6, 0, 0, 0), 2, None).duty == 1
 
 
 def test_overhead_is_known_of_slices_only() -> None:

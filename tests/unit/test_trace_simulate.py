@@ -13,7 +13,7 @@ from octavo.cli.app import app
 from octavo.errors import UsageError
 from octavo.trace.files import nobody, summarize
 from octavo.trace.servers_view import servers_verdict, servers_view
-from octavo.trace.simulate import Request, combine_limit, recorded_seconds, simulate, sizes
+from octavo.trace.simulate import SimulationRequest, combine_limit, recorded_seconds, simulate, sizes
 
 kB, MB = 1024, 1024**2
 
@@ -23,7 +23,7 @@ def _trace(tmp_path: Path, **settings: str) -> Path:
 
 
 def _servers(path: Path, **asked: Any) -> list[dict[str, Any]]:
-    return simulate(Request(path, **asked))["servers"]
+    return simulate(SimulationRequest(path, **asked))["servers"]
 
 
 def test_shared_buffers_count_as_the_surface_does(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_rates_leave_pauses_out(tmp_path: Path) -> None:
     writer.event(10_000_000, "transactions", 22)
     writer.finish()
     assert recorded_seconds(summarize(path)) == 4.0
-    document = simulate(Request(path, memory=(64 * MB,), readahead=(0,)))
+    document = simulate(SimulationRequest(path, memory=(64 * MB,), readahead=(0,)))
     (server,) = document["servers"]
     assert (server["device_reads_per_second"], server["device_reads_per_transaction"]) == (11 / 4, 0.5)
     assert any("slices" in line for line in document["limitations"])
@@ -90,7 +90,9 @@ def test_scans_are_combined_since_17(tmp_path: Path, version: str, setting: str,
 
 
 def test_the_terminal_names_the_server_that_reads_least(tmp_path: Path) -> None:
-    document = simulate(Request(_trace(tmp_path), (2 * MB, 4 * MB), memory=(64 * MB,), kernel_pages=(4096, 65536)))
+    document = simulate(
+        SimulationRequest(_trace(tmp_path), (2 * MB, 4 * MB), memory=(64 * MB,), kernel_pages=(4096, 65536))
+    )
     best = min(document["servers"], key=lambda server: server["device_reads"])
     assert servers_verdict(document).startswith("Fewest device reads: 8 kB blocks, ")
     assert f"{best['device_reads']:,} (most: " in servers_verdict(document)
@@ -112,7 +114,7 @@ def test_what_is_wrong_is_a_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no room for a page cache"):
         _servers(_trace(tmp_path), memory=(4 * MB,))
     with pytest.raises(UsageError, match="does not say how large"):
-        simulate(Request(trace_of(tmp_path / "bare", [1, 2])))
+        simulate(SimulationRequest(trace_of(tmp_path / "bare", [1, 2])))
     with pytest.raises(UsageError, match="more than 256"):
         _servers(_trace(tmp_path), shared_buffers=tuple(MB * (4 + turn) for turn in range(300)))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from octavo.analysis.effects import effects_of
-from octavo.analysis.plan_identity import plans_of, tell_plans
+from octavo.analysis.plan_identity import add_plan_comparison, plans_of
 from octavo.analysis.trials import used_trials, values_by_key
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
@@ -51,7 +51,7 @@ def best_of(
         plan.model_copy(update={"negative": negative}), own, derived, used, values, {metric: metrics[metric]}
     )
     plans = plans_of(own, used)
-    tell_plans(found.effects, plans, own)
+    add_plan_comparison(found.effects, plans, own)
     return {
         "name": WORD,
         "cells": [{"id": cell.id, "of": [one for one, its in made.items() if its.id == cell.id]} for cell in own],

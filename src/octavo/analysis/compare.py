@@ -16,7 +16,7 @@ from octavo.analysis.condition import Condition, conditions_of, layout_of
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.interim import Role, single_analysis
 from octavo.analysis.interval import CONFIDENCE, WIDEST
-from octavo.analysis.trials import Key, Place, used_trials, values_by_key
+from octavo.analysis.trials import Key, TrialKey, used_trials, values_by_key
 from octavo.analysis.verdict import judge
 from octavo.observation import words_of_change
 from octavo.plan.cells import Cell, condition_word, short_word
@@ -142,9 +142,9 @@ def _numbers(run: StoredRun, names: Mapping[Name, Cell]) -> _Numbers:
 
 def _of_condition(
     condition: Condition,
-    used: Mapping[Place, TrialRecord],
+    used: Mapping[TrialKey, TrialRecord],
     key: Key,
-    values: Mapping[Place, float],
+    values: Mapping[TrialKey, float],
     names: Mapping[str, Name],
 ) -> _Numbers:
     layout = layout_of(condition, used, values)

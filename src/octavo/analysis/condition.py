@@ -7,7 +7,7 @@ import numpy as np
 
 from octavo.analysis.interim import Question, Role
 from octavo.analysis.layout import Layout
-from octavo.analysis.trials import Place
+from octavo.analysis.trials import TrialKey
 from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
@@ -58,7 +58,9 @@ def grouping_factor(plan: Plan) -> str:
     return "data_block" if "data_block" in plan.baseline else next(iter(plan.baseline))
 
 
-def layout_of(condition: Condition, used: Mapping[Place, TrialRecord], values: Mapping[Place, float]) -> Layout | None:
+def layout_of(
+    condition: Condition, used: Mapping[TrialKey, TrialRecord], values: Mapping[TrialKey, float]
+) -> Layout | None:
     """One number of a condition as a table; None without any trial of the baseline.
 
     A cell whose number is zero in any trial has no ratio at all, and where the baseline's is, no cell has one: those

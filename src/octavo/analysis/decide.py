@@ -15,7 +15,7 @@ from octavo.analysis.interim import (
     single_analysis,
 )
 from octavo.analysis.layout import Layout
-from octavo.analysis.trials import Place, given_up, used_trials, values_of
+from octavo.analysis.trials import TrialKey, given_up, used_trials, values_of
 from octavo.analysis.verdict import VerdictRule, rounds_needed
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
@@ -137,6 +137,6 @@ def _more(condition: Condition, last: InterimAnalysis | None, row: int) -> int |
     return None if estimate is None else rounds_needed(estimate, rule_of(condition, last, for_row=row))
 
 
-def _primary(used: Mapping[Place, TrialRecord], metric: str) -> dict[Place, float]:
+def _primary(used: Mapping[TrialKey, TrialRecord], metric: str) -> dict[TrialKey, float]:
     found = {place: values_of(trial, items=False).get((None, metric)) for place, trial in used.items()}
     return {place: value for place, value in found.items() if value is not None}

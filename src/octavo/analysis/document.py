@@ -5,20 +5,20 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from octavo.analysis.drawn_series import drawn_series
+from octavo.analysis.cell_bottlenecks import bottleneck_of_effect, cell_bottlenecks
+from octavo.analysis.charted_series import charted_series
 from octavo.analysis.effects import effects_of
-from octavo.analysis.further import further
 from octavo.analysis.limitations import alarms, circumstances, limits, warnings
-from octavo.analysis.ran_out import bottleneck_of_effect, ran_out
+from octavo.analysis.optional_sections import optional_sections
 from octavo.analysis.shown_metrics import read_metrics, shown_metrics
-from octavo.analysis.trials import Key, Place, given_up, used_trials, values_by_key
+from octavo.analysis.trials import Key, TrialKey, given_up, used_trials, values_by_key
 from octavo.analysis.verdict_sentence import sentence
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.store import Store
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # In two minutes a server that only reads writes some records of running transactions, and full-page images of them.
 _OWN_WAL_BYTES = 256 * 1024
@@ -52,7 +52,7 @@ def make_document(store: Store, run: str, *, most_numbers: int | None = None) ->
         for effect in found.effects
         if effect["metric"] == primary and effect["item"] is None and effect["cell"] not in controls
     ]
-    used_up = ran_out(cells, used)
+    used_up = cell_bottlenecks(cells, used)
     more = sum(e["verdict"].startswith("undecided (needs ") for e in spoken if not e["negative_control"])
     return {
         "schema_version": SCHEMA_VERSION,
@@ -83,14 +83,14 @@ def make_document(store: Store, run: str, *, most_numbers: int | None = None) ->
             *limits(plan, cells, [one for one in found.effects if one["metric"] == primary], values, written),
             *record.environment.get("limits", ()),
         ],
-        "series": drawn_series(store, cells, used),
-        **further(record, plan, cells, trials, used, found.effects, used_up),
+        "series": charted_series(store, cells, used),
+        **optional_sections(record, plan, cells, trials, used, found.effects, used_up),
         "environment": {**record.environment, "settings": store.settings_by_cell(run)},
         **({} if shown is None else {"metrics_left_out": len(record.metrics) - len(shown)}),
     }
 
 
-def cells_that_wrote(values: Mapping[Key, Mapping[Place, float]]) -> set[str]:
+def cells_that_wrote(values: Mapping[Key, Mapping[TrialKey, float]]) -> set[str]:
     """The cells whose trials wrote WAL: a byte for each transaction, and more than a server does by itself."""
     whole = values.get((None, "wal_bytes"), {})
     of_each = values.get((None, "wal_bytes_per_transaction"), {})
@@ -134,7 +134,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
 
 
 def _trials(
-    trials: Sequence[TrialRecord], cells: Sequence[Cell], used: Mapping[Place, TrialRecord]
+    trials: Sequence[TrialRecord], cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]
 ) -> list[dict[str, Any]]:
     levels = {cell.id: cell.levels for cell in cells}
     return [
@@ -172,8 +172,8 @@ def _trials(
 def _summary(
     record: RunRecord,
     cells: Sequence[Cell],
-    used: Mapping[Place, TrialRecord],
-    values: Mapping[Key, Mapping[Place, float]],
+    used: Mapping[TrialKey, TrialRecord],
+    values: Mapping[Key, Mapping[TrialKey, float]],
 ) -> list[dict[str, Any]]:
     """For every cell and number: the mean over loads of the loads' means; geometric where all values are positive."""
     by_cell: dict[str, dict[Key, dict[int, list[float]]]] = {cell.id: {} for cell in cells}

@@ -11,7 +11,7 @@ from octavo.analysis.decide import course_of, expected_in, rule_of
 from octavo.analysis.interim import InterimAnalyses, InterimAnalysis, Role, analyse, single_analysis
 from octavo.analysis.interval import WIDEST, Estimate
 from octavo.analysis.layout import Layout
-from octavo.analysis.trials import Key, Place, given_up
+from octavo.analysis.trials import Key, TrialKey, given_up
 from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.verdict import noise_floor, verdict
 from octavo.observation import words_of_change
@@ -36,8 +36,8 @@ def effects_of(
     plan: Plan,
     cells: Sequence[Cell],
     trials: Sequence[TrialRecord],
-    used: Mapping[Place, TrialRecord],
-    values: Mapping[Key, Mapping[Place, float]],
+    used: Mapping[TrialKey, TrialRecord],
+    values: Mapping[Key, Mapping[TrialKey, float]],
     metrics: Mapping[str, Mapping[str, Any]],
 ) -> Effects:
     """The effects of all cells but the baselines. The first of `metrics` is the one that the looks are at; other
@@ -86,11 +86,11 @@ def effects_of(
 
 
 def _by_condition(
-    values: Mapping[Key, Mapping[Place, float]], cells: Sequence[Cell]
-) -> dict[str, dict[Key, dict[Place, float]]]:
+    values: Mapping[Key, Mapping[TrialKey, float]], cells: Sequence[Cell]
+) -> dict[str, dict[Key, dict[TrialKey, float]]]:
     """The values of each condition, so that none is searched for among those of all others."""
     condition_of = {cell.id: cell.condition for cell in cells}
-    found: dict[str, dict[Key, dict[Place, float]]] = {name: {} for name in condition_of.values()}
+    found: dict[str, dict[Key, dict[TrialKey, float]]] = {name: {} for name in condition_of.values()}
     for key, by_place in values.items():
         for place, value in by_place.items():
             found[condition_of[place[2]]].setdefault(key, {})[place] = value

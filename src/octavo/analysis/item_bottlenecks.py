@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from octavo.analysis.trials import Place, values_of
+from octavo.analysis.trials import TrialKey, values_of
 from octavo.errors import UsageError
 from octavo.knobs.volume_types import parse_device
 from octavo.plan.cells import Cell
@@ -29,7 +29,7 @@ _NEEDED = (
 )  # fmt: skip
 
 
-def item_bottlenecks(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[dict[str, Any]]:
+def item_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> list[dict[str, Any]]:
     """A row for each cell and item whose runs were watched, means over the trials that count: `bottleneck`, and the
     shares of the CPU and of the device's time that it follows from."""
     rows: list[dict[str, Any]] = []

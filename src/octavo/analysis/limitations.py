@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.analysis.number_format import ratio
-from octavo.analysis.trials import Key, Place
+from octavo.analysis.trials import Key, TrialKey
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -57,7 +57,7 @@ def limits(
     plan: Plan,
     cells: Sequence[Cell],
     effects: Sequence[Mapping[str, Any]],
-    values: Mapping[Key, Mapping[Place, float]],
+    values: Mapping[Key, Mapping[TrialKey, float]],
     written: set[str],
 ) -> list[str]:
     """What holds only under conditions, in whole sentences. `effects` are those of the metric that verdicts speak of,
@@ -120,7 +120,7 @@ def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *,
     return found
 
 
-def _uneven(cells: Sequence[Cell], checkpoints: Mapping[Place, float]) -> str:
+def _uneven(cells: Sequence[Cell], checkpoints: Mapping[TrialKey, float]) -> str:
     """The rounds in which cells of a condition that should be long past a checkpoint had unlike numbers of them."""
     steady = {cell.id: cell.condition for cell in cells if cell.levels["wal_regime"] == "steady"}
     seen: dict[tuple[int, str], set[float]] = {}

@@ -8,7 +8,7 @@ identity), what differs between two plans is said in words.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from octavo.analysis.trials import Place
+from octavo.analysis.trials import TrialKey
 from octavo.plan.cells import Cell
 from octavo.postgres.plan_diff import differences
 from octavo.postgres.plan_shape import from_dict
@@ -17,7 +17,7 @@ from octavo.store.records import TrialRecord
 Rows = list[dict[str, Any]]
 
 
-def plans_of(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> Rows:
+def plans_of(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> Rows:
     """A row for each condition and item: how many plans there were, and by cell the letter of each load's plan.
 
     Trials tell their plans' identities as `plans` among their facts, by item. The letters of an item begin with the
@@ -54,7 +54,7 @@ def plans_of(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> Rows:
     ]
 
 
-def tell_plans(effects: Sequence[dict[str, Any]], plans: Rows, cells: Sequence[Cell]) -> None:
+def add_plan_comparison(effects: Sequence[dict[str, Any]], plans: Rows, cells: Sequence[Cell]) -> None:
     """Adds `plan` to every effect of an item, which compares with the baseline's plan on the same load: `same`,
     `other` on every load, or `some` where it is another one on some loads only; None where it is not known."""
     if not plans:

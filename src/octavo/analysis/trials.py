@@ -8,13 +8,13 @@ from octavo.store.records import TrialRecord
 # (item, metric)
 Key = tuple[str | None, str]
 # (round, part of the round, cell): a comparison is made within a part.
-Place = tuple[int, int, str]
+TrialKey = tuple[int, int, str]
 
 # A cell that failed in each of its first rounds is not tried again.
 _ROUNDS_OF_FAILURES = 2
 
 
-def used_trials(trials: Iterable[TrialRecord]) -> dict[Place, TrialRecord]:
+def used_trials(trials: Iterable[TrialRecord]) -> dict[TrialKey, TrialRecord]:
     """The trial that counts in each place: the valid one of the last attempt, the latest if retried."""
     found = list(trials)
     last_attempt: dict[tuple[int, int], int] = {}
@@ -40,9 +40,9 @@ def values_of(trial: TrialRecord, *, items: bool = True) -> dict[Key, float]:
     }
 
 
-def values_by_key(used: Mapping[Place, TrialRecord]) -> dict[Key, dict[Place, float]]:
+def values_by_key(used: Mapping[TrialKey, TrialRecord]) -> dict[Key, dict[TrialKey, float]]:
     """Every number of the trials that count: by item and metric, then by place."""
-    result: dict[Key, dict[Place, float]] = {}
+    result: dict[Key, dict[TrialKey, float]] = {}
     for place, trial in used.items():
         for key, value in values_of(trial).items():
             result.setdefault(key, {})[place] = value

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from octavo.analysis.trials import Place
+from octavo.analysis.trials import TrialKey
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 def two_groups(
-    cells: Sequence[Cell], used: Mapping[Place, TrialRecord], metric: str, by: str, threshold: float
+    cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord], metric: str, by: str, threshold: float
 ) -> list[dict[str, Any]]:
     """The items and conditions whose values fall into two groups at one level of the factor `by`, over all cells.
 

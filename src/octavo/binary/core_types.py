@@ -3,7 +3,7 @@
 from typing import TypedDict
 
 
-class Report(TypedDict):
+class ElfReport(TypedDict):
     """What is in an ELF file."""
 
     machine: int  # e_machine

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.binary.core_types import Report
+from octavo.binary.core_types import ElfReport
 from octavo.errors import HostError
 
 # A directory of more is no installation of PostgreSQL.
@@ -20,7 +20,7 @@ class Program:
     """An ELF file: what is in it, or the problem that it could not be read for."""
 
     name: str
-    report: Report | None
+    report: ElfReport | None
     problem: str = ""
 
 
@@ -51,7 +51,7 @@ def read(path: Path) -> list[Program]:
     return found
 
 
-def read_one(path: Path) -> Report:
+def read_one(path: Path) -> ElfReport:
     """What is in a single ELF file. Raises HostError, and OSError when it cannot be opened."""
     descriptor = os.open(path, _OPEN)
     try:

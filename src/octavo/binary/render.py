@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.table import Table
 
-from octavo.binary.core_types import Report
+from octavo.binary.core_types import ElfReport
 from octavo.binary.machines import AARCH64, name_of
 from octavo.binary.read import Program
 from octavo.binary.verdict import tally, verdict
@@ -73,14 +73,14 @@ def _show(program: Program, screen: Console) -> None:
         screen.print(_counts(report))
 
 
-def _show_levels(report: Report, screen: Console) -> None:
+def _show_levels(report: ElfReport, screen: Console) -> None:
     for name, count, stretches, functions in report["levels"]:
         where = f" in {stretches} of {report['stretches']} stretches of 4 kB" if stretches else ""
         named = f": {', '.join(map(one_line, functions))}" if functions else ""
         screen.print(f"  {count} instructions of {name}{where}{named}")
 
 
-def _counts(report: Report) -> Table:
+def _counts(report: ElfReport) -> Table:
     table = Table(box=None, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
     table.add_column("count", justify="right")
     table.add_column("instruction")

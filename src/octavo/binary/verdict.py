@@ -7,7 +7,7 @@ libgcc 9.3.1 or later is found. Levels of x86-64: psABI, "Processor Architecture
 import re
 from dataclasses import dataclass
 
-from octavo.binary.core_types import Report
+from octavo.binary.core_types import ElfReport
 from octavo.binary.machines import AARCH64, X86_64, name_of
 
 _EXCLUSIVE, _LSE = "load and store exclusives", "large-system extensions"
@@ -28,7 +28,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class AtomicsCount:
     """Atomic instructions of AArch64, outside of helpers and inside."""
 
     lse: int
@@ -38,7 +38,7 @@ class Tally:
     calls: int
 
 
-def tally(report: Report) -> Tally:
+def tally(report: ElfReport) -> AtomicsCount:
     """Sums of a report's counts."""
 
     def total(group: str) -> tuple[int, int]:
@@ -46,10 +46,10 @@ def tally(report: Report) -> Tally:
         return sum(count - helped for count, helped in those), sum(helped for _, helped in those)
 
     (lse, helped_lse), (exclusive, helped_exclusive) = total(_LSE), total(_EXCLUSIVE)
-    return Tally(lse, exclusive, helped_lse, helped_exclusive, sum(calls for _, calls in report["helpers"]))
+    return AtomicsCount(lse, exclusive, helped_lse, helped_exclusive, sum(calls for _, calls in report["helpers"]))
 
 
-def verdict(report: Report) -> Verdict:
+def verdict(report: ElfReport) -> Verdict:
     """What is the case."""
     if report["is_debug_file"]:
         return Verdict("debug", "debug information without instructions; name the program that it belongs to")
@@ -60,7 +60,7 @@ def verdict(report: Report) -> Verdict:
     return Verdict("other", f"{name_of(report['machine'])}: its instructions are not counted")
 
 
-def _of_aarch64(report: Report) -> Verdict:
+def _of_aarch64(report: ElfReport) -> Verdict:
     found = tally(report)
     if found.calls and not found.lse:
         rest = f"; {found.exclusive} exclusives are outside of the helpers" if found.exclusive else ""
@@ -78,7 +78,7 @@ def _of_aarch64(report: Report) -> Verdict:
     return Verdict("none", "no atomic instructions")
 
 
-def why(report: Report) -> str:
+def why(report: ElfReport) -> str:
     """How it comes that a program has no LSE, as far as it says itself, and the way out."""
     flags = report["producers"][0][0] if report["producers"] else ""
     rebuild = "build it with CFLAGS='-moutline-atomics', or for such CPUs alone with '-march=armv8.2-a'"
@@ -93,7 +93,7 @@ def why(report: Report) -> str:
     return f"GCC {said} outlines by default, so that it was told not to (-mno-outline-atomics); {rebuild}"
 
 
-def gcc_version(report: Report) -> tuple[int, int] | None:
+def gcc_version(report: ElfReport) -> tuple[int, int] | None:
     """The GCC that most units were compiled with, else the oldest one that is named.
 
     >>> gcc_version({"producers": [], "compilers": ["GCC: (Debian 12.2.0-14) 12.2.0"]})  # type: ignore
@@ -110,7 +110,7 @@ def gcc_version(report: Report) -> tuple[int, int] | None:
     return min(named, default=None)
 
 
-def _of_x86_64(report: Report) -> Verdict:
+def _of_x86_64(report: ElfReport) -> Verdict:
     level, doubt = level_of(report)
     atomics = sum(count for _, _, count, _ in report["counts"])
     return Verdict(
@@ -120,7 +120,7 @@ def _of_x86_64(report: Report) -> Verdict:
     )
 
 
-def level_of(report: Report) -> tuple[str, str]:
+def level_of(report: ElfReport) -> tuple[str, str]:
     """The level of x86-64 that the code needs, and what is not sure of it.
 
     A level that is in few stretches of a program that asks the CPU is chosen at run time, and needed by none.

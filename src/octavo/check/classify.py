@@ -33,7 +33,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KnownDifference:
     """A known difference: where it may occur, and every line that it may take away or add.
 
     `{block}` in a line stands for the data block as pg_size_pretty writes it.
@@ -169,16 +169,16 @@ def _pretty(block: str) -> str:
 
 
 @cache
-def load_entries() -> tuple[Entry, ...]:
+def load_entries() -> tuple[KnownDifference, ...]:
     """The known differences, from differences.toml."""
     content = tomllib.loads(resources.files("octavo.check").joinpath("differences.toml").read_text())
     return tuple(_entry(facts) for facts in content["difference"])
 
 
-def _entry(facts: Mapping[str, Any]) -> Entry:
+def _entry(facts: Mapping[str, Any]) -> KnownDifference:
     if facts["kind"] not in KINDS:
         raise ValueError(f"{facts['kind']!r} is no kind of difference")
-    return Entry(
+    return KnownDifference(
         suite=facts.get("suite", "regression"),
         test=facts["test"],
         kind=facts["kind"],

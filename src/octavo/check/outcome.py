@@ -72,7 +72,7 @@ class Suite:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """The outcome of all suites on one build."""
 
     build: Build

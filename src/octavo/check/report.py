@@ -4,19 +4,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from octavo.check.classify import KINDS, changed_lines
-from octavo.check.outcome import Report, Suite
+from octavo.check.outcome import CheckReport, Suite
 from octavo.check.outputs import Difference
 
 SCHEMA_VERSION = 1
 _LINES_SHOWN = 12
 
 
-def as_dict(reports: Sequence[Report]) -> dict[str, Any]:
+def as_dict(reports: Sequence[CheckReport]) -> dict[str, Any]:
     """The reports for programs. Durations in seconds."""
     return {"schema_version": SCHEMA_VERSION, "builds": [_build(report) for report in reports]}
 
 
-def _build(report: Report) -> dict[str, Any]:
+def _build(report: CheckReport) -> dict[str, Any]:
     manifest = report.build.manifest
     return {
         "name": report.build.name,
@@ -71,7 +71,7 @@ def row(suite: Suite) -> tuple[str, ...]:
     )
 
 
-def text(report: Report) -> str:
+def text(report: CheckReport) -> str:
     """What happened on one build: the table, then each thing that needs a reader."""
     manifest = report.build.manifest
     lines = [
@@ -132,7 +132,7 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def markdown(reports: Iterable[Report]) -> str:
+def markdown(reports: Iterable[CheckReport]) -> str:
     """The table of docs/experiments/regression.md."""
     lines = [
         "| data block | " + " | ".join(COLUMNS) + " |",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from octavo.check.installation import run_installation
-from octavo.check.outcome import Report, Suite
+from octavo.check.outcome import CheckReport, Suite
 from octavo.check.recovery import run_recovery
 from octavo.check.suites import Progress, run_isolation, run_regression
 from octavo.check.workspace import Tests, TestWorkspace, open_tests, open_workspace
@@ -32,7 +32,7 @@ def check_builds(
     suites: Sequence[str] = tuple(SUITES),
     local: Path | None = None,
     progress: Progress = _quiet,
-) -> Generator[Report, None, None]:
+) -> Generator[CheckReport, None, None]:
     """Runs the suites on each build as it was shipped, and yields each report as soon as it is there.
 
     `local` is the tarball that the tests come from, where it is not the cached one. Raises UsageError for a suite that
@@ -50,11 +50,11 @@ def check_builds(
 
 def check_build(
     build: Build, tests: Tests, journal: Journal, *, suites: Sequence[str] = tuple(SUITES), progress: Progress = _quiet
-) -> Report:
+) -> CheckReport:
     """Runs the suites on one build."""
 
     def told(doing: str, done: int, total: int) -> None:
         progress(f"{build.name}: {doing}", done, total)
 
     with open_workspace(build, tests, journal, server_account()) as workplace:
-        return Report(build, tuple(SUITES[suite](workplace, told) for suite in suites))
+        return CheckReport(build, tuple(SUITES[suite](workplace, told) for suite in suites))

@@ -153,9 +153,9 @@ def _of_the_system(error: OSError) -> str:
     """What the system refused, where, and the way out of it."""
     where = f"{error.filename}: " if error.filename else f"below {octavo_home()}: " if error.errno in _FULL else ""
     if error.errno in _FULL:
-        way_out = "make room there, then run it again"
+        way_out = "make room there, then run the command again"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         way_out = "give this user the right, or set OCTAVO_HOME to a directory of its own"
     else:
-        way_out = "mend that, then run it again"
+        way_out = "fix this, then run the command again"
     return f"{where}{error.strerror or error}; {way_out}"

@@ -75,10 +75,10 @@ def make(
     """
     if context.invoked_subcommand is not None:
         return
-    from octavo.cli.build_selection import selected_specs
     from octavo.cli.progress import build_progress
     from octavo.host.journal import Journal
     from octavo.postgres.builds.make import ensure_builds
+    from octavo.postgres.builds.selection import selected_specs
     from octavo.postgres.sources.upstream import trusts_published
     from octavo.units import human_duration
 

@@ -28,8 +28,8 @@ def register(group: typer.Typer) -> None:
 
 def checked_spec(data_block: str, wal_block: str, pg: str) -> "BuildSpec":
     """The one spec of these options. Raises UsageError for a size or version that does not exist, or several."""
-    from octavo.cli.build_selection import selected_specs
     from octavo.errors import UsageError
+    from octavo.postgres.builds.selection import selected_specs
 
     specs = selected_specs(
         data_block=data_block,

@@ -9,7 +9,7 @@ from octavo.cli.choices import TableFormat
 from octavo.text import unguarded
 
 if TYPE_CHECKING:
-    from octavo.check.outcome import Report
+    from octavo.check.outcome import CheckReport
     from octavo.host.journal import Journal
     from octavo.postgres.builds.cache import Build
 
@@ -31,7 +31,7 @@ def check(
     from octavo.check.run import SUITES, check_builds
     from octavo.cli.output import print_json
 
-    reports: list[Report] = []
+    reports: list[CheckReport] = []
     with _CheckProgress() as progress:
         for report in check_builds(builds, journal, suites=suites or tuple(SUITES), local=source, progress=progress):
             reports.append(report)

@@ -62,7 +62,7 @@ def _sentence(report: "OperationsReport") -> str:
 
 
 def _title(build: "Build") -> str:
-    from octavo.operations.companions import described
+    from octavo.operations.related_builds import described
 
     return f"PostgreSQL {described(build)}"
 

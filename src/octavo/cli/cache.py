@@ -24,7 +24,7 @@ def list_datasets(
 
     from octavo.cli.output import print_json
     from octavo.postgres.datasets.cache import is_used, list_loads
-    from octavo.postgres.datasets.room import limit
+    from octavo.postgres.datasets.disk_space import limit
     from octavo.units import human_count, human_size
 
     loads = list_loads()
@@ -114,16 +114,16 @@ def limit_datasets(
 
     Example: octavo cache limit 50GB
     """
-    from octavo.postgres.datasets import room
+    from octavo.postgres.datasets import disk_space
     from octavo.postgres.datasets.cache import list_loads
     from octavo.units import human_size, parse_size
 
     if size is not None:
-        room.set_limit(None if size == "default" else parse_size(size))
+        disk_space.set_limit(None if size == "default" else parse_size(size))
     taken = sum(load.size for load in list_loads())
-    chosen = room.chosen_limit()
+    chosen = disk_space.chosen_limit()
     why = "half of what is free to them; set one with octavo cache limit 50GB" if chosen is None else "as set"
-    print(f"{human_size(room.limit())} ({why}); the datasets take {human_size(taken)}")
+    print(f"{human_size(disk_space.limit())} ({why}); the datasets take {human_size(taken)}")
     if chosen is not None and taken > chosen:
         print("the next new dataset makes those go that were used longest ago; octavo cache rm does it now")
 

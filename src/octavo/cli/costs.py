@@ -46,47 +46,28 @@ def calibrate(
 
     Example: octavo costs calibrate --data-block 8kB,32kB --device hdd
     """
-    import sys
-
-    from octavo.cli.output import console, print_json
-    from octavo.costs.calibrate import Request, calibrate_builds, calibrate_server
+    from octavo.cli.output import console, print_json, tell
+    from octavo.costs.calibrate import CalibrationRequest, calibrate_builds, calibrate_server, check_size
     from octavo.costs.render import view
     from octavo.errors import UsageError
     from octavo.knobs.volume_types import check_device
-    from octavo.units import parse_size
 
-    bytes_of_tables = parse_size(size)
-    if not 4 * 1024**2 <= bytes_of_tables <= 64 * 1024**3:
-        raise UsageError(f"--size {size}: it has to be from 4MB to 64GB")
     try:
         level = check_device(device)
     except UsageError as error:
         raise UsageError(f"--device {device}: {error}") from None
-    request = Request(bytes_of_tables, rounds, cache is CacheState.cold)
-
-    def tell(text: str) -> None:
-        print(f"octavo: {text}", file=sys.stderr, flush=True)
-
+    request = CalibrationRequest(check_size("--size", size), rounds, cache is CacheState.cold)
     if dsn is not None:
         if level != "native" or data_block != "8kB":
             raise UsageError("--dsn has its own device and data block; leave --device and --data-block out")
         document = calibrate_server(dsn, request, tell)
     else:
-        from octavo.cli.build_selection import selected_specs
-        from octavo.cli.progress import build_progress
+        from octavo.cli.progress import built
         from octavo.host.children import server_account
-        from octavo.host.journal import Journal
-        from octavo.host.lock import host_lock
-        from octavo.postgres.builds.make import ensure_builds
+        from octavo.postgres.builds.selection import data_block_specs
 
-        specs = selected_specs(
-            data_block=data_block, wal_block="8kB", data_segment="1GB", pg=pg, compiler="gcc", flags=(), options=(),
-            asserts=False, debug_symbols=False,
-        )  # fmt: skip
-        account = server_account()
-        with host_lock(), Journal() as journal:
-            with build_progress() as progress:
-                builds = ensure_builds(specs, journal, progress=progress)
+        specs, account = data_block_specs(data_block, pg), server_account()
+        with built(specs) as (builds, journal):
             document = calibrate_builds(builds, request, level, journal, account, tell)
     if format is TableFormat.json:
         print_json(document)

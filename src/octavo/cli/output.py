@@ -32,6 +32,11 @@ def console(*, stderr: bool = False) -> "Console":
     return Piped(file=unguarded(sys.stderr if stderr else sys.stdout), stderr=stderr, highlight=False, markup=False)
 
 
+def tell(text: str) -> None:
+    """Prints a line of progress to standard error."""
+    print(f"octavo: {text}", file=sys.stderr, flush=True)
+
+
 def print_json(content: Any) -> None:
     """Prints JSON; NaN is a defect, not a value."""
     json.dump(content, sys.stdout, indent=2, allow_nan=False)

@@ -55,64 +55,33 @@ def table(
 
     Example: octavo plans table --data-block 8kB,32kB --queries 7,8,9
     """
-    import sys
-
-    from octavo.cli.build_selection import selected_specs
-    from octavo.cli.output import console, print_json
-    from octavo.cli.progress import build_progress
-    from octavo.errors import UsageError
+    from octavo.cli.output import console, print_json, tell
+    from octavo.cli.progress import built
+    from octavo.factor import complete
     from octavo.host.children import server_account
-    from octavo.host.journal import Journal
-    from octavo.host.lock import host_lock
-    from octavo.postgres.builds.make import ensure_builds
+    from octavo.postgres.builds.selection import data_block_specs
     from octavo.postgres.scratch import parse_settings
+    from octavo.query_plans.compare import base_block, compare_plans, data_blocks
     from octavo.query_plans.costs import compared
-    from octavo.query_plans.document import document
-    from octavo.query_plans.places import places
     from octavo.query_plans.render import view
-    from octavo.query_plans.table import Request, tables
-    from octavo.units import format_size, parse_duration, parse_size
+    from octavo.query_plans.table import PlanTableRequest
+    from octavo.units import parse_duration
     from octavo.workloads import tpch
-    from octavo.workloads.tpch.known import known
-    from octavo.workloads.tpch.queries import chosen
 
-    specs = selected_specs(
-        data_block=data_block, wal_block="8kB", data_segment="1GB", pg=pg, compiler="gcc", flags=(), options=(),
-        asserts=False, debug_symbols=False,
-    )  # fmt: skip
-    blocks = [parse_size(spec.data_block) for spec in specs]
-    if len(set(blocks)) < 2 or len(set(blocks)) < len(blocks):
-        raise UsageError("--data-block: name two sizes or more, of one version, such as 8kB,32kB")
-    compared_with = parse_size(base) if base else 8192 if 8192 in blocks else blocks[0]
-    if compared_with not in blocks:
-        raise UsageError(f"--base {base}: it is none of {', '.join(map(format_size, blocks))}")
-    given = {"scale": scale, "queries": queries}
-    levels = {factor.name: factor.level(given.get(factor.name, factor.default)) for factor in tpch.WORKLOAD.factors}
-    request = Request(
+    specs = data_block_specs(data_block, pg)
+    blocks = data_blocks(specs)
+    request = PlanTableRequest(
         rounds=rounds, tries=tries, timeout=parse_duration(timeout), seed=seed,
         settings={**tpch.WORKLOAD.settings, **parse_settings(setting or [])}, costs=compared(blocks, calibration),
     )  # fmt: skip
-    texts = {f"q{number}": known().queries[number] for number in chosen(levels)}
-
-    def tell(text: str) -> None:
-        print(f"octavo: {text}", file=sys.stderr, flush=True)
-
-    account = server_account()
-    with host_lock(), Journal() as journal:
-        with build_progress() as progress:
-            builds = ensure_builds(specs, journal, progress=progress)
-        with places(
-            builds, tpch.WORKLOAD, levels, {"shared_buffers": shared_buffers}, journal, account, tell,
+    levels = complete(tpch.WORKLOAD.factors, {"scale": scale, "queries": queries})
+    compared_with, account = base_block(blocks, base), server_account()
+    with built(specs) as (builds, journal):
+        document = compare_plans(
+            builds, levels, request, compared_with, {"shared_buffers": shared_buffers}, journal, account, tell,
             one_statistics=statistics is Statistics.one,
-        ) as found:  # fmt: skip
-            made = tables(found, texts, request, tell)
-    whose = f"those of {format_size(blocks[0])} at every size" if statistics is Statistics.one else "each load's own"
-    facts = {
-        "version": builds[0].manifest["version"], "scale": levels["scale"], "statistics": whose, "rounds": rounds,
-        "settings": dict(request.settings),
-    }  # fmt: skip
-    result = document(made, compared_with, list(request.costs), facts)
+        )  # fmt: skip
     if format is TableFormat.json:
-        print_json(result)
+        print_json(document)
     else:
-        console().print(view(result))
+        console().print(view(document))

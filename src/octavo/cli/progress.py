@@ -1,7 +1,7 @@
 """Progress: a live line on a terminal, one line an event elsewhere."""
 
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -11,6 +11,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from octavo.analysis.running_ratio import running_ratios
 from octavo.cli.output import console
 from octavo.cli.ratio_lines import RatioLine, Rounds, table
+from octavo.host.journal import Journal
+from octavo.host.lock import host_lock
 from octavo.lab.events import (
     BuildProgress,
     Estimated,
@@ -24,7 +26,9 @@ from octavo.lab.events import (
     TurnsGoOn,
 )
 from octavo.plan.cells import Cell
-from octavo.postgres.builds.make import Report
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.builds.make import Report, ensure_builds
+from octavo.postgres.builds.spec import BuildSpec
 from octavo.report.numbers import amount
 from octavo.store.records import TrialRecord
 from octavo.units import human_count, human_duration
@@ -163,6 +167,15 @@ def build_progress() -> Generator[Report, None, None]:
     """A progress callback for builds."""
     with RunProgress() as progress:
         yield lambda step: progress(BuildProgress(step))
+
+
+@contextmanager
+def built(specs: Sequence[BuildSpec]) -> Generator[tuple[list[Build], Journal], None, None]:
+    """Holds the host's lock and yields these builds, made where the cache has none, and the journal."""
+    with host_lock(), Journal() as journal:
+        with build_progress() as progress:
+            builds = ensure_builds(specs, journal, progress=progress)
+        yield builds, journal
 
 
 class _Bars(Progress):

@@ -92,13 +92,13 @@ def report(
 
         print_report(document, console())
     elif format is ReportFormat.json:
-        from octavo.analysis.drawn_series import every_series
+        from octavo.analysis.charted_series import all_series
         from octavo.report.as_json import pieces
 
         del document["series"]  # what a page draws of it
         with closing(Store.open_to_read(store_path())) as store:
             if series:
-                document["series"] = every_series(store, [trial["id"] for trial in document["trials"]])
+                document["series"] = all_series(store, [trial["id"] for trial in document["trials"]])
             sys.stdout.writelines(pieces(document))
     elif format is ReportFormat.csv:
         from octavo.report.csv_rows import write

@@ -160,7 +160,7 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     from octavo.plan.cells import load_of, make_cells, order_of_round
     from octavo.plan.impossible import impossible_cells, refuse_impossible
     from octavo.plan.model import factors_of
-    from octavo.postgres.datasets.room import free_bytes
+    from octavo.postgres.datasets.disk_space import free_bytes
     from octavo.units import human_duration, human_size
 
     cells = make_cells(plan)

@@ -55,7 +55,7 @@ def record(
     from octavo.errors import UsageError
     from octavo.host.journal import Journal
     from octavo.trace.files import MOST_LOST
-    from octavo.trace.record.recorder import Request, record
+    from octavo.trace.record.recorder import RecordingRequest, record
     from octavo.units import parse_duration, parse_percentage
 
     if out is None:
@@ -67,7 +67,7 @@ def record(
     if most <= 0:
         raise UsageError(f"--max-overhead {max_overhead}: it has to be above 0%")
     screen = console(stderr=True)
-    request = Request(dsn, seconds, out, None if most >= 1 else most, names)
+    request = RecordingRequest(dsn, seconds, out, None if most >= 1 else most, names)
     with Journal() as journal:
         found = record(request, journal, lambda line: screen.print(f"octavo trace: {line}"))
     console().print(f"{out}: {found.accesses:,} accesses in {found.recorded_seconds:.1f} s")
@@ -182,13 +182,13 @@ def surface(
     from octavo.report.text_file import write_text
     from octavo.trace.page import render
     from octavo.trace.render import surface_view
-    from octavo.trace.surface import Request, page_sizes, surface
+    from octavo.trace.surface import SurfaceRequest, page_sizes, surface
     from octavo.units import parse_percentage, parse_size
 
     rate = None if sample is None else parse_percentage(sample)
     if rate is not None and not 0.0001 <= rate <= 1:
         raise UsageError(f"--sample {sample}: it has to be from 0.01% to 100%")
-    request = Request(
+    request = SurfaceRequest(
         path=file,
         page_sizes=page_sizes(page_size or []),
         shared_buffers=None if shared_buffers is None else parse_size(shared_buffers),
@@ -234,14 +234,14 @@ def simulate(
     from octavo.cli.trace_progress import counting
     from octavo.errors import UsageError
     from octavo.trace.servers_view import servers_view
-    from octavo.trace.simulate import KERNEL_PAGES, Request, simulate, sizes
+    from octavo.trace.simulate import KERNEL_PAGES, SimulationRequest, simulate, sizes
     from octavo.trace.surface import PAGE_SIZES
     from octavo.units import parse_duration
 
     every = None if checkpoint is None else parse_duration(checkpoint)
     if every is not None and every < 1:
         raise UsageError(f"--checkpoint {checkpoint}: it has to be 1s or more")
-    request = Request(
+    request = SimulationRequest(
         path=file,
         shared_buffers=sizes("--shared-buffers", shared_buffers, least=128 * 1024),
         data_blocks=sizes("--data-block", data_block, PAGE_SIZES),

@@ -1,23 +1,26 @@
-"""The whole calibration: grounds, rounds, fit, and the document that is printed."""
+"""The whole calibration: databases, rounds, fit, and the document that is printed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from octavo.costs import lines
+from octavo.costs.calibration_databases import own_database, users_database
 from octavo.costs.fit import CONFIDENCE, Fit, fit
-from octavo.costs.grounds import own_ground, users_ground
 from octavo.costs.measure import measure
+from octavo.errors import UsageError
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
-from octavo.units import format_size
+from octavo.units import format_size, parse_size
 
 Tell = Callable[[str], None]
 
+_LEAST, _MOST = 4 * 1024**2, 64 * 1024**3
+
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CalibrationRequest:
     """What is asked for: bytes of the tables for cold reads, rounds, and the cache's state."""
 
     size: int
@@ -25,8 +28,16 @@ class Request:
     cold: bool
 
 
+def check_size(option: str, text: str) -> int:
+    """The bytes of the tables for cold reads. Raises UsageError that names the option."""
+    size = parse_size(text)
+    if not _LEAST <= size <= _MOST:
+        raise UsageError(f"{option} {text}: it has to be from {format_size(_LEAST)} to {format_size(_MOST)}")
+    return size
+
+
 def calibrate_builds(
-    builds: Sequence[Build], request: Request, level: str, journal: Journal, account: Account, tell: Tell
+    builds: Sequence[Build], request: CalibrationRequest, level: str, journal: Journal, account: Account, tell: Tell
 ) -> dict[str, Any]:
     """The document for servers of our own, one a build, on the device of this level. Raises OctavoError, HostError."""
     fits: dict[int, Fit] = {}
@@ -34,27 +45,27 @@ def calibrate_builds(
     for build in builds:
         size = build.manifest["data_block"]
         tell(f"data block {size}: making the tables")
-        with own_ground(build, request.size, level, journal, account) as (ground, achieved):
+        with own_database(build, request.size, level, journal, account) as (database, achieved):
             facts = {"device": level, "version": build.manifest["version"]} | achieved
 
             def tell_round(text: str, at: str = size) -> None:
                 tell(f"data block {at}: {text}")
 
-            found = measure(ground, cold=request.cold, rounds=request.rounds, progress=tell_round)
-            fits[ground.tables.block] = fit(found)
+            found = measure(database, cold=request.cold, rounds=request.rounds, progress=tell_round)
+            fits[database.tables.block] = fit(found)
     return document(fits, request, facts)
 
 
-def calibrate_server(dsn: str, request: Request, tell: Tell) -> dict[str, Any]:
+def calibrate_server(dsn: str, request: CalibrationRequest, tell: Tell) -> dict[str, Any]:
     """The document for a user's server. Raises OctavoError, HostError."""
     tell("making the tables, in a database of their own that is dropped afterwards")
-    with users_ground(dsn, request.size, cold=request.cold) as ground:
-        version = ground.connection.info.parameter_status("server_version")
-        found = measure(ground, cold=request.cold, rounds=request.rounds, progress=tell)
-        return document({ground.tables.block: fit(found)}, request, {"device": "native", "version": version})
+    with users_database(dsn, request.size, cold=request.cold) as database:
+        version = database.connection.info.parameter_status("server_version")
+        found = measure(database, cold=request.cold, rounds=request.rounds, progress=tell)
+        return document({database.tables.block: fit(found)}, request, {"device": "native", "version": version})
 
 
-def document(fits: Mapping[int, Fit], request: Request, facts: Mapping[str, Any]) -> dict[str, Any]:
+def document(fits: Mapping[int, Fit], request: CalibrationRequest, facts: Mapping[str, Any]) -> dict[str, Any]:
     unit = lines.unit_seconds(fits, cold=request.cold)
     return {
         "schema_version": 1,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, stats
 
-from octavo.costs.measure import Measured
+from octavo.costs.measure import ProbeRun
 from octavo.costs.probes import CACHED, CACHED_RANDOM, INDEX_TUPLE, OPERATOR, RANDOM, SEQUENTIAL, TUPLE
 from octavo.errors import OctavoError
 
@@ -22,7 +22,7 @@ CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class UnitCost:
     """Seconds that one unit takes, and the ends of its interval; `low` may be below zero."""
 
     unit: str
@@ -54,11 +54,11 @@ class Residual:
 class Fit:
     """The estimates by unit, and what every query leaves over."""
 
-    estimates: Mapping[str, Estimate]
+    estimates: Mapping[str, UnitCost]
     residuals: tuple[Residual, ...]
 
 
-def fit(measured: Sequence[Measured]) -> Fit:
+def fit(measured: Sequence[ProbeRun]) -> Fit:
     """Fits all units that any query has. Raises OctavoError with fewer queries than units, or fewer than 2 rounds."""
     rounds = sorted({one.round for one in measured})
     units = [unit for unit in UNITS if any(one.work.get(unit, 0.0) > 0 for one in measured)]
@@ -72,7 +72,7 @@ def fit(measured: Sequence[Measured]) -> Fit:
     single = np.array([_solve([one for one in measured if one.round == number], units) for number in rounds])
     spread = stats.t.ppf((1 + CONFIDENCE) / 2, len(rounds) - 1) * single.std(axis=0, ddof=1) / len(rounds) ** 0.5
     estimates = {
-        unit: Estimate(unit, float(value), float(value - half), float(value + half))
+        unit: UnitCost(unit, float(value), float(value - half), float(value + half))
         for unit, value, half in zip(units, best, spread, strict=True)
     }
     predicted = _matrix(middle, units) @ best
@@ -82,17 +82,17 @@ def fit(measured: Sequence[Measured]) -> Fit:
     )
 
 
-def _median(runs: Sequence[Measured]) -> Measured:
+def _median(runs: Sequence[ProbeRun]) -> ProbeRun:
     units = {unit for one in runs for unit in one.work}
     work = {unit: statistics.median(one.work.get(unit, 0.0) for one in runs) for unit in units}
-    return Measured(runs[0].probe, 0, statistics.median(one.seconds for one in runs), work)
+    return ProbeRun(runs[0].probe, 0, statistics.median(one.seconds for one in runs), work)
 
 
-def _matrix(runs: Sequence[Measured], units: Sequence[str]) -> np.ndarray:
+def _matrix(runs: Sequence[ProbeRun], units: Sequence[str]) -> np.ndarray:
     return np.array([[one.work.get(unit, 0.0) for unit in units] for one in runs])
 
 
-def _solve(runs: Sequence[Measured], units: Sequence[str]) -> np.ndarray:
+def _solve(runs: Sequence[ProbeRun], units: Sequence[str]) -> np.ndarray:
     """Seconds by unit. Columns are scaled to one size: a page may take a million times what an operator takes."""
     seconds = np.array([one.seconds for one in runs])
     matrix = _matrix(runs, units) / seconds[:, None]

@@ -8,7 +8,7 @@ next to nothing, what 100 rows take, as with the default cpu_tuple_cost of 0.01.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from octavo.costs.fit import Estimate, Fit
+from octavo.costs.fit import Fit, UnitCost
 from octavo.costs.probes import CACHED, CACHED_RANDOM, INDEX_TUPLE, OPERATOR, RANDOM, SEQUENTIAL, TUPLE
 from octavo.errors import OctavoError
 
@@ -57,7 +57,7 @@ def settings(found: Fit, unit: float, *, cold: bool) -> list[Setting]:
     return made
 
 
-def _setting(name: str, estimate: Estimate, unit: float) -> Setting:
+def _setting(name: str, estimate: UnitCost, unit: float) -> Setting:
     return Setting(
         name, estimate.seconds / unit, max(0.0, estimate.low) / unit, estimate.high / unit, estimate.resolved
     )

@@ -10,8 +10,8 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import DictRow
 
-from octavo.costs.probes import SESSION, Probe, lookups, processor, scan_of_pages
-from octavo.costs.tables import Sizes
+from octavo.costs.probes import SESSION, ProbeQuery, lookups, processor, scan_of_pages
+from octavo.costs.tables import TableSizes
 from octavo.errors import HostError, OctavoError
 from octavo.postgres.plan_shape import shape_of
 from octavo.workloads.explained import explain
@@ -36,7 +36,7 @@ _EVICT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ProbeRun:
     """One run of a query: its round, seconds, and what it did by unit, pages included."""
 
     probe: str
@@ -46,67 +46,69 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class CalibrationDatabase:
     """A database with the tables of a calibration.
 
     `forget` gives up what the kernel has of its files; None where that cannot be done.
     """
 
     connection: Connection[DictRow]
-    tables: Sizes
+    tables: TableSizes
     forget: Callable[[], None] | None
 
 
-def measure(ground: Ground, *, cold: bool, rounds: int, progress: Callable[[str], None]) -> list[Measured]:
+def measure(
+    database: CalibrationDatabase, *, cold: bool, rounds: int, progress: Callable[[str], None]
+) -> list[ProbeRun]:
     """All runs, in rounds in which each query has one. Raises OctavoError when a plan is not what was to be measured.
 
     Cold: pages come from the device, and rows are counted on pages in shared buffers all the same.
     """
-    connection = ground.connection
+    connection = database.connection
     try:
         for name, value in SESSION.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-        chosen = _cold(ground) if cold else []
-        found: list[Measured] = []
+        chosen = _cold(database) if cold else []
+        found: list[ProbeRun] = []
         for number in range(1, rounds + 1):
             progress(f"round {number} of {rounds}")
-            found += [_run_warm(ground.connection, probe, number) for probe in _warm(ground)]
+            found += [_run_warm(database.connection, probe, number) for probe in _warm(database)]
             for place, probe in enumerate(chosen):
-                found.append(_run_cold(ground, _in_round(ground, probe, number, place), number))
+                found.append(_run_cold(database, _in_round(database, probe, number, place), number))
         return found
     except psycopg.Error as error:
         raise OctavoError(f"the server refuses a query of the calibration: {' '.join(str(error).split())}") from error
 
 
-def _warm(ground: Ground) -> list[Probe]:
-    count = ground.tables.cached
+def _warm(database: CalibrationDatabase) -> list[ProbeQuery]:
+    count = database.tables.cached
     return [scan_of_pages("wide_cached", count), lookups("scattered_cached", 1, count), *processor()]
 
 
-def _cold(ground: Ground) -> list[Probe]:
+def _cold(database: CalibrationDatabase) -> list[ProbeQuery]:
     """The scan and the lookups that last long enough here, found by smaller ones."""
-    if ground.forget is None:
+    if database.forget is None:
         raise HostError("cold reads need the server's files on this host, and root or their owner; try --cache warm")
-    tables = ground.tables
-    first = _run_cold(ground, scan_of_pages("wide_small", tables.wide_small), 0)
+    tables = database.tables
+    first = _run_cold(database, scan_of_pages("wide_small", tables.wide_small), 0)
     small = first.seconds * tables.wide / tables.wide_small > _LONGEST_SCAN
     scan = scan_of_pages("wide_small", tables.wide_small) if small else scan_of_pages("wide", tables.wide)
-    few = _run_cold(ground, lookups("scattered", 1, _FEWEST_LOOKUPS), 0)
+    few = _run_cold(database, lookups("scattered", 1, _FEWEST_LOOKUPS), 0)
     most = int(tables.wide * _SHARE_OF_ROWS)
     count = max(_FEWEST_LOOKUPS, min(most, int(_FEWEST_LOOKUPS * _COLD_SECONDS / few.seconds)))
     return [scan, lookups("scattered", 1, count)]
 
 
-def _in_round(ground: Ground, probe: Probe, number: int, place: int) -> Probe:
+def _in_round(database: CalibrationDatabase, probe: ProbeQuery, number: int, place: int) -> ProbeQuery:
     """Lookups of other rows in each round."""
     if place == 0:
         return probe
     count = int(probe.work["tuple"])
-    first = 1 + (number - 1) * count % max(1, ground.tables.wide - count)
+    first = 1 + (number - 1) * count % max(1, database.tables.wide - count)
     return lookups("scattered", first, count)
 
 
-def _run_warm(connection: Connection[DictRow], probe: Probe, number: int) -> Measured:
+def _run_warm(connection: Connection[DictRow], probe: ProbeQuery, number: int) -> ProbeRun:
     """The shortest of a few runs, less what a query over nothing takes; timed here, as EXPLAIN would count each row."""
     _explained(connection, probe)  # brings its pages into shared buffers
     work = _explained(connection, probe).work
@@ -116,23 +118,23 @@ def _run_warm(connection: Connection[DictRow], probe: Probe, number: int) -> Mea
         )
     with _held(connection, probe):
         seconds = _least(connection, probe.query) - _least(connection, "SELECT count(*) FROM nothing")
-    return Measured(probe.name, number, max(seconds, 1e-6), work)
+    return ProbeRun(probe.name, number, max(seconds, 1e-6), work)
 
 
-def _run_cold(ground: Ground, probe: Probe, number: int) -> Measured:
+def _run_cold(database: CalibrationDatabase, probe: ProbeQuery, number: int) -> ProbeRun:
     """The middle one of three runs where they are short, as a disk that others use has long ones."""
-    first = _cold_once(ground, probe, number)
+    first = _cold_once(database, probe, number)
     if first.seconds > _COLD_SECONDS / 4:
         return first
-    three = [first, _cold_once(ground, probe, number), _cold_once(ground, probe, number)]
+    three = [first, _cold_once(database, probe, number), _cold_once(database, probe, number)]
     return sorted(three, key=lambda one: one.seconds)[1]
 
 
-def _cold_once(ground: Ground, probe: Probe, number: int) -> Measured:
-    assert ground.forget is not None
-    empty(ground.connection)
-    ground.forget()
-    measured = replace(_explained(ground.connection, probe), round=number)
+def _cold_once(database: CalibrationDatabase, probe: ProbeQuery, number: int) -> ProbeRun:
+    assert database.forget is not None
+    empty(database.connection)
+    database.forget()
+    measured = replace(_explained(database.connection, probe), round=number)
     hits, reads = measured.work.get(probe.finds, 0.0), measured.work.get(probe.reads, 0.0)
     # The root of an index and a few pages of a small table may be wanted twice.
     if hits > _MOST_HITS * (hits + reads) + 0.1 * probe.work["tuple"] + 8:
@@ -158,7 +160,7 @@ def _least(connection: Connection[DictRow], query: str) -> float:
     return least
 
 
-def _explained(connection: Connection[DictRow], probe: Probe) -> Measured:
+def _explained(connection: Connection[DictRow], probe: ProbeQuery) -> ProbeRun:
     """One run by EXPLAIN (ANALYZE, BUFFERS), with its plan checked."""
     with _held(connection, probe):
         run = explain(connection, probe.query)
@@ -171,11 +173,11 @@ def _explained(connection: Connection[DictRow], probe: Probe) -> Measured:
             f"{probe.name}: {fetches} rows were looked up in the table; another session keeps it from VACUUM"
         )
     pages = {probe.reads: float(run.read_blocks), probe.finds: float(run.hit_blocks)}
-    return Measured(probe.name, 0, run.execution_ms / 1000, {**probe.work, **pages})
+    return ProbeRun(probe.name, 0, run.execution_ms / 1000, {**probe.work, **pages})
 
 
 @contextmanager
-def _held(connection: Connection[DictRow], probe: Probe) -> Generator[None, None, None]:
+def _held(connection: Connection[DictRow], probe: ProbeQuery) -> Generator[None, None, None]:
     """A transaction in which the planner is held to the probe's plan."""
     with connection.transaction():
         for name, value in probe.settings.items():

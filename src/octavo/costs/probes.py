@@ -30,7 +30,7 @@ _CONDITIONS = ("a <> -1", "b <> -2", "a <> -3", "b <> -4", "a <> -5", "b <> -6",
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbeQuery:
     """A query, how the planner is held to its plan, and the plan's shape in one line.
 
     `work` is what it does by unit, without pages; `reads` is the unit of the pages that come from the device, and
@@ -46,9 +46,9 @@ class Probe:
     finds: str
 
 
-def scan_of_pages(table: str, rows: int) -> Probe:
+def scan_of_pages(table: str, rows: int) -> ProbeQuery:
     """A sequential scan of pages with one row each."""
-    return Probe(
+    return ProbeQuery(
         f"scan of {table}",
         f"SELECT count(*) FROM {table}",  # noqa: S608
         _SEQ_SCAN,
@@ -59,12 +59,12 @@ def scan_of_pages(table: str, rows: int) -> Probe:
     )
 
 
-def lookups(table: str, first: int, count: int) -> Probe:
+def lookups(table: str, first: int, count: int) -> ProbeQuery:
     """Rows by a key in random order, a page each, so that each is a page by itself.
 
     An index scan has two conditions an entry.
     """
-    return Probe(
+    return ProbeQuery(
         f"lookups in {table}",
         # A column that is not in the index, so that the row has to be fetched.
         f"SELECT count(pad) FROM {table} WHERE place >= {first} AND place < {first + count}",  # noqa: S608
@@ -76,10 +76,10 @@ def lookups(table: str, first: int, count: int) -> Probe:
     )
 
 
-def processor() -> list[Probe]:
+def processor() -> list[ProbeQuery]:
     """What tells tuples, index tuples and operators from each other, on rows that are in shared buffers."""
     found = [
-        Probe(
+        ProbeQuery(
             f"scan of rows, {count} conditions",
             f"SELECT count(*) FROM narrow{' WHERE ' if count else ''}{' AND '.join(_CONDITIONS[:count])}",  # noqa: S608
             _SEQ_SCAN,
@@ -92,7 +92,7 @@ def processor() -> list[Probe]:
     ]
     for rows in (NARROW_ROWS // 2, NARROW_ROWS):
         found.append(
-            Probe(
+            ProbeQuery(
                 f"index-only scan of {rows} entries",
                 f"SELECT count(*) FROM narrow WHERE a <= {rows}",  # noqa: S608
                 _INDEX_ONLY_SCAN,

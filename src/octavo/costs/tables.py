@@ -18,7 +18,7 @@ _SMALLER = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class TableSizes:
     """Pages of the tables, at this block size in bytes."""
 
     block: int
@@ -27,12 +27,12 @@ class Sizes:
     cached: int
 
 
-def sizes(block: int, size: int) -> Sizes:
+def sizes(block: int, size: int) -> TableSizes:
     """The tables for cold reads have `size` bytes, and the small one an eighth of it."""
-    return Sizes(block, size // block, max(16, size // block // _SMALLER), CACHED_BYTES // block)
+    return TableSizes(block, size // block, max(16, size // block // _SMALLER), CACHED_BYTES // block)
 
 
-def make(connection: Connection[DictRow], tables: Sizes) -> None:
+def make(connection: Connection[DictRow], tables: TableSizes) -> None:
     """Makes the tables in the connection's database. Raises psycopg.Error when the server refuses or runs out of time.
 
     `scattered` and `scattered_cached` have a key in random order, the same in every run.

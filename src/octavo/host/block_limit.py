@@ -22,7 +22,7 @@ from octavo.host.kernel_value import KernelValue, changed
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DeviceLimits:
     """Requests and bytes a second; None where there is no limit."""
 
     requests: float | None = None
@@ -37,7 +37,7 @@ class Limits:
 class Throttle(Protocol):
     """A device whose limits can be changed while it is in use."""
 
-    def limit(self, reads: Limits, writes: Limits) -> None:
+    def limit(self, reads: DeviceLimits, writes: DeviceLimits) -> None:
         """Sets the limits. Raises OctavoError when the kernel refuses them."""
         ...
 
@@ -58,7 +58,7 @@ def needs_group(root: Path = cgroup.ROOT) -> bool:
 
 @contextmanager
 def throttled(
-    number: str, most: Limits, journal: Journal, group: Path | None = None, root: Path = cgroup.ROOT
+    number: str, most: DeviceLimits, journal: Journal, group: Path | None = None, root: Path = cgroup.ROOT
 ) -> Generator[Throttle, None, None]:
     """The device (`major:minor`) with these limits, which may be lowered and raised again up to `most` meanwhile."""
     if not _version_1(root):
@@ -106,7 +106,7 @@ class _PerFile:
         self._writing = threading.Lock()
         self._ended = False
 
-    def limit(self, reads: Limits, writes: Limits) -> None:
+    def limit(self, reads: DeviceLimits, writes: DeviceLimits) -> None:
         with self._writing:
             if self._ended:
                 return
@@ -128,7 +128,7 @@ class Unified:
     file: Path
     number: str
 
-    def limit(self, reads: Limits, writes: Limits) -> None:
+    def limit(self, reads: DeviceLimits, writes: DeviceLimits) -> None:
         """Sets the four limits in one line."""
         (riops, rbps), (wiops, wbps) = reads.whole(), writes.whole()
         wanted = {"rbps": rbps, "wbps": wbps, "riops": riops, "wiops": wiops}

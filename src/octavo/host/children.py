@@ -264,5 +264,5 @@ def check(finished: Finished, doing: str) -> Finished:
     """The same, unless it failed: then an OctavoError with the last line that the child wrote."""
     if finished.returncode != 0:
         lines = (finished.stderr.strip() or finished.stdout.strip()).splitlines()
-        raise OctavoError(f"{doing} failed (exit {finished.returncode}): {lines[-1] if lines else 'it said nothing'}")
+        raise OctavoError(f"{doing} failed (exit {finished.returncode}): {lines[-1] if lines else 'no output'}")
     return finished

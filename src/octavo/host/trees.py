@@ -33,7 +33,7 @@ _COPY = 'umask 077; exec cp -R -P --preserve=links,timestamps --reflink=never -T
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WalkedDirectory:
     """A directory on a walk: its path in the tree (empty for the tree's own), its entries, and a descriptor of it.
 
     The walk goes on into those `directories` that are still in the list, and closes the descriptor.
@@ -255,7 +255,7 @@ def _facts(tree: Path) -> Generator[os.stat_result, None, None]:
                 yield os.stat(name, dir_fd=place.descriptor, follow_symlinks=False)
 
 
-def walk(tree: Path, *, strict: bool = False) -> Generator[Place, None, None]:
+def walk(tree: Path, *, strict: bool = False) -> Generator[WalkedDirectory, None, None]:
     """Every directory of the tree, each before those below it, however deep; never through a link.
 
     With few descriptors and without recursion: from a directory back up by "..", or, where it was moved meanwhile,
@@ -273,7 +273,7 @@ def walk(tree: Path, *, strict: bool = False) -> Generator[Place, None, None]:
         os.close(top)
 
 
-def walk_from(top: int, *, strict: bool = True) -> Generator[Place, None, None]:
+def walk_from(top: int, *, strict: bool = True) -> Generator[WalkedDirectory, None, None]:
     """The same, of an open directory."""
     here = os.dup(top)
     # Each directory from the top to the one that is open, with what is still to be visited in it.
@@ -316,13 +316,13 @@ class _Level:
     waiting: list[str]
 
 
-def _look(descriptor: int, path: str) -> Place:
+def _look(descriptor: int, path: str) -> WalkedDirectory:
     directories: list[str] = []
     names: list[str] = []
     with os.scandir(descriptor) as entries:
         for entry in entries:
             (directories if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
-    return Place(path, sorted(directories), sorted(names), descriptor)
+    return WalkedDirectory(path, sorted(directories), sorted(names), descriptor)
 
 
 def _above(here: int, levels: list[_Level], top: int) -> int:

@@ -191,5 +191,5 @@ def _words(stderr: str) -> str:
     errors = [text for level, text in said if level in ("LOG", "HINT")]
     if errors and any("contains errors" in text for text in reason):
         reason = errors
-    text = "; ".join(reason) or " ".join(stderr.split()) or "it said nothing"
+    text = "; ".join(reason) or " ".join(stderr.split()) or "no output"
     return f"{text}; is it the right program? --bindir says where" if "compiled with" in text else text

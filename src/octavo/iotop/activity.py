@@ -5,7 +5,7 @@ from typing import Self
 
 from psycopg.rows import DictRow
 
-from octavo.instruments.observe import backend_cpu_seconds
+from octavo.instruments.running import backend_cpu_seconds
 from octavo.instruments.target import Target
 from octavo.iotop.in_flight import InFlight
 from octavo.iotop.polled_query import PolledQuery

@@ -13,7 +13,7 @@ from typing import Any
 
 from octavo.factor import Factor
 from octavo.host.journal import Journal
-from octavo.knobs.base import Achieved, Knob, Place
+from octavo.knobs.base import Achieved, Knob, KnobTarget
 
 # In the order in which they are turned.
 KNOBS = {
@@ -69,7 +69,7 @@ def factors() -> tuple[Factor, ...]:
     )
 
 
-def cannot(levels: Mapping[str, str], place: Place) -> str | None:
+def cannot(levels: Mapping[str, str], place: KnobTarget) -> str | None:
     """Why this host cannot set the knobs of a cell, with the factor's name; None when it can."""
     from octavo.knobs import cpu_pinning, device, huge_pages
 
@@ -84,7 +84,7 @@ def cannot(levels: Mapping[str, str], place: Place) -> str | None:
 
 
 @contextmanager
-def applied(levels: Mapping[str, str], journal: Journal, place: Place) -> Generator[State, None, None]:
+def applied(levels: Mapping[str, str], journal: Journal, place: KnobTarget) -> Generator[State, None, None]:
     """The table's knobs at a cell's levels within the context, put back in reverse at its end.
 
     A factor that the levels do not name is left alone. Raises OctavoError when the kernel refuses one.

@@ -16,7 +16,7 @@ AS_FOUND = "as-found"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KnobTarget:
     """Where knobs are turned: the kernel's trees, and a directory on the filesystem and device that are meant."""
 
     directory: Path
@@ -51,11 +51,11 @@ class Knob(Protocol):
         """Its name, levels and default."""
         ...
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """Why this host cannot set the level, or None when it can."""
         ...
 
-    def applied(self, level: str, journal: Journal, place: Place) -> AbstractContextManager[Achieved]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
         """The level in force within the context, put back at its end. Raises OctavoError when the kernel refuses."""
         ...
 
@@ -104,7 +104,7 @@ class ChoiceKnob:
         """The words, and the level that touches nothing."""
         return Factor(self.name, "run", self.meaning, AS_FOUND, one_of(AS_FOUND, *self.words))
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """A kernel need not offer every word, nor let us write it."""
         value = self._value(place)
         if reason := not_writable(value.path):
@@ -116,12 +116,12 @@ class ChoiceKnob:
         return None
 
     @contextmanager
-    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
         """Writes the word."""
         value = self._value(place)
         moved = [KernelValue(place.proc / self.moves)] if self.moves and value.read() != level else []
         with set_values(level, [(value, level)], journal, moves=moved) as achieved:
             yield achieved
 
-    def _value(self, place: Place) -> KernelValue:
+    def _value(self, place: KnobTarget) -> KernelValue:
         return KernelValue(place.sys / self.path, "choice")

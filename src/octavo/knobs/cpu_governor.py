@@ -9,7 +9,7 @@ from pathlib import Path
 from octavo.factor import Factor, one_of
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
-from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
+from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable, set_values
 
 _GOVERNORS = ("performance", "powersave", "ondemand", "conservative", "schedutil")
 
@@ -19,7 +19,7 @@ class CpuGovernor:
 
     factor = Factor("cpu_governor", "run", "CPU frequency governor", AS_FOUND, one_of(AS_FOUND, *_GOVERNORS))
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """Every policy has to offer it."""
         policies = self._policies(place)
         if not policies:
@@ -32,12 +32,12 @@ class CpuGovernor:
                 return f"this CPU's driver offers {', '.join(offered)}, not {level}"
         return None
 
-    def applied(self, level: str, journal: Journal, place: Place) -> AbstractContextManager[Achieved]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
         """Sets every policy."""
         files = [KernelValue(policy / "scaling_governor") for policy in self._policies(place)]
         return set_values(level, [(file, level) for file in files], journal)
 
-    def _policies(self, place: Place) -> list[Path]:
+    def _policies(self, place: KnobTarget) -> list[Path]:
         return sorted((place.sys / "devices/system/cpu/cpufreq").glob("policy[0-9]*"))
 
 

@@ -5,7 +5,7 @@ Pure: it is told the time that passed and the requests that were served, and say
 
 from dataclasses import dataclass
 
-from octavo.host.block_limit import Limits
+from octavo.host.block_limit import DeviceLimits
 from octavo.knobs.volume_types import VolumeType
 
 
@@ -45,7 +45,7 @@ class CreditMeter:
             earned = baseline * seconds - (served.reads + served.writes)
             self.credits = min(burst.bucket, self.credits + earned)
 
-    def allowed(self, seconds: float) -> Limits:
+    def allowed(self, seconds: float) -> DeviceLimits:
         """The limits for reads and writes together in the next period of this length."""
         baseline, burst = self._volume.baseline, self._volume.burst
         if burst is None or baseline.requests is None:
@@ -53,16 +53,20 @@ class CreditMeter:
         # What is left of the credits is spread over the period, so that no more than there is can be spent.
         requests = min(burst.requests, max(baseline.requests / 2, baseline.requests + self.credits / seconds))
         bytes_a_second = burst.bytes if burst.bytes is not None and self.credits > 0 else baseline.bytes
-        return Limits(requests, bytes_a_second)
+        return DeviceLimits(requests, bytes_a_second)
 
 
-def shared(total: Limits, served: DeviceTotals, seconds: float) -> tuple[Limits, Limits]:
+def shared(total: DeviceLimits, served: DeviceTotals, seconds: float) -> tuple[DeviceLimits, DeviceLimits]:
     """The total as a limit for reads and one for writes: each may have what the other has left over, and half always.
 
     The kernel limits reads and writes apart; a volume does not.
     """
-    reads = Limits(_left(total.requests, served.writes / seconds), _left(total.bytes, served.written_bytes / seconds))
-    writes = Limits(_left(total.requests, served.reads / seconds), _left(total.bytes, served.read_bytes / seconds))
+    reads = DeviceLimits(
+        _left(total.requests, served.writes / seconds), _left(total.bytes, served.written_bytes / seconds)
+    )
+    writes = DeviceLimits(
+        _left(total.requests, served.reads / seconds), _left(total.bytes, served.read_bytes / seconds)
+    )
     return reads, writes
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from octavo.factor import Factor
 from octavo.host import block_limit, children
-from octavo.host.block_limit import Limits
+from octavo.host.block_limit import DeviceLimits
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed
 from octavo.host.loop_volume import SMALLEST_BYTES, Volume, cannot_make, loop_volume
@@ -52,7 +52,7 @@ def cannot(levels: Levels) -> str | None:
     if levels.get("page_cache", AS_FOUND) != AS_FOUND and levels.get("filesystem", "native") != "native":
         return "page_cache chooses the filesystem; leave the factor filesystem out"
     device = parse_device(levels.get("device", "native"))
-    limited_here = device is not None and device.highest != Limits()
+    limited_here = device is not None and device.highest != DeviceLimits()
     return (
         filesystem.cannot(kind)
         or (block_limit.cannot_limit() if limited_here else None)
@@ -85,7 +85,7 @@ def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume |
 def needs_group(levels: Levels) -> bool:
     """Whether the server has to be born in a group for its device limit to hold: on cgroup version 2."""
     device = parse_device(levels.get("device", "native"))
-    return device is not None and device.highest != Limits() and block_limit.needs_group()
+    return device is not None and device.highest != DeviceLimits() and block_limit.needs_group()
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def limited(
     facts: dict[str, Any] = {"device": level}
     if place is not None:
         facts["volume"] = place.as_dict()
-    if device is None or place is None or device.highest == Limits():
+    if device is None or place is None or device.highest == DeviceLimits():
         yield facts
         return
     file = place.directory / "probe"
@@ -121,7 +121,7 @@ def limited(
 
 
 def measure_achieved(
-    limits: Limits, file: Path, journal: Journal, group: Path | None = None
+    limits: DeviceLimits, file: Path, journal: Journal, group: Path | None = None
 ) -> tuple[dict[str, float], dict[str, float]]:
     """What these limits should give to small and to large requests, and what a probe of the file got.
 
@@ -176,22 +176,24 @@ def _at_once(probes: _Probes) -> list[_Probes]:
 def probe_seconds(levels: Levels) -> float:
     """How long the probe of a limited device takes before each trial, when nothing is off; 0 without limits."""
     device = parse_device(levels.get("device", "native"))
-    if device is None or device.highest == Limits():
+    if device is None or device.highest == DeviceLimits():
         return 0.0
     together = _at_once(_probes(expected(device.highest)))
     return sum(probe.LEAD_SECONDS + max(one["seconds"] for one in group.values()) for group in together)
 
 
-def expected(limits: Limits) -> dict[str, float]:
+def expected(limits: DeviceLimits) -> dict[str, float]:
     """What requests of 4 kB and of 256 kB get under these limits, for reads and for writes.
 
     Without a limit of requests only large ones are asked about: small ones would be as many as the probe's own
     processor allows, and say nothing more of the limit of bytes.
 
-    >>> expected(Limits(1000, 100 * 2**20))["reads_per_second"], expected(Limits(100, None))["read_bytes_per_second"]
-    (1000, 26214400)
+    >>> expected(DeviceLimits(1000, 100 * 2**20))["reads_per_second"]
+    1000
+    >>> expected(DeviceLimits(100, None))["read_bytes_per_second"]
+    26214400
     """
-    if limits == Limits():
+    if limits == DeviceLimits():
         return {}
     infinite = float("inf")
     requests = infinite if limits.requests is None else limits.requests

@@ -13,7 +13,7 @@ from octavo.errors import UsageError
 from octavo.factor import Factor
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import counterpart_changed
-from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable
+from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable
 from octavo.units import format_size, parse_size
 
 _ALLOWED = f"allowed: {AS_FOUND}, or background and limit, such as 10%/20% or 64MB/256MB, the first one smaller"
@@ -43,13 +43,13 @@ class DirtyLimits:
 
     factor = Factor("dirty_limits", "run", "dirty memory: background and limit", AS_FOUND, _check)
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs root."""
         del level
         return not_writable(place.proc / "sys/vm/dirty_ratio")
 
     @contextmanager
-    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
         """Sets the background, then the limit: neither is refused for the other, whatever they were."""
         vm = place.proc / "sys/vm"
         names = ("dirty_background", "dirty")
@@ -67,7 +67,7 @@ class DirtyLimits:
             yield Achieved(level, _state(place), found)
 
 
-def _state(place: Place) -> str:
+def _state(place: KnobTarget) -> str:
     """Both limits as they are in force, in the level's spelling."""
 
     def one(name: str) -> str:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from octavo.errors import OctavoError
-from octavo.host.block_limit import Limits, Throttle
+from octavo.host.block_limit import DeviceLimits, Throttle
 from octavo.knobs.credits import CreditMeter, DeviceTotals, shared
 from octavo.knobs.volume_types import VolumeType
 
@@ -44,7 +44,7 @@ class Enforcer:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="device limits", daemon=True)
         self._problem: Exception | None = None
-        self._now: tuple[Limits, Limits] | None = None
+        self._now: tuple[DeviceLimits, DeviceLimits] | None = None
         self._spent_after: float | None = None
         self._began = self._at = 0.0
         self._before = DeviceTotals()
@@ -86,7 +86,7 @@ class Enforcer:
             return {}
         return {"credits_left": round(max(0.0, self._meter.credits)), "credits_spent_after_seconds": self._spent_after}
 
-    def _set(self, reads: Limits, writes: Limits) -> None:
+    def _set(self, reads: DeviceLimits, writes: DeviceLimits) -> None:
         if self._now is None or _moved(self._now[0], reads) or _moved(self._now[1], writes):
             self._throttle.limit(reads, writes)
             self._now = reads, writes
@@ -99,6 +99,6 @@ class Enforcer:
             self._problem = error
 
 
-def _moved(before: Limits, now: Limits) -> bool:
+def _moved(before: DeviceLimits, now: DeviceLimits) -> bool:
     pairs = ((before.requests, now.requests), (before.bytes, now.bytes))
     return any(old is not None and new is not None and abs(new - old) > _LEAST_CHANGE * old for old, new in pairs)

@@ -11,7 +11,7 @@ from octavo.factor import Factor, one_of
 from octavo.host.block_devices import device_under
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
-from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
+from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable, set_values
 
 _WORDS = ("none", "mq-deadline", "kyber", "bfq")
 
@@ -21,7 +21,7 @@ class IoScheduler:
 
     factor = Factor("io_scheduler", "run", "I/O scheduler of the data's device", AS_FOUND, one_of(AS_FOUND, *_WORDS))
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """The device has to offer it."""
         device = device_under(place.directory, place.sys)
         if device is None:
@@ -33,7 +33,7 @@ class IoScheduler:
         return None if level in offered else f"{device.name} offers {', '.join(offered)}, not {level}"
 
     @contextmanager
-    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
         """Sets it for that device."""
         device = device_under(place.directory, place.sys)
         assert device is not None  # `cannot` was asked

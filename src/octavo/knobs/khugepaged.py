@@ -12,7 +12,7 @@ from octavo.errors import UsageError
 from octavo.factor import Factor
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
-from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
+from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable, set_values
 from octavo.units import parse_duration
 
 _DIRECTORY = "kernel/mm/transparent_hugepage/khugepaged"
@@ -38,12 +38,12 @@ class Khugepaged:
 
     factor = Factor("khugepaged", "run", "scanning for transparent huge pages", AS_FOUND, _check)
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs the files, and root."""
         del level
         return not_writable(place.sys / _DIRECTORY / "scan_sleep_millisecs")
 
-    def applied(self, level: str, journal: Journal, place: Place) -> AbstractContextManager[Achieved]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
         """Sets how it scans."""
         directory = place.sys / _DIRECTORY
         pages, sleep = (KernelValue(directory / name) for name in ("pages_to_scan", "scan_sleep_millisecs"))

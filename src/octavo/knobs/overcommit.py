@@ -13,7 +13,7 @@ from octavo.errors import UsageError
 from octavo.factor import Factor
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed, counterpart_changed
-from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable
+from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable
 from octavo.units import format_size, parse_size
 
 _MODES = {"heuristic": "0", "always": "1", "never": "2"}
@@ -41,13 +41,13 @@ class Overcommit:
 
     factor = Factor("overcommit", "run", "memory overcommit", AS_FOUND, _check)
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs root."""
         del level
         return not_writable(place.proc / "sys/vm/overcommit_memory")
 
     @contextmanager
-    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
         """Sets it for the machine."""
         vm = place.proc / "sys/vm"
         mode, _, limit = level.partition("/")
@@ -66,7 +66,7 @@ class Overcommit:
             yield Achieved(level, _state(place), found, ((value, now),))
 
 
-def _state(place: Place) -> str:
+def _state(place: KnobTarget) -> str:
     vm = place.proc / "sys/vm"
     mode = next(name for name, number in _MODES.items() if number == (vm / "overcommit_memory").read_text().strip())
     amount = int((vm / "overcommit_kbytes").read_text())

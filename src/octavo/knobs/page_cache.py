@@ -17,7 +17,7 @@ from octavo.factor import Factor, one_of
 from octavo.host.journal import Journal
 from octavo.host.page_cache import cached_bytes, forget
 from octavo.knobs import filesystem
-from octavo.knobs.base import AS_FOUND, Achieved, Place
+from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget
 from octavo.units import format_size, parse_size
 
 LEVELS = ("4kB", "8kB", "16kB", "32kB", "64kB")
@@ -80,7 +80,7 @@ class PageCache:
 
     factor = Factor("page_cache", "run", "unit in which the page cache reads", AS_FOUND, one_of(AS_FOUND, *LEVELS))
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """The page cache is never finer than the memory page; coarser needs a kernel and tools for such XFS."""
         size, page = parse_size(level), memory_page()
         if size < page:
@@ -88,7 +88,7 @@ class PageCache:
         return filesystem.cannot(filesystem_of(level) or "native")
 
     @contextmanager
-    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
         """Changes nothing. Raises OctavoError when the page cache reads in another unit than asked for."""
         page = memory_page()
         try:

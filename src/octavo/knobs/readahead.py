@@ -12,7 +12,7 @@ from octavo.factor import Factor, size
 from octavo.host.block_devices import readahead_file
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
-from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
+from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable, set_values
 from octavo.units import format_size, parse_size
 
 
@@ -21,7 +21,7 @@ class Readahead:
 
     factor = Factor("readahead", "run", "readahead of the data's device", AS_FOUND, size("0B", "1GB", AS_FOUND))
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs a device or BDI that can be named, and a multiple of the memory page."""
         file = readahead_file(place.directory, place.sys)
         if file is None:
@@ -31,7 +31,7 @@ class Readahead:
             return f"readahead is counted in memory pages of {format_size(page)} here; {level} is no multiple"
         return not_writable(file)
 
-    def applied(self, level: str, journal: Journal, place: Place) -> AbstractContextManager[Achieved]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
         """Sets it for everything on that device."""
         file = readahead_file(place.directory, place.sys)
         assert file is not None  # `cannot` was asked

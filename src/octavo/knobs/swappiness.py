@@ -10,7 +10,7 @@ from octavo.errors import UsageError
 from octavo.factor import Factor, whole_number
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue
-from octavo.knobs.base import AS_FOUND, Achieved, Place, not_writable, set_values
+from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable, set_values
 
 
 def _check(text: str) -> str:
@@ -27,12 +27,12 @@ class Swappiness:
 
     factor = Factor("swappiness", "run", "vm.swappiness", AS_FOUND, _check)
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs root."""
         del level
         return not_writable(place.proc / "sys/vm/swappiness")
 
-    def applied(self, level: str, journal: Journal, place: Place) -> AbstractContextManager[Achieved]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:
         """Sets it for the machine."""
         return set_values(level, [(KernelValue(place.proc / "sys/vm/swappiness"), level)], journal)
 

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 from octavo.errors import UsageError
-from octavo.host.block_limit import Limits
+from octavo.host.block_limit import DeviceLimits
 
 _MB = 1024**2
 EBS_REQUEST = 256 * 1024
@@ -45,16 +45,16 @@ class VolumeType:
     """
 
     level: str
-    baseline: Limits
+    baseline: DeviceLimits
     burst: Burst | None = None
     largest_request: int | None = None
 
     @property
-    def highest(self) -> Limits:
+    def highest(self) -> DeviceLimits:
         """The most that it ever gives."""
         if self.burst is None:
             return self.baseline
-        return Limits(self.burst.requests, self.burst.bytes or self.baseline.bytes)
+        return DeviceLimits(self.burst.requests, self.burst.bytes or self.baseline.bytes)
 
 
 def parse_device(text: str) -> VolumeType | None:
@@ -63,17 +63,17 @@ def parse_device(text: str) -> VolumeType | None:
     >>> parse_device("gp2:600").baseline.requests, parse_device("gp2:600").burst.requests
     (1800.0, 3000.0)
     >>> parse_device("gp3:3000/125").baseline
-    Limits(requests=3000.0, bytes=131072000.0)
+    DeviceLimits(requests=3000.0, bytes=131072000.0)
     """
     match text:
         case "native":
             return None
         case "loop":
-            return VolumeType(text, Limits())
+            return VolumeType(text, DeviceLimits())
         case "sata-ssd":
-            return VolumeType(text, Limits(90_000.0, 560e6))
+            return VolumeType(text, DeviceLimits(90_000.0, 560e6))
         case "hdd":
-            return VolumeType(text, Limits(1000 / (8.5 + 60_000 / 7200 / 2), 160e6))
+            return VolumeType(text, DeviceLimits(1000 / (8.5 + 60_000 / 7200 / 2), 160e6))
         case _:
             return _gp2(text) or _gp3(text) or _explicit(text)
 
@@ -95,10 +95,10 @@ def _gp2(text: str) -> VolumeType | None:
     slow, fast = 128.0 * _MB, 250.0 * _MB
     level = f"gp2:{size}" + (f",credits={int(credits)}" if match[2] else "")
     if size >= 1000:
-        return VolumeType(level, Limits(baseline, fast), None, EBS_REQUEST)
+        return VolumeType(level, DeviceLimits(baseline, fast), None, EBS_REQUEST)
     between = 170 < size < 334
     burst = Burst(_BURST, credits, _BUCKET, fast if between else None)
-    return VolumeType(level, Limits(baseline, fast if size >= 334 else slow), burst, EBS_REQUEST)
+    return VolumeType(level, DeviceLimits(baseline, fast if size >= 334 else slow), burst, EBS_REQUEST)
 
 
 def _gp3(text: str) -> VolumeType | None:
@@ -108,7 +108,7 @@ def _gp3(text: str) -> VolumeType | None:
     requests, throughput = int(match[1]), int(match[2])
     if requests < 3000 or throughput < 125 or throughput > requests / 4:
         raise UsageError("a gp3 volume has 3000 IOPS and 125 MB/s at least, and at most 0.25 MB/s for each of its IOPS")
-    return VolumeType(text, Limits(float(requests), float(throughput * _MB)), None, EBS_REQUEST)
+    return VolumeType(text, DeviceLimits(float(requests), float(throughput * _MB)), None, EBS_REQUEST)
 
 
 def _explicit(text: str) -> VolumeType:
@@ -121,5 +121,7 @@ def _explicit(text: str) -> VolumeType:
     requests, throughput = given.get("iops"), given.get("mbps")
     return VolumeType(
         ",".join(f"{name}={given[name]}" for name in ("iops", "mbps") if name in given),
-        Limits(None if requests is None else float(requests), None if throughput is None else float(throughput * _MB)),
+        DeviceLimits(
+            None if requests is None else float(requests), None if throughput is None else float(throughput * _MB)
+        ),
     )

@@ -17,7 +17,7 @@ from octavo.host.journal import Journal
 from octavo.host.kernel_text import lines, words
 from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
-from octavo.knobs.base import Achieved, Place, not_writable
+from octavo.knobs.base import Achieved, KnobTarget, not_writable
 from octavo.units import format_size, parse_size
 
 _CONTROL = Path("/sys/class/zram-control")
@@ -31,7 +31,7 @@ class ZramSwap:
 
     factor = Factor("zram_swap", "run", "compressed swap in memory", "none", size("1MB", "1TB", "none"))
 
-    def cannot(self, level: str, place: Place) -> str | None:
+    def cannot(self, level: str, place: KnobTarget) -> str | None:
         """It needs the kernel's zram and the programs."""
         del level
         for program in ("mkswap", "swapon", "swapoff"):
@@ -41,7 +41,7 @@ class ZramSwap:
         return not_writable(_CONTROL / "hot_remove")
 
     @contextmanager
-    def applied(self, level: str, journal: Journal, place: Place) -> Generator[Achieved, None, None]:
+    def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
         """A new device with swap on it, gone at the end."""
         found = swaps(place.proc)
         with ExitStack() as stack:

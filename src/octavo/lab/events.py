@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from octavo.plan.cells import Cell
-from octavo.postgres.builds.stages import Step
+from octavo.postgres.builds.stages import BuildStep
 from octavo.store.records import TrialRecord
 
 
@@ -12,7 +12,7 @@ from octavo.store.records import TrialRecord
 class BuildProgress:
     """A build is made."""
 
-    step: Step
+    step: BuildStep
 
 
 @dataclass(frozen=True, slots=True)

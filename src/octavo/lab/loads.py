@@ -9,7 +9,7 @@ from octavo.plan.cells import Cell, load_of
 from octavo.plan.model import Plan
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
-from octavo.postgres.datasets import cache, room
+from octavo.postgres.datasets import cache, disk_space
 from octavo.postgres.datasets.load import ensure_dataset, find_dataset, load_bytes
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec
 from octavo.postgres.pinned import pinned_settings
@@ -53,7 +53,7 @@ def bytes_of_copy(workload: Workload, levels: Levels) -> int:
 
 def room_for_loads(workload: Workload, cells: Collection[Cell]) -> int:
     """What the loads may take at once, in bytes, beside the largest copy that a trial makes."""
-    return room.available() - max(bytes_of_copy(workload, cell.levels) for cell in cells)
+    return disk_space.available() - max(bytes_of_copy(workload, cell.levels) for cell in cells)
 
 
 def find_load(build: Build, workload: Workload, levels: Levels, load: int) -> Dataset | None:

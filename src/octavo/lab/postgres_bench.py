@@ -9,17 +9,17 @@ from octavo.home import make_directory, octavo_home
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.instruments import instruments
-from octavo.instruments.observe import Observers
-from octavo.lab import mistakes
+from octavo.instruments.running import InstrumentSet
 from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
+from octavo.lab.failure_reason import failure_reason
 from octavo.lab.huge_page_pools import HugePagePools, Need, pages_said
-from octavo.lab.laps import Laps
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
+from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.runnable import cannot_run
+from octavo.lab.slices import eligibility
 from octavo.lab.slices import round as slice_round
-from octavo.lab.slices import sound
 from octavo.lab.slices.effects import TurnRatio
 from octavo.lab.trial import Equipment, Trial, Watched
 from octavo.lab.validity import first_doubt
@@ -50,7 +50,7 @@ class PostgresBench:
         self._journal = journal
         self._notify = notify
         self._account = server_account()
-        self._observers = Observers(instruments(plan.instruments), lambda text: notify(Notice(text)))
+        self._observers = InstrumentSet(instruments(plan.instruments), lambda text: notify(Notice(text)))
         self._settings = CellSettings(plan, workload, journal, self._account)
         self._pools = HugePagePools(journal)
         self._equipment = Equipment(
@@ -102,7 +102,7 @@ class PostgresBench:
                 together = cell.condition if cell.condition in by_turns else cell.id
                 needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), pages_said(pages), together)
         if needs:
-            self._pools.take(needs, sound.room_for_huge_pages(), sound.most_for_huge_pages())
+            self._pools.take(needs, eligibility.room_for_huge_pages(), eligibility.most_for_huge_pages())
 
     def _by_turns(self, cells: Sequence[Cell]) -> set[str]:
         """The conditions whose cells may be up at once, by what is known before there is room for them."""
@@ -114,7 +114,7 @@ class PostgresBench:
         return {
             condition
             for condition, its in mine.items()
-            if sound.why_not(self._plan, self._workload, its) is None and sound.not_here(its) is None
+            if eligibility.why_not(self._plan, self._workload, its) is None and eligibility.not_here(its) is None
         }
 
     def close(self) -> None:
@@ -169,7 +169,7 @@ class PostgresBench:
             try:
                 self._dataset(cell, load)
             except Exception as error:  # what a workload does wrong fails its cells
-                self._broken[key] = mistakes.reason(error)
+                self._broken[key] = failure_reason(error)
                 self._notify(Notice(f"load {load} of {cell.label} failed: {self._broken[key]}"))
                 continue
             if cell.id not in self._checked:
@@ -197,14 +197,14 @@ class PostgresBench:
         """Whether slices are sound for these cells and there is room for all of them; why not is said once."""
         if self._plan.interleave == "trials" or cells[0].condition in self._singly:
             return False
-        if reason := sound.why_not(self._plan, self._workload, cells) or sound.not_here(cells):
+        if reason := eligibility.why_not(self._plan, self._workload, cells) or eligibility.not_here(cells):
             self._measure_singly(cells[0].condition, reason)
             return False
         needs = [
             (cell.levels, self._workload.database_bytes(cell.levels), bytes_of_copy(self._workload, cell.levels))
             for cell in cells
         ]
-        if reason := self._pools.not_at_once(cells) or sound.no_room(needs):
+        if reason := self._pools.not_at_once(cells) or eligibility.no_room(needs):
             self._measure_singly(cells[0].condition, reason)
             return False
         return True
@@ -228,7 +228,7 @@ class PostgresBench:
             log = self._logs / f"{self._trials:05d}.server.log"
             pages = self._pools.bytes_of(cell.id, cell.levels)
             trials[cell.id] = Trial(cell.levels, self._dataset(cell, load), seed, log, pages)
-        condition, laps = cells[0].condition, Laps()
+        condition, timings = cells[0].condition, PhaseTimings()
         running = [cell for cell in cells if cell.id in trials]
         if len(running) < 2:
             return None
@@ -238,25 +238,25 @@ class PostgresBench:
             lines = tuple((cell, ratio.ratio, *ratio.interval) for cell, ratio in told)
             self._notify(TurnsGoOn(round_number, lines, done, ended))
 
-        shortest = max(self._shortest.get(condition, 0.0), sound.shortest_slice(running))
+        shortest = max(self._shortest.get(condition, 0.0), eligibility.shortest_slice(running))
         wanted = slice_round.Wanted(
             self._plan.slice_seconds, shortest, max(self._workload.seconds_asked(cell.levels) for cell in running),
             f"{seed}/{condition}", next((cell.id for cell in running if cell.baseline), None), show,
         )  # fmt: skip
         try:
-            measured = slice_round.measure(self._equipment, trials, wanted, laps)
+            measured = slice_round.measure(self._equipment, trials, wanted, timings)
         except slice_round.SlowError as error:
             self._measure_singly(condition, str(error))
             return None
         except Exception as error:  # what came of the round is no cell's own
-            what = mistakes.reason(error)
+            what = failure_reason(error)
             if self._plan.interleave == "auto":
                 self._measure_singly(condition, what)
                 return None
             return [found.get(cell.id, Measurement("failed", what)) for cell in cells]
-        laps.end("stop")
+        timings.end("stop")
         self._look_at_effects(condition, measured)
-        each = {name: round(seconds / len(trials), 3) for name, seconds in laps.seconds.items()}
+        each = {name: round(seconds / len(trials), 3) for name, seconds in timings.seconds.items()}
         for name, trial in trials.items():
             watched = measured.cells[name]
             log = str(trial.log.relative_to(octavo_home()))
@@ -267,7 +267,7 @@ class PostgresBench:
                 found[name] = self._judged(watched, trial, facts)
         return [found[cell.id] for cell in cells]
 
-    def _look_at_effects(self, condition: str, measured: slice_round.Measured) -> None:
+    def _look_at_effects(self, condition: str, measured: slice_round.RoundResult) -> None:
         """Where a slice moves the next one by a third of the threshold, for certain, the next round's are longer."""
         effects, seconds = measured.effects, measured.slice_seconds
         if effects is None or seconds is None or self._plan.slice_seconds is not None:
@@ -290,15 +290,15 @@ class PostgresBench:
         log = self._logs / f"{self._trials:05d}.server.log"
         build = self._builds[spec]
         facts: dict[str, Any] = {"build": build.name, "log": str(log.relative_to(octavo_home()))}
-        laps = Laps()
+        timings = PhaseTimings()
         try:
             trial = Trial(cell.levels, self._dataset(cell, load), seed, log, self._pools.bytes_of(cell.id, cell.levels))
-            watched = self._equipment.run(trial, facts, laps)
+            watched = self._equipment.run(trial, facts, timings)
         except Exception as error:  # but a full disk, which fails every trial to come
-            return Measurement("failed", mistakes.reason(error), facts=facts)
+            return Measurement("failed", failure_reason(error), facts=facts)
         finally:
-            laps.end("stop")
-            facts["seconds"] = laps.seconds
+            timings.end("stop")
+            facts["seconds"] = timings.seconds
         log.with_suffix("").with_suffix(".client.log").write_text(watched.result.output)
         return self._judged(watched, trial, facts)
 

@@ -8,7 +8,7 @@ from octavo import knobs
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup, children
-from octavo.knobs.base import Place
+from octavo.knobs.base import KnobTarget
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 
@@ -18,7 +18,7 @@ def cannot_run(cell: Cell) -> str | None:
     compiler = build_of(cell.levels).compiler
     if shutil.which(compiler, path=children.PLAIN_PATH) is None:
         return f"the compiler {compiler} is not installed"
-    if reason := knobs.cannot(cell.levels, Place(make_directory(octavo_home()))):
+    if reason := knobs.cannot(cell.levels, KnobTarget(make_directory(octavo_home()))):
         return reason
     if cell.levels["memory"] == "none":
         return None

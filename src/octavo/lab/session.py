@@ -30,7 +30,7 @@ from octavo.lab.execute import RunOutcome, execute
 from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
 from octavo.lab.runnable import left_out
-from octavo.lab.slices.sound import refuse
+from octavo.lab.slices.eligibility import refuse
 from octavo.plan.cells import Cell, make_cells, with_defaults
 from octavo.plan.impossible import refuse_impossible
 from octavo.plan.model import Plan, restore_plan

@@ -13,12 +13,12 @@ from octavo.errors import OctavoError
 from octavo.host import cgroup, set_user_id
 from octavo.host.children import Account
 from octavo.host.journal import Journal
-from octavo.instruments.observe import InstrumentResults, Observers, facts_of
+from octavo.instruments.running import InstrumentResults, InstrumentSet, facts_of
 from octavo.knobs import cpu_pinning, device
-from octavo.knobs.base import Place
+from octavo.knobs.base import KnobTarget
 from octavo.knobs.server_group import server_group
 from octavo.lab.cell_settings import CellSettings
-from octavo.lab.laps import Laps
+from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
 from octavo.lab.server_log import limited_log, read_log
 from octavo.lab.validity.evidence import Evidence
@@ -58,13 +58,13 @@ class Equipment:
     workload: Workload
     thresholds: Thresholds
     settings: CellSettings
-    observers: Observers
+    observers: InstrumentSet
     watcher: Watcher
     journal: Journal
     account: Account
     threshold: float = 0.0
 
-    def run(self, trial: Trial, facts: dict[str, Any], laps: Laps) -> Watched:
+    def run(self, trial: Trial, facts: dict[str, Any], timings: PhaseTimings) -> Watched:
         """The trial from its pristine copy to its last reading. Fills `facts`, also when it breaks off.
 
         Raises OctavoError or psycopg.Error when it does, HostError when every later one would.
@@ -74,12 +74,12 @@ class Equipment:
             # Room for as much WAL again as is ready for reuse.
             device.volume(levels, dataset.copy_bytes + dataset.spec.wal_bytes, journal) as volume,
             pristine_copy(dataset, journal, volume.directory if volume else None) as (directory, caches),
-            knobs.applied(levels, journal, Place(directory.parent)) as state,
+            knobs.applied(levels, journal, KnobTarget(directory.parent)) as state,
             server_group(levels, journal, huge_page_bytes=trial.huge_page_bytes) as group,
         ):
             facts |= caches | {"knobs": state.as_dict()}
             settings = self.settings.of(dataset.build, levels, directory)
-            laps.end("copy")
+            timings.end("copy")
             with (
                 set_user_id.none_left(self.account),
                 cluster.start(
@@ -92,24 +92,24 @@ class Equipment:
                 facts["database_bytes"] = server.query("size")[0]["bytes"]
                 facts["server_cpus"] = cpu_pinning.pin(server.process.pid, levels["server_cpus"])
                 achieved = server.settings()
-                laps.end("start")
+                timings.end("start")
                 warm_up(server, self.workload, levels, trial.seed)
-                laps.end("warm")
+                timings.end("warm")
                 facts |= reach_regime(server, self.workload, levels, trial.seed)
-                laps.end("checkpoint")
+                timings.end("checkpoint")
                 with (
                     device.limited(levels["device"], volume, journal, group) as limits,
                     cpu_pinning.pinned(levels["client_cpus"]) as facts["client_cpus"],
                 ):
                     facts |= limits
-                    laps.end("limit")
+                    timings.end("limit")
                     result, seen, evidence = self._watch(server, trial, facts, achieved, group)
                     if isinstance(self.workload, MeasuresAfterwards) and server.is_alive():
                         more = self.workload.afterwards(server, levels, result)
                         result = replace(result, observations=(*result.observations, *more))
                 facts |= limits  # what was served by then, and what is left of a burst
                 facts["knobs_drifted"] = state.drifted()
-                laps.end("measure")
+                timings.end("measure")
                 return Watched(result, seen, evidence)
 
     def _watch(

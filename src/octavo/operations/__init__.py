@@ -22,8 +22,8 @@ from octavo.operations import (
     streaming_replica,
 )
 from octavo.operations.base import Operation, OperationOutcome
-from octavo.operations.companions import Skip, choose
-from octavo.operations.ground import Ground, prepared
+from octavo.operations.related_builds import Skip, choose
+from octavo.operations.sandbox import Sandbox, prepared
 from octavo.postgres.builds.cache import Build
 
 # What works at every size, what another size is refused, the ways over.
@@ -74,31 +74,29 @@ def check_operations(
     operations: Sequence[Operation] = OPERATIONS,
     scale: int = SCALE,
 ) -> OperationsReport:
-    """Tries the operations on real servers of a build; its companions are chosen among the other builds.
+    """Tries the operations on real servers of a build; its related builds are chosen among the other builds.
 
     `scale` is pgbench's, with 200 documents each. An operation that goes wrong is an outcome, not an error.
     Raises HostError when this host cannot run servers or its disk has no room.
     """
     outcomes: list[OperationOutcome] = []
-    with prepared(build, choose(build, others), journal, server_account(), scale) as ground:
-        ground.filled()
+    with prepared(build, choose(build, others), journal, server_account(), scale) as sandbox:
+        sandbox.filled()
         for number, operation in enumerate(operations):
-            outcomes.append(_try(operation, ground, number))
+            outcomes.append(_try(operation, sandbox, number))
             on_outcome(outcomes[-1])
     return OperationsReport(build, tuple(outcomes))
 
 
-def _try(operation: Operation, ground: Ground, number: int) -> OperationOutcome:
+def _try(operation: Operation, sandbox: Sandbox, number: int) -> OperationOutcome:
     started = time.monotonic()
     try:
-        with ground.operation(number):
-            evidence = operation.check(ground)
+        with sandbox.operation(number):
+            evidence = operation.check(sandbox)
     except Skip as skip:
         return OperationOutcome(operation.name, "skipped", time.monotonic() - started, str(skip))
     except (OctavoError, psycopg.Error) as error:
         # The server's log goes with the operation's place, so it is not named.
         text = str(error).strip().partition("; its log is ")[0].splitlines()
-        return OperationOutcome(
-            operation.name, "failed", time.monotonic() - started, text[0] if text else "it said nothing"
-        )
+        return OperationOutcome(operation.name, "failed", time.monotonic() - started, text[0] if text else "no output")
     return OperationOutcome(operation.name, "ok", time.monotonic() - started, evidence.text, evidence.figures)

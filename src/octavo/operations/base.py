@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from octavo.operations.ground import Ground
+from octavo.operations.sandbox import Sandbox
 
 Result = Literal["ok", "failed", "skipped"]
 
@@ -26,7 +26,7 @@ class Operation:
     """
 
     name: str
-    check: Callable[[Ground], OperationEvidence]
+    check: Callable[[Sandbox], OperationEvidence]
 
 
 @dataclass(frozen=True, slots=True)

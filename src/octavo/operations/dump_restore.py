@@ -6,40 +6,40 @@ from collections.abc import Callable
 from octavo.host import children, trees
 from octavo.operations import contents
 from octavo.operations.base import Operation, OperationEvidence
-from octavo.operations.ground import DURABLE, Ground, create_database
+from octavo.operations.sandbox import DURABLE, Sandbox, create_database
 from octavo.postgres.builds.cache import Build
 
 _JOBS = "--jobs=2"
 _MB = 1024**2
 
 
-def _check_to(ground: Ground) -> OperationEvidence:
-    return _move(ground, ground.companions.need_another_data_block(), ground.build)
+def _check_to(sandbox: Sandbox) -> OperationEvidence:
+    return _move(sandbox, sandbox.related_builds.need_another_data_block(), sandbox.build)
 
 
-def _check_back(ground: Ground) -> OperationEvidence:
-    return _move(ground, ground.build, ground.companions.need_another_data_block())
+def _check_back(sandbox: Sandbox) -> OperationEvidence:
+    return _move(sandbox, sandbox.build, sandbox.related_builds.need_another_data_block())
 
 
-def _move(ground: Ground, source_build: Build, target_build: Build) -> OperationEvidence:
+def _move(sandbox: Sandbox, source_build: Build, target_build: Build) -> OperationEvidence:
     """Dumps with the programs of the target, as PostgreSQL's documentation advises, and restores."""
-    filled = ground.filled(source_build)
-    dump = ground.place / "dump"
-    with ground.serve(ground.copy("source", source_build), source_build, DURABLE) as source:
+    filled = sandbox.filled(source_build)
+    dump = sandbox.work_directory / "dump"
+    with sandbox.serve(sandbox.copy("source", source_build), source_build, DURABLE) as source:
         environment = source.client_environment()
 
         def take() -> None:
             children.check(
                 children.run(
                     [target_build.program("pg_dump"), "--format=directory", _JOBS, "--file", dump],
-                    ground.journal, role="pg_dump", account=ground.account, directory=ground.place,
+                    sandbox.journal, role="pg_dump", account=sandbox.account, directory=sandbox.work_directory,
                     environment=environment,
                 ),
                 "pg_dump",
             )  # fmt: skip
 
         dump_seconds = _timed(take)
-    with ground.serve(ground.empty("target", target_build), target_build, DURABLE) as target:
+    with sandbox.serve(sandbox.empty("target", target_build), target_build, DURABLE) as target:
         create_database(target)
 
         def restore() -> None:

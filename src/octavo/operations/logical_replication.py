@@ -5,7 +5,7 @@ import time
 from octavo.host import children
 from octavo.operations import contents
 from octavo.operations.base import Operation, OperationEvidence
-from octavo.operations.ground import DURABLE, Ground, create_database, first, wait_for
+from octavo.operations.sandbox import DURABLE, Sandbox, create_database, first, wait_for
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 
 _LOAD_PER_SECOND = 200
@@ -19,16 +19,16 @@ _SEQUENCES = """
 _NOT_COPIED = "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> 'r'"
 
 
-def _check(ground: Ground) -> OperationEvidence:
-    other = ground.companions.need_another_data_block()
-    size = ground.filled(other).database_bytes
+def _check(sandbox: Sandbox) -> OperationEvidence:
+    other = sandbox.related_builds.need_another_data_block()
+    size = sandbox.filled(other).database_bytes
     with (
-        ground.serve(ground.copy("source", other), other, DURABLE) as source,
-        ground.serve(ground.empty("target"), settings=DURABLE) as target,
+        sandbox.serve(sandbox.copy("source", other), other, DURABLE) as source,
+        sandbox.serve(sandbox.empty("target"), settings=DURABLE) as target,
     ):
-        _copy_schema(ground, source, target)
+        _copy_schema(sandbox, source, target)
         source.execute("CREATE PUBLICATION over FOR ALL TABLES")
-        with ground.load(source, _LOAD_PER_SECOND):
+        with sandbox.load(source, _LOAD_PER_SECOND):
             started = time.monotonic()
             connection = f"host={source.socket_directory} user={SUPERUSER} dbname={DATABASE}"
             target.execute(f"CREATE SUBSCRIPTION over CONNECTION '{connection}' PUBLICATION over")
@@ -47,7 +47,7 @@ def _check(ground: Ground) -> OperationEvidence:
         same = contents.check_same(expected, contents.read(target), "the subscriber")
         contents.write(target, 200)  # takes the next value of a sequence
     return OperationEvidence(
-        f"{other.manifest['data_block']} to {ground.build.manifest['data_block']} data blocks while the source wrote "
+        f"{other.manifest['data_block']} to {sandbox.build.manifest['data_block']} data blocks while the source wrote "
         f"{_LOAD_PER_SECOND}/s: {size / _MB:.0f} MB copied in {copy_seconds:.1f} s ({size / _MB / copy_seconds:.0f} "
         f"MB/s), caught up in {catch_up_seconds:.2f} s, switched over in {switchover_seconds:.2f} s; {same}",
         {
@@ -59,10 +59,10 @@ def _check(ground: Ground) -> OperationEvidence:
     )
 
 
-def _copy_schema(ground: Ground, source: Server, target: Server) -> None:
+def _copy_schema(sandbox: Sandbox, source: Server, target: Server) -> None:
     """The tables with their keys: logical replication copies rows only."""
     create_database(target)
-    schema = ground.place / "schema.sql"
+    schema = sandbox.work_directory / "schema.sql"
     children.check(source.run_client("pg_dump", "--schema-only", "--file", str(schema)), "pg_dump --schema-only")
     children.check(
         target.run_client("psql", "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--file", str(schema)), "psql"

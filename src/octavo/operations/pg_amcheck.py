@@ -3,11 +3,11 @@
 from octavo.host import children
 from octavo.operations import contents
 from octavo.operations.base import Operation, OperationEvidence
-from octavo.operations.ground import Ground, first
+from octavo.operations.sandbox import Sandbox, first
 
 
-def _check(ground: Ground) -> OperationEvidence:
-    with ground.serve(ground.copy("data")) as server:
+def _check(sandbox: Sandbox) -> OperationEvidence:
+    with sandbox.serve(sandbox.copy("data")) as server:
         contents.write(server, 400)
         children.check(
             server.run_client("pg_amcheck", "--all", "--install-missing", "--heapallindexed", "--parent-check"),

@@ -8,22 +8,22 @@ from octavo.errors import OctavoError
 from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.operations.base import Operation, OperationEvidence
-from octavo.operations.ground import Ground, first
-from octavo.operations.words import last_line
+from octavo.operations.program_output import last_line
+from octavo.operations.sandbox import Sandbox, first
 from octavo.units import parse_size
 
 
-def _check(ground: Ground) -> OperationEvidence:
-    data = ground.copy("data")
-    blocks = blocks_checked(ground, data)
+def _check(sandbox: Sandbox) -> OperationEvidence:
+    data = sandbox.copy("data")
+    blocks = blocks_checked(sandbox, data)
     for switch in ("--disable", "--enable"):
         children.check(
-            ground.run(ground.build, "pg_checksums", switch, "--no-sync", "--pgdata", data), f"pg_checksums {switch}"
+            sandbox.run(sandbox.build, "pg_checksums", switch, "--no-sync", "--pgdata", data), f"pg_checksums {switch}"
         )
-    blocks_checked(ground, data)
-    path = _file_of_accounts(ground)
-    damage(data, path, 3 * parse_size(ground.build.manifest["data_block"]), ground.account)
-    finished = ground.run(ground.build, "pg_checksums", "--check", "--pgdata", data)
+    blocks_checked(sandbox, data)
+    path = _file_of_accounts(sandbox)
+    damage(data, path, 3 * parse_size(sandbox.build.manifest["data_block"]), sandbox.account)
+    finished = sandbox.run(sandbox.build, "pg_checksums", "--check", "--pgdata", data)
     found = re.search(r"checksum verification failed in file .*", finished.stderr)
     if finished.returncode == 0 or found is None:
         raise OctavoError(
@@ -35,9 +35,9 @@ def _check(ground: Ground) -> OperationEvidence:
     )
 
 
-def blocks_checked(ground: Ground, data: Path) -> int:
+def blocks_checked(sandbox: Sandbox, data: Path) -> int:
     """How many blocks of a data directory `pg_checksums --check` found good. Raises OctavoError when one is bad."""
-    finished = ground.run(ground.build, "pg_checksums", "--check", "--pgdata", data)
+    finished = sandbox.run(sandbox.build, "pg_checksums", "--check", "--pgdata", data)
     if bad := re.search(r"checksum verification failed in file .*", finished.stderr):
         raise OctavoError(f"pg_checksums: {bad[0]}")
     children.check(finished, "pg_checksums")
@@ -62,9 +62,9 @@ def damage(data: Path, path: str, offset: int, account: Account) -> None:
         file.write(bytes([byte[0] ^ 0xFF]))
 
 
-def _file_of_accounts(ground: Ground) -> str:
+def _file_of_accounts(sandbox: Sandbox) -> str:
     """The table's first file; a copy of its own is asked, so that the one that is damaged stays shut down."""
-    with ground.serve(ground.copy("asked")) as server:
+    with sandbox.serve(sandbox.copy("asked")) as server:
         return str(first(server, "SELECT pg_relation_filepath('pgbench_accounts')"))
 
 

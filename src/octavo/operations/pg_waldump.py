@@ -4,20 +4,20 @@ from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.operations import contents
 from octavo.operations.base import Operation, OperationEvidence
-from octavo.operations.ground import Ground, first
-from octavo.operations.words import last_line
+from octavo.operations.program_output import last_line
+from octavo.operations.sandbox import Sandbox, first
 from octavo.postgres.cluster import Server
 
 _TRANSACTIONS = 400
 
 
-def _check(ground: Ground) -> OperationEvidence:
-    data = ground.copy("data")
-    with ground.serve(data) as server:
+def _check(sandbox: Sandbox) -> OperationEvidence:
+    data = sandbox.copy("data")
+    with sandbox.serve(data) as server:
         start, end = _write(server)
         segments = [data / "pg_wal" / _segment(server, position) for position in (start, end)]
         finished = children.check(
-            ground.run(ground.build, "pg_waldump", "--start", start, "--end", end, *segments),
+            sandbox.run(sandbox.build, "pg_waldump", "--start", start, "--end", end, *segments),
             "pg_waldump",
         )
     records = finished.stdout.splitlines()
@@ -46,13 +46,13 @@ def _segment(server: Server, position: str) -> str:
     return name
 
 
-def _check_other(ground: Ground) -> OperationEvidence:
-    other = ground.companions.need_another_wal_block()
-    data = ground.copy("other", other)
-    with ground.serve(data, other) as server:
+def _check_other(sandbox: Sandbox) -> OperationEvidence:
+    other = sandbox.related_builds.need_another_wal_block()
+    data = sandbox.copy("other", other)
+    with sandbox.serve(data, other) as server:
         path = data / "pg_wal" / _segment(server, _write(server)[0])
-        children.check(ground.run(other, "pg_waldump", "--quiet", "--limit=100", path), "its own pg_waldump")
-        finished = ground.run(ground.build, "pg_waldump", path)
+        children.check(sandbox.run(other, "pg_waldump", "--quiet", "--limit=100", path), "its own pg_waldump")
+        finished = sandbox.run(sandbox.build, "pg_waldump", path)
     if finished.returncode == 0 or finished.stdout.strip():
         raise OctavoError(f"pg_waldump read WAL in blocks of {other.manifest['wal_block']} as if they were its own")
     return OperationEvidence(f"WAL in blocks of {other.manifest['wal_block']}: {last_line(finished)}")

@@ -3,14 +3,14 @@
 from octavo.host import children
 from octavo.operations import contents
 from octavo.operations.base import Operation, OperationEvidence
-from octavo.operations.ground import Ground, first, wait_for
-from octavo.operations.words import in_command
+from octavo.operations.program_output import shell_word
+from octavo.operations.sandbox import Sandbox, first, wait_for
 
 
-def _check(ground: Ground) -> OperationEvidence:
-    archive, backup = ground.directory("archive"), ground.place / "backup"
-    settings = {"archive_mode": "on", "archive_command": f'cp "%p" {in_command(archive)}/"%f"'}
-    with ground.serve(ground.copy("data"), settings=settings) as server:
+def _check(sandbox: Sandbox) -> OperationEvidence:
+    archive, backup = sandbox.directory("archive"), sandbox.work_directory / "backup"
+    settings = {"archive_mode": "on", "archive_command": f'cp "%p" {shell_word(archive)}/"%f"'}
+    with sandbox.serve(sandbox.copy("data"), settings=settings) as server:
         children.check(
             server.run_client("pg_basebackup", "--checkpoint=fast", "--no-sync", "--pgdata", str(backup)),
             "pg_basebackup",
@@ -25,13 +25,13 @@ def _check(ground: Ground) -> OperationEvidence:
             "the WAL to be archived",
             lambda: first(server, "SELECT last_archived_wal >= %s FROM pg_stat_archiver", last),
         )
-    ground.act("touch", backup / "recovery.signal")
+    sandbox.act("touch", backup / "recovery.signal")
     recovery = {
-        "restore_command": f'cp {in_command(archive)}/"%f" "%p"',
+        "restore_command": f'cp {shell_word(archive)}/"%f" "%p"',
         "recovery_target_time": moment,
         "recovery_target_action": "promote",
     }
-    with ground.serve(backup, settings=recovery) as recovered:
+    with sandbox.serve(backup, settings=recovery) as recovered:
         seconds = wait_for("the recovery to end", lambda: not first(recovered, "SELECT pg_is_in_recovery()"))
         same = contents.check_same(expected, contents.read(recovered), "the recovered server")
         contents.write(recovered, 200)

@@ -6,16 +6,16 @@ from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.operations import contents
 from octavo.operations.base import Operation, OperationEvidence
-from octavo.operations.ground import Ground, first, wait_for
+from octavo.operations.sandbox import Sandbox, first, wait_for
 from octavo.postgres.cluster import Server
 
 _LOAD_PER_SECOND = 400
 
 
-def _check(ground: Ground) -> OperationEvidence:
-    with ground.serve(ground.copy("primary")) as primary:
-        with ground.load(primary, _LOAD_PER_SECOND):
-            replica = _replica_of(ground, primary)
+def _check(sandbox: Sandbox) -> OperationEvidence:
+    with sandbox.serve(sandbox.copy("primary")) as primary:
+        with sandbox.load(primary, _LOAD_PER_SECOND):
+            replica = _replica_of(sandbox, primary)
         with replica:
             seconds = catch_up(primary, replica)
             expected = contents.read(primary)
@@ -31,10 +31,10 @@ def _check(ground: Ground) -> OperationEvidence:
     )
 
 
-def _check_rewind(ground: Ground) -> OperationEvidence:
-    data = ground.copy("primary")
-    with ground.serve(data) as primary:
-        replica = _replica_of(ground, primary)
+def _check_rewind(sandbox: Sandbox) -> OperationEvidence:
+    data = sandbox.copy("primary")
+    with sandbox.serve(data) as primary:
+        replica = _replica_of(sandbox, primary)
         with replica:
             catch_up(primary, replica)
             promote(replica)
@@ -44,21 +44,21 @@ def _check_rewind(ground: Ground) -> OperationEvidence:
             replica.execute("CHECKPOINT; SELECT pg_create_physical_replication_slot('replica')")
             source = f"host={replica.socket_directory} user={replica.connection.info.user} dbname=octavo"
             children.check(
-                ground.run(
-                    ground.build, "pg_rewind", "--no-sync", "--target-pgdata", data,
+                sandbox.run(
+                    sandbox.build, "pg_rewind", "--no-sync", "--target-pgdata", data,
                     "--source-server", source, "--write-recovery-conf",
                 ),
                 "pg_rewind",
             )  # fmt: skip
-            with ground.serve(data) as follower:
+            with sandbox.serve(data) as follower:
                 catch_up(replica, follower)
                 same = contents.check_same(contents.read(replica), contents.read(follower), "the rewound server")
     return OperationEvidence(f"the old primary, with writes of its own, follows the promoted replica: {same}")
 
 
-def _replica_of(ground: Ground, primary: Server) -> Server:
+def _replica_of(sandbox: Sandbox, primary: Server) -> Server:
     """A hot standby of the primary, made by pg_basebackup with a slot, so that no WAL is missing."""
-    directory: Path = ground.place / "replica"
+    directory: Path = sandbox.work_directory / "replica"
     children.check(
         primary.run_client(
             "pg_basebackup", "--checkpoint=fast", "--no-sync", "--pgdata", str(directory),
@@ -66,7 +66,7 @@ def _replica_of(ground: Ground, primary: Server) -> Server:
         ),
         "pg_basebackup",
     )  # fmt: skip
-    return ground.serve(directory)
+    return sandbox.serve(directory)
 
 
 def catch_up(primary: Server, replica: Server) -> float:

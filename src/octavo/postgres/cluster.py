@@ -344,7 +344,7 @@ def last_words(log: Path) -> str:
         lines = []
     severe = [line for line in lines if any(f"{word}: " in line for word in ("FATAL", "PANIC", "ERROR"))]
     chosen = severe or lines
-    return chosen[-1].strip() if chosen else "it said nothing"
+    return chosen[-1].strip() if chosen else "no output"
 
 
 def _socket_directory(journal: Journal, account: Account) -> Path:

@@ -25,9 +25,9 @@ from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
-from octavo.postgres.builds.as_account import open_place
 from octavo.postgres.builds.cache import RECORDS, Build, locked, read_build
 from octavo.postgres.builds.toolchain import check_tools
+from octavo.postgres.builds.worker_client import open_worker
 from octavo.postgres.scratch import scratch_server
 from octavo.postgres.source import sha256_of
 
@@ -212,7 +212,7 @@ def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Gen
     name = directory.resolve().name
     prefix = build.prefix.resolve()
     subject = f"{name} for {build.name}"
-    with open_place(f"{build.name}-{name}", subject, journal, builds=0) as place:
+    with open_worker(f"{build.name}-{name}", subject, journal, builds=0) as place:
         source, staged = place.directory / "source.tar", place.directory / "staged"
         with tarfile.open(source, "w", format=tarfile.PAX_FORMAT) as archive:
             if _read(directory, archive) != digest:

@@ -45,7 +45,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class WalContents:
     """Bytes of records without images and of images, in the `inspected` bytes; of page headers in the whole."""
 
     records: int
@@ -76,7 +76,7 @@ def position_of(rows: Sequence[Mapping[str, Any]]) -> Position:
     raise OctavoError("the server's WAL has a position that cannot be; the load may have replaced functions")
 
 
-def contents(server: Server, start: int, end: Position, most: int = MOST_BYTES) -> Contents:
+def contents(server: Server, start: int, end: Position, most: int = MOST_BYTES) -> WalContents:
     """What lies between, of as many bytes as may be read. Raises OctavoError when pg_waldump cannot be run."""
     whole = Window(start, end.end)
     headers = header_bytes(whole, end.block, end.segment)
@@ -88,7 +88,7 @@ def contents(server: Server, start: int, end: Position, most: int = MOST_BYTES) 
         if sizes is not None:
             records, images = records + sizes[0], images + sizes[1]
             inspected += window.end - window.start
-    return Contents(records, images, inspected, headers)
+    return WalContents(records, images, inspected, headers)
 
 
 def header_bytes(window: Window, block: int, segment: int) -> int:

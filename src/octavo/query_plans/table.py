@@ -19,7 +19,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BlockSizeServer:
     """A server at a block size in bytes, with the data."""
 
     block: int
@@ -27,7 +27,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Entry:
+class TimedPlan:
     """A plan at a block size: which costs chose it there, how it was forced (None: it was not), its seconds by round,
     None for a timeout."""
 
@@ -47,7 +47,7 @@ class Table:
 
     query: str
     plans: Mapping[str, Shape]
-    entries: tuple[Entry, ...]
+    entries: tuple[TimedPlan, ...]
     joins: Mapping[str, tuple[Joined, ...]]
 
     def forced(self) -> tuple[int, int]:
@@ -61,7 +61,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PlanTableRequest:
     """Rounds in which each entry runs once, plans asked for at most to force one, seconds of a query, settings.
 
     `costs` are the planner's costs by name and block; all of them choose a plan at each size.
@@ -75,18 +75,20 @@ class Request:
     costs: Mapping[str, Mapping[int, Settings]]
 
 
-def tables(places: Sequence[Place], queries: Mapping[str, str], request: Request, tell: Tell) -> list[Table]:
+def tables(
+    servers: Sequence[BlockSizeServer], queries: Mapping[str, str], request: PlanTableRequest, tell: Tell
+) -> list[Table]:
     """The table of every query. Raises OctavoError when a server refuses a query, other than for its time."""
     try:
-        for place in places:
-            _prepare(place.connection, request)
+        for server in servers:
+            _prepare(server.connection, request)
         found: list[Table] = []
         for name, query in queries.items():
             tell(f"{name}: plans")
-            table = _planned(places, name, query, request)
+            table = _planned(servers, name, query, request)
             forced, wanted = table.forced()
-            tell(f"{name}: {len(table.plans)} plans at {len(places)} sizes, {forced} of {wanted} forced; timing")
-            _timed({place.block: place.connection for place in places}, query, table, request)
+            tell(f"{name}: {len(table.plans)} plans at {len(servers)} sizes, {forced} of {wanted} forced; timing")
+            _timed({server.block: server.connection for server in servers}, query, table, request)
             found.append(table)
         return found
     except psycopg.Error as error:
@@ -102,7 +104,7 @@ def explain(connection: Connection[DictRow], query: str, settings: Settings) -> 
     return shape_of(row["QUERY PLAN"])
 
 
-def _prepare(connection: Connection[DictRow], request: Request) -> None:
+def _prepare(connection: Connection[DictRow], request: PlanTableRequest) -> None:
     for name, value in {
         "jit": "off",  # it would begin at a cost, and costs are what is changed
         "max_parallel_workers_per_gather": "0",
@@ -112,30 +114,30 @@ def _prepare(connection: Connection[DictRow], request: Request) -> None:
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
 
-def _planned(places: Sequence[Place], name: str, query: str, request: Request) -> Table:
+def _planned(servers: Sequence[BlockSizeServer], name: str, query: str, request: PlanTableRequest) -> Table:
     by_costs = {
-        (costs, place.block): explain(place.connection, query, by_block[place.block])
+        (costs, server.block): explain(server.connection, query, by_block[server.block])
         for costs, by_block in request.costs.items()
-        for place in places
+        for server in servers
     }
     plans = {shape.identity: shape for shape in by_costs.values()}
-    entries: list[Entry] = []
+    entries: list[TimedPlan] = []
     joins: dict[str, tuple[Joined, ...]] = {}
     for identity, shape in plans.items():
         first_costs, first = next(key for key, chosen in by_costs.items() if chosen == shape)
-        for place in places:
-            choosing = tuple(costs for costs in request.costs if by_costs[costs, place.block] == shape)
+        for server in servers:
+            choosing = tuple(costs for costs in request.costs if by_costs[costs, server.block] == shape)
             if choosing:
-                forced: Forced | None = Forced(request.costs[choosing[0]][place.block], 1)
+                forced: Forced | None = Forced(request.costs[choosing[0]][server.block], 1)
             else:
 
-                def ask(settings: Settings, at: Place = place) -> Shape:
+                def ask(settings: Settings, at: BlockSizeServer = server) -> Shape:
                     return explain(at.connection, query, settings)
 
-                forced = force(ask, shape, page_ratio=place.block / first, tries=request.tries, seed=request.seed)
-            entries.append(Entry(place.block, identity, choosing, forced))
-            if place.block == first and len(plans) > 1:
-                joins[identity] = _joins(place.connection, query, request.costs[first_costs][first])
+                forced = force(ask, shape, page_ratio=server.block / first, tries=request.tries, seed=request.seed)
+            entries.append(TimedPlan(server.block, identity, choosing, forced))
+            if server.block == first and len(plans) > 1:
+                joins[identity] = _joins(server.connection, query, request.costs[first_costs][first])
     return Table(name, plans, tuple(entries), joins)
 
 
@@ -151,7 +153,7 @@ def _joins(connection: Connection[DictRow], query: str, settings: Settings) -> t
     return joins_of(row["QUERY PLAN"][0]["Plan"])
 
 
-def _timed(connections: Mapping[int, Connection[DictRow]], query: str, table: Table, request: Request) -> None:
+def _timed(connections: Mapping[int, Connection[DictRow]], query: str, table: Table, request: PlanTableRequest) -> None:
     """Every entry once a round, in random order, so that what a ratio is of lies seconds apart; once more before."""
     order = random.Random(f"{request.seed} {table.query}")
     runnable = [entry for entry in table.entries if entry.forced is not None]

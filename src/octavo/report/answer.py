@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from octavo.observation import words_of_change
 from octavo.report import numbers
-from octavo.report.course import negative_controls
 from octavo.report.document import (
     Document,
     Row,
@@ -25,6 +24,7 @@ from octavo.report.document import (
 )
 from octavo.report.memo import once
 from octavo.report.plain import capital, condition_words, group_words, is_plural, spaced
+from octavo.report.run_history import negative_controls
 from octavo.units import human_count
 
 Kind = Literal["better", "best", "same", "undecided", "none"]
@@ -263,7 +263,7 @@ def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Seq
 
 def _because(document: Document, cell: Row, baseline: Row) -> str:
     """The bottleneck as the end of a claim; nothing where no device was seen."""
-    by_cell = {row["cell"]: row["resource"] for row in document.get("ran_out", ())}
+    by_cell = {row["cell"]: row["resource"] for row in document.get("bottlenecks", ())}
     here, there = by_cell.get(cell["id"]), by_cell.get(baseline["id"])
     if here is None or there is None or "not known" in (here, there):
         return ""

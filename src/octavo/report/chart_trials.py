@@ -6,10 +6,10 @@ from typing import Any
 from octavo.report import numbers
 from octavo.report.chart_colours import Theme
 from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
-from octavo.report.course import absent
 from octavo.report.document import Document, Row, clip, conditions, effects_by_key, main_cells, noise, title
 from octavo.report.memo import once
-from octavo.report.trials import Point, ratio_points
+from octavo.report.run_history import absent
+from octavo.report.trials import TrialPoint, ratio_points
 
 WIDTH = 520
 # Rows of all panels together.
@@ -50,7 +50,7 @@ def drawn_conditions(document: Document) -> list[str]:
 
 
 def _common_span(
-    document: Document, chosen: list[str], effects: dict[str, Row], found: list[Point]
+    document: Document, chosen: list[str], effects: dict[str, Row], found: list[TrialPoint]
 ) -> tuple[float, float]:
     """The ends of the axis of every panel: one scale, so that conditions can be compared."""
     mine = {cell["id"] for c in chosen for cell in main_cells(document, c)[0] if not cell["baseline"]}
@@ -74,7 +74,7 @@ def _panel(
     document: Document,
     condition: str,
     effects: dict[str, Row],
-    found: list[Point],
+    found: list[TrialPoint],
     loads: list[str],
     span: tuple[float, float],
     theme: Theme,

@@ -11,11 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from octavo.report import chart_run, chart_trials, grids, numbers
-from octavo.report.achieved import achieved
 from octavo.report.answer import answer
+from octavo.report.applied_settings import applied_settings
+from octavo.report.bottlenecks import bottleneck_tables
 from octavo.report.chart_colours import PLAIN, variables
 from octavo.report.chart_series import series_of
-from octavo.report.course import disturbances, ending_sentence, loads_words, rounds_words, time_sentence
 from octavo.report.document import (
     Document,
     attempted,
@@ -35,8 +35,8 @@ from octavo.report.grids import class_of
 from octavo.report.items import items_of, steps
 from octavo.report.memo import remembered
 from octavo.report.picture import heading, heat_grids, is_forest
-from octavo.report.resources import resource_tables
-from octavo.report.tables import controls, grounds, item_tables, metric_table, sentences, verdict_table
+from octavo.report.run_history import disturbances, ending_sentence, loads_words, rounds_words, time_sentence
+from octavo.report.tables import controls, item_tables, metric_table, sentences, statistical_model, verdict_table
 from octavo.report.trials import step
 from octavo.report.words import about_the_course, limits_of, status_sentence
 
@@ -74,7 +74,7 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
         loads=loads_words(document),
         alarms=document.get("alarms", []),
         verdicts=[verdict_table(document, condition) for condition in conditions(document)],
-        bottlenecks=bool(document.get("ran_out")),
+        bottlenecks=bool(document.get("bottlenecks")),
         sentences=[one for condition in conditions(document) for one in sentences(document, condition)],
         controls=[controls(document, condition) for condition in conditions(document)],
         controls_note=_controls_note(document),
@@ -83,17 +83,17 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
         tables=[metric_table(document, condition) for condition in conditions(document)],
         items=items_of(document),
         item_tables=list(item_tables(document)),
-        grounds=[found for condition in conditions(document) if (found := grounds(document, condition))],
+        models=[found for condition in conditions(document) if (found := statistical_model(document, condition))],
         told=about_the_course(document),
         spent=time_sentence(document),
         series=series_of(document),
-        resources=list(resource_tables(document)),
+        bottleneck_tables=list(bottleneck_tables(document)),
         disturbances=disturbances(document),
         left_out=left_out(document),
         counts={"trials": len(trials), "used": sum(1 for trial in trials if trial["used"])},
         settings=settings_that_differ(document),
         constant=_constant(document),
-        achieved=achieved(document),
+        applied_settings=applied_settings(document),
     )
     text = text.replace("<style>", f"<style>{variables(text)}", 1)  # ours: the texts before it are escaped
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from octavo.report import numbers
 from octavo.report.answer import answer
-from octavo.report.basis import model_sentence
-from octavo.report.course import absent, ending_sentence, negative_controls, rounds_words, time_sentence
+from octavo.report.bottlenecks import bottleneck_sentence
 from octavo.report.document import (
     PER_TRANSACTION,
     Document,
@@ -24,7 +23,8 @@ from octavo.report.document import (
 )
 from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
-from octavo.report.resources import resource_sentence
+from octavo.report.run_history import absent, ending_sentence, negative_controls, rounds_words, time_sentence
+from octavo.report.statistical_model import model_sentence
 from octavo.report.terminal import note
 from octavo.report.words import about_the_course, limits_of, noise_sentence, status_sentence, steps_sentence
 
@@ -54,7 +54,7 @@ def render(document: Document) -> str:
             parts.append(wrap(safe(basis)))
         if course := steps_sentence(document, condition):
             parts.append(wrap(safe(course)))
-        if resource := resource_sentence(document, condition):
+        if resource := bottleneck_sentence(document, condition):
             parts.append(wrap(safe(resource)))
     if told := item_sentences(document):
         parts.append("## Queries and steps\n\n" + "\n".join(wrap(f"- {safe(sentence)}", "  ") for sentence in told))

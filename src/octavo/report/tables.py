@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from octavo.report import numbers
-from octavo.report.basis import model, model_rows
-from octavo.report.course import absent, negative_controls, steps
 from octavo.report.document import (
     SIGNS,
     Document,
@@ -24,7 +22,9 @@ from octavo.report.document import (
     tone,
     unit,
 )
+from octavo.report.run_history import absent, negative_controls, steps
 from octavo.report.slices import slices
+from octavo.report.statistical_model import model, model_rows
 from octavo.report.words import noise_sentence, tally, verdicts_of
 
 LABEL = 60
@@ -35,7 +35,7 @@ def verdict_table(document: Document, condition: str) -> dict[str, Any]:
     either kind are not among them."""
     summary, effects = summaries(document), effects_by_key(document)
     primary, negative, missing = document["run"]["primary_metric"], negative_controls(document), absent(document)
-    bottlenecks = {row["cell"]: row["resource"] for row in document.get("ran_out", ())}
+    bottlenecks = {row["cell"]: row["resource"] for row in document.get("bottlenecks", ())}
 
     def row_of(cell: Row) -> dict[str, Any]:
         key = (cell["id"], primary, None)
@@ -76,7 +76,7 @@ def sentences(document: Document, condition: str) -> list[dict[str, str]]:
     return found
 
 
-def grounds(document: Document, condition: str) -> dict[str, Any] | None:
+def statistical_model(document: Document, condition: str) -> dict[str, Any] | None:
     """What a condition's intervals rest on, and how each cell came to its verdict; None where neither is known."""
     row, found = model(document, condition), steps(document, condition)
     if row is None and not found:

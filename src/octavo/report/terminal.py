@@ -14,8 +14,7 @@ from rich.text import Text
 
 from octavo.report import numbers
 from octavo.report.answer import answer
-from octavo.report.basis import model_sentence
-from octavo.report.course import absent, ending_sentence, loads_words, negative_controls, rounds_words, time_sentence
+from octavo.report.bottlenecks import bottleneck_sentence
 from octavo.report.document import (
     PER_TRANSACTION,
     SIGNS,
@@ -36,7 +35,15 @@ from octavo.report.document import (
 )
 from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
-from octavo.report.resources import resource_sentence
+from octavo.report.run_history import (
+    absent,
+    ending_sentence,
+    loads_words,
+    negative_controls,
+    rounds_words,
+    time_sentence,
+)
+from octavo.report.statistical_model import model_sentence
 from octavo.report.terminal_grid import heatmap
 from octavo.report.words import (
     FEW,
@@ -105,7 +112,7 @@ def _condition(document: Document, condition: str, console: Console) -> None:
     found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
     if len(found) > FEW:
         _say(f"Against the baseline: {tally(document, condition)}.", console, "bold")
-        if resource := resource_sentence(document, condition):
+        if resource := bottleneck_sentence(document, condition):
             _say(resource, console)
     for verdict in found if len(found) <= FEW else ():
         _say(verdict["sentence"], console, "bold")

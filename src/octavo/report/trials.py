@@ -18,7 +18,7 @@ MOST = 1_200
 
 
 @dataclass(frozen=True)
-class Point:
+class TrialPoint:
     """One trial in a chart; `value` is a ratio or in the unit of the primary metric."""
 
     trial: int
@@ -91,17 +91,17 @@ def _conditions(document: Document) -> dict[str, str]:
     return {cell["id"]: str(cell["condition"]) for cell in document["cells"]}
 
 
-def _point(condition: str, order: int, trial: Row, value: float) -> Point:
+def _point(condition: str, order: int, trial: Row, value: float) -> TrialPoint:
     load = f"load {trial['load']}" if trial.get("load") is not None else "no load"
-    return Point(trial["id"], trial["cell"], condition, trial["round"], load, order, bool(trial["used"]), value)
+    return TrialPoint(trial["id"], trial["cell"], condition, trial["round"], load, order, bool(trial["used"]), value)
 
 
 @once
-def measured_points(document: Document) -> list[Point]:
+def measured_points(document: Document) -> list[TrialPoint]:
     """The trials that have the primary metric (used or not) in the metric's unit, in the order of the run."""
     metric = document["run"]["primary_metric"]
     conditions = _conditions(document)
-    found: list[Point] = []
+    found: list[TrialPoint] = []
     for order, trial in shown(document):
         value = geometric_mean(values(trial, metric).values())
         if value is not None:
@@ -110,7 +110,7 @@ def measured_points(document: Document) -> list[Point]:
 
 
 @once
-def ratio_points(document: Document) -> list[Point]:
+def ratio_points(document: Document) -> list[TrialPoint]:
     """Used trials divided by the used baseline trial of their condition, in the same part of the same round.
 
     Where there is a baseline trial of the same load, it is that one.
@@ -122,7 +122,7 @@ def ratio_points(document: Document) -> list[Point]:
     for _, trial in used:
         if cells[trial["cell"]]["baseline"]:
             bases.setdefault(_place(cells, trial), []).append(trial)
-    found: list[Point] = []
+    found: list[TrialPoint] = []
     for order, trial in used:
         cell = cells[trial["cell"]]
         candidates = bases.get(_place(cells, trial), [])
@@ -145,7 +145,7 @@ def _place(cells: Mapping[str, Row], trial: Row) -> tuple[str, int, int]:
     return cells[trial["cell"]]["condition"], trial["round"], trial.get("part") or 1
 
 
-def drift_points(document: Document) -> list[Point]:
+def drift_points(document: Document) -> list[TrialPoint]:
     """Used trials divided by the geometric mean of their cell's trials here: drift and noise are left."""
     points = [point for point in measured_points(document) if point.used]
     by_cell: dict[str, list[float]] = {}

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from octavo.report import numbers
-from octavo.report.course import is_narrow, missing_cells, negative_controls, parts_sentence, rounds_words, steps
 from octavo.report.document import Document, Row, cells, effects_by_key, noise
 from octavo.report.memo import once
+from octavo.report.run_history import is_narrow, missing_cells, negative_controls, parts_sentence, rounds_words, steps
 from octavo.units import human_count
 
 FEW = 6

@@ -27,7 +27,7 @@ _COMBINING_SINCE = 170000
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SimulatedServer:
     """A server. Sizes are bytes; without a page cache (`None`) only what it asks the kernel for is counted.
 
     `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
@@ -53,7 +53,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SimulationRequest:
     """What is asked of a trace: every combination is a server. Sizes are bytes; what is empty is the recorded one's.
 
     `memory` is what shared_buffers and the page cache have together.
@@ -88,7 +88,7 @@ def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int
     return found
 
 
-def simulate(request: Request, observe: Observe = nobody) -> dict[str, Any]:
+def simulate(request: SimulationRequest, observe: Observe = nobody) -> dict[str, Any]:
     """The document. Raises UsageError for what cannot be simulated, HostError for what cannot be read."""
     summary = summarize(request.path)
     if not summary["reads"] + summary["extends"]:
@@ -127,7 +127,7 @@ def recorded_seconds(summary: Summary) -> float | None:
     return max(0, times[1] - times[0] - pauses) / 1e6 or None
 
 
-def servers(summary: Summary, request: Request) -> list[Point]:
+def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServer]:
     """Every combination that is asked for; smaller blocks than the trace's have two. Raises UsageError for none."""
     own, recorded = summary["page_size"], server_buffers(summary)
     buffers = request.shared_buffers or ((recorded,) if recorded else ())
@@ -141,7 +141,7 @@ def servers(summary: Summary, request: Request) -> list[Point]:
                 f"{format_size(size)}; name more"
             )
     points = [
-        Point(
+        SimulatedServer(
             data_block=block,
             layout=layout,
             shared_buffers=size,
@@ -201,7 +201,9 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-def _described(point: Point, counts: ServerCounts, seconds: float | None, transactions: int) -> dict[str, Any]:
+def _described(
+    point: SimulatedServer, counts: ServerCounts, seconds: float | None, transactions: int
+) -> dict[str, Any]:
     """A server's settings, its counts, and what follows from them; None for what is not known."""
     below = counts["page_cache"]
     reads = None if below is None else below["device_reads"]
@@ -225,7 +227,7 @@ def _described(point: Point, counts: ServerCounts, seconds: float | None, transa
     }
 
 
-def limitations(summary: Summary, points: Sequence[Point]) -> list[str]:
+def limitations(summary: Summary, points: Sequence[SimulatedServer]) -> list[str]:
     """What the figures do not say, most important first."""
     own = summary["page_size"]
     found: list[str] = []

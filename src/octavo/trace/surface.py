@@ -34,7 +34,7 @@ _NO_SIZE = "it has to be a power of two from 1kB to 32kB"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SurfaceRequest:
     """What is asked of a trace. Sizes are bytes; `rate` is the part of the pages that is followed, None for all."""
 
     path: Path
@@ -58,7 +58,7 @@ def page_sizes(texts: Sequence[str]) -> tuple[int, ...]:
     return found
 
 
-def surface(request: Request, observe: Observe = nobody) -> dict[str, Any]:
+def surface(request: SurfaceRequest, observe: Observe = nobody) -> dict[str, Any]:
     """The document. Raises UsageError for what is no trace or an impossible size, HostError for what cannot be read."""
     summary = summarize(request.path)
     own = summary["page_size"]
@@ -109,7 +109,7 @@ def _order(curve: Curve) -> tuple[int, str]:
     return curve["page_size"], curve["layout"]
 
 
-def _origin(request: Request, summary: Summary) -> str | None:
+def _origin(request: SurfaceRequest, summary: Summary) -> str | None:
     if request.shared_buffers:
         return "option"
     return "server" if server_buffers(summary) is not None else None
@@ -224,7 +224,7 @@ def enough(capacities: Sequence[int], ratios: Sequence[float]) -> int:
     return next(capacity for capacity, ratio in zip(capacities, ratios, strict=True) if ratio >= ENOUGH * ratios[-1])
 
 
-def limitations(summary: Summary, request: Request, sizes: Sequence[int]) -> list[str]:
+def limitations(summary: Summary, request: SurfaceRequest, sizes: Sequence[int]) -> list[str]:
     """What the curves do not say, most important first."""
     own, missing = summary["page_size"], summary["missing"]
     found: list[str] = []

@@ -10,7 +10,7 @@ from octavo.errors import OctavoError
 from octavo.instruments import instruments
 from octavo.instruments.base import Sampled, UnavailableError
 from octavo.instruments.figures import Item
-from octavo.instruments.observe import backend_cpu_seconds
+from octavo.instruments.running import backend_cpu_seconds
 from octavo.instruments.sampler import Sampler, SamplerClock
 from octavo.instruments.target import Target
 from octavo.observation import Metric

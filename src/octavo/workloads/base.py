@@ -100,7 +100,7 @@ class RunsInTurns(Protocol):
 
     def client(
         self, server: Server, levels: Levels, seed: int, output: Path
-    ) -> AbstractContextManager[pgbench_turns.Client]:
+    ) -> AbstractContextManager[pgbench_turns.PausablePgbench]:
         """The client, running; ended with the context. All it says goes to the file `output`."""
         ...
 

@@ -12,7 +12,7 @@ from octavo.postgres.cluster import Server
 from octavo.workloads import files, pgbench_client, pgbench_turns
 from octavo.workloads.age import PACKED, age_factor, churn_of
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pgbench_turns import Client
+from octavo.workloads.pgbench_turns import PausablePgbench
 from octavo.workloads.restore import is_sql, restore
 
 # Between scripts that one level names together. pgbench's own sign for the weight is the @.
@@ -104,7 +104,7 @@ class Custom:
             return pgbench_client.measure(server, levels, seed, what)
 
     @contextmanager
-    def client(self, server: Server, levels: Levels, seed: int, output: Path) -> Generator[Client, None, None]:
+    def client(self, server: Server, levels: Levels, seed: int, output: Path) -> Generator[PausablePgbench, None, None]:
         """The same run without an end of its own, for slices."""
         with (
             _lent_scripts(server, levels) as what,

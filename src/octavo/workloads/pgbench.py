@@ -10,7 +10,7 @@ from octavo.postgres.cluster import Server
 from octavo.workloads import pgbench_client, pgbench_tables, pgbench_turns
 from octavo.workloads.age import PACKED, age_factor, churn_of
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pgbench_turns import Client
+from octavo.workloads.pgbench_turns import PausablePgbench
 
 _MODES = {"read-only": "select-only", "read-write": "simple-update", "tpcb": "tpcb-like"}
 # Churn: rows updated in one transaction, and the share of the table after which it is vacuumed, as autovacuum does it
@@ -59,7 +59,9 @@ class Pgbench:
         """The measured run; the seed gives every cell of a round the same random sequence."""
         return pgbench_client.measure(server, levels, seed, script_options(levels))
 
-    def client(self, server: Server, levels: Levels, seed: int, output: Path) -> AbstractContextManager[Client]:
+    def client(
+        self, server: Server, levels: Levels, seed: int, output: Path
+    ) -> AbstractContextManager[PausablePgbench]:
         """The same run without an end of its own, for slices."""
         return pgbench_turns.started(server, levels, seed, script_options(levels), output)
 

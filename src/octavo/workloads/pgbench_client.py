@@ -203,7 +203,7 @@ def complaint(stdout: str, stderr: str) -> str:
     """What pgbench says was wrong: its first error, which has what the later ones follow from, else its last line."""
     lines = stderr.strip().splitlines()
     named = [line for line in lines if "error:" in line or "fatal:" in line]
-    return (named or lines[-1:] or stdout.strip().splitlines()[-1:] or ["it said nothing"])[0]
+    return (named or lines[-1:] or stdout.strip().splitlines()[-1:] or ["no output"])[0]
 
 
 def _number(pattern: str, text: str) -> float | None:

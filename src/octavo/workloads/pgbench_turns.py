@@ -38,7 +38,7 @@ _MOST_LOGS = 1024  # one for each thread
 _MOST_OUTPUT = 16 * 1024**2
 
 
-class Client:
+class PausablePgbench:
     """A running pgbench, which stands still when its log is read: nothing is written meanwhile."""
 
     def __init__(
@@ -173,7 +173,7 @@ def started(
     what: Sequence[str],
     output: Path,
     count: Callable[[Iterable[str]], Counter[int]] | None = None,
-) -> Generator[Client, None, None]:
+) -> Generator[PausablePgbench, None, None]:
     """A pgbench of `what` it is told to run, ended with the context. All it says goes to the file `output`.
 
     With `count`, which makes transactions by session of lines of the log, these are counted too.
@@ -183,7 +183,7 @@ def started(
     process, number = server.start_client(
         "pgbench", *options(levels, seed, _UNTIL_TOLD_SECONDS), *logging, *what, output=output
     )
-    client = Client(server, process, output, shift, count)
+    client = PausablePgbench(server, process, output, shift, count)
     try:
         yield client
     finally:

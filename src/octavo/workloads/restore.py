@@ -97,7 +97,7 @@ def first_error(stderr: str) -> str:
     >>> first_error("psql:a.sql:7: ERROR:  relation \\"b\\" does not exist\\nLINE 1: ...")
     'a.sql:7: relation "b" does not exist'
     """
-    lines = stderr.strip().splitlines() or ["it said nothing"]
+    lines = stderr.strip().splitlines() or ["no output"]
     errors = [line for line in lines if "error:" in line.lower()]
     return re.sub(r"^(psql:|pg_restore: )(error: )?|ERROR:  ", "", (errors or lines[-1:])[0]).strip()
 

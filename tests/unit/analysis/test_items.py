@@ -10,7 +10,7 @@ import pytest
 from tests.unit.imports.making import DATA, QUERIES, RUNS, SEGMENTS, WAL, change_line, seconds, write_tpch
 
 from octavo.analysis.best_of import best_of
-from octavo.analysis.plan_identity import plans_of, tell_plans
+from octavo.analysis.plan_identity import add_plan_comparison, plans_of
 from octavo.analysis.trials import used_trials
 from octavo.analysis.two_groups import two_groups
 from octavo.imports.vondra_tpch import read
@@ -95,7 +95,7 @@ def test_an_effect_says_whether_its_plan_is_the_baselines() -> None:
     ]}]  # fmt: skip
     effects = [{"condition": "", "item": item, "cell": cell} for item, cell in
                (("q1", "4kB"), ("q1", "2kB"), ("q2", "4kB"), (None, "4kB"))]  # fmt: skip
-    tell_plans(effects, plans, cells)
+    add_plan_comparison(effects, plans, cells)
     assert [effect["plan"] for effect in effects] == ["some", "other", None, None]
 
 

@@ -32,7 +32,7 @@ def test_what_is_shown_of_a_large_run_is_what_is_known_of_it(store: Store) -> No
     assert brief["metrics_left_out"] == len(whole["metrics"]) - len(shown)
     for name in ("summary", "effects", "noise_floor", "model"):
         assert brief[name] == [row for row in whole[name] if row["metric"] in shown]
-    for name in ("verdicts", "alarms", "limits", "ran_out", "cells", "given_up", "run"):
+    for name in ("verdicts", "alarms", "limits", "bottlenecks", "cells", "given_up", "run"):
         assert brief[name] == whole[name]
 
 

@@ -223,7 +223,7 @@ def build(name: str, data: list[str], wal: list[str], *, rounds: int = 5, seed: 
         cells.append(make_cell("8kB", "8kB", mode, label, control=True))
     trials = make_trials(cells, rounds, 2, random.Random(seed))
     document: Document = {
-        "schema_version": 1,
+        "schema_version": 2,
         "run": {
             "id": f"20261121-220102-{name}-3f9a",
             "name": name,

@@ -42,7 +42,7 @@ def test_json_round_trips(name: str) -> None:
     document: Document = getattr(documents, name)()
     text = as_json.render(document)
     assert json.loads(text) == document
-    assert text.startswith('{\n  "schema_version": 1')
+    assert text.startswith('{\n  "schema_version": 2')
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

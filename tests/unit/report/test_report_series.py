@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.plans import small_plan
 
+from octavo.analysis.charted_series import CHARTED, MOST_TRIALS, all_series, choose
 from octavo.analysis.document import make_document
-from octavo.analysis.drawn_series import CHARTED, MOST_TRIALS, choose, every_series
-from octavo.analysis.trials import Place, used_trials
+from octavo.analysis.trials import TrialKey, used_trials
 from octavo.cli.choices import ReportFormat
 from octavo.cli.report import report
 from octavo.errors import UsageError
@@ -70,7 +70,7 @@ def a_trial(cell: str, number: int, series: tuple[Series, ...] = (), position: i
     return TrialRecord(cell, number, 1, position, 1, "ok", None, number, number + 1, 3, seen, series=series)
 
 
-def place(trials: Sequence[TrialRecord]) -> dict[Place, TrialRecord]:
+def place(trials: Sequence[TrialRecord]) -> dict[TrialKey, TrialRecord]:
     return {(trial.round, trial.part, trial.cell): trial for trial in trials}
 
 
@@ -114,8 +114,8 @@ def test_document_has_drawn_series_of_counted_trials_and_json_all(tmp_path: Path
         ids = [trial["id"] for trial in document["trials"]]
         expected = a_row(ids[0], "wal_amplification", "1", [1.0, 2.0], [1.5, 2.5])
         assert document["series"] == [expected]
-        everything = json.loads(as_json.render({**document, "series": every_series(store, ids)}))
-        nothing = json.loads(as_json.render({"series": every_series(store, [])}))
+        everything = json.loads(as_json.render({**document, "series": all_series(store, ids)}))
+        nothing = json.loads(as_json.render({"series": all_series(store, [])}))
     assert [(row["trial"], row["metric"], row["item"]) for row in everything["series"]] == [
         (ids[0], "wal_amplification", None),
         (ids[0], "process_page_table_bytes", "checkpointer"),

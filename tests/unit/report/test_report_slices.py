@@ -2,9 +2,9 @@
 
 from tests.unit.report import documents
 
-from octavo.report.basis import model_sentence
 from octavo.report.document import Document
 from octavo.report.slices import slices
+from octavo.report.statistical_model import model_sentence
 
 
 def in_slices(**facts: object) -> Document:

@@ -4,15 +4,15 @@ import math
 
 import pytest
 
-from octavo.lab.slices.count import Limits, Slice, Tally, disturbance, rates_by_turn
+from octavo.lab.slices.count import DisturbanceLimits, Slice, SliceCounts, disturbance, rates_by_turn
 from octavo.lab.slices.result import result_of, series_of
 from octavo.workloads.pgbench_turns import parse
 
-STRICT = Limits(steal=0.02, foreign=0.05, tick_seconds=0.005)
+STRICT = DisturbanceLimits(steal=0.02, foreign=0.05, tick_seconds=0.005)
 
 
-def two_slices() -> Tally:
-    tally = Tally()
+def two_slices() -> SliceCounts:
+    tally = SliceCounts()
     tally.add_slice(Slice(0, 10.0, 11.0))
     tally.add_slice(Slice(1, 20.0, 21.0))
     return tally
@@ -45,7 +45,7 @@ def test_a_dropped_turn_has_no_part_in_any_number() -> None:
 
 
 def test_without_a_turn_there_is_no_rate_and_no_latency() -> None:
-    result = result_of(Tally(), set(), asked=1.0, cpu_seconds=0.0, problems=(), output="")
+    result = result_of(SliceCounts(), set(), asked=1.0, cpu_seconds=0.0, problems=(), output="")
     assert {one.metric: one.value for one in result.observations} == {"tps": 0.0, "transactions": 0}
 
 
@@ -65,7 +65,7 @@ def test_a_tick_of_one_cpu_drops_nothing() -> None:
 
 
 def test_without_any_allowance_any_difference_disturbs() -> None:
-    nothing = Limits(steal=0.0, foreign=0.05, tick_seconds=0.0)
+    nothing = DisturbanceLimits(steal=0.0, foreign=0.05, tick_seconds=0.0)
     assert disturbance([Slice(0, 0.0, 0.1), Slice(0, 0.1, 0.2, steal=0.001)], nothing) == float("inf")
     assert disturbance([Slice(0, 0.0, 0.1), Slice(0, 0.1, 0.2)], nothing) == 0
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.lab.slices.disturbance import Meter
+from octavo.lab.slices.disturbance import CpuMeter
 
 _PF_KTHREAD = 0x00200000
 _TICKS = 100  # proc_stat(5): USER_HZ on every Linux that we run on
@@ -28,7 +28,7 @@ def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -
     plant(tmp_path, 20, 1, 500)
     plant(tmp_path, 30, 2, 0, kernel=True)
     machine(tmp_path, 0, 0, 0)
-    meter = Meter(root=10, proc=tmp_path)
+    meter = CpuMeter(root=10, proc=tmp_path)
     before = meter.look()
     plant(tmp_path, 10, 1, 50)
     plant(tmp_path, 11, 10, 50)

@@ -8,9 +8,9 @@ import pytest
 from octavo import workloads
 from octavo.errors import OctavoError
 from octavo.host.cpu_times import CpuTimes
-from octavo.lab.slices import sound
-from octavo.lab.slices.count import Limits
-from octavo.lab.slices.disturbance import Moment
+from octavo.lab.slices import eligibility
+from octavo.lab.slices.count import DisturbanceLimits
+from octavo.lab.slices.disturbance import CpuSnapshot
 from octavo.lab.slices.order import turns as orders_of
 from octavo.lab.slices.pieces import PieceRunner, PieceTurns, run
 from octavo.plan.cells import make_cells
@@ -18,8 +18,8 @@ from octavo.plan.model import parse_plan
 from octavo.workloads.base import Piece, PieceRun, WorkloadResult
 
 NAMES = [("q1", 1), ("q1", 2), ("q2", 1), ("q3", 1)]
-LIMITS = Limits(0.02, 0.05, 0.0)
-NOBODY = Moment(CpuTimes(0, 0, 0, 0, 0, 0, 0, 0), {})
+LIMITS = DisturbanceLimits(0.02, 0.05, 0.0)
+NOBODY = CpuSnapshot(CpuTimes(0, 0, 0, 0, 0, 0, 0, 0), {})
 
 
 @dataclass
@@ -37,11 +37,11 @@ class World:
     def sleep(self, seconds: float) -> None:
         self.time += seconds
 
-    def look(self) -> Moment:
+    def look(self) -> CpuSnapshot:
         self.looks += 1
         return NOBODY
 
-    def shares(self, before: Moment, after: Moment) -> tuple[float, float]:
+    def shares(self, before: CpuSnapshot, after: CpuSnapshot) -> tuple[float, float]:
         return self.steal.get(self.looks, 0.0), 0.0
 
 
@@ -145,5 +145,5 @@ data_block = ["8kB", "32kB"]
 checkpoint_timeout = "1h"
 """
     plan = parse_plan(text, origin="olap.toml")
-    told = sound.why_not(plan, workloads.find("tpch"), make_cells(plan))
+    told = eligibility.why_not(plan, workloads.find("tpch"), make_cells(plan))
     assert told is None if reason is None else reason in str(told)

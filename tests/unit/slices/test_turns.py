@@ -6,11 +6,11 @@ from itertools import cycle
 import pytest
 
 from octavo.host.cpu_times import CpuTimes
-from octavo.lab.slices.count import Limits
-from octavo.lab.slices.disturbance import Moment
+from octavo.lab.slices.count import DisturbanceLimits
+from octavo.lab.slices.disturbance import CpuSnapshot
 from octavo.lab.slices.turns import Pace, Runner, pilot, run, slice_for
 
-LIMITS = Limits(steal=0.02, foreign=0.05, tick_seconds=0.0)
+LIMITS = DisturbanceLimits(steal=0.02, foreign=0.05, tick_seconds=0.0)
 NOTHING = CpuTimes(0, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -32,11 +32,11 @@ class Machine:
         self.slice += 1
         self.time += seconds
 
-    def look(self) -> Moment:
+    def look(self) -> CpuSnapshot:
         assert not self.running
-        return Moment(NOTHING, {})
+        return CpuSnapshot(NOTHING, {})
 
-    def shares(self, before: Moment, after: Moment) -> tuple[float, float]:
+    def shares(self, before: CpuSnapshot, after: CpuSnapshot) -> tuple[float, float]:
         return self.steal.get(self.slice, 0.0), 0.0
 
 

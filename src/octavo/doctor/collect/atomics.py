@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from octavo.binary.core_types import Report
+from octavo.binary.core_types import ElfReport
 from octavo.binary.machines import AARCH64
 from octavo.binary.verdict import tally, verdict
 
 
-def atomics_of(report: Report) -> dict[str, Any] | None:
+def atomics_of(report: ElfReport) -> dict[str, Any] | None:
     """The value of `host.process.atomics`; None when the program is not for AArch64."""
     if report["machine"] != AARCH64:
         return None

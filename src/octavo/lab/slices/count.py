@@ -35,7 +35,7 @@ class Slice:
 
 
 @dataclass(slots=True)
-class Tally:
+class SliceCounts:
     """The slices of one cell, with the transactions that ended in each."""
 
     slices: list[Slice] = field(default_factory=list[Slice])
@@ -85,7 +85,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DisturbanceLimits:
     """How much more of the CPU may be taken in one slice of a turn than in another, as shares of the machine.
 
     `tick_seconds` is what the kernel counts CPU time in, over all CPUs: a share of a slice that may be chance.
@@ -96,7 +96,7 @@ class Limits:
     tick_seconds: float
 
 
-def disturbance(turn: Sequence[Slice], limits: Limits) -> float:
+def disturbance(turn: Sequence[Slice], limits: DisturbanceLimits) -> float:
     """How much more of the CPU others took in one slice of the turn than in another, as a multiple of the limits: above
     1 the turn is disturbed.
 
@@ -115,7 +115,7 @@ def _multiple(apart: float, most: float) -> float:
     return math.inf if apart > 0 else 0.0
 
 
-def rates_by_turn(tallies: Sequence[Tally], turns: set[int]) -> list[list[float]]:
+def rates_by_turn(tallies: Sequence[SliceCounts], turns: set[int]) -> list[list[float]]:
     """Transactions a second: a row for each of these turns in its order, with the cells in theirs."""
     by_turn: list[Mapping[int, float]] = [
         {one.turn: tally.rate(place) for place, one in enumerate(tally.slices)} for tally in tallies

@@ -11,7 +11,7 @@ _PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class CpuSnapshot:
     """The machine's CPU times, and the CPU seconds of foreign processes by pid."""
 
     machine: CpuTimes
@@ -19,7 +19,7 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Meter:
+class CpuMeter:
     """Reads both in a millisecond or two, while everything of ours stands still.
 
     Threads of the kernel count as ours, as they do for trials: what they write back is as often as not our doing.
@@ -29,7 +29,7 @@ class Meter:
     proc: Path = _PROC
     _foreign: dict[int, bool] = field(default_factory=dict[int, bool])
 
-    def look(self) -> Moment:
+    def look(self) -> CpuSnapshot:
         """Now."""
         pids = {int(entry.name) for entry in os.scandir(self.proc) if entry.name.isdecimal()}
         if pids - self._foreign.keys():
@@ -37,10 +37,10 @@ class Meter:
             ours = tree(self.root, table)
             self._foreign = {pid: pid not in ours and not one.kernel for pid, one in table.items()}
         seen = (read_process(pid, self.proc) for pid in pids if self._foreign.get(pid))
-        return Moment(cpu_times(self.proc), {one.pid: one.cpu for one in seen if one is not None})
+        return CpuSnapshot(cpu_times(self.proc), {one.pid: one.cpu for one in seen if one is not None})
 
     @staticmethod
-    def shares(before: Moment, after: Moment) -> tuple[float, float]:
+    def shares(before: CpuSnapshot, after: CpuSnapshot) -> tuple[float, float]:
         """Steal and foreign CPU between two moments, as shares of the machine's time.
 
         A process that came in between counts with all it used, one that went with nothing.

@@ -15,10 +15,10 @@ from typing import Any
 import psycopg
 
 from octavo.errors import OctavoError
-from octavo.lab.mistakes import reason
-from octavo.lab.slices.count import Limits, Slice, disturbance
+from octavo.lab.failure_reason import failure_reason
+from octavo.lab.slices.count import DisturbanceLimits, Slice, disturbance
 from octavo.lab.slices.freeze import Freezer
-from octavo.lab.slices.turns import Clock, Meter
+from octavo.lab.slices.turns import Meter, MonotonicClock
 from octavo.workloads.base import Piece, PieceRun, Pieces
 
 # Turns that are run again, as a share of those that there must be.
@@ -35,7 +35,7 @@ class PieceRunner:
     ran: float = 0.0
     error: str | None = None
 
-    def run(self, piece: Piece, clock: Clock) -> tuple[float, float, PieceRun | None]:
+    def run(self, piece: Piece, clock: MonotonicClock) -> tuple[float, float, PieceRun | None]:
         """One slice: when the cell was let go and when it was stopped, and what it gave; None puts the cell out."""
         began = clock.now()
         self.freezer.thaw()
@@ -43,7 +43,7 @@ class PieceRunner:
         try:
             found = self.pieces.run(piece)
         except (OctavoError, psycopg.Error) as error:
-            self.error = reason(error)
+            self.error = failure_reason(error)
         ended = clock.now()
         self.freezer.freeze()
         self.ran += clock.now() - began
@@ -89,9 +89,9 @@ def run(
     runners: Sequence[PieceRunner],
     names: Sequence[Piece],
     orders: Iterator[list[int]],
-    limits: Limits,
+    limits: DisturbanceLimits,
     meter: Meter,
-    clock: Clock,
+    clock: MonotonicClock,
     show: Callable[[PieceTurns], None],
 ) -> PieceTurns:
     """All pieces of all cells. A cell whose piece fails has no more slices. `show` is called after each piece."""
@@ -122,9 +122,9 @@ def _one(
     runners: Sequence[PieceRunner],
     piece: Piece,
     order: Sequence[int],
-    limits: Limits,
+    limits: DisturbanceLimits,
     meter: Meter,
-    clock: Clock,
+    clock: MonotonicClock,
     turns: PieceTurns,
 ) -> _Turn:
     number = len(turns.slices)

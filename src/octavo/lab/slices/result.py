@@ -3,14 +3,14 @@
 import math
 from collections.abc import Sequence
 
-from octavo.lab.slices.count import Tally
+from octavo.lab.slices.count import SliceCounts
 from octavo.series import Series
 from octavo.workloads.base import WorkloadResult
 from octavo.workloads.pgbench_client import observed
 
 
 def result_of(
-    tally: Tally, kept: set[int], *, asked: float, cpu_seconds: float, problems: Sequence[str], output: str
+    tally: SliceCounts, kept: set[int], *, asked: float, cpu_seconds: float, problems: Sequence[str], output: str
 ) -> WorkloadResult:
     """Transactions over the seconds of the turns that are kept; the time measured is the slices' own, whole.
 
@@ -35,7 +35,7 @@ def result_of(
     )
 
 
-def series_of(tally: Tally, kept: set[int]) -> Series:
+def series_of(tally: SliceCounts, kept: set[int]) -> Series:
     """The rate of each slice that is kept, at its end, since the first slice began; the others stood still between."""
     if not tally.slices:
         return Series("tps", "1/s", (), ())

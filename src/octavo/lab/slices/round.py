@@ -25,17 +25,17 @@ from octavo.host import cgroup, child_group, set_user_id
 from octavo.host.loop_volume import Volume
 from octavo.host.page_cache import cached_bytes
 from octavo.host.process_table import Process, Table, growth, read_process, settled_table, tree
-from octavo.instruments.observe import Watching, facts_of
+from octavo.instruments.running import RunningInstruments, facts_of
 from octavo.knobs import cpu_pinning, device
-from octavo.knobs.base import Place
+from octavo.knobs.base import KnobTarget
 from octavo.knobs.server_group import server_group
-from octavo.lab.laps import Laps
-from octavo.lab.mistakes import reason
+from octavo.lab.failure_reason import failure_reason
+from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
 from octavo.lab.server_log import limited_log
 from octavo.lab.slices import turns
-from octavo.lab.slices.count import Limits, rates_by_turn
-from octavo.lab.slices.disturbance import Meter
+from octavo.lab.slices.count import DisturbanceLimits, rates_by_turn
+from octavo.lab.slices.disturbance import CpuMeter
 from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of
 from octavo.lab.slices.freeze import ClientFreezer, Freezer, GroupFreezer, StandsStill
 from octavo.lab.slices.order import turns as orders_of
@@ -50,7 +50,7 @@ from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.units import parse_percentage
 from octavo.workloads.base import BY_SESSION, CountsBySlices, RunsInPieces, RunsInTurns
-from octavo.workloads.pgbench_turns import Client, problems
+from octavo.workloads.pgbench_turns import PausablePgbench, problems
 
 # Slices so long that a trial has no more turns than these tell nothing that trials do not.
 _FEWEST_TURNS = 8
@@ -77,7 +77,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class RoundResult:
     """What a round gave: by cell what was watched, or why it failed; and what slices leave to those that follow."""
 
     cells: Mapping[str, Watched | str]
@@ -119,8 +119,8 @@ class _Cell:
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
     started: float = 0.0
     clock: _RunningClock = field(default_factory=_RunningClock)
-    watching: Watching | None = None
-    client: Client | None = None
+    watching: RunningInstruments | None = None
+    client: PausablePgbench | None = None
     runner: turns.Runner | None = None
     pieces: PieceRunner | None = None
     processes: Table = field(default_factory=dict[int, Process])
@@ -129,7 +129,7 @@ class _Cell:
     client_cpu: float = 0.0
 
 
-def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, laps: Laps) -> Measured:
+def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, timings: PhaseTimings) -> RoundResult:
     """One round of these cells, of which the first is the baseline where there is one.
 
     A cell that fails is out, and the others go on. Raises HostError when every later trial would fail, SlowError when
@@ -142,28 +142,28 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, l
         for cell in cells:  # two at once may be given the same loop device
             _try(cell, lambda cell: _volume(equipment, cell))
         _at_once(cells, lambda cell: _copy(equipment, cell))
-        laps.end("copy")
+        timings.end("copy")
         state = None
         if standing := [cell for cell in cells if cell.directory is not None]:
-            place = Place(standing[0].directory or Path())
+            place = KnobTarget(standing[0].directory or Path())
             state = whole.enter_context(knobs.applied(first.levels, equipment.journal, place))
             # Knobs are put back when the servers are gone, also where the round breaks off.
             whole.callback(_each_at_once, cells, _close)
         _at_once(cells, lambda cell: _start(equipment, cell))
-        laps.end("start")
+        timings.end("start")
         _at_once(cells, lambda cell: _warm(equipment, cell))
-        laps.end("warm")
+        timings.end("warm")
         _at_once(cells, lambda cell: _regime(equipment, cell))
-        laps.end("checkpoint")
+        timings.end("checkpoint")
         cpus = whole.enter_context(cpu_pinning.pinned(first.levels["client_cpus"]))
         for cell in cells:
             _try(cell, lambda cell: _begin(equipment, cell))
         running = [cell for cell in cells if cell.error is None]
         for cell in running:
             cell.facts |= {"client_cpus": cpus, "knobs": state.as_dict() if state else {}}
-        laps.end("limit")
+        timings.end("limit")
         if not running:
-            return Measured({cell.name: cell.error or "" for cell in cells}, _facts(cells), None, None)
+            return RoundResult({cell.name: cell.error or "" for cell in cells}, _facts(cells), None, None)
         in_pieces = isinstance(equipment.workload, RunsInPieces)
         done = (_turns_of_pieces if in_pieces else _turns)(equipment, running, wanted)
         for cell in running:
@@ -172,10 +172,10 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, l
         for cell in running:
             result = _result_of_pieces if in_pieces else _result
             _try(cell, lambda cell, result=result: judged.update({cell.name: result(equipment, cell, done)}))
-        laps.end("measure")
+        timings.end("measure")
         _each_at_once(cells, _close)
         found = {cell.name: cell.error or judged[cell.name] for cell in cells}
-        return Measured(found, _facts(cells), done.pace.slice_seconds if done.pace else None, done.effects)
+        return RoundResult(found, _facts(cells), done.pace.slice_seconds if done.pace else None, done.effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _try(cell: _Cell, step: Callable[[_Cell], None]) -> None:
     try:
         step(cell)
     except Exception as error:  # but what would fail every later trial
-        cell.error = reason(error)
+        cell.error = failure_reason(error)
         _close(cell, error)
 
 
@@ -206,7 +206,7 @@ def _close(cell: _Cell, error: Exception | None = None) -> None:
     try:
         cell.stack.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
     except Exception as worse:
-        cell.error = reason(worse)
+        cell.error = failure_reason(worse)
 
 
 def _at_once(cells: Sequence[_Cell], step: Callable[[_Cell], None]) -> None:
@@ -340,7 +340,7 @@ def _turns(equipment: Equipment, cells: Sequence[_Cell], wanted: Wanted) -> _Don
         )
 
     watch = equipment.watcher.start(_server(cells[0]).directory)
-    done = turns.run(runners, orders_of(len(runners), wanted.order), pace, Meter(), clock, show)
+    done = turns.run(runners, orders_of(len(runners), wanted.order), pace, CpuMeter(), clock, show)
     surroundings = watch()
     for cell in cells:
         _try(cell, _end)
@@ -369,7 +369,7 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[_Cell], wanted: Wante
 
     watch = equipment.watcher.start(_server(cells[0]).directory)
     orders = orders_of(len(runners), wanted.order)
-    done = run_pieces(runners, names, orders, limits_of(equipment.thresholds), Meter(), turns.Monotonic(), show)
+    done = run_pieces(runners, names, orders, limits_of(equipment.thresholds), CpuMeter(), turns.Monotonic(), show)
     surroundings = watch()
     for cell, runner in zip(cells, runners, strict=True):
         cell.read_bytes = _read_since(cell.processes, _server(cell).process.pid)
@@ -395,10 +395,12 @@ def _end(cell: _Cell) -> None:
     runner.tally.add(rest)
 
 
-def limits_of(thresholds: Thresholds) -> Limits:
+def limits_of(thresholds: Thresholds) -> DisturbanceLimits:
     """What drops a turn, by the plan's thresholds; a tick of one CPU may be anybody's."""
     tick = 1 / (os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1))
-    return Limits(parse_percentage(thresholds.most_steal), parse_percentage(thresholds.most_foreign_cpu), tick)
+    return DisturbanceLimits(
+        parse_percentage(thresholds.most_steal), parse_percentage(thresholds.most_foreign_cpu), tick
+    )
 
 
 def _result(equipment: Equipment, cell: _Cell, done: _Done) -> Watched:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from octavo.lab.slices.count import Limits, Slice, Tally, disturbance
-from octavo.lab.slices.disturbance import Moment
+from octavo.lab.slices.count import DisturbanceLimits, Slice, SliceCounts, disturbance
+from octavo.lab.slices.disturbance import CpuSnapshot
 from octavo.lab.slices.freeze import Freezer
 from octavo.plan.model import LONGEST_SLICE
 
@@ -42,16 +42,16 @@ class Client(Protocol):
 class Meter(Protocol):
     """What tells how much of the CPU others took."""
 
-    def look(self) -> Moment:
+    def look(self) -> CpuSnapshot:
         """Now."""
         ...
 
-    def shares(self, before: Moment, after: Moment) -> tuple[float, float]:
+    def shares(self, before: CpuSnapshot, after: CpuSnapshot) -> tuple[float, float]:
         """Steal and foreign CPU in between, as shares of the machine."""
         ...
 
 
-class Clock(Protocol):
+class MonotonicClock(Protocol):
     """CLOCK_MONOTONIC."""
 
     def now(self) -> float:
@@ -81,10 +81,10 @@ class Runner:
 
     freezer: Freezer
     client: Client
-    tally: Tally = field(default_factory=Tally)
+    tally: SliceCounts = field(default_factory=SliceCounts)
     ran: float = 0.0
 
-    def run(self, seconds: float, clock: Clock) -> tuple[float, float]:
+    def run(self, seconds: float, clock: MonotonicClock) -> tuple[float, float]:
         """One slice: when it was let go, and when it was told to stop; it stands still when this returns."""
         began = clock.now()
         self.freezer.thaw()
@@ -101,7 +101,7 @@ class Pace:
 
     slice_seconds: float
     wanted_seconds: float
-    limits: Limits
+    limits: DisturbanceLimits
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class Turns:
         return sum(one > 1 for one in self.disturbances)
 
 
-def pilot(runners: Sequence[Runner], clock: Clock) -> float:
+def pilot(runners: Sequence[Runner], clock: MonotonicClock) -> float:
     """The first moments of every client, which are not counted. Returns the transactions a second of the slowest of
     those that are still there; infinity where none is."""
     rates: list[float] = []
@@ -151,7 +151,7 @@ def run(
     orders: Iterator[list[int]],
     pace: Pace,
     meter: Meter,
-    clock: Clock,
+    clock: MonotonicClock,
     show: Callable[[Turns], None],
 ) -> Turns:
     """Turns until every cell has what is wanted of those that are not disturbed.

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from octavo.postgres.builds.commands import RULE, Command, edge
-from octavo.postgres.builds.workplace import BuildWorkspace
+from octavo.postgres.builds.workspace import BuildWorkspace
 
 
 def members_linked(
-    workplace: BuildWorkspace, build: Path, commands: Mapping[str, Command], links: Sequence[Command]
+    workspace: BuildWorkspace, build: Path, commands: Mapping[str, Command], links: Sequence[Command]
 ) -> dict[str, list[str]]:
     """For each of the links, done once more, the objects that it takes out of archives (ld's --trace, twice for them).
 
@@ -22,7 +22,7 @@ def members_linked(
         lines += edge(f"{output}.txt", f"{traced} -Wl,-t,-t > {output}.txt && rm {output}.linked", [])
     file = build / "trace.ninja"
     file.write_text("\n".join(lines) + "\n")
-    workplace.run("ninja", "-C", build, "-f", file.name, doing="tracing links")
+    workspace.run("ninja", "-C", build, "-f", file.name, doing="tracing links")
     return {
         command.output: _members((build / "trace" / f"{number}.txt").read_text(), commands)
         for number, command in enumerate(links)

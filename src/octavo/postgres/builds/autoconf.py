@@ -10,7 +10,7 @@ from octavo.postgres.builds.installation import make_portable
 from octavo.postgres.builds.recipe import PREFIX
 from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION
-from octavo.postgres.builds.workplace import BuildWorkspace
+from octavo.postgres.builds.workspace import BuildWorkspace
 
 # make tells no total: this is how many there are in 15.18, and other minor versions have about as many.
 _COMPILATIONS = 1344
@@ -18,15 +18,15 @@ _COMPILATION = re.compile(r" -c (?:.* )?-o \S+\.o\b")
 
 
 def install_with_make(
-    workplace: BuildWorkspace, tree: Path, destination: Path, options: Sequence[str], progress: Progress
+    workspace: BuildWorkspace, tree: Path, destination: Path, options: Sequence[str], progress: Progress
 ) -> Path:
     """Configures, compiles and installs the server, its programs and contrib. Returns what stands for the prefix.
 
     It compiles in the unpacked tree itself, which is ours alone: from another directory make names every source by
-    its full path, and each message of the server would carry the workplace.
+    its full path, and each message of the server would carry the workspace.
     """
     progress(CONFIGURATION, 0, 1)
-    workplace.run("env", "-C", tree, "./configure", *options, doing=CONFIGURATION)
+    workspace.run("env", "-C", tree, "./configure", *options, doing=CONFIGURATION)
     # PostgreSQL's makefiles hand LDFLAGS to pg_config through a shell that expands $ORIGIN: to itself.
     make = ("env", "ORIGIN=$ORIGIN", "make", "-C", tree)
     compiled = 0
@@ -37,12 +37,12 @@ def install_with_make(
             compiled += 1
             progress(COMPILATION, compiled, max(compiled, _COMPILATIONS))
 
-    workplace.run(*make, f"-j{os.cpu_count() or 1}", "world-bin", doing=COMPILATION, on_line=watch)
-    workplace.run(*make, "install-world-bin", f"DESTDIR={destination}", doing="installation")
+    workspace.run(*make, f"-j{os.cpu_count() or 1}", "world-bin", doing=COMPILATION, on_line=watch)
+    workspace.run(*make, "install-world-bin", f"DESTDIR={destination}", doing="installation")
     # The modules that test extensions, which make leaves out unless configure found all that its own tests need.
     perl = tree / "src" / "test" / "perl"
-    workplace.run(*make[:-1], perl, "install", "enable_tap_tests=yes", f"DESTDIR={destination}", doing="installation")
+    workspace.run(*make[:-1], perl, "install", "enable_tap_tests=yes", f"DESTDIR={destination}", doing="installation")
     root = destination / PREFIX.lstrip("/")
     shutil.rmtree(root / "share" / "doc", ignore_errors=True)
-    make_portable(root, workplace.directory)
+    make_portable(root, workspace.directory)
     return root

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.postgres.builds.workplace import BuildWorkspace
+from octavo.postgres.builds.workspace import BuildWorkspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class Command:
         return words
 
 
-def read_commands(workplace: BuildWorkspace, build: Path) -> dict[str, Command]:
+def read_commands(workspace: BuildWorkspace, build: Path) -> dict[str, Command]:
     """Every command of the build by its output (ninja -t compdb, response files expanded)."""
-    listed = json.loads(workplace.run("ninja", "-C", build, "-t", "compdb", "-x", doing="listing commands"))
+    listed = json.loads(workspace.run("ninja", "-C", build, "-t", "compdb", "-x", doing="listing commands"))
     # The shell sees the words as they are: no path of PostgreSQL's has a blank, and quotes stay where they were.
     # One that names the build directory in full gets the name that ninja knows.
     return {
@@ -78,11 +78,11 @@ def read_commands(workplace: BuildWorkspace, build: Path) -> dict[str, Command]:
     }
 
 
-def read_dependencies(workplace: BuildWorkspace, build: Path) -> dict[str, list[str]]:
+def read_dependencies(workspace: BuildWorkspace, build: Path) -> dict[str, list[str]]:
     """For every object, the files that its compilation read (ninja -t deps)."""
     found: dict[str, list[str]] = {}
     current: list[str] = []
-    for line in workplace.run("ninja", "-C", build, "-t", "deps", doing="listing dependencies").splitlines():
+    for line in workspace.run("ninja", "-C", build, "-t", "deps", doing="listing dependencies").splitlines():
         if match := re.match(r"(\S+): #deps", line):
             current = found.setdefault(match[1], [])
         elif line.startswith("    "):

@@ -46,7 +46,7 @@ def lay_out(installed: InstalledFiles, destination: Path, work: Path) -> Path:
 def make_portable(root: Path, work: Path) -> None:
     """Makes an installation the same wherever it was made, and right wherever it is put.
 
-    - A text that names the workplace names one neutral place instead.
+    - A text that names the workspace names one neutral place instead.
     - Programs look for libraries in the installation and where the system has its own. The regression drivers are
       deeper below lib than a program is, and look beside their own directory.
     - make takes the dollar of `$ORIGIN` in Makefile.global as its own, and pkg-config's files name the prefix, where

@@ -9,14 +9,14 @@ from typing import Any
 from octavo.errors import OctavoError, UsageError
 from octavo.host.journal import Journal
 from octavo.postgres.builds import recipe, traced
-from octavo.postgres.builds.as_account import NotShareableHere, Place, open_place
 from octavo.postgres.builds.cache import Build, key_of, locked, publish, read_build, unpublished
 from octavo.postgres.builds.findings import shipped
 from octavo.postgres.builds.installation import make_manifest
 from octavo.postgres.builds.spec import BuildSpec
-from octavo.postgres.builds.stages import Stages, Step, costs
+from octavo.postgres.builds.stages import BuildStep, Stages, costs
 from octavo.postgres.builds.toolchain import check_tools, describe_compiler
 from octavo.postgres.builds.usage import note_use
+from octavo.postgres.builds.worker_client import NotShareableHere, WorkerClient, open_worker
 from octavo.postgres.source import Source, find_source
 
 
@@ -48,7 +48,7 @@ FROM_SCRATCH = "from scratch"
 _SIZES = ("data_block", "wal_block", "data_segment", "key")
 
 
-Report = Callable[[Step], None]
+Report = Callable[[BuildStep], None]
 
 
 def quiet(*_: object) -> None:
@@ -169,7 +169,7 @@ def made_from_scratch(
     digests: dict[str, str] = {}
     with (
         unpublished(planned.name, journal) as root,
-        open_place(planned.name, f"PostgreSQL {planned.spec.version}", journal, builds=1) as place,
+        open_worker(planned.name, f"PostgreSQL {planned.spec.version}", journal, builds=1) as place,
     ):
         _make(place, [planned], progress, lambda number: digests.update(place.copy(number, root)), cached=cached)
         yield root, digests
@@ -193,12 +193,12 @@ def _make_together(
         ready(made)
 
     name = f"{first.source.version}-together-{first.family}"
-    with open_place(name, f"PostgreSQL {first.spec.version}", journal, builds=len(missing)) as place:
+    with open_worker(name, f"PostgreSQL {first.spec.version}", journal, builds=len(missing)) as place:
         _make(place, missing, progress, finished)
 
 
 def _make(
-    place: Place,
+    place: WorkerClient,
     planned: Sequence[Planned],
     progress: Report,
     finished: Callable[[int], None],

@@ -9,33 +9,33 @@ from pathlib import Path
 from octavo.postgres.builds.installation import InstalledFiles
 from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION
-from octavo.postgres.builds.workplace import BuildWorkspace
+from octavo.postgres.builds.workspace import BuildWorkspace
 
 
-def configure(workplace: BuildWorkspace, tree: Path, build: Path, options: Sequence[str]) -> None:
+def configure(workspace: BuildWorkspace, tree: Path, build: Path, options: Sequence[str]) -> None:
     """Sets the build directory up, or changes the options of one that is."""
     again = ["--reconfigure"] if (build / "build.ninja").exists() else []
-    workplace.run("meson", "setup", *again, build, tree, *options, doing=CONFIGURATION)
+    workspace.run("meson", "setup", *again, build, tree, *options, doing=CONFIGURATION)
 
 
-def compile_installed(workplace: BuildWorkspace, build: Path, progress: Progress) -> list[str]:
+def compile_installed(workspace: BuildWorkspace, build: Path, progress: Progress) -> list[str]:
     """Compiles what is installed and nothing else (no tests). Returns ninja's targets for it."""
-    listed = workplace.run("ninja", "-C", build, "-t", "targets", "all", doing="listing")
+    listed = workspace.run("ninja", "-C", build, "-t", "targets", "all", doing="listing")
     known = {line.rpartition(": ")[0] for line in listed.splitlines()}
-    files = _introspected(workplace, build)
+    files = _introspected(workspace, build)
     targets = sorted(known & {os.path.relpath(path, build) for path in files if Path(path).is_relative_to(build)})
-    workplace.ninja("-C", build, *targets, doing=COMPILATION, progress=progress)
+    workspace.ninja("-C", build, *targets, doing=COMPILATION, progress=progress)
     return targets
 
 
-def installed(workplace: BuildWorkspace, build: Path) -> InstalledFiles:
+def installed(workspace: BuildWorkspace, build: Path) -> InstalledFiles:
     """What `meson install` would install, once everything is compiled.
 
     Meson's introspection names one place for each file; further places and the links come from a rehearsal.
     """
-    plan = _introspected(workplace, build)
+    plan = _introspected(workspace, build)
     files = [(path, target) for path, target in plan.items() if path.startswith("/")]
-    rehearsal = workplace.run(
+    rehearsal = workspace.run(
         "meson", "install", "-C", build, "--no-rebuild", "--dry-run", "--destdir", "/rehearsal", doing="rehearsal"
     )
     for source, directory in re.findall(r"^Installing (\S+) to /rehearsal(\S+)$", rehearsal, re.MULTILINE):
@@ -46,5 +46,5 @@ def installed(workplace: BuildWorkspace, build: Path) -> InstalledFiles:
     return InstalledFiles(tuple(files), tuple(links))
 
 
-def _introspected(workplace: BuildWorkspace, build: Path) -> dict[str, str]:
-    return json.loads(workplace.run("meson", "introspect", "--installed", build, doing="introspection"))
+def _introspected(workspace: BuildWorkspace, build: Path) -> dict[str, str]:
+    return json.loads(workspace.run("meson", "introspect", "--installed", build, doing="introspection"))

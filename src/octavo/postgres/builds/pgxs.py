@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import IO
 
 from octavo.errors import OctavoError
-from octavo.postgres.builds.workplace import BuildWorkspace
+from octavo.postgres.builds.workspace import BuildWorkspace
 
 # Meson writes the run path into Makefile.global as $ORIGIN, which make reads as the variable O and RIGIN. With this
 # value it is what was meant; where the makefile has it right nothing refers to O.
 _ORIGIN = r"O=\$$O"
 
 
-def install_extension(workplace: BuildWorkspace, source: IO[bytes], pg_config: str, prefix: str, subject: str) -> Path:
-    """Compiles the extension and installs it below a directory of the workplace. Returns what stands for the prefix.
+def install_extension(workspace: BuildWorkspace, source: IO[bytes], pg_config: str, prefix: str, subject: str) -> Path:
+    """Compiles the extension and installs it below a directory of the workspace. Returns what stands for the prefix.
 
     `source` is a tar of its directory. Raises OctavoError when it does not compile, installs nothing, or something
     that is not below the build's prefix.
     """
-    tree, stage = workplace.directory / "source", workplace.directory / "stage"
+    tree, stage = workspace.directory / "source", workspace.directory / "stage"
     tree.mkdir()
-    workplace.run(
+    workspace.run(
         "tar", "--extract", "--no-same-owner", f"--directory={tree}", "--file=-", doing="unpacking", stdin=source
     )
     for doing, arguments in (
@@ -31,7 +31,7 @@ def install_extension(workplace: BuildWorkspace, source: IO[bytes], pg_config: s
         ("compilation", [f"-j{os.cpu_count() or 1}"]),
         ("installation", ["install", f"DESTDIR={stage}"]),
     ):
-        _make(workplace, tree, pg_config, *arguments, doing=doing)
+        _make(workspace, tree, pg_config, *arguments, doing=doing)
     root = stage / prefix.lstrip("/")
     files = sorted(path for path in stage.rglob("*") if path.is_symlink() or path.is_file())
     if outside := next((path for path in files if not path.is_relative_to(root)), None):
@@ -41,14 +41,14 @@ def install_extension(workplace: BuildWorkspace, source: IO[bytes], pg_config: s
     return root
 
 
-def _make(workplace: BuildWorkspace, tree: Path, pg_config: str, *arguments: str, doing: str) -> None:
-    workplace.run(
+def _make(workspace: BuildWorkspace, tree: Path, pg_config: str, *arguments: str, doing: str) -> None:
+    workspace.run(
         "make",
         "--no-print-directory",
         f"--directory={tree}",
         f"PG_CONFIG={pg_config}",
         "USE_PGXS=1",  # how contrib's makefiles ask for it
-        f"CC={workplace.environment['CC']}",
+        f"CC={workspace.environment['CC']}",
         _ORIGIN,
         *arguments,
         doing=doing,

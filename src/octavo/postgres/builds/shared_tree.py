@@ -29,7 +29,7 @@ from octavo.postgres.builds.size_dependence import (
 )
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
 from octavo.postgres.builds.stages import CONFIGURATION, compiling_more
-from octavo.postgres.builds.workplace import BuildWorkspace
+from octavo.postgres.builds.workspace import BuildWorkspace
 from octavo.postgres.source import unpack_file
 
 # Takes an installation's sizes and its root.
@@ -37,7 +37,7 @@ Finished = Callable[[Sizes, Path], None]
 
 
 def build_together(
-    workplace: BuildWorkspace,
+    workspace: BuildWorkspace,
     spec: BuildSpec,
     version: str,
     tarball: IO[bytes],
@@ -46,21 +46,21 @@ def build_together(
     finished: Finished,
     progress: Progress,
 ) -> None:
-    """Makes an installation for each of the sizes and hands it over, still in the workplace, as soon as it is whole.
+    """Makes an installation for each of the sizes and hands it over, still in the workspace, as soon as it is whole.
 
     Raises NotShareable, before anything was handed over, when this version cannot be built this way.
     """
-    tree = unpack_file(tarball, workplace.directory / "source")
-    build = workplace.directory / "build"
+    tree = unpack_file(tarball, workspace.directory / "source")
+    build = workspace.directory / "build"
     options = [*recipe.options(spec, version), *recipe.size_options(sizes[0], version)]
     progress(CONFIGURATION, 0, 1)
-    meson.configure(workplace, tree, build, options)
-    check_configuration(workplace, spec, version, tree, build, sizes, findings)
-    targets = meson.compile_installed(workplace, build, progress)
-    installed = meson.installed(workplace, build)
-    graph = Graph(workplace, spec, build, targets, sizes, findings, progress)
-    root = lay_out(installed, workplace.directory / "install", workplace.directory)
-    finished(sizes[0], derive(root, {}, workplace.directory / sizes[0].label))
+    meson.configure(workspace, tree, build, options)
+    check_configuration(workspace, spec, version, tree, build, sizes, findings)
+    targets = meson.compile_installed(workspace, build, progress)
+    installed = meson.installed(workspace, build)
+    graph = Graph(workspace, spec, build, targets, sizes, findings, progress)
+    root = lay_out(installed, workspace.directory / "install", workspace.directory)
+    finished(sizes[0], derive(root, {}, workspace.directory / sizes[0].label))
 
     def finish(each: Sizes) -> None:
         made = {**graph.products(each), HEADER: graph.header(each.macros)}
@@ -69,7 +69,7 @@ def build_together(
             for path, target in installed.files
             if (output := os.path.relpath(path, build)) in made
         }
-        finished(each, derive(root, replaced, workplace.directory / each.label))
+        finished(each, derive(root, replaced, workspace.directory / each.label))
 
     graph.run({each.label: each for each in sizes[1:]}, finish)
 
@@ -79,7 +79,7 @@ class Graph:
 
     def __init__(
         self,
-        workplace: BuildWorkspace,
+        workspace: BuildWorkspace,
         spec: BuildSpec,
         build: Path,
         targets: Sequence[str],
@@ -87,16 +87,16 @@ class Graph:
         findings: Findings,
         progress: Progress,
     ) -> None:
-        self._workplace = workplace
+        self._workplace = workspace
         self._build = build
         self._sizes = sizes
         self._progress = progress
         self._maps_header = spec.debug_symbols
         self._header_text = (build / HEADER).read_text()
-        self._commands = read_commands(workplace, build)
+        self._commands = read_commands(workspace, build)
         wanted = _closure(self._commands, targets)
         objects = [command for command in wanted.values() if command.compiles]
-        self._dependence: Dependence = derive_dependence(workplace, build, objects, sizes, findings, progress)
+        self._dependence: Dependence = derive_dependence(workspace, build, objects, sizes, findings, progress)
         self._needs: dict[str, frozenset[str]] = {}
         # Until the linker was asked, every member of an archive counts.
         self._members: dict[str, list[str]] = {}
@@ -105,7 +105,7 @@ class Graph:
             for command in wanted.values()
             if command.links and any(word.endswith(".a") and self._needed(word) for word in command.words)
         ]
-        self._members = members_linked(workplace, build, self._commands, links)
+        self._members = members_linked(workspace, build, self._commands, links)
         self._needs = {name: needs for name, needs in self._needs.items() if self._commands[name].compiles}
         for output, command in wanted.items():
             if self._needed(output) and not (command.compiles or command.archives or command.links):

@@ -26,7 +26,7 @@ from octavo.postgres.builds.findings import Findings
 from octavo.postgres.builds.preprocess import preprocess
 from octavo.postgres.builds.spec import BuildSpec, Progress, Sizes
 from octavo.postgres.builds.stages import LOOKING
-from octavo.postgres.builds.workplace import BuildWorkspace, ToolFailed
+from octavo.postgres.builds.workspace import BuildWorkspace, ToolFailed
 
 HEADER = "src/include/pg_config.h"
 
@@ -52,7 +52,7 @@ class Dependence:
 
 
 def check_configuration(
-    workplace: BuildWorkspace,
+    workspace: BuildWorkspace,
     spec: BuildSpec,
     version: str,
     tree: Path,
@@ -65,13 +65,13 @@ def check_configuration(
     Raises NotShareable unless the sizes' macros in pg_config.h are the only difference, and are what
     `Sizes.macros` says for both.
     """
-    key = _key_of_configuration(workplace, spec, version, build, findings)
+    key = _key_of_configuration(workspace, spec, version, build, findings)
     if key in findings.known:
         return
     other = Sizes(*(_another(getattr(spec.sizes, name), name, sizes) for name in Sizes.__slots__))
-    probe = workplace.directory / "probe"
+    probe = workspace.directory / "probe"
     shutil.copytree(build, probe, symlinks=True)
-    meson.configure(workplace, tree, probe, recipe.size_options(other, version))
+    meson.configure(workspace, tree, probe, recipe.size_options(other, version))
     differing = [str(path.relative_to(build)) for path in _configured(build) if not _same(path, build, probe)]
     if differing != [HEADER]:
         raise NotShareable(f"the sizes change {', '.join(differing) or 'nothing'} and not only {HEADER}")
@@ -83,14 +83,14 @@ def check_configuration(
 
 
 def _key_of_configuration(
-    workplace: BuildWorkspace, spec: BuildSpec, version: str, build: Path, findings: Findings
+    workspace: BuildWorkspace, spec: BuildSpec, version: str, build: Path, findings: Findings
 ) -> str:
     """What decides how a configuration with other sizes differs: what is configured, by what, and what came out."""
     files = {str(path.relative_to(build)): path.read_bytes() for path in _configured(build)}
     files[HEADER] = _without_sizes((build / HEADER).read_text()).encode()
     meson_version = json.loads((build / "meson-info" / "meson-info.json").read_text())["meson_version"]["full"]
     how = [f"meson {meson_version}", *recipe.options(spec, version)]
-    return findings.key_of_configuration(how, files, workplace.directory)
+    return findings.key_of_configuration(how, files, workspace.directory)
 
 
 def _configured(build: Path) -> list[Path]:
@@ -131,7 +131,7 @@ def with_macros(header: str, values: Mapping[str, int | str]) -> str:
 
 
 def derive_dependence(
-    workplace: BuildWorkspace,
+    workspace: BuildWorkspace,
     build: Path,
     objects: Sequence[Command],
     sizes: Sequence[Sizes],
@@ -144,13 +144,13 @@ def derive_dependence(
     markers: list[dict[str, str]] = []
     for number, each in enumerate(sizes):
         marked = {name: _marked(value, index) for index, (name, value) in enumerate(each.macros.items())}
-        directory = workplace.directory / "marked" / str(number)
+        directory = workspace.directory / "marked" / str(number)
         directory.mkdir(parents=True)
         (directory / "pg_config.h").write_text(with_macros(header, marked))
         markers.append(marked)
-    dependencies = read_dependencies(workplace, build)
+    dependencies = read_dependencies(workspace, build)
     keys = findings.keys_of_compilations(
-        objects, dependencies, build, workplace.directory, {HEADER: _without_sizes(header)}
+        objects, dependencies, build, workspace.directory, {HEADER: _without_sizes(header)}
     )
     unknown = [command for command in objects if keys.get(command.output) not in findings.known]
     read = {file for command in unknown for file in dependencies.get(command.output, [])}
@@ -159,7 +159,7 @@ def derive_dependence(
     several = {command.output for command in tested}
     jobs = [(command.output, 0, command) for command in unknown]
     jobs += [(command.output, number, command) for command in tested for number in range(1, len(sizes))]
-    answers = _preprocess(workplace, build, jobs, several, markers, progress)
+    answers = _preprocess(workspace, build, jobs, several, markers, progress)
     reached: dict[str, set[str]] = {}
     texts: dict[str, dict[Sizes, int]] = {}
     kept: dict[str, dict[str, Path]] = {}
@@ -167,7 +167,7 @@ def derive_dependence(
         reached.setdefault(output, set()).update(name for name, yes in zip(macros, reaches, strict=True) if yes)
         if digest is not None:
             known = kept.setdefault(output, {})
-            known.setdefault(digest, _text(workplace, number, output))
+            known.setdefault(digest, _text(workspace, number, output))
             texts.setdefault(output, {})[sizes[number]] = [*known].index(digest)
     findings.keep(keys[output] for output, names in reached.items() if not names and output in keys.keys() - several)
     return Dependence(
@@ -177,9 +177,9 @@ def derive_dependence(
     )
 
 
-def _text(workplace: BuildWorkspace, number: int, output: str) -> Path:
+def _text(workspace: BuildWorkspace, number: int, output: str) -> Path:
     """Where the preprocessed text for these of the sizes is kept."""
-    return workplace.directory / "marked" / str(number) / f"{output}.i"
+    return workspace.directory / "marked" / str(number) / f"{output}.i"
 
 
 def _marked(value: int, index: int) -> str:
@@ -212,7 +212,7 @@ def files_with_conditionals(files: Iterable[str], build: Path, macros: Sequence[
 
 
 def _preprocess(
-    workplace: BuildWorkspace,
+    workspace: BuildWorkspace,
     build: Path,
     jobs: Sequence[tuple[str, int, Command]],
     conditional: set[str],
@@ -220,18 +220,18 @@ def _preprocess(
     progress: Progress,
 ) -> list[tuple[list[bool], str | None]]:
     """Preprocesses every job and asks which markers reach."""
-    directory = workplace.directory / "marked"
+    directory = workspace.directory / "marked"
     asked = [
         {
             "command": command.to_standard_output(f"-I{directory / str(number)}"),
             "markers": {marker: f"@{name}@" for name, marker in markers[number].items()},
             "conditional": output in conditional,
             "source": command.source,
-            "text": str(_text(workplace, number, output)),
+            "text": str(_text(workspace, number, output)),
         }
         for output, number, command in jobs
     ]
     try:
-        return preprocess(asked, build, workplace.environment, lambda done: progress(LOOKING, done, len(jobs)))
+        return preprocess(asked, build, workspace.environment, lambda done: progress(LOOKING, done, len(jobs)))
     except RuntimeError as error:
         raise ToolFailed(LOOKING, str(error)) from error

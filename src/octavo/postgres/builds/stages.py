@@ -18,7 +18,7 @@ LOOKING = "finding what depends on the sizes"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BuildStep:
     """`done` of `total` steps of what a build is `doing`; `then` is what comes next, "" after the last stage.
 
     `left` is about how many seconds all of the build will still take.
@@ -55,7 +55,10 @@ class Stages:
     """Takes what a builder says of its steps, and tells it with what lies ahead."""
 
     def __init__(
-        self, stages: Mapping[str, float], tell: Callable[[Step], None], clock: Callable[[], float] = time.monotonic
+        self,
+        stages: Mapping[str, float],
+        tell: Callable[[BuildStep], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stages = stages
         self._tell = tell
@@ -80,4 +83,4 @@ class Stages:
             left = seconds / self._fraction * (1 - self._fraction)
         else:
             left = max(0.0, whole * self._rate - seconds)
-        self._tell(Step(doing, done, total, left, then))
+        self._tell(BuildStep(doing, done, total, left, then))

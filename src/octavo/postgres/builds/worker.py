@@ -24,7 +24,7 @@ from octavo.postgres.builds.from_scratch import install_from_scratch
 from octavo.postgres.builds.pgxs import install_extension
 from octavo.postgres.builds.shared_tree import NotShareable, build_together
 from octavo.postgres.builds.spec import BuildSpec, Sizes
-from octavo.postgres.builds.workplace import FINISHED, ToolFailed, finished_place, set_up
+from octavo.postgres.builds.workspace import FINISHED, ToolFailed, finished_place, set_up
 
 # What tarfile and others import at their first use.
 for _name in ("bz2", "gzip", "lzma", "zlib", "concurrent.futures.thread", "encodings.ascii", "encodings.idna"):
@@ -54,7 +54,7 @@ def main(request: Path) -> int:
         except OctavoError as error:
             _tell(failed=str(error), host=isinstance(error, HostError))
         except OSError as error:
-            _tell(failed=f"{error.filename or 'the workplace'}: {error.strerror}", host=True)
+            _tell(failed=f"{error.filename or 'the workspace'}: {error.strerror}", host=True)
         else:
             return 0
     return 1
@@ -65,9 +65,9 @@ def _make(asked: Mapping[str, Any], source: IO[bytes], known: frozenset[str]) ->
     os.chdir(directory)
     (directory / FINISHED).mkdir()
     cache = Path(asked["cache"]) if asked["cache"] else None
-    workplace = set_up(directory, asked["compiler"], cache)
+    workspace = set_up(directory, asked["compiler"], cache)
     if extension := asked.get("extension"):
-        _ready(directory, 0, install_extension(workplace, source, **extension))
+        _ready(directory, 0, install_extension(workspace, source, **extension))
         return
     if text := asked.get("traced"):
         (directory / traced.DIRECTORY).mkdir()
@@ -76,7 +76,7 @@ def _make(asked: Mapping[str, Any], source: IO[bytes], known: frozenset[str]) ->
     spec = BuildSpec(**told)
     sizes = [Sizes(*each) for each in asked["sizes"]]
     if len(sizes) == 1:
-        root = install_from_scratch(workplace, spec, asked["version"], source, _progress)
+        root = install_from_scratch(workspace, spec, asked["version"], source, _progress)
         _ready(directory, 0, root)
         return
 
@@ -84,7 +84,7 @@ def _make(asked: Mapping[str, Any], source: IO[bytes], known: frozenset[str]) ->
         _ready(directory, sizes.index(each), root)
 
     findings = Findings(asked["compiled_by"], asked["sha256"], known, cache).with_kept()
-    build_together(workplace, spec, asked["version"], source, sizes, findings, finished, _progress)
+    build_together(workspace, spec, asked["version"], source, sizes, findings, finished, _progress)
 
 
 def _ready(directory: Path, number: int, root: Path) -> None:

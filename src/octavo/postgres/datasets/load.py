@@ -16,7 +16,7 @@ from octavo.host.journal import Journal
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
-from octavo.postgres.datasets import cache, control, room
+from octavo.postgres.datasets import cache, control, disk_space
 from octavo.postgres.datasets.cache import Load
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
 from octavo.units import parse_size
@@ -94,7 +94,7 @@ def _make(
 ) -> None:
     size = load_bytes(database_bytes)
     # Beside the data there is WAL, up to its limit, and what sorting for an index spills.
-    removed = room.make_room(name, size, size + min(size, _MOST_WAL), journal)
+    removed = disk_space.make_room(name, size, size + min(size, _MOST_WAL), journal)
     with cache.workplace(name, journal) as work:
         started = time.monotonic()
         data = work / "data"
@@ -122,7 +122,7 @@ def _make(
         kept.keep(data, account)
         trees.sync(data)
         allocated = trees.allocated_bytes(data)
-        removed += room.make_room(name, allocated, 0, journal)  # now that its size is known
+        removed += disk_space.make_room(name, allocated, 0, journal)  # now that its size is known
         manifest: dict[str, Any] = {
             **{fact: build.manifest[fact] for fact in ("version", "data_block")},
             "build": build.name,

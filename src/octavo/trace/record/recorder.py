@@ -24,7 +24,7 @@ from octavo.trace.record.probes import (
     program,
     require_bpftrace,
 )  # fmt: skip
-from octavo.trace.record.server import Counted, counted, write_facts
+from octavo.trace.record.server import ServerCounters, counted, write_facts
 from octavo.units import parse_size
 from octavo.watch.connect import connect, target_of
 
@@ -40,7 +40,7 @@ _READ = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RecordingRequest:
     """What is recorded. `most_overhead` is the part of the server's speed that may be lost, None for no limit."""
 
     dsn: str | None
@@ -79,10 +79,10 @@ class Cost:
     duty: float
 
 
-def cost_of(before: Counted, after: Counted, processors: int, most_overhead: float | None) -> Cost:
+def cost_of(before: ServerCounters, after: ServerCounters, processors: int, most_overhead: float | None) -> Cost:
     """From the server's counters over a while.
 
-    >>> one, two = Counted(0.0, 0, 0, 0, 0), Counted(1.0, 30_000, 0, 0, 0)
+    >>> one, two = ServerCounters(0.0, 0, 0, 0, 0), ServerCounters(1.0, 30_000, 0, 0, 0)
     >>> cost = cost_of(one, two, 2, 0.05)
     >>> cost.lookups, round(cost.share, 3), round(cost.duty, 3)
     (30000.0, 0.225, 0.222)
@@ -93,7 +93,7 @@ def cost_of(before: Counted, after: Counted, processors: int, most_overhead: flo
     return Cost(lookups, share, duty)
 
 
-def record(request: Request, journal: Journal, say: Callable[[str], object]) -> Recorded:
+def record(request: RecordingRequest, journal: Journal, say: Callable[[str], object]) -> Recorded:
     """Records. The file is whole to its last second whenever this ends, and the probes go with bpftrace.
 
     Raises UsageError for a wrong DSN or a file that is there, HostError when this host or server has no probes.
@@ -128,7 +128,7 @@ def record(request: Request, journal: Journal, say: Callable[[str], object]) -> 
         connection.close()
 
 
-def _record_traced(request: Request, target: Any, data_block: int, say: Callable[[str], object]) -> Recorded:
+def _record_traced(request: RecordingRequest, target: Any, data_block: int, say: Callable[[str], object]) -> Recorded:
     """Records from a tracing build, all of the time: that costs 0.1 µs an access."""
     say("a tracing build: all of the time is recorded, by the server itself")
     found = Recorded(recorded_seconds=request.seconds, slices=1)
@@ -172,7 +172,7 @@ def _new_trace(path: Path, page_size: int) -> _core.TraceWriter:
         os.close(descriptor)
 
 
-def _forecast(cost: Cost, request: Request) -> str:
+def _forecast(cost: Cost, request: RecordingRequest) -> str:
     text = f"{cost.lookups:,.0f} page accesses a second: probes take about {100 * cost.share:.2g} % of the processors"
     if cost.duty >= 1:
         return f"{text}; all of the time is recorded"
@@ -184,7 +184,7 @@ def _forecast(cost: Cost, request: Request) -> str:
 
 
 def _slices(
-    request: Request,
+    request: RecordingRequest,
     cost: Cost,
     target: Any,
     path: Path,
@@ -244,7 +244,7 @@ class _Speed:
         self.seconds = 0.0
         self._transactions = 0
 
-    def add(self, before: Counted, after: Counted) -> None:
+    def add(self, before: ServerCounters, after: ServerCounters) -> None:
         self.seconds += after.at - before.at
         self._transactions += after.transactions - before.transactions
 

@@ -19,7 +19,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class ServerCounters:
     """Counters of all databases at a time in seconds of the monotonic clock."""
 
     at: float
@@ -29,11 +29,11 @@ class Counted:
     transactions: int
 
 
-def counted(query: Callable[[str], Rows]) -> Counted:
+def counted(query: Callable[[str], Rows]) -> ServerCounters:
     """The counters now."""
     (row,) = query("traced_activity")
     values = {name: int(value or 0) for name, value in row.items()}
-    return Counted(time.monotonic(), **values)
+    return ServerCounters(time.monotonic(), **values)
 
 
 def write_facts(

@@ -45,7 +45,7 @@ class _File:
 
 
 @dataclass
-class Recording:
+class TracedRecording:
     """A recording that is going on in a server's data directory."""
 
     directory: int
@@ -123,7 +123,7 @@ def _opened(name: str, directory: int, owner: int, flags: int) -> int:
 
 
 @contextmanager
-def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[Recording, None, None]:
+def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRecording, None, None]:
     """Has backends record; afterwards what they wrote is removed. Raises HostError where that cannot be done."""
     try:
         found = (proc / str(postmaster)).stat()
@@ -147,7 +147,7 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[Recordin
         os.close(data)
 
 
-def _recording(directory: int, owner: tuple[int, int]) -> Generator[Recording, None, None]:
+def _recording(directory: int, owner: tuple[int, int]) -> Generator[TracedRecording, None, None]:
     whose = os.fstat(directory).st_uid
     if whose != owner[0] and (whose != os.geteuid() or _names(directory)):  # one of ours is new, or of no use to us
         raise HostError(f"{DIRECTORY} is no directory of the server's; remove it from its data directory")
@@ -155,7 +155,7 @@ def _recording(directory: int, owner: tuple[int, int]) -> Generator[Recording, N
         if name != CONTROL:  # of a recorder that was killed
             os.unlink(name, dir_fd=directory)
     control = _control(directory, owner)
-    found = Recording(directory, control, owner, time.time_ns())
+    found = TracedRecording(directory, control, owner, time.time_ns())
     try:
         found.stop()
         os.fchown(directory, *owner)
@@ -182,7 +182,7 @@ def _control(directory: int, owner: tuple[int, int]) -> int:
     return made
 
 
-def record(recording: Recording, writer: _core.TraceWriter, seconds: float, began: int) -> int:
+def record(recording: TracedRecording, writer: _core.TraceWriter, seconds: float, began: int) -> int:
     """Records for so long. Returns how many records made no sense, and are lost."""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:

@@ -20,7 +20,7 @@ from octavo.postgres.cluster import Server
 from octavo.units import parse_duration, parse_size
 from octavo.workloads import files, pgbench_client, pgbench_turns
 from octavo.workloads.base import BY_SESSION, Levels, WorkloadResult
-from octavo.workloads.pgbench_turns import Client
+from octavo.workloads.pgbench_turns import PausablePgbench
 from octavo.workloads.pgio import figures, sessions, tables
 
 _RANDOM, _SAME = "random", "same"
@@ -80,7 +80,7 @@ class Pgio:
             result, calls = sessions.measure(server, _of_pgbench(levels), seed, what)
         _wait_until_left(server, others)
         after = server.query("database")[0]
-        counted = figures.Counted.between(before, after, result.seconds, parse_size(levels["data_block"]))
+        counted = figures.CounterGrowth.between(before, after, result.seconds, parse_size(levels["data_block"]))
         found = counted.observations(sessions_of(levels), sessions.shares(calls, sessions_of(levels)))
         facts = {"pgio": counted.as_dict()}
         return replace(result, observations=(*found, *result.observations), facts={**result.facts, **facts})
@@ -96,7 +96,7 @@ class Pgio:
         return (observe(figures.OWN_COST, share),)
 
     @contextmanager
-    def client(self, server: Server, levels: Levels, seed: int, output: Path) -> Generator[Client, None, None]:
+    def client(self, server: Server, levels: Levels, seed: int, output: Path) -> Generator[PausablePgbench, None, None]:
         """The same run without an end of its own, for slices."""
         with (
             _scripts(server, levels) as what,

@@ -33,7 +33,7 @@ METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CounterGrowth:
     """Growth of pg_stat_database's counters over so many seconds. `bytes` are those of a block."""
 
     hits: float
@@ -85,4 +85,4 @@ def of_slices(
     if not calls or hits is None or reads is None:
         return ()
     updated = numbers.get("rows_updated_per_transaction", 0.0)
-    return tuple(Counted(calls * hits, calls * reads, calls * updated, 1.0, block).observations(threads, shares))
+    return tuple(CounterGrowth(calls * hits, calls * reads, calls * updated, 1.0, block).observations(threads, shares))

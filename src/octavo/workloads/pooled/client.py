@@ -67,7 +67,7 @@ def parse(stdout: str, stderr: str, returncode: int, seconds_asked: float, cpu_s
     tail = _number(rf"^[ \t]*{_PERCENTILE}th percentile:\s+(\d+(?:\.\d+)?)", stdout)
     if returncode != 0 or not transactions or not seconds or latency is None:
         words = [line for line in (stdout + stderr).splitlines() if "FATAL" in line or "error" in line.lower()]
-        raise OctavoError(f"sysbench measured nothing (exit {returncode}): {(words or ['it said nothing'])[0].strip()}")
+        raise OctavoError(f"sysbench measured nothing (exit {returncode}): {(words or ['no output'])[0].strip()}")
     ignored = _number(r"^[ \t]*ignored errors:\s+(\d+)", stdout)
     found = [
         observe(_TPS, transactions / seconds),

@@ -102,7 +102,7 @@ def stream(server: Server, generator: Path, table: str, scale: str) -> Generator
             code = child.wait(_PATIENCE_SECONDS)
             if code != 0:
                 words = (child.stderr.read(4096) if child.stderr else "").strip().splitlines()
-                last = words[-1] if words else "it said nothing"
+                last = words[-1] if words else "no output"
                 raise OctavoError(f"{_PROGRAM} failed (exit {code}) at {table}: {last}")
         finally:
             if child.poll() is None:

@@ -9,7 +9,7 @@ from octavo.postgres.cluster import Server
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.tpch import loading, metrics, schema, usage
 from octavo.workloads.tpch.captured import Captured
-from octavo.workloads.tpch.loading import Step
+from octavo.workloads.tpch.loading import LoadStep
 
 # All of a step's WAL is read again, unless it is more than this.
 _MOST_WAL = 16 * 1024**3
@@ -26,14 +26,14 @@ class _Load:
     seconds: float = 0.0
     plans: Captured = field(default_factory=Captured)
     _wal: int = 0
-    _before: usage.Moment | None = None
+    _before: usage.UsageSnapshot | None = None
     _wal_began: int = 0
 
     def before(self, name: str) -> None:
         self._wal_began = wal_contents.position(self.server).end
         self._before = usage.look(self.server)
 
-    def after(self, step: Step) -> None:
+    def after(self, step: LoadStep) -> None:
         assert self._before is not None
         item, now = f"load.{step.name}", usage.look(self.server)
         self.seconds += step.seconds

@@ -23,7 +23,7 @@ _STATEMENTS: Mapping[str, Sequence[str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoadStep:
     """One step: seconds, of which COPY spent `waited` on the generator; and the plans of queries within, such as a
     foreign key's check."""
 
@@ -40,7 +40,7 @@ def load(
     *,
     explain: str = "off",
     before: Callable[[str], None] = lambda name: None,
-    after: Callable[[Step], None] = lambda step: None,
+    after: Callable[[LoadStep], None] = lambda step: None,
 ) -> None:
     """The steps, one after the other on one connection; `before` and `after` are called around each, and are no part
     of its time. `explain` is a level of that factor.
@@ -60,7 +60,7 @@ def load(
                 for statement in _STATEMENTS[name]:
                     connection.execute(statement.encode())
             seconds = time.perf_counter() - started
-            after(Step(name, seconds, waited, tuple(session.captured())))
+            after(LoadStep(name, seconds, waited, tuple(session.captured())))
 
 
 def _copy(server: Server, levels: Levels, session: Session, program: Path) -> float:

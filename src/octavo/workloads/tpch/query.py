@@ -31,8 +31,8 @@ class Ran:
     seconds: float
     rows: tuple[Row, ...] | None
     plan: Mapping[str, Any] | None
-    before: usage.Moment
-    after: usage.Moment
+    before: usage.UsageSnapshot
+    after: usage.UsageSnapshot
 
 
 class Session:

@@ -29,7 +29,7 @@ METRICS = (CPU, CPU_SHARE, CPU_WAIT_SHARE, READS, READ_BYTES, WRITES, WRITTEN_BY
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class UsageSnapshot:
     """Counters at one time: seconds that the server's processes had on a processor and waited for one, and the
     device's counters, None where it has none."""
 
@@ -39,13 +39,15 @@ class Moment:
     device: tuple[int, ...] | None
 
 
-def look(server: Server) -> Moment:
+def look(server: Server) -> UsageSnapshot:
     """Now. Processes that have ended count with their parent, which is in ticks of the kernel (1/100 s mostly)."""
     used, waited = (sum(each) for each in zip((0.0, 0.0), *_cpu(server.process.pid), strict=True))
-    return Moment(time.perf_counter(), used, waited, _device(server.directory))
+    return UsageSnapshot(time.perf_counter(), used, waited, _device(server.directory))
 
 
-def used(before: Moment, after: Moment, item: str, repetition: int, *, processes: int = 1) -> list[Observation]:
+def used(
+    before: UsageSnapshot, after: UsageSnapshot, item: str, repetition: int, *, processes: int = 1
+) -> list[Observation]:
     """What was used in between. `processes` is how many of the server's worked at once."""
     seconds = after.at - before.at
     cpu = max(0.0, after.cpu - before.cpu)

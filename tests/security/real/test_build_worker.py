@@ -18,7 +18,7 @@ from octavo.host import child_group, children
 from octavo.host.children import Account, build_account, server_account
 from octavo.host.journal import Journal
 from octavo.host.process import find_by_environment
-from octavo.postgres.builds import as_account
+from octavo.postgres.builds import worker_client
 from octavo.postgres.builds.cache import Build, list_builds
 from octavo.postgres.builds.make import ensure_build, ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
@@ -69,7 +69,7 @@ def assert_nothing_happened(home: Path, told: str, account: Account) -> None:
     assert told.split() == [str(account.uid), "NoNewPrivs:", "1"]
     assert (home / "of-root").read_text() == "as it was"
     assert not (home / "builds" / "planted").exists()
-    assert not any(as_account.work_directory().iterdir())
+    assert not any(worker_client.work_directory().iterdir())
     if child_group.hierarchy() is not None:
         assert find_by_environment("A_BUILD_LEFT_THIS", str(home)) == []
 
@@ -223,11 +223,11 @@ def test_an_older_link_leads_no_file_out(own_home: Path, build: Build, tmp_path:
 
 def test_who_can_write_a_compilers_cache_finds_no_other_one(own_home: Path, account: Account) -> None:
     """Neither what a dump runs, as the servers' user, nor what another source runs, as the builds' own."""
-    cache = as_account.compiler_cache(own_home, account, "releases")
-    other = as_account.compiler_cache(own_home, account, "extension petals")
-    assert as_account.compiler_cache(own_home, account, "releases") == cache != other
+    cache = worker_client.compiler_cache(own_home, account, "releases")
+    other = worker_client.compiler_cache(own_home, account, "extension petals")
+    assert worker_client.compiler_cache(own_home, account, "releases") == cache != other
     (cache / "object").write_text("as compiled\n")
-    top = own_home / as_account.COMPILER_CACHE
+    top = own_home / worker_client.COMPILER_CACHE
     look = f"ls {top}; cat {top}/.key; echo poison >{cache}/object; cat {cache}/object"
     with Journal() as journal:
         said = [
@@ -247,20 +247,20 @@ def test_an_extension_is_not_told_of_the_cache_of_the_releases(own_home: Path, b
     with Journal() as journal:
         build_extension(build, extension(tmp_path, own_home, plant), journal)
     where = (build.prefix / "share" / "where").read_text().strip()
-    assert Path(where).parent == own_home / as_account.COMPILER_CACHE
+    assert Path(where).parent == own_home / worker_client.COMPILER_CACHE
     assert (build.prefix / "share" / "all").read_text() == ""
     assert len([path for path in Path(where).parent.iterdir() if path.is_dir()]) == 2
 
 
 def test_caches_of_an_earlier_version_and_old_ones_go(own_home: Path, account: Account) -> None:
-    old = make_directory(own_home / as_account.COMPILER_CACHE / "0")
-    first = as_account.compiler_cache(own_home, account, "first")
+    old = make_directory(own_home / worker_client.COMPILER_CACHE / "0")
+    first = worker_client.compiler_cache(own_home, account, "first")
     assert not old.exists()
-    caches = [as_account.compiler_cache(own_home, account, str(number)) for number in range(10)]
+    caches = [worker_client.compiler_cache(own_home, account, str(number)) for number in range(10)]
     os.utime(caches[1], (0, 0))
-    as_account.compiler_cache(own_home, account, "2")
+    worker_client.compiler_cache(own_home, account, "2")
     assert first.exists()
     assert [path.exists() for path in caches] == [number != 1 for number in range(10)]
     os.chown(caches[2], 0, 0)
     with pytest.raises(OctavoError, match="does not belong to"):
-        as_account.compiler_cache(own_home, account, "2")
+        worker_client.compiler_cache(own_home, account, "2")

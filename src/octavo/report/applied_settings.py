@@ -26,7 +26,7 @@ class AppliedSetting:
     trials: int
 
 
-def achieved(document: Document) -> list[AppliedSetting]:
+def applied_settings(document: Document) -> list[AppliedSetting]:
     """Every knob turned and every limit set in a trial, with what the kernel made of it; none where none was."""
     words: dict[tuple[str, str], list[str]] = {}
     rates: dict[tuple[str, str, str], list[float]] = {}

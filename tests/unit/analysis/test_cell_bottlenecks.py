@@ -1,4 +1,4 @@
-"""What ran out: the device's requests or bytes, the CPU, or nothing."""
+"""The bottleneck of a cell: the device's requests or bytes, the CPU, or nothing."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.analysis.ran_out import bottleneck_of_effect, ran_out, words
+from octavo.analysis.cell_bottlenecks import bottleneck_of_effect, cell_bottlenecks, describe
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
@@ -39,7 +39,7 @@ def trial(
 
 def rows(*trials: tuple[Cell, TrialRecord]) -> list[dict[str, Any]]:
     cells = list({one.id: one for one, _ in trials}.values())
-    return ran_out(cells, {(number, 1, one.id): made for number, (one, made) in enumerate(trials)})
+    return cell_bottlenecks(cells, {(number, 1, one.id): made for number, (one, made) in enumerate(trials)})
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_device_of_unknown_limits_is_held_against_the_most_that_was_seen() -> 
     )
     assert [row["resource"] for row in found] == ["requests", "requests", "bytes", "bytes", "nothing"]
     assert [row["limits"] for row in found] == ["most seen"] * 4 + [None]
-    assert words(found[3]) == "bytes (100 % of the most seen)"
+    assert describe(found[3]) == "bytes (100 % of the most seen)"
 
 
 def test_one_that_is_far_ahead_of_all_others_has_met_no_limit() -> None:
@@ -92,7 +92,7 @@ def test_with_one_request_after_the_other_it_is_the_latency_that_is_waited_for()
         (one, trial(one, writes=1500, util=0.93, queue=1.0)), (other, trial(other, writes=1450, util=0.91, queue=0.95))
     )
     assert [row["resource"] for row in found] == ["latency", "latency"]
-    assert words(found[0]) == "latency (the device busy 93 %, 1 requests at a time)"
+    assert describe(found[0]) == "latency (the device busy 93 %, 1 requests at a time)"
 
 
 def test_the_machines_cpu_says_nothing_of_a_server_that_is_pinned() -> None:
@@ -137,9 +137,9 @@ def test_the_verdict_names_both_cells_and_nothing_where_nothing_was_seen() -> No
     found = rows(*((one, trial(one, reads=990, util=1.0)) for one in cells))
     effect = {"cell": "4kB", "condition": "here"}
     told = bottleneck_of_effect(found, effect, cells)
-    assert told == " What ran out: requests (99 % of the device’s) at 4kB, requests (99 % of the device’s) at 8kB."
+    assert told == " Bottlenecks: requests (99 % of the device’s) at 4kB, requests (99 % of the device’s) at 8kB."
     idle = rows(*((one, trial(one, reads=10)) for one in cells))
-    assert bottleneck_of_effect(idle, effect, cells) == " Neither the device nor the CPU ran out."
+    assert bottleneck_of_effect(idle, effect, cells) == " Neither the device nor the CPU was the bottleneck."
     assert bottleneck_of_effect([], effect, cells) == ""
 
 

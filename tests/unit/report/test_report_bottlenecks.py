@@ -1,8 +1,8 @@
-"""What ran out, as the reports say it."""
+"""Bottlenecks, as the reports say it."""
 
 from typing import Any
 
-from octavo.report.resources import resource_sentence, resource_tables
+from octavo.report.bottlenecks import bottleneck_sentence, bottleneck_tables
 
 
 def document(*resources: str) -> dict[str, Any]:
@@ -13,7 +13,7 @@ def document(*resources: str) -> dict[str, Any]:
             {"id": name, "label": name, "condition": "large", "baseline": name == "8kB data", "control": False}
             for name in names
         ],
-        "ran_out": [
+        "bottlenecks": [
             {
                 "cell": name, "condition": "large", "resource": resource, "limits": "device", "cpu_share": 0.5,
                 "requests_share": 0.95, "bytes_share": None, "device_busy_share": 0.99, "database_bytes": 2**20,
@@ -25,20 +25,20 @@ def document(*resources: str) -> dict[str, Any]:
 
 
 def test_cells_are_grouped_by_what_they_ran_out_of() -> None:
-    told = resource_sentence(document("requests", "requests", "nothing"), "large")
-    assert told == "What ran out: requests at 4kB data and 8kB data; nothing at 32kB data."
-    assert resource_sentence(document("nothing", "nothing"), "large") == (
-        "Neither the device nor the CPU ran out in any cell."
+    told = bottleneck_sentence(document("requests", "requests", "nothing"), "large")
+    assert told == "Bottlenecks: requests at 4kB data and 8kB data; nothing at 32kB data."
+    assert bottleneck_sentence(document("nothing", "nothing"), "large") == (
+        "Neither the device nor the CPU was the bottleneck in any cell."
     )
 
 
 def test_a_run_that_saw_no_device_says_nothing() -> None:
-    assert resource_sentence({"cells": []}, "large") is None
-    assert list(resource_tables({"cells": []})) == []
+    assert bottleneck_sentence({"cells": []}, "large") is None
+    assert list(bottleneck_tables({"cells": []})) == []
 
 
 def test_the_table_has_a_row_for_each_cell() -> None:
-    (table,) = resource_tables(document("requests", "nothing"))
+    (table,) = bottleneck_tables(document("requests", "nothing"))
     assert table["condition"] == "large"
     assert [row["what"] for row in table["rows"]] == ["requests (95 % of the device’s)", "nothing"]
     assert table["rows"][0]["entries"] == ["1,230", "95 %", "1 MB", "–", "99 %", "50 %", "1 MB"]

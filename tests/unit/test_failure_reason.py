@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import HostError, OctavoError
-from octavo.lab.mistakes import reason
+from octavo.lab.failure_reason import failure_reason
 
 
 def caught(error: Exception) -> Exception:
@@ -16,17 +16,17 @@ def caught(error: Exception) -> Exception:
 
 
 def test_a_mistake_names_its_type_file_and_line() -> None:
-    found = reason(caught(KeyError("rows")))
+    found = failure_reason(caught(KeyError("rows")))
     assert found.startswith("KeyError: 'rows' (")
     assert f"{Path(__file__)}, line " in found
-    assert "\n" not in reason(caught(ValueError("two\nlines")))
+    assert "\n" not in failure_reason(caught(ValueError("two\nlines")))
 
 
 def test_what_is_expected_is_its_own_text() -> None:
-    assert reason(caught(OctavoError("the server died"))) == "the server died"
+    assert failure_reason(caught(OctavoError("the server died"))) == "the server died"
 
 
 @pytest.mark.parametrize("error", [HostError("the disk is full"), OSError(28, "No space left on device")])
 def test_what_fails_every_later_trial_is_raised(error: Exception) -> None:
     with pytest.raises(type(error)):
-        reason(error)
+        failure_reason(error)

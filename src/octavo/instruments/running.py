@@ -47,7 +47,7 @@ class InstrumentResults:
     missed: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-class Observers:
+class InstrumentSet:
     """All instruments, for the trials of one run. One that cannot be had here says so once, by `notice`, and is off."""
 
     def __init__(
@@ -71,7 +71,9 @@ class Observers:
                 found += instrument.metrics
         return tuple(found)
 
-    def start(self, server: Server, *, running: SamplerClock | None = None, own_device: bool = False) -> "Watching":
+    def start(
+        self, server: Server, *, running: SamplerClock | None = None, own_device: bool = False
+    ) -> "RunningInstruments":
         """Starts what can be started, just before the measured run.
 
         With a clock that stands still while the server does (`running`), only those instruments look that ask the
@@ -94,7 +96,7 @@ class Observers:
         server.disconnect()
         target, disconnect = target_of(server)
         sampler = Sampler(running or self._clock)
-        watching = Watching(target, disconnect, sampler, stops)
+        watching = RunningInstruments(target, disconnect, sampler, stops)
         try:
             for name, instrument in chosen.items():
                 if isinstance(instrument, Sampled):
@@ -115,7 +117,7 @@ class Observers:
             self._notice(f"the instrument {name} is off: {reason}")
 
 
-class Watching:
+class RunningInstruments:
     """The instruments of one trial, running; a context manager that ends them however the trial ends."""
 
     def __init__(

@@ -10,7 +10,7 @@ from octavo.errors import HostError, OctavoError
 _PACKAGE = Path(__file__).parents[1]
 
 
-def reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """Why a trial or a load failed, in a line; of an unexpected error its type, file and line as well.
 
     Raises the error itself when every later trial would fail by it: HostError, and OSError, mostly a full disk.

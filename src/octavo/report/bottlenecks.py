@@ -1,17 +1,17 @@
-"""What ran out in each cell, as a sentence for a condition and as the page's tables."""
+"""Each cell's bottleneck, as a sentence for a condition and as the page's tables."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from octavo.analysis.ran_out import NOTHING, words
+from octavo.analysis.cell_bottlenecks import NOTHING, describe
 from octavo.report import numbers
 from octavo.report.document import Document, Row, cells, clean, clip, conditions
 
 LABEL = 60
 
 
-def resource_sentence(document: Document, condition: str) -> str | None:
-    """Which cells of a condition ran out of what; None where no trial saw a device."""
+def bottleneck_sentence(document: Document, condition: str) -> str | None:
+    """The bottlenecks of a condition's cells; None where no trial saw a device."""
     labels = {cell["id"]: cell["label"] for cell in document["cells"] if not cell["control"]}
     groups: dict[str, list[str]] = {}
     for row in _rows(document, condition):
@@ -20,11 +20,11 @@ def resource_sentence(document: Document, condition: str) -> str | None:
     if not groups:
         return None
     if groups.keys() == {NOTHING}:
-        return "Neither the device nor the CPU ran out in any cell."
-    return f"What ran out: {'; '.join(f'{what} at {_listed(where)}' for what, where in groups.items())}."
+        return "Neither the device nor the CPU was the bottleneck in any cell."
+    return f"Bottlenecks: {'; '.join(f'{what} at {_listed(where)}' for what, where in groups.items())}."
 
 
-def resource_tables(document: Document) -> Iterator[dict[str, Any]]:
+def bottleneck_tables(document: Document) -> Iterator[dict[str, Any]]:
     """A table for each condition: use of the device and of the CPU by cell."""
     for condition in conditions(document):
         by_cell = {row["cell"]: row for row in _rows(document, condition)}
@@ -33,7 +33,7 @@ def resource_tables(document: Document) -> Iterator[dict[str, Any]]:
                 "label": clip(clean(cell["label"]), LABEL),
                 "baseline": cell["baseline"],
                 "control": cell["control"],
-                "what": words(by_cell[cell["id"]]),
+                "what": describe(by_cell[cell["id"]]),
                 "entries": _entries(by_cell[cell["id"]]),
             }
             for cell in cells(document, condition)
@@ -59,7 +59,7 @@ def _entries(row: Row) -> list[str]:
 
 
 def _rows(document: Document, condition: str) -> list[Row]:
-    return [row for row in document.get("ran_out", ()) if row["condition"] == condition]
+    return [row for row in document.get("bottlenecks", ()) if row["condition"] == condition]
 
 
 def _listed(names: list[str]) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from octavo.analysis.document import cells_that_wrote
 from octavo.analysis.limitations import alarms, circumstances, limits, warnings
-from octavo.analysis.trials import Key, Place
+from octavo.analysis.trials import Key, TrialKey
 from octavo.analysis.verdict_sentence import sentence
 from octavo.host.checks.base import CheckFinding
 from octavo.observation import Observation
@@ -98,7 +98,7 @@ def told(
     plan: Plan = PLAN,
     *effects: dict[str, Any],
     written: set[str] | None = None,
-    values: dict[Key, dict[Place, float]] | None = None,
+    values: dict[Key, dict[TrialKey, float]] | None = None,
 ) -> str:
     return "\n".join(limits(plan, CELLS, effects, values or {}, written or set()))
 
@@ -177,7 +177,7 @@ def test_unlike_numbers_of_checkpoints_in_a_steady_round_are_said() -> None:
 
 
 def test_what_a_server_writes_by_itself_is_no_writing() -> None:
-    place: Place = (1, 1, SMALL.id)
+    place: TrialKey = (1, 1, SMALL.id)
     each: Key = (None, "wal_bytes_per_transaction")
     whole: Key = (None, "wal_bytes")
     assert cells_that_wrote({each: {place: 7920.0}, whole: {place: 7920.0}}) == set()  # one scan

@@ -1,4 +1,4 @@
-"""The ground that operations are tried on: clusters with known contents, servers, and a place that is cleared."""
+"""What operations are tried in: clusters with known contents, servers, a directory that is removed."""
 
 import os
 import shutil
@@ -19,9 +19,9 @@ from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import end, find_by_environment
 from octavo.host.safe_read import read_tail, read_text
 from octavo.operations import contents
-from octavo.operations.companions import Companions
 from octavo.operations.contents import Contents
-from octavo.operations.words import said
+from octavo.operations.program_output import server_errors
+from octavo.operations.related_builds import RelatedBuilds
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
@@ -61,47 +61,47 @@ class Filled:
 
 
 @dataclass(slots=True)
-class Ground:
+class Sandbox:
     """Where the operations of one build are tried."""
 
     build: Build
-    companions: Companions
+    related_builds: RelatedBuilds
     journal: Journal
     account: Account
     root: Path
     scale: int
     _filled: dict[str, Filled] = field(default_factory=dict[str, Filled])
     _initialised_builds: set[str] = field(default_factory=set[str])
-    _place: Path | None = None
+    _work_directory: Path | None = None
 
     @property
-    def place(self) -> Path:
+    def work_directory(self) -> Path:
         """The directory of the operation that is being tried."""
-        assert self._place is not None
-        return self._place
+        assert self._work_directory is not None
+        return self._work_directory
 
     @contextmanager
     def operation(self, number: int) -> Generator[None, None, None]:
-        """A place of an operation's own, removed after it."""
-        self._place = trees.make_for(self.root / f"{number}", self.account)
+        """A directory of an operation's own, removed after it."""
+        self._work_directory = trees.make_for(self.root / f"{number}", self.account)
         try:
             yield
         finally:
-            trees.remove(self._place)
-            self._place = None
+            trees.remove(self._work_directory)
+            self._work_directory = None
 
     def directory(self, name: str) -> Path:
         """A new directory that belongs to the servers' account."""
         self.act("mkdir", "-m", "700", name)
-        return self.place / name
+        return self.work_directory / name
 
     def log_of(self, directory: Path) -> Path:
         """Where the server on a data directory of this operation logs: where its account cannot write."""
-        return self.root / f"{self.place.name}-{directory.name}.log"
+        return self.root / f"{self.work_directory.name}-{directory.name}.log"
 
     def act(self, *arguments: str | Path) -> None:
-        """Runs one of the system's programs in this operation's place, as the account. Raises OctavoError."""
-        trees.act_inside(self.place, arguments, self.journal, self.account)
+        """Runs one of the system's programs in this operation's directory, as the account. Raises OctavoError."""
+        trees.act_inside(self.work_directory, arguments, self.journal, self.account)
 
     def filled(self, build: Build | None = None) -> Filled:
         """A cluster with known contents, made by this build at the first call."""
@@ -124,13 +124,13 @@ class Ground:
 
     def copy(self, name: str, build: Build | None = None) -> Path:
         """A copy of the filled cluster, for this operation alone."""
-        target = self.place / name
+        target = self.work_directory / name
         trees.copy_over(self.filled(build).directory, target, self.journal, self.account)
         return target
 
     def empty(self, name: str, build: Build | None = None) -> Path:
         """A new cluster without the laboratory's database."""
-        target = self.place / name
+        target = self.work_directory / name
         trees.copy_over(self._initialised(build or self.build), target, self.journal, self.account)
         return target
 
@@ -148,15 +148,15 @@ class Ground:
         try:
             server = self.serve(directory)
         except OctavoError:
-            return said(read_tail(self.log_of(directory)))
+            return server_errors(read_tail(self.log_of(directory)))
         server.stop()
         raise OctavoError("the server started on a data directory that it must refuse")
 
     def run(self, build: Build, program: str, *arguments: str | Path) -> Finished:
-        """Runs a program of a build that needs no server, in this operation's place."""
+        """Runs a program of a build that needs no server, in this operation's directory."""
         return children.run(
             [build.program(program), *arguments],
-            self.journal, role=program, account=self.account, directory=self.place,
+            self.journal, role=program, account=self.account, directory=self.work_directory,
         )  # fmt: skip
 
     def run_upgrade(self, old: Build, old_data: Path, new_data: Path, *options: str) -> Finished:
@@ -189,7 +189,7 @@ class Ground:
                 server.build.program("pgbench"), "--no-vacuum", "--client=2", f"--rate={rate}", "--time=86400",
                 "--random-seed=1",
             ],
-            self.journal, role="pgbench", account=self.account, directory=self.place,
+            self.journal, role="pgbench", account=self.account, directory=self.work_directory,
             environment={**server.client_environment(), "PGAPPNAME": "load"}, stdout=output, stderr=output,
         )  # fmt: skip
         os.close(output)
@@ -224,9 +224,9 @@ class Ground:
 
 @contextmanager
 def prepared(
-    build: Build, companions: Companions, journal: Journal, account: Account, scale: int
-) -> Generator[Ground, None, None]:
-    """A ground for a build's operations. Raises HostError when the disk has no room for it."""
+    build: Build, related_builds: RelatedBuilds, journal: Journal, account: Account, scale: int
+) -> Generator[Sandbox, None, None]:
+    """A sandbox for a build's operations. Raises HostError when the disk has no room for it."""
     parent = make_directory(octavo_home() / "scratch")
     needed = _DISK_BYTES + _DISK_BYTES_PER_SCALE * scale
     free = shutil.disk_usage(parent).free
@@ -235,9 +235,9 @@ def prepared(
     root = parent / f"operations-{journal.token[:8]}-{build.name}"
     entry = journal.record("directory", path=str(root))
     try:
-        ground = Ground(build, companions, journal, account, root, scale)
+        sandbox = Sandbox(build, related_builds, journal, account, root, scale)
         make_directory(root, 0o755)
-        yield ground
+        yield sandbox
     finally:
         if trees.remove(root):
             journal.done(entry)

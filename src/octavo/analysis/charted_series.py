@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from octavo.analysis.trials import Place
+from octavo.analysis.trials import TrialKey
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 from octavo.store.store import Store
@@ -29,13 +29,13 @@ CHARTED = (
 MOST_TRIALS = 30
 
 
-def drawn_series(store: Store, cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[dict[str, Any]]:
+def charted_series(store: Store, cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> list[dict[str, Any]]:
     """The series to be drawn, unthinned, of trials that count; those of the server as a whole, not of its roles."""
     trials = [trial.id for trial in choose(cells, used)]
-    return [row for row in every_series(store, trials, CHARTED) if row["item"] is None]
+    return [row for row in all_series(store, trials, CHARTED) if row["item"] is None]
 
 
-def every_series(store: Store, trials: Iterable[int], metrics: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+def all_series(store: Store, trials: Iterable[int], metrics: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     """Rows of `trial`, `metric`, `item`, `unit`, `seconds` since the load began, and `values`; read as asked for."""
     for trial, one in store.series(list(trials), metrics):
         yield {
@@ -48,7 +48,7 @@ def every_series(store: Store, trials: Iterable[int], metrics: Sequence[str] | N
         }
 
 
-def choose(cells: Sequence[Cell], used: Mapping[Place, TrialRecord], most: int = MOST_TRIALS) -> list[TrialRecord]:
+def choose(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord], most: int = MOST_TRIALS) -> list[TrialRecord]:
     """At most so many of the trials that count: whole rounds, evenly over the run.
 
     When one round alone is too many, its baselines and an even choice of its other cells.

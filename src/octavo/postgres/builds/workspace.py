@@ -92,7 +92,7 @@ class BuildWorkspace:
 
 
 def set_up(directory: Path, compiler: str, cache: Path | None) -> BuildWorkspace:
-    """The workplace in an empty directory; `cache` is where ccache keeps the compiler's results, None without it.
+    """The workspace in an empty directory; `cache` is where ccache keeps the compiler's results, None without it.
 
     Raises HostError when the compiler is missing.
     """
@@ -114,7 +114,7 @@ def set_up(directory: Path, compiler: str, cache: Path | None) -> BuildWorkspace
 def _compiler_place(compiler: str, directory: Path, *, cached: bool) -> Path:
     """A directory with the compiler under its own name, because PostgreSQL remembers and tells extensions the name.
 
-    What stands there has the objects name one neutral place instead of the workplace: generated scanners carry their
+    What stands there has the objects name one neutral place instead of the workspace: generated scanners carry their
     source's full path, and so does debug information. Compilations go through ccache (its manual, "run modes"), but
     not those of a preprocessed text: it is one size's own, and comes once.
     """
@@ -142,7 +142,7 @@ def _compiler_place(compiler: str, directory: Path, *, cached: bool) -> Path:
 def _ccache_settings(directory: Path, cache: Path) -> dict[str, str]:
     """Depend mode takes the headers from the compiler's own list, which saves a run of the preprocessor.
 
-    Paths are relative to the workplace, so that every workplace finds the same results.
+    Paths are relative to the workspace, so that every workspace finds the same results.
     """
     return {
         "CCACHE_DIR": str(cache),

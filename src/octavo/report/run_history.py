@@ -17,7 +17,7 @@ ENOUGH = 5
 
 
 @dataclass(frozen=True)
-class Steps:
+class CellHistory:
     """How one cell came to its verdict: the trials it took, and why there are no more."""
 
     label: str
@@ -82,20 +82,20 @@ def is_narrow(effect: Row) -> bool:
     return effect["verdict"].startswith("undecided (within")
 
 
-def steps(document: Document, condition: str) -> list[Steps]:
+def steps(document: Document, condition: str) -> list[CellHistory]:
     """How each compared cell of a condition came to its verdict."""
     effects, excused = effects_by_key(document), missing_reasons(document)
     primary = document["run"]["primary_metric"]
-    found: list[Steps] = []
+    found: list[CellHistory] = []
     for cell in compared_cells(document, condition):
         effect = effects.get((cell["id"], primary, None))
         label = clean(cell["label"])
         if effect is None:
-            found.append(Steps(label, 0, 0, 0, 0, excused.get(cell["id"], "no round has it and its baseline")))
+            found.append(CellHistory(label, 0, 0, 0, 0, excused.get(cell["id"], "no round has it and its baseline")))
             continue
         why = excused.get(cell["id"]) or _why(document, effect)
         freedom = int(effect.get("degrees_of_freedom") or 0)
-        found.append(Steps(label, effect["rounds"], effect["loads"], effect.get("look") or 0, freedom, why))
+        found.append(CellHistory(label, effect["rounds"], effect["loads"], effect.get("look") or 0, freedom, why))
     return found
 
 

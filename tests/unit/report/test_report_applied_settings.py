@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from octavo.report.achieved import AppliedSetting, achieved
+from octavo.report.applied_settings import AppliedSetting, applied_settings
 
 
 def trial(**facts: Any) -> dict[str, Any]:
@@ -10,7 +10,7 @@ def trial(**facts: Any) -> dict[str, Any]:
 
 
 def test_nothing_asked_is_nothing_told() -> None:
-    assert achieved({"trials": [trial(), {"levels": {}, "facts": None}]}) == []
+    assert applied_settings({"trials": [trial(), {"levels": {}, "facts": None}]}) == []
 
 
 def test_each_answer_of_the_kernel_is_counted() -> None:
@@ -18,7 +18,7 @@ def test_each_answer_of_the_kernel_is_counted() -> None:
         return trial(knobs={"page_cache": {"asked": "64kB", "achieved": got, "found": "4kB"}})
 
     document = {"trials": [knob("64kB, XFS"), knob("64kB, XFS"), knob("32kB, XFS")]}
-    assert achieved(document) == [AppliedSetting("page_cache", "64kB", "64kB, XFS (2); 32kB, XFS (1)", 3)]
+    assert applied_settings(document) == [AppliedSetting("page_cache", "64kB", "64kB, XFS (2); 32kB, XFS (1)", 3)]
 
 
 def test_limits_are_told_with_the_range_that_trials_got() -> None:
@@ -34,7 +34,7 @@ def test_limits_are_told_with_the_range_that_trials_got() -> None:
             for got in (39.0, 41.0)
         ]
     }
-    assert achieved(document) == [
+    assert applied_settings(document) == [
         AppliedSetting("mbps=40: bytes read a second", "40 MB", "39 MB to 41 MB", 2),
         AppliedSetting("mbps=40: reads a second", "10,200", "10,200", 2),
         AppliedSetting("memory limit of the server", "224MB", "224 MB", 2),

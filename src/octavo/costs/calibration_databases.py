@@ -13,7 +13,7 @@ from psycopg.rows import DictRow, dict_row
 
 from octavo import knobs
 from octavo.costs import tables
-from octavo.costs.measure import Ground, empty
+from octavo.costs.measure import CalibrationDatabase, empty
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host import children, trees
@@ -21,7 +21,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.page_cache import forget
 from octavo.knobs import device
-from octavo.knobs.base import Place
+from octavo.knobs.base import KnobTarget
 from octavo.knobs.server_group import server_group
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
@@ -41,9 +41,9 @@ _MADE_BY_US = "made by octavo costs calibrate; can be dropped"
 
 
 @contextmanager
-def own_ground(
+def own_database(
     build: Build, size: int, level: str, journal: Journal, account: Account
-) -> Generator[tuple[Ground, dict[str, Any]], None, None]:
+) -> Generator[tuple[CalibrationDatabase, dict[str, Any]], None, None]:
     """A server of this build with the tables, on the device of this level, gone afterwards. Yields what was achieved.
 
     Limits hold when the tables are there. Raises HostError when this host cannot make such a device.
@@ -64,7 +64,7 @@ def own_ground(
         else:
             work = volume.directory
             # A new loop device may have any; beyond some hundred kB the kernel does not hold a device to its bytes.
-            stack.enter_context(knobs.applied({"readahead": _READAHEAD}, journal, Place(work)))
+            stack.enter_context(knobs.applied({"readahead": _READAHEAD}, journal, KnobTarget(work)))
             log = volume.image.with_name("server.log")
         data = trees.make_for(work / "data", account)
         cluster.check_reachable(data, account)
@@ -85,11 +85,11 @@ def own_ground(
         connection.execute("CHECKPOINT")
         forget(data)
         facts = stack.enter_context(device.limited(level, volume, journal, group))
-        yield Ground(connection, sized, lambda: forget(data)), facts
+        yield CalibrationDatabase(connection, sized, lambda: forget(data)), facts
 
 
 @contextmanager
-def users_ground(dsn: str, size: int, *, cold: bool) -> Generator[Ground, None, None]:
+def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationDatabase, None, None]:
     """A database of our own on a user's server, dropped afterwards, with those that earlier calibrations left.
 
     Statements have a time limit. Raises HostError when the server cannot be reached or refuses the database.
@@ -122,7 +122,7 @@ def users_ground(dsn: str, size: int, *, cold: bool) -> Generator[Ground, None, 
                         connection.execute("CHECKPOINT")
                 except psycopg.Error as error:
                     raise OctavoError(f"the server refuses the tables of the calibration: {_said(error)}") from None
-                yield Ground(connection, sized, forgets)
+                yield CalibrationDatabase(connection, sized, forgets)
         finally:
             _drop(first, name)
 

@@ -11,7 +11,7 @@ from octavo import knobs
 from octavo.errors import UsageError
 from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup
-from octavo.host.block_limit import Limits
+from octavo.host.block_limit import DeviceLimits
 from octavo.hugepages.pool import meminfo
 from octavo.knobs import device
 from octavo.knobs.base import AS_FOUND
@@ -80,7 +80,7 @@ def _volumes(workload: RunsInTurns | RunsInPieces, cells: Sequence[Cell]) -> str
         volume = parse_device(levels.get("device", "native"))
         if volume is not None and volume.burst is not None and volume.burst.credits:
             return "device: a volume earns credits while its cell stands still"
-        if volume is not None and volume.highest != Limits() and not workload.only_reads(levels):
+        if volume is not None and volume.highest != DeviceLimits() and not workload.only_reads(levels):
             return "device: the kernel writes back at the device's limit while the cell stands still"
         if levels.get("memory", "none") != "none" and not workload.only_reads(levels):
             return "memory: the kernel writes back and reclaims while the cell stands still"
@@ -96,7 +96,7 @@ def shortest_slice(cells: Sequence[Cell]) -> float:
     intervals allows, 0.1 s at most (block/blk-throttle.c, throtl_slice), which has to lie in the part of a slice that
     is not counted."""
     limited = (parse_device(cell.levels.get("device", "native")) for cell in cells)
-    return 1.0 if any(volume is not None and volume.highest != Limits() for volume in limited) else USUAL
+    return 1.0 if any(volume is not None and volume.highest != DeviceLimits() for volume in limited) else USUAL
 
 
 def not_here(cells: Sequence[Cell], root: Path = cgroup.ROOT) -> str | None:

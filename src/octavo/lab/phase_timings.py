@@ -3,7 +3,7 @@
 import time
 
 
-class Laps:
+class PhaseTimings:
     """A stopwatch. `seconds` has the phases that ended, by name, in the order in which they ended."""
 
     def __init__(self) -> None:

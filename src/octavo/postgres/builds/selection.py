@@ -1,12 +1,14 @@
-"""Which builds are meant: every combination of the levels that the options list."""
+"""Which builds are meant: every combination of the levels that options list."""
 
 import re
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from octavo.postgres.builds.spec import BuildSpec
+from octavo.errors import UsageError
+from octavo.factor import Factor, one_of
+from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS
+from octavo.postgres.versions import is_version
 
 _EVERY = "all"
 
@@ -24,18 +26,13 @@ def selected_specs(
     debug_symbols: bool,
     traced: bool = False,
     own_source: bool = False,
-) -> "list[BuildSpec]":
+) -> list[BuildSpec]:
     """Every combination, the defaults first: the first one is what others are derived from.
 
     Versions are those that we have built and run; with a source of the user's own, any.
 
     Raises UsageError for a level that does not exist, naming the option and what there is.
     """
-    from octavo.errors import UsageError
-    from octavo.postgres.builds.spec import BuildSpec
-    from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS
-    from octavo.postgres.versions import is_version
-
     versions = pg.split(",") if own_source else _levels("--pg", pg, MAJOR_VERSIONS, minor=True)
     for version in versions:
         if not is_version(version):
@@ -53,10 +50,17 @@ def selected_specs(
     return sorted(specs, key=lambda spec: (spec.data_block != "8kB") + (spec.wal_block != "8kB"))
 
 
+def data_block_specs(data_block: str, pg: str) -> list[BuildSpec]:
+    """The same for an option --data-block and an option --pg, all else as PostgreSQL has it by default."""
+    usual = BuildSpec("")
+    return selected_specs(
+        data_block=data_block, wal_block=usual.wal_block, data_segment=usual.data_segment, pg=pg,
+        compiler=usual.compiler, flags=(), options=(), asserts=False, debug_symbols=False,
+    )  # fmt: skip
+
+
 def _levels(option: str, text: str, known: Sequence[str], *, minor: bool = False) -> list[str]:
     """The levels of an option: `all`, or some of those there are, separated by commas, each once."""
-    from octavo.factor import Factor, one_of
-
     if text == _EVERY:
         return list(known)
     found = list(dict.fromkeys(level.strip() for level in text.split(",")))

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.plans import changed_plan, small_plan
 
 from octavo.errors import UsageError
-from octavo.lab.slices import sound
+from octavo.lab.slices import eligibility
 from octavo.lab.slices.turns import USUAL
 from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan, restore_plan
@@ -15,7 +15,7 @@ from octavo.workloads import find
 
 def why_not(plan: Plan) -> str | None:
     cells = [cell for cell in make_cells(plan) if "read-only" in cell.condition] or make_cells(plan)
-    return sound.why_not(plan, find(plan.workload), cells)
+    return eligibility.why_not(plan, find(plan.workload), cells)
 
 
 def with_settings(**settings: str) -> Plan:
@@ -47,7 +47,7 @@ def test_readers_take_turns_on_volumes_and_under_limits_of_their_own(factor: str
     plan = small_plan(**{factor: [level]})
     assert why_not(plan) is None
     writers = [cell for cell in make_cells(plan) if "read-write" in cell.condition]
-    reason = sound.why_not(plan, find(plan.workload), writers)
+    reason = eligibility.why_not(plan, find(plan.workload), writers)
     assert (reason or "").startswith(f"{factor}: ") is (factor in ("memory", "device"))
 
 
@@ -58,17 +58,21 @@ def test_a_knob_of_one_device_is_none_of_several_volumes() -> None:
 
 def test_slices_under_a_limit_are_long_enough_for_what_the_kernel_lets_through_at_once() -> None:
     limited, native = (make_cells(small_plan(device=[level])) for level in ("mbps=40", "native"))
-    assert sound.shortest_slice(limited) == 1.0
-    assert sound.shortest_slice(native) == sound.shortest_slice(make_cells(small_plan(device=["loop"]))) == USUAL
+    assert eligibility.shortest_slice(limited) == 1.0
+    assert (
+        eligibility.shortest_slice(native)
+        == eligibility.shortest_slice(make_cells(small_plan(device=["loop"])))
+        == USUAL
+    )
 
 
 def test_with_groups_of_version_2_limited_cells_are_measured_trial_by_trial(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu io memory\n")
-    assert "version 2" in str(sound.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path))
-    assert sound.not_here(make_cells(small_plan()), tmp_path) is None
+    assert "version 2" in str(eligibility.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path))
+    assert eligibility.not_here(make_cells(small_plan()), tmp_path) is None
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory/memory.limit_in_bytes").write_text("0")
-    assert sound.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path) is None
+    assert eligibility.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path) is None
 
 
 def test_a_knob_of_the_host_may_be_set_but_not_differ() -> None:
@@ -95,7 +99,7 @@ def test_other_workloads_and_single_cells_are_measured_trial_by_trial() -> None:
     other = changed_plan({'workload = "pgbench"': 'workload = "tpcc-like"', 'mode = ["read-only", "read-write"]': ""})
     assert "tpcc-like" in str(why_not(other))
     (first, *_) = make_cells(small_plan())
-    assert sound.why_not(small_plan(), find("pgbench"), [first]) == "there is nothing to take turns with"
+    assert eligibility.why_not(small_plan(), find("pgbench"), [first]) == "there is nothing to take turns with"
 
 
 def test_instruments_that_were_asked_for_are_not_left_out() -> None:
@@ -105,9 +109,9 @@ def test_instruments_that_were_asked_for_are_not_left_out() -> None:
 
 def test_what_does_not_fit_at_once_is_measured_trial_by_trial() -> None:
     levels = {"shared_buffers": "16MB"}
-    assert sound.no_room([(levels, 1024**2, 1024**2)]) is None
-    assert "memory" in str(sound.no_room([(levels, 2**60, 1024**2)]))
-    assert "disk" in str(sound.no_room([(levels, 1024**2, 2**60)]))
+    assert eligibility.no_room([(levels, 1024**2, 1024**2)]) is None
+    assert "memory" in str(eligibility.no_room([(levels, 2**60, 1024**2)]))
+    assert "disk" in str(eligibility.no_room([(levels, 1024**2, 2**60)]))
 
 
 @pytest.mark.parametrize("text", ["1ms", "11s", "soon"])
@@ -119,10 +123,10 @@ def test_a_slice_has_its_bounds(text: str) -> None:
 def test_a_plan_may_ask_for_slices_where_they_are_sound() -> None:
     plan = changed_plan({"rounds = 4": 'rounds = 4\ninterleave = "slices"\nslice = "250ms"'})
     assert plan.slice_seconds == 0.25
-    sound.refuse(plan, find("pgbench"), make_cells(plan))
+    eligibility.refuse(plan, find("pgbench"), make_cells(plan))
     cold = changed_plan({"rounds = 4": 'rounds = 4\ninterleave = "slices"'}, cache=["cold"])
     with pytest.raises(UsageError, match=r"interleave: .*cold caches"):
-        sound.refuse(cold, find("pgbench"), make_cells(cold))
+        eligibility.refuse(cold, find("pgbench"), make_cells(cold))
 
 
 def test_a_run_of_before_slices_goes_on_trial_by_trial() -> None:

@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from octavo.report import course, html, markdown, terminal
-from octavo.report.basis import model, model_rows, model_sentence
+from octavo.report import html, markdown, run_history, terminal
 from octavo.report.document import left_out
+from octavo.report.statistical_model import model, model_rows, model_sentence
 from octavo.report.words import steps_sentence
 
 from . import documents
@@ -48,7 +48,7 @@ def test_every_form_tells_how_it_ended_and_what_is_missing(sequential: Document)
 
 
 def test_each_cell_says_why_it_has_no_more_trials(sequential: Document) -> None:
-    why = {step.label: step.why for step in course.steps(sequential, "read-only")}
+    why = {step.label: step.why for step in run_history.steps(sequential, "read-only")}
     assert why == {
         "1kB": "skipped: no device for 1kB sectors here",
         "2kB": "given up, it failed again and again: initdb ended with 1 in round 2",
@@ -68,7 +68,7 @@ def test_rounds_of_each_cell_in_one_sentence(sequential: Document) -> None:
 
 
 def test_negative_controls_are_not_compared(sequential: Document) -> None:
-    assert "32kB" not in {cell["label"] for cell in course.compared_cells(sequential, "read-only")}
+    assert "32kB" not in {cell["label"] for cell in run_history.compared_cells(sequential, "read-only")}
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_negative_controls_are_not_compared(sequential: Document) -> None:
 def test_why_a_run_ended(ending: str, stopping: str, told: str) -> None:
     document = documents.build("ended", ["4kB", "8kB"], ["8kB"])
     document["run"].update(ending=ending, stopping=stopping, budget_seconds=600.0)
-    assert course.ending_sentence(document) == told
-    assert course.ending_sentence(document | {"run": document["run"] | {"status": "interrupted"}}) is None
+    assert run_history.ending_sentence(document) == told
+    assert run_history.ending_sentence(document | {"run": document["run"] | {"status": "interrupted"}}) is None
 
 
 def test_trials_are_left_out_by_rule_not_by_figures(sequential: Document) -> None:

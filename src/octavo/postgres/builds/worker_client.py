@@ -28,7 +28,7 @@ from octavo.host.copy_out import copy_out
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import MANIFEST, RECORDS
 from octavo.postgres.builds.spec import Progress
-from octavo.postgres.builds.workplace import finished_place
+from octavo.postgres.builds.workspace import finished_place
 from octavo.postgres.cluster import check_reachable
 
 # A tree with its objects and an installation, seen at 18 with gcc 12; another installation shares most files.
@@ -51,7 +51,7 @@ class NotShareableHere(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerClient:
     """A directory of ours, in it the account's `tree`, in which one worker makes what is asked for."""
 
     directory: Path
@@ -147,7 +147,7 @@ class Place:
 
 
 @contextmanager
-def open_place(name: str, subject: str, journal: Journal, *, builds: int) -> Generator[Place, None, None]:
+def open_worker(name: str, subject: str, journal: Journal, *, builds: int) -> Generator[WorkerClient, None, None]:
     """A place, removed at the end. Raises HostError when the disk is too full for that many builds."""
     # Compilers and meson name the directory as it really is, and it is by its name that it is kept out of the objects.
     work = make_directory(work_directory()).resolve()
@@ -167,7 +167,7 @@ def open_place(name: str, subject: str, journal: Journal, *, builds: int) -> Gen
             directory.chmod(0o711)
             check_reachable(directory / "tree", account)
             tree = trees.make_for(directory / "tree", account)
-            yield Place(directory, tree, subject, work / f"{name}.log", account, journal)
+            yield WorkerClient(directory, tree, subject, work / f"{name}.log", account, journal)
         finally:
             trees.remove(directory)
             journal.done(entry)

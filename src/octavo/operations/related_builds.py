@@ -10,7 +10,7 @@ from octavo.units import parse_size
 
 _SIZES = ("data_block", "wal_block", "data_segment")
 _DEFAULTS = {"data_segment": "1GB"}
-# What a companion should share, so that a difference is one of sizes or versions only.
+# What a related build should share, so that a difference is one of sizes or versions only.
 _LIKE = ("compiler", "compiler_command", "options")
 
 
@@ -19,7 +19,7 @@ class Skip(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Companions:
+class RelatedBuilds:
     """One build for each part beside the build that is checked; None when the cache has none.
 
     What needs one raises Skip with the command that makes it.
@@ -62,13 +62,13 @@ class Companions:
         )
 
 
-def choose(build: Build, others: Sequence[Build]) -> Companions:
-    """The companions of a build among others: as much like it as can be had, then nearest to the default 8 kB."""
+def choose(build: Build, others: Sequence[Build]) -> RelatedBuilds:
+    """The related builds of a build among others: as much like it as possible, then nearest to the default 8 kB."""
     candidates = [other for other in others if other.prefix != build.prefix]
     same_version = [other for other in candidates if other.manifest["version"] == build.manifest["version"]]
     same_sizes = [other for other in candidates if all(_size(other, name) == _size(build, name) for name in _SIZES)]
     older = [other for other in same_sizes if _version(other)[0] < _version(build)[0]]
-    return Companions(
+    return RelatedBuilds(
         build,
         another_data_block=_best(build, [other for other in same_version if _differ(build, other) == {"data_block"}]),
         another_wal_block=_best(build, [other for other in same_version if _differ(build, other) == {"wal_block"}]),

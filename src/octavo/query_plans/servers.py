@@ -9,7 +9,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE
 from octavo.postgres.scratch import scratch_server
 from octavo.query_plans.statistics import carry
-from octavo.query_plans.table import Place, Tell
+from octavo.query_plans.table import BlockSizeServer, Tell
 from octavo.units import parse_size
 from octavo.workloads.base import Workload
 
@@ -21,7 +21,7 @@ _SETTINGS = {
 
 
 @contextmanager
-def places(
+def servers(
     builds: Sequence[Build],
     workload: Workload,
     levels: Mapping[str, str],
@@ -31,13 +31,13 @@ def places(
     tell: Tell,
     *,
     one_statistics: bool,
-) -> Generator[list[Place], None, None]:
-    """A place for each build, its data those of the workload at these levels; all is gone at the end.
+) -> Generator[list[BlockSizeServer], None, None]:
+    """A server for each build, its data those of the workload at these levels; all is gone at the end.
 
     With `one_statistics` all have the statistics of the first. Raises OctavoError.
     """
     with ExitStack() as stack:
-        found: list[Place] = []
+        found: list[BlockSizeServer] = []
         for build in builds:
             size = build.manifest["data_block"]
             tell(f"data block {size}: loading")
@@ -48,8 +48,8 @@ def places(
             server.execute("VACUUM (FREEZE, ANALYZE)")
             server.execute("CHECKPOINT")
             server.disconnect()
-            found.append(Place(parse_size(size), stack.enter_context(server.connect(DATABASE))))
+            found.append(BlockSizeServer(parse_size(size), stack.enter_context(server.connect(DATABASE))))
         if one_statistics:
-            for place in found[1:]:
-                carry(found[0].connection, place.connection)
+            for other in found[1:]:
+                carry(found[0].connection, other.connection)
         yield found

@@ -1,4 +1,4 @@
-"""What ran out in each cell: the device's requests, its bytes, the CPU, or nothing of these.
+"""The bottleneck of each cell: the device's requests, its bytes, the CPU, or none of these.
 
 A page size trades requests for bytes, so its verdict depends on which of them the device is short of. Both are set
 against the device's limits, reads and writes together, as a volume has them. A device of unknown limits is set against
@@ -10,9 +10,9 @@ the device may serve many more at once (iostat(1) on %util).
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from octavo.analysis.trials import Place, values_of
+from octavo.analysis.trials import TrialKey, values_of
 from octavo.errors import UsageError
-from octavo.host.block_limit import Limits
+from octavo.host.block_limit import DeviceLimits
 from octavo.knobs.volume_types import parse_device
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
@@ -34,7 +34,7 @@ _KB = 1024
 NOTHING, LATENCY, UNKNOWN = "nothing", "latency", "not known"
 
 
-def ran_out(cells: Sequence[Cell], used: Mapping[Place, TrialRecord]) -> list[dict[str, Any]]:
+def cell_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> list[dict[str, Any]]:
     """A row for each cell whose trials saw the device, in the order of the cells: means over its trials.
 
     `resource` is requests, bytes, requests and bytes, latency, CPU, nothing, or not known; the shares are fractions,
@@ -68,14 +68,14 @@ def bottleneck_of_effect(rows: Sequence[Mapping[str, Any]], effect: Mapping[str,
     if not all(cell.id in by_cell for cell in pair):
         return ""
     if all(by_cell[cell.id]["resource"] == NOTHING for cell in pair):
-        return " Neither the device nor the CPU ran out."
-    return f" What ran out: {', '.join(f'{words(by_cell[cell.id])} at {cell.label}' for cell in pair)}."
+        return " Neither the device nor the CPU was the bottleneck."
+    return f" Bottlenecks: {', '.join(f'{describe(by_cell[cell.id])} at {cell.label}' for cell in pair)}."
 
 
-def words(row: Mapping[str, Any]) -> str:
-    """What ran out, and how much of it was used.
+def describe(row: Mapping[str, Any]) -> str:
+    """The bottleneck, and how much of it was used.
 
-    >>> words({"resource": "bytes", "requests_share": 0.41, "bytes_share": 0.987, "limits": "device"})
+    >>> describe({"resource": "bytes", "requests_share": 0.41, "bytes_share": 0.987, "limits": "device"})
     'bytes (99 % of the device’s)'
     """
     resource = row["resource"]
@@ -118,14 +118,14 @@ def _pinned(cell: Cell) -> bool:
     return any(cell.levels.get(name, "all") != "all" for name in ("server_cpus", "client_cpus"))
 
 
-def _limits(device: str, trial: TrialRecord) -> Limits:
+def _limits(device: str, trial: TrialRecord) -> DeviceLimits:
     """The device's limits during a trial: with credits that were spent on the way, the mean over its time."""
     try:
         volume = parse_device(device)
     except UsageError:  # of a run that was imported
-        return Limits()
+        return DeviceLimits()
     if volume is None:
-        return Limits()
+        return DeviceLimits()
     facts = trial.facts or {}
     spent = facts.get("credits_spent_after_seconds")
     surroundings = facts.get("surroundings")
@@ -133,16 +133,16 @@ def _limits(device: str, trial: TrialRecord) -> Limits:
         return _achieved(volume.highest, facts.get("device_limit_achieved") or {})
     share = min(1.0, spent / surroundings["seconds"])
     high, low = volume.highest, volume.baseline
-    return Limits(_between(high.requests, low.requests, share), _between(high.bytes, low.bytes, share))
+    return DeviceLimits(_between(high.requests, low.requests, share), _between(high.bytes, low.bytes, share))
 
 
-def _achieved(limits: Limits, probed: Mapping[str, float]) -> Limits:
+def _achieved(limits: DeviceLimits, probed: Mapping[str, float]) -> DeviceLimits:
     """What the probe before the trial got of the limits, where that is less: a limit as it really was."""
     requests = max((probed[name] for name in ("reads_per_second", "writes_per_second") if name in probed), default=None)
     amount = max(
         (probed[name] for name in ("read_bytes_per_second", "written_bytes_per_second") if name in probed), default=None
     )
-    return Limits(_less(limits.requests, requests), _less(limits.bytes, amount))
+    return DeviceLimits(_less(limits.requests, requests), _less(limits.bytes, amount))
 
 
 def _less(limit: float | None, probed: float | None) -> float | None:
