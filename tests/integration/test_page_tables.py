@@ -69,10 +69,13 @@ def test_connections_that_stay_have_the_page_tables_that_were_predicted(
 def test_the_oom_killer_takes_a_connection_and_recovery_loses_no_commit(
     builds: dict[str, Build], journal: Journal, account: Account, tmp_path: Path
 ) -> None:
-    levels = {"database": "16MB", "most_connections": "150", "memory": "96MB", "shared_buffers": "24MB"}
+    levels = {
+        "database": "16MB", "most_connections": "150", "memory": "96MB", "shared_buffers": "24MB", "holds": "nothing",
+        "neighbour": "none",
+    }  # fmt: skip
     workload = Oom()
     build = builds["8kB"]
-    settings = {"shared_buffers": "24MB", "max_connections": "160", "huge_pages": "off"}
+    settings = {"shared_buffers": "24MB", "max_connections": "160", "huge_pages": "off", "work_mem": "2MB"}
     with data_directory(build, journal, account) as path:
         with running(build, path, journal, account) as server:
             workload.fill(server, levels)
@@ -86,13 +89,24 @@ def test_the_oom_killer_takes_a_connection_and_recovery_loses_no_commit(
         ):  # fmt: skip
             survived = workload.run(server, {**levels, "most_connections": "2"}, 7)
             server.execute("TRUNCATE ledger")
+            # Heavier than any backend, so it goes first, and the server stays up.
+            beside = workload.run(server, {**levels, "neighbour": "48MB"}, 7)
+            server.execute("TRUNCATE ledger")
+            holding = workload.run(server, {**levels, "holds": "hash", "most_connections": "3"}, 7)
+            server.execute("TRUNCATE ledger")
             result = workload.run(server, levels, 7)
     few = values(survived)
     assert (few["nothing_killed"], few["connections_until_kill"], survived.problems) == (1, 2, ())
     assert "seconds_until_kill" not in few and "recovery_seconds" not in few
+    assert {one.item for one in beside.observations if one.metric == "killed_weight_bytes"} == {"neighbour"}
+    assert "recovery_seconds" not in values(beside) and values(beside)["commits_lost"] == 0
+    held = values(holding)
+    assert held["hash_memory_bytes"] == 4 * MB  # 2 MB of work_mem, twice
+    assert held["private_at_kill_bytes"] > few["private_at_kill_bytes"] + 0.7 * held["hash_memory_bytes"]
     seen = values(result)
     assert result.problems == ()
     assert "nothing_killed" not in seen
+    assert seen["connections_until_kill"] > values(beside)["connections_until_kill"]
     assert 0 < seen["connections_until_kill"] < 150
     assert seen["commits_acknowledged"] >= 5 * (seen["connections_until_kill"] - 1) > 0
     assert seen["commits_lost"] == 0

@@ -1,9 +1,12 @@
 """What a dry run says of connections that grow until something is killed."""
 
+import pytest
+
 from octavo.workloads.oom import Oom
 
 LEVELS = {
     "database": "480MB", "shared_buffers": "512MB", "memory": "768MB", "most_connections": "400", "zram_swap": "none",
+    "holds": "nothing", "neighbour": "none",
 }  # fmt: skip
 
 
@@ -20,3 +23,12 @@ def test_it_ends_at_the_most_connections_however_much_memory_there_is() -> None:
 
 def test_without_room_for_a_connection_it_is_over_at_once() -> None:
     assert Oom().seconds_asked({**LEVELS, "memory": "256MB"}) == 0
+
+
+def test_sessions_that_hold_hash_tables_and_a_neighbour_leave_room_for_fewer() -> None:
+    """Each takes 3 MB, and what work_mem × hash_mem_multiplier says."""
+    plain, with_other = Oom().seconds_asked(LEVELS), Oom().seconds_asked({**LEVELS, "neighbour": "128MB"})
+    assert with_other == plain / 2  # of the 256 MB that the buffers leave
+    holding = {**LEVELS, "holds": "hash", "settings.work_mem": "4MB", "settings.hash_mem_multiplier": "1.5"}
+    assert Oom().seconds_asked(holding) == pytest.approx(plain / 3)
+    assert Oom().seconds_asked({**LEVELS, "settings.work_mem": "64MB"}) == plain  # held by nobody

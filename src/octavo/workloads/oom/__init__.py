@@ -2,6 +2,8 @@
 
 Every connection reads all of the database, which fits shared_buffers, so that it has page tables for all of it; then it
 commits entries in a ledger, and stays. The server lives in a memory group of its own (`memory`): nobody else is killed.
+With `holds = "hash"` every session keeps a hash table of work_mem × hash_mem_multiplier as well; a `neighbour` is
+another program in the group.
 """
 
 import re
@@ -13,13 +15,16 @@ import psycopg
 from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError, UsageError
-from octavo.factor import Factor, size, whole_number
+from octavo.factor import Factor, one_of, size, whole_number
 from octavo.instruments.roles import CLIENT
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import human_duration, human_size, parse_size
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.oom import recovery
+from octavo.workloads.oom.holding import hash_memory, hold_hash_table
+from octavo.workloads.oom.neighbour import ROLE as NEIGHBOUR
+from octavo.workloads.oom.neighbour import Neighbour, neighbour
 from octavo.workloads.server_memory import ProcessMemory, first_victim, largest_by_role, look
 
 # A row of the table that connections read, and with its header and line pointer: small enough for every block, large
@@ -43,6 +48,8 @@ _SECONDS = Metric("seconds_until_kill", "time until something was killed", "seco
 _TABLES = Metric("page_tables_at_kill_bytes", "page tables of all processes before the kill (VmPTE)", "bytes", "lower")
 _EACH = Metric("page_tables_per_connection_bytes", "page tables before the kill, for each connection", "bytes", "lower")
 _PRIVATE = Metric("private_at_kill_bytes", "private memory of all processes before the kill (RssAnon)", "bytes")
+_HASH = Metric("hash_memory_bytes", "work_mem × hash_mem_multiplier, which each session holds", "bytes")
+_EACH_PRIVATE = Metric("private_per_connection_bytes", "private memory before the kill, for each connection", "bytes")
 _KILLED = Metric("killed_weight_bytes", "RSS, swap and page tables of what was killed, before it", "bytes")
 _HEAVIEST = Metric("heaviest_weight_bytes", "RSS, swap and page tables, largest process before the kill", "bytes")
 _PSS = Metric("pss_bytes", "proportional set size, largest process, up to ten connections before the kill", "bytes")
@@ -54,8 +61,8 @@ _SURVIVED = Metric(
     warns="limit",
 )  # fmt: skip
 _METRICS = (
-    _CONNECTIONS, _SECONDS, _TABLES, _EACH, _PRIVATE, _KILLED, _HEAVIEST, _PSS, _RECOVERY, _ACKNOWLEDGED, _LOST,
-    _SURVIVED,
+    _CONNECTIONS, _SECONDS, _TABLES, _EACH, _PRIVATE, _EACH_PRIVATE, _HASH, _KILLED, _HEAVIEST, _PSS,
+    _RECOVERY, _ACKNOWLEDGED, _LOST, _SURVIVED,
 )  # fmt: skip
 
 _KILL = re.compile(r"LOG:  (.+) \(PID (\d{1,9})\) was terminated by signal 9")
@@ -69,6 +76,7 @@ class GrowingConnections:
     acknowledged: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     processes: list[ProcessMemory] = field(default_factory=list[ProcessMemory])
     pss: dict[str, int] = field(default_factory=dict[str, int])
+    hash_memory: int = 0
     error: str = ""
 
 
@@ -78,6 +86,10 @@ class Oom:
     factors = (
         Factor("database", "cluster", "about how large the tables are; let them fit shared_buffers", "128MB",
                size("16MB", "16TB")),
+        Factor("holds", "run", "what a session keeps: nothing, or a hash table of work_mem × hash_mem_multiplier",
+               "nothing", one_of("nothing", "hash")),
+        Factor("neighbour", "run", "memory of another program in the server's memory group", "none",
+               size("1MB", "1TB", "none")),
         Factor("most_connections", "run", "where it ends if nothing is killed", "400", whole_number(1, 10_000)),
     )  # fmt: skip
     metrics = _METRICS
@@ -103,8 +115,8 @@ class Oom:
         """A guess for the estimate: as many connections as fit the limit and swap, each of which reads everything."""
         has_swap = levels["zram_swap"] != "none"
         swap = parse_size(levels["zram_swap"]) if has_swap else 0
-        room = max(0, parse_size(levels["memory"]) + swap - parse_size(levels["shared_buffers"]))
-        connections = min(int(levels["most_connections"]), room / _CONNECTION_BYTES)
+        room = max(0, parse_size(levels["memory"]) + swap - parse_size(levels["shared_buffers"]) - _neighbour(levels))
+        connections = min(int(levels["most_connections"]), room / (_CONNECTION_BYTES + _held(levels)))
         reading = parse_size(levels["database"]) / (
             _SWAPPED_READ_BYTES_PER_SECOND if has_swap else _READ_BYTES_PER_SECOND
         )
@@ -121,20 +133,24 @@ class Oom:
         """
         most = int(levels["most_connections"])
         logged = server.log.stat().st_size
-        began = time.monotonic()
-        crowd = _grow(server, most)
-        seconds = time.monotonic() - began
+        with neighbour(server, _neighbour(levels)) as other:
+            began = time.monotonic()
+            crowd = _grow(server, most, holds_hash=levels["holds"] == "hash", other=other)
+            seconds = time.monotonic() - began
+            other_killed = other is not None and other.killed
+        # A server that lost a process as well is the first question: it may have been the first one that was killed.
         who = _killed(server, logged, crowd) if crowd.error else None
+        if who is None and other_killed:
+            who = next((one for one in crowd.processes if one.role == NEIGHBOUR), ProcessMemory(0, NEIGHBOUR, 0, 0, 0))
         if crowd.error and who is None:
             raise OctavoError(f"after {crowd.opened} connections: {crowd.error}; the server lost no process")
-        recovered = recovery.ledger_of(server) if who else None
+        recovered = recovery.ledger_of(server) if who and who.role != NEIGHBOUR else None
         there = recovered.entries if recovered else crowd.acknowledged
         lost = crowd.acknowledged - there
         observations = _observations(crowd, who, len(lost))
+        observations.append(observe(_SECONDS, seconds) if who else observe(_SURVIVED, 1))
         if recovered:
-            observations += [observe(_SECONDS, seconds), observe(_RECOVERY, recovered.seconds)]
-        else:
-            observations.append(observe(_SURVIVED, 1))
+            observations.append(observe(_RECOVERY, recovered.seconds))
         return WorkloadResult(
             tuple(observations), seconds, seconds, len(crowd.acknowledged), 0.0, (),
             story(crowd, seconds, who, len(lost)),
@@ -155,8 +171,8 @@ def story(crowd: GrowingConnections, seconds: float, who: ProcessMemory | None, 
     return "\n".join(lines) + "\n"
 
 
-def _grow(server: Server, most: int) -> GrowingConnections:
-    """One connection after the other, until the server breaks or there are enough."""
+def _grow(server: Server, most: int, *, holds_hash: bool, other: Neighbour | None) -> GrowingConnections:
+    """One connection after the other, until the server breaks, the neighbour is killed, or there are enough."""
     crowd = GrowingConnections()
     with ExitStack() as stack:
         try:
@@ -168,7 +184,12 @@ def _grow(server: Server, most: int) -> GrowingConnections:
                 for entry in range(_COMMITS):
                     connection.execute("INSERT INTO ledger VALUES (%s, %s)", (number, entry))
                     crowd.acknowledged.add((number, entry))
-                crowd.processes = look(server.process.pid) or crowd.processes
+                if holds_hash:
+                    crowd.hash_memory = hash_memory(connection)
+                    hold_hash_table(connection)
+                if other is not None and other.killed:
+                    break
+                crowd.processes = (look(server.process.pid) or crowd.processes) + (other.memory() if other else [])
                 if number % _PSS_EVERY == 0:
                     crowd.pss = largest_by_role(look(server.process.pid, pss=True), "pss")
         except (psycopg.Error, OctavoError) as error:
@@ -196,20 +217,37 @@ def _killed(server: Server, logged: int, crowd: GrowingConnections) -> ProcessMe
 
 
 def _observations(crowd: GrowingConnections, who: ProcessMemory | None, lost: int) -> list[Observation]:
-    tables = sum(one.tables for one in crowd.processes)
+    own = [one for one in crowd.processes if one.role != NEIGHBOUR]
+    tables, private = sum(one.tables for one in own), sum(one.private for one in own)
     found = [
         observe(_CONNECTIONS, crowd.opened),
         observe(_TABLES, tables),
         observe(_EACH, tables / max(1, crowd.opened)),
-        observe(_PRIVATE, sum(one.private for one in crowd.processes)),
+        observe(_PRIVATE, private),
+        observe(_EACH_PRIVATE, private / max(1, crowd.opened)),
         observe(_ACKNOWLEDGED, len(crowd.acknowledged)),
         observe(_LOST, lost),
     ]
+    if crowd.hash_memory:
+        found.append(observe(_HASH, crowd.hash_memory))
     if who is not None and who.weight:
         found.append(observe(_KILLED, who.weight, item=who.role))
     if (heaviest := first_victim(crowd.processes)) is not None:
         found.append(observe(_HEAVIEST, heaviest.weight, item=heaviest.role))
     return [*found, *(observe(_PSS, value, item=role) for role, value in crowd.pss.items())]
+
+
+def _neighbour(levels: Levels) -> int:
+    """Bytes of the neighbour, 0 for none."""
+    return 0 if levels["neighbour"] == "none" else parse_size(levels["neighbour"])
+
+
+def _held(levels: Levels) -> float:
+    """Bytes that each session is to hold, as far as the plan says: what the server has of itself is not known yet."""
+    if levels["holds"] == "nothing":
+        return 0.0
+    memory = parse_size(levels.get("settings.work_mem", "4MB"))
+    return memory * float(levels.get("settings.hash_mem_multiplier", "2"))
 
 
 WORKLOAD = Oom()
