@@ -96,7 +96,7 @@ def compare(block: str, mode: str, arguments: argparse.Namespace) -> tuple[dict[
 
 
 def _recording(server: Server, trace: Path, seconds: float, journal: Journal) -> threading.Thread:
-    """A recording that has begun."""
+    """A recording that has begun, whose session has reported what it read itself."""
     began = threading.Event()
     dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
     thread = threading.Thread(
@@ -106,7 +106,9 @@ def _recording(server: Server, trace: Path, seconds: float, journal: Journal) ->
     thread.start()
     if not began.wait(30):
         sys.exit("the recording did not begin within 30 s")
-    time.sleep(1)
+    with server.connect(DATABASE) as connection:
+        while not connection.execute(_HAS_REPORTED).fetchone():
+            time.sleep(0.1)
     return thread
 
 

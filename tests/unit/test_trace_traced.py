@@ -144,6 +144,15 @@ def test_the_header_is_c(tmp_path: Path) -> None:
         enum { IOCONTEXT_BULKREAD, IOCONTEXT_BULKWRITE, IOCONTEXT_NORMAL, IOCONTEXT_VACUUM };
         extern int IOContextForStrategy(void *strategy);
         extern void each(void *strategy);
+        #define InvalidBuffer 0
+        #define REFCOUNT_ARRAY_ENTRIES 8
+        typedef struct { Buffer buffer; int refcount; } PrivateRefCountEntry;
+        static PrivateRefCountEntry PrivateRefCountArray[REFCOUNT_ARRAY_ENTRIES];
+        typedef struct { unsigned spcOid, dbOid, relNumber; int forkNum; unsigned blockNum; } BufferTag;
+        typedef struct { BufferTag tag; } BufferDesc;
+        extern BufferDesc *GetBufferDescriptor(uint32 number);
+        static inline unsigned BufTagGetRelNumber(const BufferTag *tag) { return tag->relNumber; }
+        static inline ForkNumber BufTagGetForkNum(const BufferTag *tag) { return tag->forkNum; }
         void each(void *strategy) {
             TRACE_POSTGRESQL_BUFFER_READ_START(0, 1, 2, 3, 4, -1);
             TRACE_POSTGRESQL_BUFFER_EXTEND_DONE(0, 2, 3, 4, -1, 8, 1);

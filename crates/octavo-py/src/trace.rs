@@ -101,11 +101,15 @@ pub(crate) fn trace_summary(
     })?;
     let summary = PyDict::new(python);
     summary.set_item("page_size", found.page_size)?;
-    for (place, name) in ["reads", "extends", "changes", "full_page_images"]
-        .iter()
-        .enumerate()
-    {
-        summary.set_item(name, found.accesses[place])?;
+    let [reads, extends, changes, full_page_images, pins] = found.accesses;
+    for (name, count) in [
+        ("reads", reads + pins),
+        ("pins", pins),
+        ("extends", extends),
+        ("changes", changes),
+        ("full_page_images", full_page_images),
+    ] {
+        summary.set_item(name, count)?;
     }
     summary.set_item("backends", found.backends)?;
     summary.set_item("times", found.times)?;

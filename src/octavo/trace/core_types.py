@@ -46,6 +46,8 @@ class Summary(TypedDict):
 
 
 class Totals(TypedDict):
+    pins: int
+    """Of the reads those of pages that the backend had pinned already."""
     """What went through a simulation."""
 
     accesses: int

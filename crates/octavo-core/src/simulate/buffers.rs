@@ -255,13 +255,16 @@ impl BufferManager {
         }
         let buffer = self.buffer_of[number];
         let kind = Kind::of(how);
-        if matches!(kind, Kind::Change | Kind::FullPageImage) {
+        if kind.changes() {
             self.change(page, buffer);
             return Outcome::Nothing;
         }
         let pin = backend as usize % PINS;
         if buffer != NONE {
             self.counts.hits += 1;
+            if kind == Kind::Pin {
+                return Outcome::Nothing; // PinBuffer: no further use
+            }
             let in_ring = how >> 4 != 0 && self.uses_ring(Strategy::of(how), relation);
             let state = &mut self.state[buffer as usize];
             if !in_ring {
@@ -395,19 +398,20 @@ mod tests {
     const SCAN: u8 = 1 << 4;
     const EXTEND: u8 = 1;
     const CHANGE: u8 = 2;
+    const PIN: u8 = 4;
 
     fn manager(buffers: u64) -> BufferManager {
         BufferManager::new(buffers * 8192, 8192, Rings::default(), None)
     }
 
     /// The clock sweep by lists: buffers as (page, usage), the hand at the first one.
-    fn naive(buffers: usize, pages: &[u32]) -> Vec<bool> {
+    fn naive(buffers: usize, accesses: &[(u32, bool)]) -> Vec<bool> {
         let mut list: Vec<(u32, u8)> = Vec::new();
-        pages
+        accesses
             .iter()
-            .map(|&page| {
+            .map(|&(page, is_pinned)| {
                 if let Some(entry) = list.iter_mut().find(|entry| entry.0 == page) {
-                    entry.1 = (entry.1 + 1).min(5);
+                    entry.1 = (entry.1 + u8::from(!is_pinned)).min(5);
                     return true;
                 }
                 if list.len() == buffers {
@@ -427,17 +431,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_backend_sweeps_as_defined(pages in vec(0_u32..40, 0..600), buffers in 1_u64..30) {
+        fn one_backend_sweeps_as_defined(
+            accesses in vec((0_u32..40, any::<bool>()), 0..600),
+            buffers in 1_u64..30,
+        ) {
             let mut manager = manager(buffers);
             let mut hits = 0;
-            let expected = naive(buffers as usize, &pages);
-            for (&page, &expected) in pages.iter().zip(&expected) {
-                manager.access(page, 0, 0, NORMAL, 0);
+            let expected = naive(buffers as usize, &accesses);
+            for (&(page, is_pinned), &expected) in accesses.iter().zip(&expected) {
+                manager.access(page, 0, 0, if is_pinned { PIN } else { NORMAL }, 0);
                 hits += u64::from(expected);
                 prop_assert_eq!(manager.counts().hits, hits);
             }
             let counts = manager.counts();
-            prop_assert_eq!(counts.hits + counts.reads, pages.len() as u64);
+            prop_assert_eq!(counts.hits + counts.reads, accesses.len() as u64);
         }
     }
 

@@ -197,7 +197,7 @@ impl Preparing {
 /// Whether it is no access of its own, but what was done with a page that was accessed.
 #[inline]
 pub(super) const fn is_change(how: u8) -> bool {
-    matches!(Kind::of(how), Kind::Change | Kind::FullPageImage)
+    Kind::of(how).changes()
 }
 
 /// Runs a trace through all of them, one pass, on so many threads. The next accesses are read meanwhile.

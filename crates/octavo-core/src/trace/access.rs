@@ -26,6 +26,8 @@ pub enum Kind {
     Change,
     /// It was changed, and the whole page went into the WAL.
     FullPageImage,
+    /// It was read by a backend that had it pinned already, which PostgreSQL counts as no further use of the buffer.
+    Pin,
 }
 
 /// How PostgreSQL chose the buffer (BufferAccessStrategy), where the trace says so.
@@ -51,6 +53,7 @@ impl Kind {
             Self::Extend => 1,
             Self::Change => 2,
             Self::FullPageImage => 3,
+            Self::Pin => 4,
         }
     }
 
@@ -61,6 +64,7 @@ impl Kind {
             1 => Self::Extend,
             2 => Self::Change,
             3 => Self::FullPageImage,
+            4 => Self::Pin,
             _ => Self::Read,
         }
     }
@@ -68,7 +72,19 @@ impl Kind {
     /// Whether the page is dirty afterwards.
     #[must_use]
     pub const fn dirties(self) -> bool {
-        !matches!(self, Self::Read)
+        !self.reads()
+    }
+
+    /// Whether the page is only read.
+    #[must_use]
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::Pin)
+    }
+
+    /// Whether it follows an access that brought the page.
+    #[must_use]
+    pub const fn changes(self) -> bool {
+        matches!(self, Self::Change | Self::FullPageImage)
     }
 }
 

@@ -49,7 +49,7 @@ impl BackendRecords {
                 WRITTEN => self
                     .events
                     .push((time, EventKind::CheckpointEnd, block.into())),
-                kind => match self.streams.get(&(file, stream)) {
+                kind => match self.streams.get(&file).and_then(|known| known.get(&stream)) {
                     Some(&known) => into.add(
                         time,
                         Access {
@@ -120,7 +120,7 @@ mod tests {
             record(0, 0, 0, 0),
             record(1, 0, 7, 9),
         ];
-        assert_eq!(records.feed(1, 100, &first.concat(), &mut lines), 5 * 16);
+        assert_eq!(records.feed(1, 100, &first.concat(), &mut lines), 6 * 16);
         let second = [
             named,
             record(40, 1, 2 << 18 | 7, 4000),
@@ -130,6 +130,7 @@ mod tests {
         assert_eq!((records.take_strays(), records.take_strays()), (1, 0));
         let found = lines.take(0, 1000);
         let shown: Vec<_> = found
+            record(12, 4, 7, 4800),
             .iter()
             .map(|one| (one.time, one.backend, one.block, one.kind, one.stream.fork))
             .collect();
@@ -157,6 +158,7 @@ mod tests {
             (EventKind::CheckpointEnd, 9, 5)
         );
     }
+                (3, 100, 12, Kind::Pin, 0),
 
     #[test]
     fn scans_are_guessed_only_where_none_would_be_said() {

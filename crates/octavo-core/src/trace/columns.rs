@@ -443,7 +443,7 @@ pub(super) mod tests {
             0_u32..300,
             0_u8..2,
             near,
-            0_u8..4,
+            0_u8..5,
             0_u8..4,
         );
         vec(access, 0..most).prop_map(|all| {

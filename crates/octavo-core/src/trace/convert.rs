@@ -89,11 +89,12 @@ fn push_request<W: Write>(
 
 const CSV_COLUMNS: &str = "time_us,backend,tablespace,database,relation,fork,block,kind,strategy";
 
-const KINDS: [(&str, Kind); 4] = [
+const KINDS: [(&str, Kind); 5] = [
     ("read", Kind::Read),
     ("extend", Kind::Extend),
     ("change", Kind::Change),
     ("full_page_image", Kind::FullPageImage),
+    ("pin", Kind::Pin),
 ];
 const STRATEGIES: [(&str, Strategy); 4] = [
     ("normal", Strategy::Normal),
@@ -170,9 +171,12 @@ pub fn read_csv<R: BufRead, W: Write>(from: R, into: &mut Writer<W>) -> Result<(
             block: number(field(6), line, "block is no number")?,
             kind: field(7).map_or(Ok(Kind::Read), |text| {
                 let found = KINDS.iter().find(|word| word.0 == text);
-                found
-                    .map(|word| word.1)
-                    .ok_or_else(|| of(text, "kind is not read, extend, change or full_page_image"))
+                found.map(|word| word.1).ok_or_else(|| {
+                    of(
+                        text,
+                        "kind is not read, extend, change, full_page_image or pin",
+                    )
+                })
             })?,
             strategy: field(8).map_or(Ok(Strategy::Normal), |text| {
                 let found = STRATEGIES.iter().find(|word| word.0 == text);
@@ -409,7 +413,7 @@ pub fn write_iolog<R: Read, W: Write>(
         let size = u64::from(reader.page_size().unwrap_or(0));
         for access in accesses.iter() {
             let action = match access.kind {
-                Kind::Read => "read",
+                Kind::Read | Kind::Pin => "read",
                 Kind::Extend => "write",
                 Kind::Change | Kind::FullPageImage => continue,
             };

@@ -27,6 +27,8 @@ pub struct ProbeLines {
     most_guessed: u64,
 }
 
+    /// What each backend accessed last, where it is guessed which pages are pinned.
+    last: Option<HashMap<u32, (Stream, u64)>>,
 impl Default for ProbeLines {
     fn default() -> Self {
         Self {
@@ -38,16 +40,19 @@ impl Default for ProbeLines {
             most_guessed: u64::MAX,
         }
     }
+            last: Some(HashMap::new()),
 }
 
 impl ProbeLines {
-    /// For a server that says which strategy each access has, but none for scans of relations up to so many blocks.
+    /// For a server that says which pages were pinned, and which strategy each access has, but none for scans of
+    /// relations up to so many blocks.
     #[must_use]
     pub fn knowing_scans(most_guessed: u64) -> Self {
         Self {
             most_guessed,
             ..Self::default()
         }
+            last: None,
     }
 
     /// Takes an access at a time in nanoseconds.
@@ -140,7 +145,8 @@ impl ProbeLines {
     }
 
     /// The accesses up to so many nanoseconds before the latest one, in their order; times are microseconds since
-    /// `began`. Runs of blocks by one backend are marked as scans.
+    /// `began`. Runs of blocks by one backend are marked as scans; the page that a backend accessed last is taken for
+    /// pinned.
     pub fn take(&mut self, keep: u64, began: u64) -> Vec<Access> {
         self.pending.sort_by_key(|entry| entry.0);
         let until = self
@@ -163,6 +169,9 @@ impl ProbeLines {
         found
     }
 
+        if let Some(last) = &mut self.last {
+            mark_pins(&mut found, last);
+        }
     /// A new block comes after the highest one that is known. False when none is.
     fn number(&mut self, access: &mut Access) -> bool {
         if access.block != NEW_BLOCK {
@@ -194,7 +203,18 @@ fn mark_scans(accesses: &mut [Access], guesses: impl Fn(Stream) -> bool) {
     let mut runs: HashMap<u32, Vec<usize>> = HashMap::new();
     let mut scans = Vec::new();
     for (place, access) in accesses.iter().enumerate() {
-        if access.stream.fork != 0 || matches!(access.kind, Kind::Change | Kind::FullPageImage) {
+        if access.stream.fork != 0 || access.kind.changes() {
+/// A backend that reads the page again that it accessed last had it pinned: so do an index scan, the executor and
+/// heap_update, one after the other, with the page of a row.
+fn mark_pins(accesses: &mut [Access], last: &mut HashMap<u32, (Stream, u64)>) {
+    for access in accesses {
+        let before = last.insert(access.backend, (access.stream, access.block));
+        if access.kind == Kind::Read && before == Some((access.stream, access.block)) {
+            access.kind = Kind::Pin;
+        }
+    }
+}
+
             continue; // a scan looks at the visibility map between its pages
         }
         let run = runs.entry(access.backend).or_default();
@@ -202,7 +222,7 @@ fn mark_scans(accesses: &mut [Access], guesses: impl Fn(Stream) -> bool) {
             let before = &accesses[last];
             before.stream == access.stream
                 && access.block == before.block + 1
-                && access.kind == Kind::Read
+                && access.kind.reads()
         });
         if !goes_on {
             if run.len() >= SCAN {
@@ -301,6 +321,30 @@ mod tests {
             let mut lines = ProbeLines::default();
             for part in &parts {
                 lines.feed(part);
+    #[test]
+    fn the_page_that_a_backend_accessed_last_is_pinned() {
+        let read = |backend: u32, block: u32| format!("1 {backend} 0 {block} 1663 5 16384 -1 0\n");
+        let mut lines = ProbeLines::default();
+        for (backend, block) in [(11, 7), (12, 7), (11, 7), (11, 8)] {
+            lines.feed(read(backend, block).as_bytes());
+        }
+        let mut kinds: Vec<Kind> = lines.take(0, 0).iter().map(|each| each.kind).collect();
+        lines.feed(read(11, 8).as_bytes());
+        kinds.extend(lines.take(0, 0).iter().map(|each| each.kind));
+        let expected = [Kind::Read, Kind::Read, Kind::Pin, Kind::Read, Kind::Pin];
+        assert_eq!(kinds, expected);
+        let mut knowing = ProbeLines::knowing_scans(10);
+        for _ in 0..2 {
+            knowing.feed(read(11, 7).as_bytes());
+        }
+        assert!(
+            knowing
+                .take(0, 0)
+                .iter()
+                .all(|each| each.kind == Kind::Read)
+        );
+    }
+
             }
             lines.take(0, 5);
         }

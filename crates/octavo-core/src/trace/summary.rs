@@ -10,8 +10,8 @@ use super::{Accesses, Error, Event, EventKind, Fact, Item, Kind, Missing, Reader
 pub struct Summary {
     /// In bytes.
     pub page_size: u32,
-    /// By kind: read, extend, change, full-page image.
-    pub accesses: [u64; 4],
+    /// By kind: read, extend, change, full-page image, read of a page that was pinned.
+    pub accesses: [u64; 5],
     /// Accesses of each stream, changes not counted; most accesses first.
     pub streams: Vec<(Stream, u64)>,
     /// How many backends there were.
@@ -57,7 +57,7 @@ pub fn summarize<R: Read>(
                 for (&stream, &how) in accesses.stream.iter().zip(&accesses.how) {
                     let kind = Kind::of(how);
                     found.accesses[usize::from(kind.number())] += 1;
-                    counts[stream as usize] += u64::from(matches!(kind, Kind::Read | Kind::Extend));
+                    counts[stream as usize] += u64::from(!kind.changes());
                 }
                 for (&stream, count) in accesses.streams.iter().zip(counts) {
                     *streams.entry(stream).or_default() += count;
@@ -212,7 +212,7 @@ mod tests {
         let found = summarize(&mut Reader::new(&traced()[..]), &mut |_| true).unwrap();
         assert_eq!(
             (found.page_size, found.accesses, found.backends),
-            (8192, [90, 0, 10, 0], 3)
+            (8192, [90, 0, 10, 0, 0], 3)
         );
         assert_eq!(found.times, Some((0, 99)));
         assert_eq!(
@@ -243,7 +243,7 @@ mod tests {
         let bytes = writer.finish().unwrap();
         let found = summarize(&mut Reader::new(&bytes[..]), &mut |_| true).unwrap();
         assert_eq!(found.times, Some((40, 56)));
-        assert_eq!(found.accesses, [5, 0, 0, 0]);
+        assert_eq!(found.accesses, [5, 0, 0, 0, 0]);
         assert_eq!(found.events[&EventKind::Transactions], (1, 5));
         assert_eq!(found.facts.len(), 1);
     }

@@ -66,8 +66,11 @@ class TracedRecording:
     def _write(self, until: int, let_go: int) -> None:
         os.pwrite(self.control, _CONTROL.pack(until, self.number, let_go), 0)
 
-    def take(self, writer: _core.TraceWriter) -> None:
-        """Reads what backends have written since the last time. Raises HostError when one could not go on."""
+    def take(self, writer: _core.TraceWriter) -> bool:
+        """Reads what backends have written since the last time, up to a bound. Returns whether that is all.
+
+        Raises HostError when a backend could not go on.
+        """
         for name in _names(self.directory):
             if name == f"{self.number}.failed":
                 raise HostError(
@@ -198,4 +201,4 @@ def record(recording: TracedRecording, writer: _core.TraceWriter, seconds: float
     if recording.strays:
         writer.event((time.monotonic_ns() - began) // 1000, "lost", recording.strays)
     writer.flush()
-    return recording.strays
+    return lost

@@ -229,7 +229,7 @@ impl Server {
             self.scanned.resize(place + 1, u32::MAX);
         }
         let scans = matches!(Strategy::of(how), Strategy::BulkRead | Strategy::Vacuum);
-        if !scans || Kind::of(how) != Kind::Read {
+        if !scans || !Kind::of(how).reads() {
             return false;
         }
         std::mem::replace(&mut self.scanned[place], block.number) == block.number

@@ -16,7 +16,7 @@ LINKER_FLAGS = ("-Wl,--wrap=MarkBufferDirty", "-Wl,--wrap=MarkBufferDirtyHint")
 # The probes have these arguments since this version.
 SINCE = 16
 # What the server's program contains.
-MARK = b"octavo traced build 1"
+MARK = b"octavo traced build 2"
 
 
 def header() -> str:

@@ -25,12 +25,13 @@
 #define OCTAVO_ONCE __attribute__((weak, visibility("hidden")))
 
 /* What octavo trace looks for in the program. */
-OCTAVO_ONCE __attribute__((used)) const char octavo_traced[] = "octavo traced build 1";
+OCTAVO_ONCE __attribute__((used)) const char octavo_traced[] = "octavo traced build 2";
 
 /* Kinds of records: those of accesses in docs/trace-format.md, and our own. */
 #define OCTAVO_READ 0
 #define OCTAVO_EXTEND 1
 #define OCTAVO_CHANGE 2
+#define OCTAVO_PIN 4			/* read by a backend that has the page pinned already */
 #define OCTAVO_CHECKPOINT 16	/* block: 0 it begins, 1 it ends; time */
 #define OCTAVO_WRITTEN 17		/* block: how many buffers the checkpoint wrote; time */
 #define OCTAVO_STREAM 32		/* block: tablespace; time: database, relation */
@@ -285,9 +286,34 @@ octavo_is_watched(void)
 		} \
 	} while (0)
 
+/*
+ * Whether this backend has a page pinned: another pin of it is no further use (PinBuffer). Of what bufmgr.c keeps to
+ * itself, where this is expanded; of more than eight pages that are pinned at once only the eight latest are known.
+ */
+#define octavo_looks_up(fork_, block_, space, database, relation, backend) \
+	do { \
+		if ((backend) == -1 && octavo_is_watched()) \
+		{ \
+			uint32		octavo_kind = OCTAVO_READ; \
+			for (int octavo_each = 0; octavo_each < REFCOUNT_ARRAY_ENTRIES; octavo_each++) \
+			{ \
+				Buffer		octavo_buffer = PrivateRefCountArray[octavo_each].buffer; \
+				if (octavo_buffer != InvalidBuffer) \
+				{ \
+					const BufferTag *octavo_tag = &GetBufferDescriptor(octavo_buffer - 1)->tag; \
+					if (octavo_tag->blockNum == (block_) && BufTagGetRelNumber(octavo_tag) == (relation) && \
+						BufTagGetForkNum(octavo_tag) == (fork_) && octavo_tag->dbOid == (database) && \
+						octavo_tag->spcOid == (space)) \
+						octavo_kind = OCTAVO_PIN; \
+				} \
+			} \
+			octavo_accesses(octavo_kind, fork_, block_, 1, space, database, relation, backend); \
+		} \
+	} while (0)
+
 #undef TRACE_POSTGRESQL_BUFFER_READ_START
 #define TRACE_POSTGRESQL_BUFFER_READ_START(fork, block, space, database, relation, backend) \
-	octavo_accesses(OCTAVO_READ, fork, block, 1, space, database, relation, backend)
+	octavo_looks_up(fork, block, space, database, relation, backend)
 
 #undef TRACE_POSTGRESQL_BUFFER_EXTEND_DONE
 #define TRACE_POSTGRESQL_BUFFER_EXTEND_DONE(fork, space, database, relation, backend, count, first) \
