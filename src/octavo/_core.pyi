@@ -391,6 +391,8 @@ class TraceWriter:
         """Writes the rest, and that nothing is missing at the end; waits until it is on the disk."""
 
 def binary_scan(
+    def forget_records(self, file: int) -> None:
+        """Nothing more of this file comes."""
     path: str | os.PathLike[str], observe: Callable[[int], object], /
 ) -> list[tuple[str | None, ElfReport | None, str | None]]:
     """What is in an ELF file, or in those of a package (.deb) or archive (.a): name inside, report, or the problem.

@@ -30,6 +30,7 @@ def proc(tmp_path: Path) -> Path:
     (tmp_path / "data").mkdir()
     place = tmp_path / "proc" / str(_SERVER)
     place.mkdir(parents=True)
+    (tmp_path / "proc" / "77").mkdir()
     (place / "cwd").symlink_to(tmp_path / "data")
     return tmp_path / "proc"
 

@@ -419,3 +419,8 @@ impl TraceWriter {
         self.writer()?.fact(fact).map_err(exception)
     }
 }
+    /// Nothing more of this file comes.
+    fn forget_records(&mut self, file: u64) {
+        self.records.forget(file);
+    }
+

@@ -10,12 +10,16 @@ const STREAM_BITS: u32 = 18;
 const CHECKPOINT: u8 = 16;
 const WRITTEN: u8 = 17;
 const STREAM: u8 = 32;
+/// Relations of all files together, and events that wait for their time: no server has more. The rest makes no sense.
+const MOST_NAMED: usize = 1 << 22;
+const MOST_EVENTS: usize = 1 << 16;
 
 /// What was read of the files so far.
 #[derive(Default)]
 pub struct BackendRecords {
-    /// By file and number: tablespace, database and relation.
-    streams: HashMap<(u64, u32), Stream>,
+    /// Of each file, by number: tablespace, database and relation.
+    streams: HashMap<u64, HashMap<u32, Stream>>,
+    named: usize,
     events: Vec<(u64, EventKind, u64)>,
     strays: u64,
 }
@@ -43,8 +47,14 @@ impl BackendRecords {
                         relation: low,
                         fork: 0,
                     };
-                    self.streams.insert((file, stream), found);
+                    if self.named < MOST_NAMED {
+                        let of_file = self.streams.entry(file).or_default();
+                        self.named += usize::from(of_file.insert(stream, found).is_none());
+                    } else {
+                        self.strays += 1;
+                    }
                 }
+                CHECKPOINT | WRITTEN if self.events.len() >= MOST_EVENTS => self.strays += 1,
                 CHECKPOINT => self.events.push((time, EventKind::CheckpointStart, 1)),
                 WRITTEN => self
                     .events
@@ -69,6 +79,12 @@ impl BackendRecords {
             }
         }
         taken
+    }
+
+    /// Nothing more of this file comes.
+    pub fn forget(&mut self, file: u64) {
+        let known = self.streams.remove(&file);
+        self.named -= known.map_or(0, |known| known.len());
     }
 
     /// Events up to a time in microseconds since `began` (nanoseconds), in their order.
@@ -129,6 +145,9 @@ mod tests {
         assert_eq!(records.feed(2, 200, &second.concat(), &mut lines), 3 * 16);
         assert_eq!((records.take_strays(), records.take_strays()), (1, 0));
         let found = lines.take(0, 1000);
+        records.forget(1);
+        assert_eq!(records.feed(1, 100, &record(1, 0, 7, 9), &mut lines), 16);
+        assert_eq!((records.take_strays(), records.named), (1, 1));
         let shown: Vec<_> = found
             record(12, 4, 7, 4800),
             .iter()

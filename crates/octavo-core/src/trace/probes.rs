@@ -10,6 +10,8 @@ const SCAN: usize = 64;
 const MOST_NOTES: usize = 20;
 /// Blocks that a relation grows by at once.
 const MOST_AT_ONCE: u64 = 1024;
+/// Accesses that wait for earlier ones of others. With more of them, or times that cannot be, their order is as it is.
+const MOST_PENDING: usize = 1 << 23;
 const LONGEST_LINE: usize = 4096;
 /// Of a page whose number the probe does not tell: P_NEW.
 const NEW_BLOCK: u64 = u32::MAX as u64;
@@ -153,7 +155,11 @@ impl ProbeLines {
             .pending
             .last()
             .map_or(0, |last| last.0.saturating_sub(keep));
-        let count = self.pending.partition_point(|entry| entry.0 <= until);
+        let count = if self.pending.len() > MOST_PENDING {
+            self.pending.len()
+        } else {
+            self.pending.partition_point(|entry| entry.0 <= until)
+        };
         let mut found: Vec<Access> = self
             .pending
             .drain(..count)

@@ -27,7 +27,12 @@ _SETTLE_SECONDS = 0.1
 # Files are read one after the other: what a backend wrote so long before the latest record is read.
 _KEEP_NANOSECONDS = 500_000_000
 _PIECE = 1 << 20
+# Of all files in one turn: what is more comes in the next one, so that whatever backends write the recording ends.
+_MOST_A_TURN = 64 << 20
+# What backends wrote faster than it was read is read for so long when they have ended.
+_REST_SECONDS = 30.0
 _CONTROL = struct.Struct("<QQQ")
+_RECORD = 16
 _NEW_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_FILES = 100_000
 # fallocate(2): the file keeps its size, and what was read needs no room any more.
@@ -42,6 +47,7 @@ class _File:
     backend: int
     offset: int = 0
     freed: int = 0
+    ended: bool = False
 
 
 @dataclass
@@ -52,7 +58,9 @@ class TracedRecording:
     control: int
     owner: tuple[int, int]
     number: int
+    proc: Path
     files: dict[str, _File] = field(default_factory=dict[str, _File])
+    opened: int = 0
     strays: int = 0
 
     def extend(self) -> None:
@@ -78,28 +86,51 @@ class TracedRecording:
                 )
             if name.startswith(f"{self.number}.") and name not in self.files:
                 self._open(name)
-        for file in self.files.values():
-            self._read(file, writer)
+        left = _MOST_A_TURN
+        for name, file in list(self.files.items()):
+            file.ended = file.ended or not (self.proc / str(file.backend)).exists()
+            taken, is_all = self._read(file, writer, left)
+            left -= taken
+            if file.ended and is_all:
+                self._forget(name, writer)
+        return left > 0
+
+    def _forget(self, name: str, writer: _core.TraceWriter) -> None:
+        """Removes a file of a backend that has ended, so that any number of them can come and go."""
+        file = self.files.pop(name)
+        writer.forget_records(file.number)
+        os.close(file.descriptor)
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.directory)
+
+    def unread(self) -> int:
+        """Records that may be in what has not been read."""
+        return sum(max(0, os.fstat(file.descriptor).st_size - file.offset) // _RECORD for file in self.files.values())
 
     def _open(self, name: str) -> None:
         backend = name.split(".")[1]
         if len(self.files) >= _MOST_FILES or not (backend.isdecimal() and len(backend) < 10):
             return
         descriptor = _opened(name, self.directory, self.owner[0], os.O_RDWR)
-        self.files[name] = _File(descriptor, len(self.files), int(backend))
+        self.files[name] = _File(descriptor, self.opened, int(backend))
+        self.opened += 1
 
-    def _read(self, file: _File, writer: _core.TraceWriter) -> None:
-        while piece := os.pread(file.descriptor, _PIECE, file.offset):
+    def _read(self, file: _File, writer: _core.TraceWriter, most: int) -> tuple[int, bool]:
+        """Reads about so many bytes at most. Returns how many, and whether that is all that was written."""
+        read, is_all = 0, False
+        while read < most and not is_all:
+            piece = os.pread(file.descriptor, _PIECE, file.offset)
             taken, strays = writer.push_records(file.number, file.backend, piece)
             self.strays += strays
             file.offset += taken
-            if taken < len(piece):
-                break
+            read += taken
+            is_all = taken < len(piece) or not piece
         whole = file.offset // _PIECE * _PIECE
         if whole > file.freed:
             length = whole - file.freed
             _libc.fallocate(file.descriptor, _PUNCH_HOLE, ctypes.c_long(file.freed), ctypes.c_long(length))
             file.freed = whole
+        return read, is_all
 
 
 def _names(directory: int) -> list[str]:
@@ -139,7 +170,7 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRe
             os.mkdir(DIRECTORY, 0o700, dir_fd=data)
         directory = os.open(DIRECTORY, _NEW_DIRECTORY, dir_fd=data)
         try:
-            yield from _recording(directory, owner)
+            yield from _recording(directory, owner, proc)
         finally:
             os.close(directory)
         with suppress(OSError):
@@ -150,7 +181,7 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRe
         os.close(data)
 
 
-def _recording(directory: int, owner: tuple[int, int]) -> Generator[TracedRecording, None, None]:
+def _recording(directory: int, owner: tuple[int, int], proc: Path) -> Generator[TracedRecording, None, None]:
     whose = os.fstat(directory).st_uid
     if whose != owner[0] and (whose != os.geteuid() or _names(directory)):  # one of ours is new, or of no use to us
         raise HostError(f"{DIRECTORY} is no directory of the server's; remove it from its data directory")
@@ -158,7 +189,7 @@ def _recording(directory: int, owner: tuple[int, int]) -> Generator[TracedRecord
         if name != CONTROL:  # of a recorder that was killed
             os.unlink(name, dir_fd=directory)
     control = _control(directory, owner)
-    found = TracedRecording(directory, control, owner, time.time_ns())
+    found = TracedRecording(directory, control, owner, time.time_ns(), proc)
     try:
         found.stop()
         os.fchown(directory, *owner)
@@ -190,15 +221,18 @@ def record(recording: TracedRecording, writer: _core.TraceWriter, seconds: float
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         recording.extend()
-        time.sleep(min(left, _LOOK_SECONDS))
-        recording.take(writer)
+        time.sleep(min(left, _LOOK_SECONDS) if is_all else 0)
+        is_all = recording.take(writer)
         writer.push_probes(b"", began, _KEEP_NANOSECONDS)
         writer.flush()
     recording.stop()
     time.sleep(_SETTLE_SECONDS)
-    recording.take(writer)
+    deadline = time.monotonic() + _REST_SECONDS
+    while not (is_all := recording.take(writer)) and time.monotonic() < deadline:
+        writer.push_probes(b"", began, _KEEP_NANOSECONDS)
     writer.push_probes(b"", began, 0)
-    if recording.strays:
-        writer.event((time.monotonic_ns() - began) // 1000, "lost", recording.strays)
+    lost = recording.strays + (0 if is_all else recording.unread())
+    if lost:
+        writer.event((time.monotonic_ns() - began) // 1000, "lost", lost)
     writer.flush()
     return lost
