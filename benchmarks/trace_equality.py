@@ -33,7 +33,13 @@ SELECT sum(hits)::bigint AS hits, (sum(read_bytes) / current_setting('block_size
        (sum(extend_bytes) / current_setting('block_size')::int)::bigint AS extends
 FROM pg_stat_io WHERE object = 'relation'
 """
-_NAMES = ("hits", "reads", "requests", "evictions", "extends", "checkpoint_writes")
+# What the recorder's own session read before is counted when it asks again, a second later; then they are reset.
+_HAS_REPORTED = b"""
+SELECT FROM pg_stat_activity
+WHERE application_name = 'octavo trace' AND state = 'idle' AND query LIKE '%pg_stat_wal%'
+      AND query_start > backend_start + interval '1200 ms'
+"""
+_NAMES = ("hits", "reads", "requests", "evictions", "extends", "checkpoint_writes", "full_page_images")
 
 
 def main() -> None:
@@ -78,7 +84,7 @@ def compare(block: str, mode: str, arguments: argparse.Namespace) -> tuple[dict[
         recording = _recording(server, trace, arguments.seconds + 5, journal)
         with server.connect(DATABASE) as connection:
             connection.execute("SELECT pg_buffercache_evict_all()")
-            for shared in ("io", "checkpointer"):
+            for shared in ("io", "checkpointer", "wal"):
                 connection.execute(f"SELECT pg_stat_reset_shared('{shared}')".encode())
         options = ["-n", *_MODES[mode], "-c", str(arguments.clients), "-j", "2", "-T", str(arguments.seconds)]
         server.run_client("pgbench", *options, DATABASE)
@@ -89,6 +95,8 @@ def compare(block: str, mode: str, arguments: argparse.Namespace) -> tuple[dict[
             real = dict(connection.execute(_IO).fetchone() or {})
             row = connection.execute("SELECT buffers_written FROM pg_stat_checkpointer").fetchone()
             real["checkpoint_writes"] = (row or {})["buffers_written"]
+            row = connection.execute("SELECT wal_fpi FROM pg_stat_wal").fetchone()
+            real["full_page_images"] = (row or {})["wal_fpi"]
             recording.join()
         document = simulate.simulate(simulate.SimulationRequest(trace))
     (ours,) = document["servers"]

@@ -371,6 +371,19 @@ class TraceWriter:
         """A relation as the catalog describes it."""
     def event(self, time: int, kind: str, count: int) -> None:
         """Something that happened. Raises ValueError for a kind that there is not."""
+    def wal(
+        self,
+        start: int,
+        end: int,
+        kind: str,
+        *,
+        records: int,
+        full_page_images: int,
+        bytes: int,
+        full_page_image_bytes: int,
+        growth_bytes: int,
+    ) -> None:
+        """What was written to the WAL from `start` to `end` (microseconds): of one kind of records, or of all ("")."""
     def push(self, accesses: Sequence[tuple[int, int, int, int, int, int, int, int, int]]) -> None:
         """Accesses: time, backend, tablespace, database, relation, fork, block, kind and strategy as numbers."""
     def guess_scans_up_to(self, blocks: int) -> None:
@@ -378,6 +391,8 @@ class TraceWriter:
     def push_records(self, file: int, backend: int, records: bytes) -> tuple[int, int]:
         """The next records of a backend's file, of a tracing build; `push_probes` writes them. Returns how many bytes
         were taken, and how many records make no sense."""
+    def forget_records(self, file: int) -> None:
+        """Nothing more of this file comes."""
     def push_probes(self, printed: bytes, began: int, keep: int) -> tuple[int, list[str]]:
         """What bpftrace printed, a line an access: nanoseconds, pid, fork, block, tablespace, database, relation,
         backend of a temporary table or -1, whether it extends. All but the last `keep` nanoseconds is written in the
@@ -391,8 +406,6 @@ class TraceWriter:
         """Writes the rest, and that nothing is missing at the end; waits until it is on the disk."""
 
 def binary_scan(
-    def forget_records(self, file: int) -> None:
-        """Nothing more of this file comes."""
     path: str | os.PathLike[str], observe: Callable[[int], object], /
 ) -> list[tuple[str | None, ElfReport | None, str | None]]:
     """What is in an ELF file, or in those of a package (.deb) or archive (.a): name inside, report, or the problem.

@@ -64,7 +64,7 @@ def test_what_backends_append_is_recorded_and_removed(tmp_path: Path, proc: Path
         began = time.monotonic_ns()
         backend = threading.Thread(target=lambda: [stop.wait(0.001) for _ in _backend(tmp_path / "data", stop)])
         backend.start()
-        assert recorder.record(recording, writer, 0.5, began) == 0
+        assert recorder.record(recording, writer, 0.5, began, lambda: None) == 0
         stop.set()
         backend.join()
         writer.finish()
@@ -144,7 +144,6 @@ def test_the_header_is_c(tmp_path: Path) -> None:
         #include "pg_trace.h"
         enum { IOCONTEXT_BULKREAD, IOCONTEXT_BULKWRITE, IOCONTEXT_NORMAL, IOCONTEXT_VACUUM };
         extern int IOContextForStrategy(void *strategy);
-        extern void each(void *strategy);
         #define InvalidBuffer 0
         #define REFCOUNT_ARRAY_ENTRIES 8
         typedef struct { Buffer buffer; int refcount; } PrivateRefCountEntry;
@@ -154,6 +153,7 @@ def test_the_header_is_c(tmp_path: Path) -> None:
         extern BufferDesc *GetBufferDescriptor(uint32 number);
         static inline unsigned BufTagGetRelNumber(const BufferTag *tag) { return tag->relNumber; }
         static inline ForkNumber BufTagGetForkNum(const BufferTag *tag) { return tag->forkNum; }
+        extern void each(void *strategy);
         void each(void *strategy) {
             TRACE_POSTGRESQL_BUFFER_READ_START(0, 1, 2, 3, 4, -1);
             TRACE_POSTGRESQL_BUFFER_EXTEND_DONE(0, 2, 3, 4, -1, 8, 1);
@@ -167,3 +167,38 @@ def test_the_header_is_c(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert compiled.returncode == 0, compiled.stderr
+
+
+def test_files_of_backends_that_have_ended_are_let_go(tmp_path: Path, proc: Path) -> None:
+    """Any number of backends may come and go."""
+    out = tmp_path / "t.octrace"
+    with recorder.recording(_SERVER, proc) as recording:
+        writer = _core.TraceWriter(out, 8192)
+        directory = tmp_path / "data" / recorder.DIRECTORY
+        for backend in (77, 78):
+            records = [_record(1663, _STREAM, 3, 5 << 32 | 16384), _record(backend, 0, 3, 1)]
+            (directory / f"{recording.number}.{backend}.1").write_bytes(b"".join(records))
+        assert recording.take(writer)
+        assert [one.backend for one in recording.files.values()] == [77]
+        assert sorted(one.name for one in directory.iterdir()) == [f"{recording.number}.77.1", recorder.CONTROL]
+        writer.push_probes(b"", 0, 0)
+        writer.finish()
+    assert files.summarize(out)["reads"] == 2
+
+
+def test_a_turn_reads_no_more_than_it_may(tmp_path: Path, proc: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backend that writes as fast as it can does not keep the recorder for ever; what is not read is counted."""
+    monkeypatch.setattr(recorder, "_MOST_A_TURN", 1 << 20)
+    monkeypatch.setattr(recorder, "_REST_SECONDS", 0.0)
+    with recorder.recording(_SERVER, proc) as recording:
+        writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
+        file = tmp_path / "data" / recorder.DIRECTORY / f"{recording.number}.77.1"
+        count = (3 << 20) // 16 - 1
+        file.write_bytes(_record(1663, _STREAM, 3, 5 << 32 | 16384) + count * _record(1, 0, 3, 1))
+        assert not recording.take(writer)
+        assert recording.unread() == (2 << 20) // 16
+        assert recorder.record(recording, writer, 0.0, 0, lambda: None) == (1 << 20) // 16
+        writer.finish()
+    summary = files.summarize(tmp_path / "t.octrace")
+    assert summary["events"]["lost"] == (1, (1 << 20) // 16)
+    assert summary["reads"] == (2 << 20) // 16 - 1

@@ -6,7 +6,7 @@ use std::{
 
 use octavo_core::trace::{
     self, Access, BackendRecords, Error, Event, EventKind, Fact, Import, Kind, Missing, Part,
-    ProbeLines, Reader, Relation, Strategy, Stream, Writer,
+    ProbeLines, Reader, Relation, Strategy, Stream, Wal, Writer,
 };
 use pyo3::{
     exceptions::{PyOSError, PyRuntimeError, PyValueError},
@@ -128,18 +128,20 @@ pub(crate) fn trace_summary(
         .collect();
     summary.set_item("streams", streams)?;
     let (properties, settings) = (PyDict::new(python), PyDict::new(python));
-    let relations = PyList::empty(python);
+    let (relations, wal) = (PyList::empty(python), PyList::empty(python));
     for fact in found.facts {
         match fact {
             Fact::Property(name, value) => properties.set_item(name, value)?,
             Fact::Setting(name, value) => settings.set_item(name, value)?,
             Fact::Relation(relation) => relations.append(relation_as_dict(python, relation)?)?,
+            Fact::Wal(stretch) => wal.append(wal_as_dict(python, stretch)?)?,
             _ => {}
         }
     }
     summary.set_item("properties", properties)?;
     summary.set_item("settings", settings)?;
     summary.set_item("relations", relations)?;
+    summary.set_item("wal", wal)?;
     let events = PyDict::new(python);
     for (kind, counts) in found.events {
         if let Some(name) = kind.name() {
@@ -162,6 +164,19 @@ fn relation_as_dict(python: Python<'_>, relation: Relation) -> PyResult<Bound<'_
     found.set_item("tuple_bytes", relation.tuple_bytes)?;
     found.set_item("fillfactor", relation.fillfactor)?;
     found.set_item("name", relation.name)?;
+    Ok(found)
+}
+
+fn wal_as_dict(python: Python<'_>, wal: Wal) -> PyResult<Bound<'_, PyDict>> {
+    let found = PyDict::new(python);
+    found.set_item("start", wal.from)?;
+    found.set_item("end", wal.until)?;
+    found.set_item("kind", wal.kind)?;
+    found.set_item("records", wal.records)?;
+    found.set_item("full_page_images", wal.images)?;
+    found.set_item("bytes", wal.bytes)?;
+    found.set_item("full_page_image_bytes", wal.image_bytes)?;
+    found.set_item("growth_bytes", wal.growth)?;
     Ok(found)
 }
 
@@ -322,6 +337,34 @@ impl TraceWriter {
         self.fact(&Fact::Event(Event { time, kind, count }))
     }
 
+    #[pyo3(signature = (start, end, kind, *, records, full_page_images, bytes, full_page_image_bytes, growth_bytes))]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the fields of a stretch of WAL, by name"
+    )]
+    fn wal(
+        &mut self,
+        start: u64,
+        end: u64,
+        kind: String,
+        records: u64,
+        full_page_images: u64,
+        bytes: u64,
+        full_page_image_bytes: u64,
+        growth_bytes: u64,
+    ) -> PyResult<()> {
+        self.fact(&Fact::Wal(Wal {
+            from: start,
+            until: end,
+            kind,
+            records,
+            images: full_page_images,
+            bytes,
+            image_bytes: full_page_image_bytes,
+            growth: growth_bytes,
+        }))
+    }
+
     fn push(&mut self, accesses: Vec<AccessTuple>) -> PyResult<()> {
         let writer = self.writer()?;
         for (time, backend, space, database, relation, fork, block, kind, strategy) in accesses {
@@ -388,6 +431,11 @@ impl TraceWriter {
         (taken, self.records.take_strays())
     }
 
+    /// Nothing more of this file comes.
+    fn forget_records(&mut self, file: u64) {
+        self.records.forget(file);
+    }
+
     #[getter]
     fn accesses(&mut self) -> PyResult<u64> {
         Ok(self.writer()?.accesses())
@@ -419,8 +467,3 @@ impl TraceWriter {
         self.writer()?.fact(fact).map_err(exception)
     }
 }
-    /// Nothing more of this file comes.
-    fn forget_records(&mut self, file: u64) {
-        self.records.forget(file);
-    }
-

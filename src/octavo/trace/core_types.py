@@ -25,11 +25,29 @@ class Relation(TypedDict):
     name: str | None
 
 
+class Wal(TypedDict):
+    """What was written to the WAL from `start` to `end`; 0 for what is not known."""
+
+    start: int
+    end: int
+    kind: str
+    """Resource manager and type of the records, as pg_walinspect writes them; empty for all records."""
+    records: int
+    full_page_images: int
+    bytes: int
+    """Of the records, with their images."""
+    full_page_image_bytes: int
+    growth_bytes: int
+    """By how much the WAL grew: records, what aligns them, and page headers. Of all records only."""
+
+
 class Summary(TypedDict):
     """What is in a trace."""
 
     page_size: int
     reads: int
+    pins: int
+    """Of the reads those of pages that the backend had pinned already."""
     extends: int
     changes: int
     full_page_images: int
@@ -40,14 +58,13 @@ class Summary(TypedDict):
     properties: dict[str, str]
     settings: dict[str, str]
     relations: list[Relation]
+    wal: list[Wal]
     events: dict[str, tuple[int, int]]
     """By kind: how many, and the sum of their counts."""
     missing: Missing
 
 
 class Totals(TypedDict):
-    pins: int
-    """Of the reads those of pages that the backend had pinned already."""
     """What went through a simulation."""
 
     accesses: int

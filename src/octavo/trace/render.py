@@ -9,6 +9,7 @@ from rich.text import Text
 from octavo.report import numbers
 from octavo.trace.core_types import Summary
 from octavo.trace.files import MOST_LOST, lost_share
+from octavo.trace.wal import Written, written
 from octavo.units import format_size, human_size
 
 MOST_STREAMS = 10
@@ -84,7 +85,26 @@ def summary_view(summary: Summary, size: int) -> Group:
     lines += [f"{name.replace('_', ' ')}: {value}" for name, value in summary["properties"].items()]
     parts: list[Any] = [Text(line) for line in (*missing_lines(summary), *lines)]
     parts.append(_streams(summary, accesses))
+    if (wal := written(summary)) is not None:
+        parts += _wal(wal)
     return Group(*parts)
+
+
+def _wal(wal: Written) -> list[Any]:
+    images = "" if wal.image_bytes is None else f" of {human_size(wal.image_bytes)}"
+    text = (
+        f"WAL: {human_size(wal.bytes)} in {wal.records:,} records, {wal.images:,} full-page images{images}, "
+        f"in {numbers.seconds(wal.seconds)}"
+    )
+    if not wal.kinds:
+        return [Text(text)]
+    table = Table(title="Most WAL", title_justify="left", box=None, pad_edge=False)
+    table.add_column("kind")
+    for column in ("records", "bytes", "of them images"):
+        table.add_column(column, justify="right")
+    for kind in wal.kinds[:MOST_STREAMS]:
+        table.add_row(kind.name, f"{kind.records:,}", human_size(kind.bytes), human_size(kind.image_bytes))
+    return [Text(text), table]
 
 
 def _streams(summary: Summary, accesses: int) -> Table:

@@ -3,7 +3,7 @@
 import itertools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from octavo.errors import UsageError
 from octavo.trace.core_types import ServerCounts, Summary
 from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, summarize
 from octavo.trace.surface import rings, server_buffers
+from octavo.trace.wal import written
 from octavo.units import format_size, parse_duration, parse_size
 
 SCHEMA_VERSION = 1
@@ -111,6 +112,7 @@ def simulate(request: SimulationRequest, observe: Observe = nobody) -> dict[str,
         "lost_share": lost_share(summary),
         "properties": summary["properties"],
         "shared_buffers_bytes": server_buffers(summary),
+        "wal": None if (wal := written(summary)) is None else asdict(wal),
         "servers": [
             _described(point, counts, seconds, transactions) for point, counts in zip(points, found, strict=True)
         ],

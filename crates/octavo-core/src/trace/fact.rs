@@ -29,6 +29,27 @@ pub struct Relation {
     pub name: Option<String>,
 }
 
+/// What was written to the WAL in a stretch of time. Zero stands for what is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wal {
+    /// Microseconds since the trace began.
+    pub from: u64,
+    /// Where it ends.
+    pub until: u64,
+    /// Of which records: resource manager and type, as pg_walinspect writes them (`Heap/UPDATE`); empty for all.
+    pub kind: String,
+    /// How many records.
+    pub records: u64,
+    /// How many full-page images they hold.
+    pub images: u64,
+    /// Bytes of the records, with their images.
+    pub bytes: u64,
+    /// Bytes of the images, as they are in the WAL.
+    pub image_bytes: u64,
+    /// By how much the WAL grew: records, what aligns them, and page headers.
+    pub growth: u64,
+}
+
 /// What an event is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
@@ -73,6 +94,8 @@ pub enum Fact {
     Relation(Relation),
     /// An event.
     Event(Event),
+    /// A stretch of WAL.
+    Wal(Wal),
 }
 
 impl EventKind {
@@ -128,6 +151,7 @@ const PROPERTY: u64 = 1;
 const SETTING: u64 = 2;
 const RELATION: u64 = 3;
 const EVENT: u64 = 4;
+const WAL: u64 = 5;
 
 impl Fact {
     pub(super) fn put(&self, bytes: &mut Vec<u8>) {
@@ -162,6 +186,21 @@ impl Fact {
                 body.push(event.kind.number());
                 put_number(&mut body, event.count);
                 EVENT
+            }
+            Self::Wal(wal) => {
+                put_number(&mut body, wal.from);
+                put_number(&mut body, wal.until);
+                put_text(&mut body, &wal.kind);
+                for number in [
+                    wal.records,
+                    wal.images,
+                    wal.bytes,
+                    wal.image_bytes,
+                    wal.growth,
+                ] {
+                    put_number(&mut body, number);
+                }
+                WAL
             }
         };
         put_number(bytes, tag);
@@ -200,6 +239,16 @@ impl Fact {
                     kind: EventKind::of(body.byte()?),
                     count: body.number()?,
                 })),
+                WAL => found.push(Self::Wal(Wal {
+                    from: body.number()?,
+                    until: body.number()?,
+                    kind: body.text()?,
+                    records: body.number()?,
+                    images: body.number()?,
+                    bytes: body.number()?,
+                    image_bytes: body.number()?,
+                    growth: body.number()?,
+                })),
                 _ => {}
             }
         }
@@ -232,6 +281,16 @@ mod tests {
                 time: u64::MAX,
                 kind: EventKind::Lost,
                 count: 3,
+            }),
+            Fact::Wal(Wal {
+                from: 1,
+                until: u64::MAX,
+                kind: "Heap/HOT_UPDATE".into(),
+                records: 4,
+                images: 3,
+                bytes: 30_000,
+                image_bytes: 24_000,
+                growth: 0,
             }),
         ];
         let mut bytes = vec![99, 2, 1, 1];

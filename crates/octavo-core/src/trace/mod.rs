@@ -25,7 +25,7 @@ pub use convert::{
     write_oracle_general,
 };
 pub use error::Error;
-pub use fact::{Event, EventKind, Fact, Relation};
+pub use fact::{Event, EventKind, Fact, Relation, Wal};
 pub use frame::VERSION;
 pub use probes::ProbeLines;
 pub use reader::{Item, Missing, Reader};

@@ -27,10 +27,10 @@ pub struct ProbeLines {
     highest: HashMap<Stream, u64>,
     /// Of larger relations scans are known, and not guessed from blocks in a row.
     most_guessed: u64,
-}
-
     /// What each backend accessed last, where it is guessed which pages are pinned.
     last: Option<HashMap<u32, (Stream, u64)>>,
+}
+
 impl Default for ProbeLines {
     fn default() -> Self {
         Self {
@@ -40,9 +40,9 @@ impl Default for ProbeLines {
             notes: Vec::new(),
             highest: HashMap::new(),
             most_guessed: u64::MAX,
+            last: Some(HashMap::new()),
         }
     }
-            last: Some(HashMap::new()),
 }
 
 impl ProbeLines {
@@ -52,9 +52,9 @@ impl ProbeLines {
     pub fn knowing_scans(most_guessed: u64) -> Self {
         Self {
             most_guessed,
+            last: None,
             ..Self::default()
         }
-            last: None,
     }
 
     /// Takes an access at a time in nanoseconds.
@@ -169,15 +169,15 @@ impl ProbeLines {
             })
             .collect();
         found.retain_mut(|access| self.number(access));
+        if let Some(last) = &mut self.last {
+            mark_pins(&mut found, last);
+        }
         mark_scans(&mut found, |stream| {
             self.highest.get(&stream).copied().unwrap_or(0) < self.most_guessed
         });
         found
     }
 
-        if let Some(last) = &mut self.last {
-            mark_pins(&mut found, last);
-        }
     /// A new block comes after the highest one that is known. False when none is.
     fn number(&mut self, access: &mut Access) -> bool {
         if access.block != NEW_BLOCK {
@@ -204,12 +204,6 @@ impl ProbeLines {
     }
 }
 
-/// A run of blocks by one backend is a scan, in streams for which that is to be guessed.
-fn mark_scans(accesses: &mut [Access], guesses: impl Fn(Stream) -> bool) {
-    let mut runs: HashMap<u32, Vec<usize>> = HashMap::new();
-    let mut scans = Vec::new();
-    for (place, access) in accesses.iter().enumerate() {
-        if access.stream.fork != 0 || access.kind.changes() {
 /// A backend that reads the page again that it accessed last had it pinned: so do an index scan, the executor and
 /// heap_update, one after the other, with the page of a row.
 fn mark_pins(accesses: &mut [Access], last: &mut HashMap<u32, (Stream, u64)>) {
@@ -221,6 +215,12 @@ fn mark_pins(accesses: &mut [Access], last: &mut HashMap<u32, (Stream, u64)>) {
     }
 }
 
+/// A run of blocks by one backend is a scan, in streams for which that is to be guessed.
+fn mark_scans(accesses: &mut [Access], guesses: impl Fn(Stream) -> bool) {
+    let mut runs: HashMap<u32, Vec<usize>> = HashMap::new();
+    let mut scans = Vec::new();
+    for (place, access) in accesses.iter().enumerate() {
+        if access.stream.fork != 0 || access.kind.changes() {
             continue; // a scan looks at the visibility map between its pages
         }
         let run = runs.entry(access.backend).or_default();
@@ -321,12 +321,6 @@ mod tests {
         assert_eq!((scanning(11).count(), scanning(12).count()), (100, 0));
     }
 
-    proptest! {
-        #[test]
-        fn any_output_is_read(parts in vec(prop_oneof![vec(any::<u8>(), 0..40), "[0-9 \n-]{0,60}".prop_map(String::into_bytes)], 0..20)) {
-            let mut lines = ProbeLines::default();
-            for part in &parts {
-                lines.feed(part);
     #[test]
     fn the_page_that_a_backend_accessed_last_is_pinned() {
         let read = |backend: u32, block: u32| format!("1 {backend} 0 {block} 1663 5 16384 -1 0\n");
@@ -351,6 +345,12 @@ mod tests {
         );
     }
 
+    proptest! {
+        #[test]
+        fn any_output_is_read(parts in vec(prop_oneof![vec(any::<u8>(), 0..40), "[0-9 \n-]{0,60}".prop_map(String::into_bytes)], 0..20)) {
+            let mut lines = ProbeLines::default();
+            for part in &parts {
+                lines.feed(part);
             }
             lines.take(0, 5);
         }

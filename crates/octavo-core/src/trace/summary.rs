@@ -95,7 +95,7 @@ pub struct Part {
     pub relation: Option<u32>,
 }
 
-/// Writes a part of a trace. Facts are kept, events if their time is; times stay as they are. What is missing in the
+/// Writes a part of a trace. Facts are kept, events and WAL if their time is; times stay as they are. What is missing in the
 /// source is written as lost. Returns it.
 ///
 /// # Errors
@@ -121,6 +121,7 @@ pub fn cut<R: Read, W: Write>(
                 for fact in facts {
                     let keep = match &fact {
                         Fact::Event(event) => keeps(event.time),
+                        Fact::Wal(wal) => wal.from >= part.from && wal.until <= part.until,
                         _ => true,
                     };
                     if keep {

@@ -13,6 +13,7 @@ from octavo import _core
 from octavo.errors import HostError, UsageError
 from octavo.host import children
 from octavo.host.journal import Journal
+from octavo.postgres.user_connection import UsersConnection
 from octavo.report.text_file import refuse_planted
 from octavo.trace.files import NEW_FILE, opened_as
 from octavo.trace.record import traced
@@ -25,6 +26,7 @@ from octavo.trace.record.probes import (
     require_bpftrace,
 )  # fmt: skip
 from octavo.trace.record.server import ServerCounters, counted, write_facts
+from octavo.trace.record.wal import WalMeter
 from octavo.units import parse_size
 from octavo.watch.connect import connect, target_of
 
@@ -104,7 +106,7 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
         if target.postmaster is None:
             raise HostError(f"{target.no_processes}; record where the server runs")
         if is_traced(target.postmaster):
-            return _record_traced(request, target, int(server["data_block"]), say)
+            return _record_traced(request, connection, target, int(server["data_block"]), say)
         require_bpftrace()
         path = executable(target.postmaster)
         before = counted(target.query)
@@ -119,7 +121,9 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
         writer.flush()
         found = Recorded()
         try:
-            _slices(request, cost, target, path, writer, began, journal, found)
+            wal = WalMeter(target.query, writer, _since(began))
+            _slices(request, cost, target, path, writer, began, journal, found, wal)
+            _note(wal.finish(connection, _since(began)), say)
         finally:
             found.accesses = writer.accesses
             writer.finish()
@@ -128,7 +132,19 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
         connection.close()
 
 
-def _record_traced(request: RecordingRequest, target: Any, data_block: int, say: Callable[[str], object]) -> Recorded:
+def _since(began: int) -> int:
+    """Microseconds since a time in nanoseconds."""
+    return (time.monotonic_ns() - began) // 1000
+
+
+def _note(text: str | None, say: Callable[[str], object]) -> None:
+    if text is not None:
+        say(text)
+
+
+def _record_traced(
+    request: RecordingRequest, connection: UsersConnection, target: Any, data_block: int, say: Callable[[str], object]
+) -> Recorded:
     """Records from a tracing build, all of the time: that costs 0.1 µs an access."""
     say("a tracing build: all of the time is recorded, by the server itself")
     found = Recorded(recorded_seconds=request.seconds, slices=1)
@@ -140,11 +156,11 @@ def _record_traced(request: RecordingRequest, target: Any, data_block: int, say:
             writer.guess_scans_up_to(_buffers(target) // 4)
             writer.flush()
             before = counted(target.query)
-            found.lost = traced.record(recording, writer, request.seconds, began)
+            wal = WalMeter(target.query, writer, _since(began))
+            found.lost = traced.record(recording, writer, request.seconds, began, lambda: wal.take(_since(began)))
             after = counted(target.query)
-            writer.event(
-                (time.monotonic_ns() - began) // 1000, "transactions", after.transactions - before.transactions
-            )
+            writer.event(_since(began), "transactions", after.transactions - before.transactions)
+            _note(wal.finish(connection, _since(began)), say)
         finally:
             found.accesses = writer.accesses
             writer.finish()
@@ -192,6 +208,7 @@ def _slices(
     began: int,
     journal: Journal,
     found: Recorded,
+    wal: WalMeter,
 ) -> None:
     """Records by turns with and without probes until the time is over."""
     end = time.monotonic() + request.seconds
@@ -205,10 +222,11 @@ def _slices(
         with_probes.add(before, after)
         found.slices += 1
         found.recorded_seconds += seconds
-        writer.event((time.monotonic_ns() - began) // 1000, "transactions", after.transactions - before.transactions)
+        writer.event(_since(began), "transactions", after.transactions - before.transactions)
+        wal.take(_since(began))
         pause = min(seconds / duty - seconds, end - time.monotonic())
         if pause > 0:
-            writer.event((time.monotonic_ns() - began) // 1000, "pause_microseconds", round(pause * 1e6))
+            writer.event(_since(began), "pause_microseconds", round(pause * 1e6))
             time.sleep(pause)
             without.add(after, counted(target.query))
             duty = next_duty(duty, slowdown(with_probes.rate, without.rate), request.most_overhead)
@@ -312,7 +330,7 @@ def _read(
             notes += more
             if lost:
                 found.lost += lost
-                writer.event((time.monotonic_ns() - began) // 1000, "lost", lost)
+                writer.event(_since(began), "lost", lost)
             writer.flush()
             flushed = time.monotonic()
         if is_over:

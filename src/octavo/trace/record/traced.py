@@ -9,7 +9,7 @@ import os
 import stat
 import struct
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -216,14 +216,23 @@ def _control(directory: int, owner: tuple[int, int]) -> int:
     return made
 
 
-def record(recording: TracedRecording, writer: _core.TraceWriter, seconds: float, began: int) -> int:
-    """Records for so long. Returns how many records made no sense, and are lost."""
+def record(
+    recording: TracedRecording, writer: _core.TraceWriter, seconds: float, began: int, each_second: Callable[[], object]
+) -> int:
+    """Records for so long. Returns how many records are lost: they made no sense, or came faster than they were read.
+
+    `each_second` is called about once a second.
+    """
     end = time.monotonic() + seconds
+    called, is_all = time.monotonic(), True
     while (left := end - time.monotonic()) > 0:
         recording.extend()
         time.sleep(min(left, _LOOK_SECONDS) if is_all else 0)
         is_all = recording.take(writer)
         writer.push_probes(b"", began, _KEEP_NANOSECONDS)
+        if time.monotonic() - called >= 1:
+            called = time.monotonic()
+            each_second()
         writer.flush()
     recording.stop()
     time.sleep(_SETTLE_SECONDS)

@@ -1,0 +1,55 @@
+"""What a trace says of the WAL that was written while it was recorded."""
+
+from dataclasses import dataclass
+
+from octavo.trace.core_types import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Records of one resource manager and type, such as `Heap/HOT_UPDATE`; bytes are with the images among them."""
+
+    name: str
+    records: int
+    bytes: int
+    image_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """All WAL of so many seconds, pauses between slices among them.
+
+    `bytes` are those of the records with their full-page images, `growth_bytes` also what aligns them and the headers
+    of WAL pages. `kinds` (most bytes first) and `image_bytes` need pg_walinspect: else there are none, and None.
+    """
+
+    seconds: float
+    records: int
+    images: int
+    bytes: int
+    image_bytes: int | None
+    growth_bytes: int
+    kinds: tuple[Kind, ...]
+
+
+def written(summary: Summary) -> Written | None:
+    """The sum of the trace's stretches of WAL; None where it has none, as before Octavo recorded them."""
+    whole = [one for one in summary["wal"] if not one["kind"]]
+    if not whole:
+        return None
+    sums: dict[str, list[int]] = {}
+    for one in summary["wal"]:
+        if one["kind"]:
+            values = one["records"], one["bytes"], one["full_page_image_bytes"]
+            known = sums.setdefault(one["kind"], [0, 0, 0])
+            sums[one["kind"]] = [before + more for before, more in zip(known, values, strict=True)]
+    kinds = sorted((Kind(name, *values) for name, values in sums.items()), key=lambda kind: (-kind.bytes, kind.name))
+    return Written(
+        seconds=sum(one["end"] - one["start"] for one in whole) / 1e6,
+        records=sum(one["records"] for one in whole),
+        images=sum(one["full_page_images"] for one in whole),
+        bytes=sum(one["bytes"] for one in whole),
+        image_bytes=sum(kind.image_bytes for kind in kinds) if kinds else None,
+        growth_bytes=sum(one["growth_bytes"] for one in whole),
+        kinds=tuple(kinds),
+    )

@@ -1,0 +1,109 @@
+"""What a trace says of the WAL: by stretches, by kinds, and in a part of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo import _core
+from octavo.instruments.target import Rows
+from octavo.trace import files
+from octavo.trace.record import wal as recorder
+from octavo.trace.record.wal import WalMeter
+from octavo.trace.wal import Kind, Written, written
+
+_UPDATE = "Heap/HOT_UPDATE"
+
+
+class _Server:
+    """Answers as a server whose counters are set."""
+
+    def __init__(self, **counters: int) -> None:
+        self.counters, self.has_inspect = counters, False
+
+    def query(self, name: str) -> Rows:
+        if name == "traced_wal_inspect":
+            return [{"schema": "public"}] if self.has_inspect else []
+        assert name == "traced_wal"
+        return [dict(self.counters)]
+
+    def add(self, position: int, records: int, full_page_images: int, bytes: int) -> None:
+        more = {"position": position, "records": records, "full_page_images": full_page_images, "bytes": bytes}
+        self.counters = {name: count + more[name] for name, count in self.counters.items()}
+
+
+def _server() -> _Server:
+    return _Server(position=10**9, records=50, full_page_images=7, bytes=9000)
+
+
+def _kinds(*_arguments: object) -> list[dict[str, Any]]:
+    return [
+        {"kind": "Heap/INSERT", "records": 2, "bytes": 900, "images": 0},
+        {"kind": _UPDATE, "records": 10, "bytes": 12_000, "images": 11_000},
+    ]
+
+
+def _recorded(path: Path, server: _Server) -> str | None:
+    writer = _core.TraceWriter(path, 8192)
+    meter = WalMeter(server.query, writer, 0)
+    server.add(10_000, 6, 2, 9000)
+    meter.take(1_000_000)
+    server.add(5_000, 6, 0, 4000)
+    why: str | None = meter.finish(None, 2_500_000)  # type: ignore[arg-type]
+    writer.push([(1, 1, 1663, 5, 16384, 0, 0, 0, 0)])
+    writer.finish()
+    return why
+
+
+def test_stretches_and_kinds_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "_kinds", _kinds)
+    server, path = _server(), tmp_path / "t.octrace"
+    server.has_inspect = True
+    assert _recorded(path, server) is None
+    found = written(files.summarize(path))
+    kinds = (Kind(_UPDATE, 10, 12_000, 11_000), Kind("Heap/INSERT", 2, 900, 0))
+    assert found == Written(2.5, 12, 2, 13_000, 11_000, 15_000, kinds)
+
+
+def test_without_the_extension_kinds_are_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "t.octrace"
+    assert "CREATE EXTENSION pg_walinspect" in (_recorded(path, _server()) or "")
+    found = written(files.summarize(path))
+    assert found is not None and (found.image_bytes, found.kinds, found.images) == (None, (), 2)
+
+
+def test_more_than_a_gigabyte_is_not_read_again(tmp_path: Path) -> None:
+    writer, server = _core.TraceWriter(tmp_path / "t.octrace", 8192), _server()
+    server.has_inspect = True
+    meter = WalMeter(server.query, writer, 0)
+    server.add(recorder.MOST_BYTES + 1, 1, 1, 1)
+    assert "not read" in (meter.finish(None, 1) or "")  # type: ignore[arg-type]
+
+
+def test_counters_that_were_reset_make_no_stretch(tmp_path: Path) -> None:
+    writer, server = _core.TraceWriter(tmp_path / "t.octrace", 8192), _server()
+    meter = WalMeter(server.query, writer, 0)
+    server.counters["records"] = 0
+    meter.take(5)
+    server.add(100, 1, 0, 90)
+    meter.take(9)
+    writer.finish()
+    (stretch,) = files.summarize(tmp_path / "t.octrace")["wal"]
+    assert (stretch["start"], stretch["end"], stretch["records"], stretch["growth_bytes"]) == (5, 9, 1, 100)
+
+
+def test_a_part_of_a_trace_has_the_stretches_that_lie_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "_kinds", _kinds)
+    server, whole, part = _server(), tmp_path / "t.octrace", tmp_path / "part.octrace"
+    server.has_inspect = True
+    _recorded(whole, server)
+    files.cut(whole, part, 0.0, 2.0, None)
+    found = written(files.summarize(part))
+    assert found is not None and (found.seconds, found.bytes, found.kinds) == (1.0, 9000, ())
+
+
+def test_a_trace_without_wal_says_nothing_of_it(tmp_path: Path) -> None:
+    writer = _core.TraceWriter(tmp_path / "t.octrace", 8192)
+    writer.push([(1, 1, 1663, 5, 16384, 0, 0, 0, 0)])
+    writer.finish()
+    assert written(files.summarize(tmp_path / "t.octrace")) is None
