@@ -89,7 +89,9 @@ def measure(
     with observers.start(server) as watching:
         finished = pgbench(server, options)
         tps = tps_of(finished)
-        result = WorkloadResult((), seconds, seconds, round(tps * seconds), finished.cpu_seconds, (), "")
+        result = WorkloadResult(
+            (), seconds, round(tps * seconds), seconds_asked=seconds, client_cpu_seconds=finished.cpu_seconds
+        )
         return tps, watching.finish(result)
 
 

@@ -15,7 +15,7 @@ from unittest.mock import MagicMock, patch
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
 from octavo.postgres.sources import base, tarball
-from octavo.workloads import restore
+from octavo.workload_support import restore
 
 _SQL = b"""\
 --

@@ -17,7 +17,7 @@ from octavo.hugepages import apply, boot, groups, pool, postmaster_memory
 from octavo.instruments import cpus, pressure, procfs, roles
 from octavo.iotop import diskstats, process_info, terminal_text, trace_lines
 from octavo.knobs import enforcer, zram_swap
-from octavo.workloads import server_memory
+from octavo.workload_support import server_memory
 
 _MOUNTINFO = b"""\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,discard

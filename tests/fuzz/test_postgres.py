@@ -22,7 +22,7 @@ from octavo.postgres import cluster, plan_diff, plan_shape, program_pages
 from octavo.postgres.datasets import control
 from octavo.query_plans.costs import parse_calibration
 from octavo.query_plans.parting import joins_of
-from octavo.workloads import explained, pgbench_client, pgbench_log
+from octavo.workload_support import explained, pgbench_client, pgbench_log
 from octavo.workloads.base import WorkloadResult
 from octavo.workloads.pooled import client
 from octavo.workloads.scan.query import plans_in, problem_of
@@ -174,7 +174,7 @@ def _log(read: Callable[[Path], object]) -> Callable[[bytes, Path], object]:
 
 
 def _judged(text: str) -> object:
-    result = WorkloadResult((), 1.0, 1.0, 1, 0.0, (), "")
+    result = WorkloadResult((), 1.0, 1, seconds_asked=1.0)
     return server_log.judge(Evidence(result, {}, True, 0.0, 0.0, text, Thresholds())), program_output.server_errors(
         text
     )

@@ -43,9 +43,6 @@ class Counting:
             seconds_asked=self.seconds_asked(levels),
             seconds=seconds,
             transactions=done,
-            client_cpu_seconds=0.0,
-            problems=(),
-            output="",
         )
 
 

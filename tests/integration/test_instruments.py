@@ -52,7 +52,9 @@ def trial(server: Server, observers: InstrumentSet, seconds: int = 3) -> tuple[I
         assert finished.returncode == 0, finished.stderr
         (line,) = (line for line in finished.stdout.splitlines() if "actually processed" in line)
         transactions = int(line.rpartition(" ")[2])
-        result = WorkloadResult((), seconds, seconds, transactions, finished.cpu_seconds, (), "")
+        result = WorkloadResult(
+            (), seconds, transactions, seconds_asked=seconds, client_cpu_seconds=finished.cpu_seconds
+        )
         return watching.finish(result), transactions
 
 
@@ -132,7 +134,7 @@ def test_requests_are_those_that_the_device_counts(server: Server) -> None:
             ["dd", "if=/dev/zero", f"of={server.directory / 'direct'}", "bs=64k", "count=200", "oflag=direct"],
             check=True, capture_output=True,
         )  # fmt: skip
-        seen = watching.finish(WorkloadResult((), 1.0, 1.0, 1, 0.0, (), ""))
+        seen = watching.finish(WorkloadResult((), 1.0, 1, seconds_asked=1.0))
     if notices:
         pytest.skip(notices[0])
     found = values(seen)
@@ -168,7 +170,7 @@ def test_a_server_that_dies_leaves_what_was_seen(server: Server) -> None:
     with InstrumentSet(instruments(), lambda text: None).start(server) as watching:
         server.process.send_signal(signal.SIGQUIT)
         server.process.wait()
-        seen = watching.finish(WorkloadResult((), 1.0, 1.0, 0, 0.0, (), ""))
+        seen = watching.finish(WorkloadResult((), 1.0, 0, seconds_asked=1.0))
     assert {"database", "wal", "the server"} <= set(seen.off)
     assert all("\n" not in reason for reason in seen.off.values())
     assert ("cpu_busy_share", None) in values(seen)

@@ -7,7 +7,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
-from octavo.workloads import pgbench_tables
+from octavo.workload_support import pgbench_tables
 
 pytestmark = pytest.mark.beside
 

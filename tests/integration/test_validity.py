@@ -79,7 +79,7 @@ def watched(server: Server) -> Surroundings:
 
 
 def judged(seen: Surroundings) -> Evidence:
-    result = WorkloadResult((), SECONDS, SECONDS, 1000, 1.0, (), "")
+    result = WorkloadResult((), SECONDS, 1000, seconds_asked=SECONDS, client_cpu_seconds=1.0)
     return Evidence(result, {}, True, 1.0, 1.0, "", Thresholds(), surroundings=seen)
 
 

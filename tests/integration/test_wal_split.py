@@ -24,6 +24,6 @@ def test_wal_is_read_beside_segments_that_were_never_written(
                 file.truncate(16 * MB)
         stop = wal_split.INSTRUMENT.start(server)
         server.execute("CREATE TABLE filled AS SELECT generate_series(1, 20000) AS number")
-        seen = {one.metric: one.value for one in stop(WorkloadResult((), 1, 1, 1, 0, (), ""))}
+        seen = {one.metric: one.value for one in stop(WorkloadResult((), 1, 1, seconds_asked=1))}
     assert seen["wal_inspected_share"] == 1
     assert 0.9 < seen["wal_records_share"] + seen["wal_images_share"] <= 1

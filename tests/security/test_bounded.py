@@ -23,7 +23,7 @@ from octavo.host.journal import Journal
 from octavo.postgres import cluster, extension
 from octavo.postgres.sources.snapshot import opened_tree, version_of_tree
 from octavo.trace.record import probes
-from octavo.workloads import pgbench_client, pgbench_log, pgbench_turns, restore
+from octavo.workload_support import pgbench_client, pgbench_log, pgbench_turns, restore
 
 
 def sparse(path: Path, size: int = 1 << 40) -> Path:

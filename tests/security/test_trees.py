@@ -12,8 +12,8 @@ from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host import children, mode_filter, set_user_id, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
-from octavo.workloads import files
-from octavo.workloads.restore import is_sql
+from octavo.workload_support import files
+from octavo.workload_support.restore import is_sql
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 DEPTH = 1100  # deeper than recursion, descriptors and the length of a path allow

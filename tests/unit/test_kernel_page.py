@@ -18,7 +18,7 @@ from octavo.plan.presets import find_plan
 from octavo.plan.sizes import SIZES
 from octavo.postgres.limits import DATA_BLOCKS
 from octavo.units import parse_size
-from octavo.workloads.explained import Explained, nodes, shape
+from octavo.workload_support.explained import Explained, nodes, shape
 from octavo.workloads.kernel_page import WORKLOAD, QueryRun, amplification, observations, text_bytes
 
 powers = st.integers(10, 16).map(lambda power: 1 << power)

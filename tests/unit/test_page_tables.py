@@ -12,10 +12,7 @@ from octavo import workloads
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.hugepages.savings import predictable, table_bytes
 from octavo.plan.model import parse_plan
-from octavo.workloads.oom import GrowingConnections, story
-from octavo.workloads.pooled import MemoryPart, PageTableGrowth, client, pooler, predict
-from octavo.workloads.pooled import story as story_of_growth
-from octavo.workloads.server_memory import (
+from octavo.workload_support.server_memory import (
     ProcessMemory,
     TouchedRegions,
     clients,
@@ -24,6 +21,9 @@ from octavo.workloads.server_memory import (
     look,
     touched,
 )
+from octavo.workloads.oom import GrowingConnections, story
+from octavo.workloads.pooled import MemoryPart, PageTableGrowth, client, pooler, predict
+from octavo.workloads.pooled import story as story_of_growth
 
 MB = 1024**2
 REGION = 2 * MB

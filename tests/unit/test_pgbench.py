@@ -4,8 +4,8 @@ from octavo.errors import OctavoError
 from octavo.lab.validity import first_doubt
 from octavo.lab.validity.evidence import Evidence
 from octavo.plan.thresholds import Thresholds
+from octavo.workload_support.pgbench_client import parse
 from octavo.workloads.base import WorkloadResult
-from octavo.workloads.pgbench_client import parse
 
 # What pgbench of PostgreSQL 18 prints.
 OUTPUT = """\

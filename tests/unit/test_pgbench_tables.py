@@ -9,7 +9,7 @@ from octavo.errors import UsageError
 from octavo.plan.cells import make_cells
 from octavo.plan.impossible import impossible_cells
 from octavo.postgres.limits import DATA_BLOCKS
-from octavo.workloads import pgbench_tables
+from octavo.workload_support import pgbench_tables
 
 LEVELS = {
     "scale": "25", "row_width": "121", "fillfactor": "100", "data_block": "8kB",

@@ -15,7 +15,8 @@ from octavo.instruments.target import Target
 from octavo.instruments.thp_mapped import INSTRUMENT as THP_MAPPED
 from octavo.instruments.thp_threads import INSTRUMENT as THP_THREADS
 from octavo.plan.model import known_factors
-from octavo.workloads import pgbench_log, tpcc_like
+from octavo.workload_support import pgbench_log
+from octavo.workloads import tpcc_like
 
 LINES = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 10**7), st.integers(0, 10**7)), min_size=1, max_size=60)
 

@@ -25,7 +25,7 @@ GB = 1024**3
 TICKS = os.sysconf("SC_CLK_TCK")
 ROOT = Path(__file__).parents[2]
 
-SOUND = WorkloadResult((), 30.0, 30.0, 90_000, 9.0, (), "tps = 3000")
+SOUND = WorkloadResult((), 30.0, 90_000, seconds_asked=30.0, client_cpu_seconds=9.0, output="tps = 3000")
 QUIET = Surroundings(30.0, 0.0, foreign_cpu_share=0.004, own_read_bytes=0, foreign_read_bytes=0)
 BACKEND = "2025-01-02 03:04:05.678 UTC [77] client backend "
 FACTS = {"database_bytes": 1 * GB}
@@ -45,7 +45,15 @@ def evidence(
 
 
 def told(text: str, problem: str = "") -> WorkloadResult:
-    return WorkloadResult((), 30.0, 30.0, 90_000, 9.0, (problem,) if problem else (), text)
+    return WorkloadResult(
+        (),
+        30.0,
+        90_000,
+        seconds_asked=30.0,
+        client_cpu_seconds=9.0,
+        problems=(problem,) if problem else (),
+        output=text,
+    )
 
 
 COLD = {"cache": "cold", "shared_buffers": "128MB"}
@@ -73,8 +81,16 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
     ("server_log", evidence(server_log=BACKEND + "ERROR:  deadlock detected\n"), "1 error .* deadlock detected"),
     ("server_log", evidence(server_log=f"x\n{BACKEND}FATAL:  a\n{BACKEND}ERROR:  b\n"), "2 errors .* FATAL: a"),
     ("consistency", evidence(violations=("condition 3.3.2.1", "condition 3.3.2.4")), r"3.3.2.1 \(and 1 more\)"),
-    ("duration", evidence(result=WorkloadResult((), 30.0, 0.07, 900, 1.0, (), "")), "0.07 s of the 30 s"),
-    ("transactions", evidence(result=WorkloadResult((), 30.0, 30.0, 99, 1.0, (), "")), "only 99"),
+    (
+        "duration",
+        evidence(result=WorkloadResult((), 0.07, 900, seconds_asked=30.0, client_cpu_seconds=1.0)),
+        "0.07 s of the 30 s",
+    ),
+    (
+        "transactions",
+        evidence(result=WorkloadResult((), 30.0, 99, seconds_asked=30.0, client_cpu_seconds=1.0)),
+        "only 99",
+    ),
     ("clock", evidence(around={"clock_step_seconds": -1.5}), "-1.500 s"),
     ("clock", evidence(around={"clock_step_seconds": 0.12}), r"\+0.120 s"),
     ("steal", evidence({"cpu_steal_share": 0.086}), "8.60 %"),

@@ -14,7 +14,7 @@ from octavo.costs.probes import SESSION, ProbeQuery, lookups, processor, scan_of
 from octavo.costs.tables import TableSizes
 from octavo.errors import HostError, OctavoError
 from octavo.postgres.plan_shape import shape_of
-from octavo.workloads.explained import explain
+from octavo.workload_support.explained import explain
 
 # A cold query is to last about so long: limits of devices hold over a tenth of a second and more.
 _COLD_SECONDS = 1.5

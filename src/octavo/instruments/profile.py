@@ -21,8 +21,8 @@ from octavo.instruments.base import Stop, UnavailableError
 from octavo.instruments.tlb import EVENTS
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
+from octavo.workload_support.files import readable_place
 from octavo.workloads.base import WorkloadResult
-from octavo.workloads.files import readable_place
 
 _SHARE = Metric("profile_share", "samples in this function, of all of PostgreSQL's", "fraction")
 _CLOCK = perf_events.Event(perf_events.SOFTWARE, 0)

@@ -30,7 +30,7 @@ OF_THE_SERVER = frozenset({"statements", "relations", "wal_split", "database", "
 
 _DEVICE = "device"
 
-_NO_WORK = WorkloadResult((), 0.0, 0.0, 0, 0.0, (), "")
+_NO_WORK = WorkloadResult((), 0.0, 0)
 _LEAVING_SECONDS = 5.0
 # A query of an instrument takes milliseconds. What has to wait longer than this is left out rather than waited for.
 _STATEMENT_TIMEOUT = "500ms"

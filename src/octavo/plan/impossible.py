@@ -14,7 +14,7 @@ from octavo.plan.server_settings import settings_of
 from octavo.postgres.pinned import pinned_settings
 from octavo.postgres.versions import major_of
 from octavo.units import format_size, human_size, parse_size
-from octavo.workloads import pgbench_tables
+from octavo.workload_support import pgbench_tables
 
 Levels = Mapping[str, str]
 Settings = Mapping[str, str]

@@ -10,7 +10,7 @@ from octavo.errors import UsageError
 from octavo.plan.model import Plan, parse_plan
 from octavo.plan.sizes import sizes_of
 from octavo.toml import read_toml
-from octavo.workloads.files import relative_to
+from octavo.workload_support.files import relative_to
 
 
 @dataclass(frozen=True, slots=True)

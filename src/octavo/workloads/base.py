@@ -13,7 +13,7 @@ from octavo.observation import Metric, Observation
 from octavo.postgres.cluster import Server
 
 if TYPE_CHECKING:
-    from octavo.workloads import pgbench_turns
+    from octavo.workload_support import pgbench_turns
 
 Levels = Mapping[str, str]
 # The fact of a result in slices: the transactions of the client's whole life by session, where they are counted.
@@ -22,16 +22,21 @@ BY_SESSION = "transactions_by_session"
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResult:
-    """What one measured run gave. `problems` are the client's own complaints; times in seconds; `facts` go to the
-    trial's (`plans`: the identity of the plan that each item had)."""
+    """What one measured run gave, times in seconds. What a workload does not know it leaves out.
+
+    `seconds_asked` is how long the run was to last; without it the rule `duration` has nothing to compare with.
+    `transactions` is what the client counted: rates per transaction and the rule `transactions` follow from it.
+    `problems` are the client's own complaints, each of which makes the trial invalid; `output` is stored with it;
+    `facts` go to the trial's (`plans`: the identity of the plan that each item had).
+    """
 
     observations: tuple[Observation, ...]
-    seconds_asked: float
     seconds: float
     transactions: int
-    client_cpu_seconds: float
-    problems: tuple[str, ...]
-    output: str
+    seconds_asked: float = 0.0
+    client_cpu_seconds: float = 0.0
+    problems: tuple[str, ...] = ()
+    output: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 

@@ -9,11 +9,11 @@ from octavo.errors import UsageError
 from octavo.factor import Factor
 from octavo.host import children
 from octavo.postgres.cluster import Server
-from octavo.workloads import files, pgbench_client, pgbench_turns
-from octavo.workloads.age import PACKED, age_factor, churn_of
+from octavo.workload_support import files, pgbench_client, pgbench_turns
+from octavo.workload_support.age import PACKED, age_factor, churn_of
+from octavo.workload_support.pgbench_turns import PausablePgbench
+from octavo.workload_support.restore import is_sql, restore
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pgbench_turns import PausablePgbench
-from octavo.workloads.restore import is_sql, restore
 
 # Between scripts that one level names together. pgbench's own sign for the weight is the @.
 _BETWEEN = " + "

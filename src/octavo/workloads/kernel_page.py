@@ -22,8 +22,8 @@ from octavo.knobs import page_cache
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration, parse_size
+from octavo.workload_support.explained import Explained, explain, shape
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.explained import Explained, explain, shape
 
 # Every so many blocks one is wanted: n modulo 10, the modulus of the published table.
 _STRIDE = 10
@@ -144,7 +144,6 @@ class KernelPage:
             seconds=seconds,
             transactions=len(runs),
             client_cpu_seconds=cpu,
-            problems=(),
             output=json.dumps(runs[-1].explained.plan, indent=1) + "\n",
             facts={"plans": {_QUERY: " / ".join(plans)}},
         )

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from octavo.factor import Factor, one_of
 from octavo.postgres.cluster import Server
-from octavo.workloads import pgbench_client, pgbench_tables, pgbench_turns
-from octavo.workloads.age import PACKED, age_factor, churn_of
+from octavo.workload_support import pgbench_client, pgbench_tables, pgbench_turns
+from octavo.workload_support.age import PACKED, age_factor, churn_of
+from octavo.workload_support.pgbench_turns import PausablePgbench
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pgbench_turns import PausablePgbench
 
 _MODES = {"read-only": "select-only", "read-write": "simple-update", "tpcb": "tpcb-like"}
 # Churn: rows updated in one transaction, and the share of the table after which it is vacuumed, as autovacuum does it

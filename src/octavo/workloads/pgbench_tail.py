@@ -5,7 +5,7 @@ the tail is not, the workload pgbench logs a sample.
 """
 
 from octavo.postgres.cluster import Server
-from octavo.workloads import pgbench_log
+from octavo.workload_support import pgbench_log
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.pgbench import Pgbench, script_options
 

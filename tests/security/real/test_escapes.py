@@ -20,7 +20,7 @@ from octavo.postgres.datasets import cache, graft
 from octavo.postgres.datasets.load import ensure_dataset
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec
 from octavo.postgres.pinned import pinned_settings
-from octavo.workloads.restore import restore
+from octavo.workload_support.restore import restore
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 

@@ -6,7 +6,7 @@ import pytest
 
 from octavo.lab.slices.count import DisturbanceLimits, Slice, SliceCounts, disturbance, rates_by_turn
 from octavo.lab.slices.result import result_of, series_of
-from octavo.workloads.pgbench_turns import parse
+from octavo.workload_support.pgbench_turns import parse
 
 STRICT = DisturbanceLimits(steal=0.02, foreign=0.05, tick_seconds=0.005)
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from octavo.lab.slices.count import SliceCounts
 from octavo.series import Series
+from octavo.workload_support.pgbench_client import observed
 from octavo.workloads.base import WorkloadResult
-from octavo.workloads.pgbench_client import observed
 
 
 def result_of(

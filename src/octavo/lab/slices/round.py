@@ -49,8 +49,8 @@ from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.units import parse_percentage
+from octavo.workload_support.pgbench_turns import PausablePgbench, problems
 from octavo.workloads.base import BY_SESSION, CountsBySlices, RunsInPieces, RunsInTurns
-from octavo.workloads.pgbench_turns import PausablePgbench, problems
 
 # Slices so long that a trial has no more turns than these tell nothing that trials do not.
 _FEWEST_TURNS = 8

@@ -57,7 +57,6 @@ def read(server: Server, files: Sequence[Path], blocks: Sequence[int], block: in
         seconds=result["seconds"],
         transactions=result["blocks"],
         client_cpu_seconds=finished.cpu_seconds,
-        problems=(),
         output=finished.stdout + finished.stderr,
     )
 

@@ -20,12 +20,12 @@ from octavo.instruments.roles import CLIENT
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import human_duration, human_size, parse_size
+from octavo.workload_support.server_memory import ProcessMemory, first_victim, largest_by_role, look
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.oom import recovery
 from octavo.workloads.oom.holding import hash_memory, hold_hash_table
 from octavo.workloads.oom.neighbour import ROLE as NEIGHBOUR
 from octavo.workloads.oom.neighbour import Neighbour, neighbour
-from octavo.workloads.server_memory import ProcessMemory, first_victim, largest_by_role, look
 
 # A row of the table that connections read, and with its header and line pointer: small enough for every block, large
 # enough that reading a page is little work.
@@ -152,8 +152,8 @@ class Oom:
         if recovered:
             observations.append(observe(_RECOVERY, recovered.seconds))
         return WorkloadResult(
-            tuple(observations), seconds, seconds, len(crowd.acknowledged), 0.0, (),
-            story(crowd, seconds, who, len(lost)),
+            tuple(observations), seconds, len(crowd.acknowledged), seconds_asked=seconds,
+            output=story(crowd, seconds, who, len(lost)),
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.instruments.procfs import number_after
 from octavo.postgres.cluster import Server
-from octavo.workloads.server_memory import ProcessMemory
+from octavo.workload_support.server_memory import ProcessMemory
 
 ROLE = "neighbour"
 _KB = 1024

@@ -18,9 +18,9 @@ from octavo.factor import Factor, duration, one_of, whole_number
 from octavo.observation import Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.units import parse_duration, parse_size
-from octavo.workloads import files, pgbench_client, pgbench_turns
+from octavo.workload_support import files, pgbench_client, pgbench_turns
+from octavo.workload_support.pgbench_turns import PausablePgbench
 from octavo.workloads.base import BY_SESSION, Levels, WorkloadResult
-from octavo.workloads.pgbench_turns import PausablePgbench
 from octavo.workloads.pgio import figures, sessions, tables
 
 _RANDOM, _SAME = "random", "same"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from octavo.observation import Metric, Observation, observe
-from octavo.workloads import pgbench_client
+from octavo.workload_support import pgbench_client
 from octavo.workloads.base import WorkloadResult
 
 PER_THREAD = Metric("liops_per_thread", "LIOPS a thread", "1/s", "higher")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from octavo.postgres.cluster import Server
-from octavo.workloads import pgbench_client
+from octavo.workload_support import pgbench_client
 from octavo.workloads.base import Levels, WorkloadResult
 
 _PREFIX = "pgio_calls"

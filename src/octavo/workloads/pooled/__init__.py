@@ -14,10 +14,7 @@ from octavo.hugepages.savings import predictable, table_bytes
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import human_size, parse_duration, parse_size
-from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pooled import client
-from octavo.workloads.pooled.pooler import pooled, program
-from octavo.workloads.server_memory import (
+from octavo.workload_support.server_memory import (
     ProcessMemory,
     TouchedRegions,
     clients,
@@ -26,7 +23,10 @@ from octavo.workloads.server_memory import (
     look,
     touched,
 )
-from octavo.workloads.shared_pages import shared_page
+from octavo.workload_support.shared_pages import shared_page
+from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.pooled import client
+from octavo.workloads.pooled.pooler import pooled, program
 
 _TABLES = Metric("page_tables_bytes", "page tables of the connections at the end (VmPTE)", "bytes", "lower")
 _GROWTH = Metric("page_tables_growth_bytes", "page tables that the connections gained during the run", "bytes", "lower")

@@ -9,7 +9,7 @@ from octavo.host import children
 from octavo.observation import Metric, observe
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 from octavo.units import parse_duration, parse_size
-from octavo.workloads import pgbench_client
+from octavo.workload_support import pgbench_client
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.pooled.pooler import program
 
@@ -77,8 +77,9 @@ def parse(stdout: str, stderr: str, returncode: int, seconds_asked: float, cpu_s
     ]
     problems = (f"sysbench ignored {ignored:.0f} errors",) if ignored else ()
     return WorkloadResult(
-        tuple(found), seconds_asked, seconds, int(transactions), cpu_seconds, problems, stdout + stderr
-    )
+        tuple(found), seconds, int(transactions), seconds_asked=seconds_asked, client_cpu_seconds=cpu_seconds,
+        problems=problems, output=stdout + stderr,
+    )  # fmt: skip
 
 
 def _sysbench(environment: Mapping[str, str], database_bytes: int, seed: int) -> list[str]:

@@ -23,7 +23,7 @@ from octavo.host.children import Account
 from octavo.host.safe_read import read_tail
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 from octavo.postgres.own_connection import connect_own
-from octavo.workloads.files import readable_place
+from octavo.workload_support.files import readable_place
 
 _PORT = 6432
 _READY_SECONDS = 10.0

@@ -7,8 +7,8 @@ from octavo.factor import Factor, one_of, whole_number
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_percentage, parse_size
+from octavo.workload_support.explained import nodes
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.explained import nodes
 from octavo.workloads.scan import ceiling, table
 from octavo.workloads.scan.query import NODES, Scan, problem_of, run_scan
 
@@ -77,10 +77,8 @@ class ScanWorkload:
         problem = problem_of(scan.plan, levels)
         return WorkloadResult(
             observations=tuple(_observations(scan, parse_size(levels["data_block"]))),
-            seconds_asked=0.0,
             seconds=scan.seconds,
             transactions=1,
-            client_cpu_seconds=0.0,
             problems=() if problem is None else (problem,),
             output=json.dumps(scan.plan, indent=1) + "\n",
         )

@@ -12,8 +12,8 @@ import psycopg
 from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError
+from octavo.workload_support.explained import Node, checked, nodes
 from octavo.workloads.base import Levels
-from octavo.workloads.explained import Node, checked, nodes
 from octavo.workloads.scan.requests import ReadRequests, read_requests_of
 from octavo.workloads.scan.table import KEYS, keys_of
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from octavo.factor import Factor, whole_number
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
-from octavo.workloads import files, pgbench_client, pgbench_log
+from octavo.workload_support import files, pgbench_client, pgbench_log
+from octavo.workload_support.pgbench_log import FinishedTransactions
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pgbench_log import FinishedTransactions
 
 # The standard mix, in hundredths of a percent. Of the new orders one in a hundred asks for an item that does not exist
 # and is rolled back (clause 2.4.1.4): a script of its own, so that its transactions are told from the others.

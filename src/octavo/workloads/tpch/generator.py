@@ -19,7 +19,7 @@ from psycopg.rows import DictRow
 from octavo.errors import HostError, OctavoError
 from octavo.host import children
 from octavo.postgres.cluster import Server
-from octavo.workloads import files
+from octavo.workload_support import files
 
 _PACKAGE = _PROGRAM = "tpchgen-cli"
 _PIECE = 256 * 1024

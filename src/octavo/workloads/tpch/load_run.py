@@ -64,11 +64,9 @@ class _Load:
         totals = [observe(metrics.SECONDS, self.seconds), observe(metrics.WAL_BYTES, float(self._wal))]
         return WorkloadResult(
             observations=(*totals, *self.observations, *sizes),
-            seconds_asked=0.0,
             seconds=seconds,
             transactions=len(loading.STEPS),
             client_cpu_seconds=cpu,
-            problems=(),
             output=self.plans.output(),
             facts=self.plans.facts(),
         )

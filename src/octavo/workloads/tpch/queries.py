@@ -12,8 +12,8 @@ from octavo.knobs.drop_caches import drop_caches
 from octavo.observation import Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration
+from octavo.workload_support.explained import nodes
 from octavo.workloads.base import Levels, Piece, PieceRun, WorkloadResult
-from octavo.workloads.explained import nodes
 from octavo.workloads.tpch import metrics, usage
 from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.known import QUERIES, known
@@ -61,11 +61,9 @@ class Power:
             facts["restarts"] = restarts
         return WorkloadResult(
             observations=(*totals, *_of_repetitions(self.times), *self.observations),
-            seconds_asked=0.0,
             seconds=seconds,
             transactions=sum(map(len, self.times.values())),
             client_cpu_seconds=self.cpu_seconds,
-            problems=(),
             output=self.plans.output(),
             facts=facts,
         )

@@ -11,7 +11,7 @@ from psycopg.rows import tuple_row
 
 from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
-from octavo.workloads.explained import checked
+from octavo.workload_support.explained import checked
 from octavo.workloads.tpch import usage
 from octavo.workloads.tpch.answers import Row, as_text
 

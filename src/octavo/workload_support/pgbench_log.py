@@ -16,9 +16,9 @@ from pathlib import Path
 from octavo.errors import OctavoError
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
-from octavo.workloads import pgbench_client
+from octavo.workload_support import pgbench_client
+from octavo.workload_support.pgbench_client import percentile
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pgbench_client import percentile
 
 _PREFIX = "every_transaction"
 # 16 bytes each; an hour at 50,000 a second.

@@ -12,7 +12,7 @@ from octavo.host.safe_read import lines_of
 from octavo.host.trees import shown
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.versions import major_of
-from octavo.workloads import files
+from octavo.workload_support import files
 
 # pg_dump's custom format begins with it (pg_backup_archiver.c), a directory has this file; all else is SQL.
 _CUSTOM = b"PGDMP"

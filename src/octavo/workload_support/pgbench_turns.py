@@ -23,8 +23,8 @@ from octavo.errors import OctavoError
 from octavo.host import children
 from octavo.host.safe_read import read_tail
 from octavo.postgres.cluster import Server
+from octavo.workload_support.pgbench_client import complaint, options
 from octavo.workloads.base import Levels
-from octavo.workloads.pgbench_client import complaint, options
 
 _PREFIX = "turns"
 # It is told when to end; its own time, which does not stand still with it, must not be up before.
