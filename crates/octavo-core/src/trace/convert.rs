@@ -11,6 +11,11 @@ use super::{Access, Accesses, Error, Item, Kind, Missing, Reader, Strategy, Stre
 const MOST_LINE: u64 = 1 << 16;
 /// Longer requests are none.
 const MOST_REQUEST: u64 = 1 << 30;
+/// Accesses that requests become: a line of a few bytes may be two million. Ours are 2 GB or less of so many.
+const MOST_ACCESSES: u64 = if cfg!(test) { 1 << 19 } else { 1 << 32 };
+/// Names of files, and their bytes.
+const MOST_NAMES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+const MOST_NAME_BYTES: usize = 64 << 20;
 /// Bytes of a sector in the kernel's counting, whatever the device's.
 const SECTOR: u64 = 512;
 /// clock_time, obj_id, obj_size, next_access_vtime: 4, 8, 4 and 8 bytes.
@@ -78,7 +83,14 @@ fn push_request<W: Write>(
             what: "a request ends behind the last offset that there is",
         });
     };
-    for block in offset / import.page_size..=last / import.page_size {
+    let (first, last) = (offset / import.page_size, last / import.page_size);
+    if into.accesses() + (last - first) >= MOST_ACCESSES {
+        return Err(Error::Line {
+            line,
+            what: "it is more than 4,294,967,296 accesses up to here; larger pages (--page-size) are fewer",
+        });
+    }
+    for block in first..=last {
         access.block = block;
         into.push(&access)?;
     }
@@ -336,6 +348,7 @@ pub fn read_iolog<R: BufRead, W: Write>(
     import: Import,
 ) -> Result<(), Error> {
     let mut files: HashMap<String, u32> = HashMap::new();
+    let mut name_bytes = 0;
     let mut has_times = None;
     each_line(from, |line, text| {
         let Some(has_times) = has_times else {
@@ -378,7 +391,16 @@ pub fn read_iolog<R: BufRead, W: Write>(
         let next = files.len() as u32;
         let relation = match files.get(name) {
             Some(&known) => known,
-            None => *files.entry(name.to_owned()).or_insert(next),
+            None => {
+                name_bytes += name.len();
+                if files.len() >= MOST_NAMES || name_bytes > MOST_NAME_BYTES {
+                    return Err(Error::Line {
+                        line,
+                        what: "it has more than 1,048,576 files up to here, or 64 MB of their names",
+                    });
+                }
+                *files.entry(name.to_owned()).or_insert(next)
+            }
         };
         let access = Access {
             time: time.saturating_mul(1000),
@@ -513,6 +535,29 @@ mod tests {
         let mut writer = Writer::new(Vec::new(), 4096)?;
         read(&mut writer)?;
         writer.finish()
+    }
+
+    #[test]
+    fn few_lines_are_not_any_number_of_accesses_or_files() {
+        let line = |number: u64| format!("a read 0 {}\n", number * 4096);
+        let with = |lines: &str| {
+            let text = format!("fio version 2 iolog\n{lines}");
+            imported(|writer| read_iolog(text.as_bytes(), writer, IMPORT))
+        };
+        let (fits, more) = (line(MOST_ACCESSES / 2), line(MOST_ACCESSES / 2 + 1));
+        assert!(with(&format!("{fits}{fits}")).is_ok());
+        assert!(matches!(
+            with(&format!("{fits}{more}")),
+            Err(Error::Line { line: 3, .. })
+        ));
+        let names = |count: usize| {
+            let lines: Vec<String> = (0..count)
+                .map(|name| format!("{name} read 0 1\n"))
+                .collect();
+            with(&lines.concat())
+        };
+        assert!(names(MOST_NAMES).is_ok());
+        assert!(names(MOST_NAMES + 1).is_err());
     }
 
     fn all(bytes: &[u8]) -> Vec<Access> {
