@@ -7,8 +7,9 @@ import pytest
 from octavo import _core
 from octavo.errors import HostError
 from octavo.trace import files
+from octavo.trace.record.budget import cost_of
 from octavo.trace.record.probes import executable, program
-from octavo.trace.record.recorder import Recorded, cost_of
+from octavo.trace.record.recorder import Recorded
 from octavo.trace.record.server import ServerCounters
 
 

@@ -17,21 +17,28 @@ from octavo.postgres.user_connection import UsersConnection
 from octavo.report.text_file import refuse_planted
 from octavo.trace.files import NEW_FILE, opened_as
 from octavo.trace.record import traced
+from octavo.trace.record.budget import (
+    FIRST_SLOWDOWN,
+    SLICE_SECONDS,
+    Cost,
+    Speed,
+    cost_of,
+    idle_seconds,
+    slice_seconds,
+    slowdown,
+)
 from octavo.trace.record.probes import (
     BUFFER_PAGES,
-    MICROSECONDS_AN_EVENT,
     executable,
     is_traced,
     program,
     require_bpftrace,
 )  # fmt: skip
-from octavo.trace.record.server import ServerCounters, counted, write_facts
+from octavo.trace.record.server import counted, write_facts
 from octavo.trace.record.wal import WalMeter
 from octavo.units import parse_size
 from octavo.watch.connect import connect, target_of
 
-# Of a slice with probes; shorter ones would be mostly attaching.
-SLICE_SECONDS = 2.0
 # Before it starts, to see how much the server does.
 _LOOK_SECONDS = 1.0
 # Processors hand their events over in turns: so old an event is not overtaken any more.
@@ -70,29 +77,6 @@ class Recorded:
         if not self.transactions_with or not self.transactions_without:
             return None
         return 1 - self.transactions_with / self.transactions_without
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Lookups a second, the part of the processors that probes would take, and the part of the time to record."""
-
-    lookups: float
-    share: float
-    duty: float
-
-
-def cost_of(before: ServerCounters, after: ServerCounters, processors: int, most_overhead: float | None) -> Cost:
-    """From the server's counters over a while.
-
-    >>> one, two = ServerCounters(0.0, 0, 0, 0, 0), ServerCounters(1.0, 30_000, 0, 0, 0)
-    >>> cost = cost_of(one, two, 2, 0.05)
-    >>> cost.lookups, round(cost.share, 3), round(cost.duty, 3)
-    (30000.0, 0.225, 0.222)
-    """
-    lookups = (after.lookups - before.lookups) / max(1e-3, after.at - before.at)
-    share = lookups * MICROSECONDS_AN_EVENT / 1e6 / processors
-    duty = 1.0 if most_overhead is None or share <= most_overhead else most_overhead / share
-    return Cost(lookups, share, duty)
 
 
 def record(request: RecordingRequest, journal: Journal, say: Callable[[str], object]) -> Recorded:
@@ -195,7 +179,7 @@ def _forecast(cost: Cost, request: RecordingRequest) -> str:
     assert request.most_overhead is not None
     return (
         f"{text}; to stay below {100 * request.most_overhead:.3g} % only {100 * cost.duty:.2g} % of the time is "
-        f"recorded, in slices of {SLICE_SECONDS:g} s"
+        f"recorded, in slices of at most {SLICE_SECONDS:g} s"
     )
 
 
@@ -210,65 +194,46 @@ def _slices(
     found: Recorded,
     wal: WalMeter,
 ) -> None:
-    """Records by turns with and without probes until the time is over."""
-    end = time.monotonic() + request.seconds
-    with_probes, without = _Speed(), _Speed()
-    duty = cost.duty
+    """Records by turns with and without probes until the time is over.
+
+    What slices have cost so far decides when the next one comes: over the whole time they stay below the limit.
+    """
+    start, most = time.monotonic(), request.most_overhead
+    end = start + request.seconds
+    with_probes, without = Speed(), Speed()
+    slower, paused = max(cost.slower, FIRST_SLOWDOWN), 0.0
     while (left := end - time.monotonic()) > 0:
-        seconds = left if duty >= 1 else min(left, SLICE_SECONDS)
+        seconds = left
+        if cost.duty < 1 and most is not None:
+            seconds = min(left, slice_seconds(request.seconds, slower, most))
+            if slower * (with_probes.seconds + seconds) > most * request.seconds and found.slices:
+                seconds = 0  # what may be lost is lost
         before = counted(target.query)
-        _slice(seconds, target, path, writer, began, journal, found)
-        after = counted(target.query)
-        with_probes.add(before, after)
-        found.slices += 1
-        found.recorded_seconds += seconds
-        writer.event(_since(began), "transactions", after.transactions - before.transactions)
-        wal.take(_since(began))
-        pause = min(seconds / duty - seconds, end - time.monotonic())
-        if pause > 0:
-            writer.event(_since(began), "pause_microseconds", round(pause * 1e6))
-            time.sleep(pause)
-            without.add(after, counted(target.query))
-            duty = next_duty(duty, slowdown(with_probes.rate, without.rate), request.most_overhead)
+        if seconds:
+            if paused:
+                writer.event(_since(began) - round(paused * 1e6), "pause_microseconds", round(paused * 1e6))
+            _slice(seconds, target, path, writer, began, journal, found)
+            after = counted(target.query)
+            with_probes.add(before, after)
+            found.slices += 1
+            found.recorded_seconds += seconds
+            writer.event(_since(began), "transactions", after.transactions - before.transactions)
+            wal.take(_since(began))
+            before, paused = after, 0.0
+        if cost.duty >= 1 or most is None or (left := end - time.monotonic()) <= 0:
+            break
+        idle = left
+        if seconds:
+            idle = min(left, max(_LOOK_SECONDS, idle_seconds(with_probes.seconds, end - left - start, slower, most)))
+        time.sleep(idle)
+        paused += idle
+        without.add(before, counted(target.query))
+        slower = max(cost.slower, slowdown(with_probes.rate, without.rate))
     if without.seconds:
         slower = slowdown(with_probes.rate, without.rate)
         share = with_probes.seconds / (with_probes.seconds + without.seconds)
         found.transactions_without = without.rate
         found.transactions_with = without.rate * (1 - slower * share)
-
-
-def slowdown(with_probes: float, without: float) -> float:
-    """How much slower transactions are while probes are attached.
-
-    >>> slowdown(40.0, 100.0), slowdown(1.0, 0.0)
-    (0.6, 0.0)
-    """
-    return 1 - with_probes / without if without else 0.0
-
-
-def next_duty(duty: float, slower: float, most_overhead: float | None) -> float:
-    """The part of the time to record from what slices have cost: never more than before, for few slices are noisy.
-
-    >>> next_duty(0.2, 0.5, 0.05), next_duty(0.05, 0.1, 0.05), next_duty(0.2, -0.1, 0.05)
-    (0.1, 0.05, 0.2)
-    """
-    return duty if most_overhead is None or slower <= 0 else min(duty, most_overhead / slower)
-
-
-class _Speed:
-    """Transactions a second over several stretches of time."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._transactions = 0
-
-    def add(self, before: ServerCounters, after: ServerCounters) -> None:
-        self.seconds += after.at - before.at
-        self._transactions += after.transactions - before.transactions
-
-    @property
-    def rate(self) -> float:
-        return self._transactions / self.seconds if self.seconds else 0.0
 
 
 def _slice(

@@ -1,0 +1,89 @@
+"""How much of the time is recorded through probes, so that the server loses no more than it may."""
+
+from dataclasses import dataclass
+
+from octavo.trace.record.probes import MICROSECONDS_AN_EVENT
+from octavo.trace.record.server import ServerCounters
+
+# Of a slice with probes; shorter ones would be mostly attaching.
+SLICE_SECONDS = 2.0
+_SHORTEST_SLICE = 0.5
+# What attaching and detaching take besides.
+_ATTACH_SECONDS = 1.0
+# Until it is measured probes are taken to make transactions slower by half: pgbench -S was, by 58 %.
+FIRST_SLOWDOWN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Lookups a second, the part of the processors that probes would take, and the part of the time to record."""
+
+    lookups: float
+    share: float
+    duty: float
+
+    @property
+    def slower(self) -> float:
+        """How much slower a server that needs all of the processors would be with probes.
+
+        >>> Cost(0.0, 1.0, 0.05).slower
+        0.5
+        """
+        return self.share / (1 + self.share)
+
+
+def cost_of(before: ServerCounters, after: ServerCounters, processors: int, most_overhead: float | None) -> Cost:
+    """From the server's counters over a while.
+
+    >>> one, two = ServerCounters(0.0, 0, 0, 0, 0), ServerCounters(1.0, 30_000, 0, 0, 0)
+    >>> cost = cost_of(one, two, 2, 0.05)
+    >>> cost.lookups, round(cost.share, 3), round(cost.duty, 3)
+    (30000.0, 0.225, 0.222)
+    """
+    lookups = (after.lookups - before.lookups) / max(1e-3, after.at - before.at)
+    share = lookups * MICROSECONDS_AN_EVENT / 1e6 / processors
+    duty = 1.0 if most_overhead is None or share <= most_overhead else most_overhead / share
+    return Cost(lookups, share, duty)
+
+
+def slowdown(with_probes: float, without: float) -> float:
+    """How much slower transactions are while probes are attached.
+
+    >>> slowdown(40.0, 100.0), slowdown(1.0, 0.0)
+    (0.6, 0.0)
+    """
+    return 1 - with_probes / without if without else 0.0
+
+
+def slice_seconds(whole: float, slower: float, most: float) -> float:
+    """How long a slice is: shorter where the whole time has no room for a long one.
+
+    >>> slice_seconds(60.0, 0.5, 0.05), slice_seconds(20.0, 0.5, 0.05), slice_seconds(1.0, 0.5, 0.05)
+    (2.0, 1.0, 0.5)
+    """
+    return min(SLICE_SECONDS, max(_SHORTEST_SLICE, most * whole / slower - _ATTACH_SECONDS))
+
+
+def idle_seconds(with_probes: float, elapsed: float, slower: float, most: float) -> float:
+    """How long to go on without probes until those that there were cost no more than the limit on average.
+
+    >>> round(idle_seconds(3.0, 4.0, 0.5, 0.05)), idle_seconds(3.0, 40.0, 0.5, 0.05)
+    (26, 0.0)
+    """
+    return max(0.0, with_probes * slower / most - elapsed)
+
+
+class Speed:
+    """Transactions a second over several stretches of time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._transactions = 0
+
+    def add(self, before: ServerCounters, after: ServerCounters) -> None:
+        self.seconds += after.at - before.at
+        self._transactions += after.transactions - before.transactions
+
+    @property
+    def rate(self) -> float:
+        return self._transactions / self.seconds if self.seconds else 0.0
