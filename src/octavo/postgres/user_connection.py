@@ -74,9 +74,13 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
         connection = UsersConnection.connect(**settings, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
         problem = without_secrets(" ".join(str(error).split()), password).removeprefix("connection failed: ")
-        raise HostError(
-            f"cannot connect: {problem}; say where with --dsn, or with libpq's variables (PGHOST, PGUSER …)"
-        ) from None
+        hint = "say where with --dsn, or with libpq's variables (PGHOST, PGUSER …)"
+        if "Peer authentication failed" in problem and os.geteuid() == 0:
+            hint = (
+                "root may come in as itself: as a superuser CREATE ROLE root LOGIN IN ROLE pg_monitor, and name no "
+                "user in --dsn"
+            )
+        raise HostError(f"cannot connect: {problem}; {hint}") from None
     if connection.info.encoding == "ascii":  # SQL_ASCII: psycopg would give bytes for every text
         for kind in ("text", "name", "varchar", "bpchar"):
             connection.adapters.register_loader(kind, _OfAnyBytes)

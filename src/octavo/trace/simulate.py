@@ -256,7 +256,8 @@ def limitations(summary: Summary, points: Sequence[SimulatedServer]) -> list[str
         )
     if any(point.page_cache is not None for point in points):
         found.append(
-            "the page cache is Linux's two LRU lists (not CONFIG_LRU_GEN) with readahead for each backend's open file; "
+            "the page cache is Linux's two LRU lists (not CONFIG_LRU_GEN) with readahead for each backend's open file, "
+            "without large folios (XFS, ext4 since 6.18), which move readahead's marks: see docs/trace.md; "
             "--memory is for shared_buffers and the page cache alone"
         )
     else:
