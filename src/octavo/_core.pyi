@@ -329,9 +329,11 @@ def trace_servers(
     *,
     threads: int,
     observe: Callable[[int], object],
+    marks: Sequence[int] = (),
 ) -> tuple[Totals, list[ServerCounts]]:
     """What servers with these settings would have done with a trace's accesses: shared buffers, the kernel's page
-    cache and the device, in one pass over the trace, empty at its beginning. Raises as `trace_curves`."""
+    cache and the device, in one pass over the trace, empty at its beginning. `series` has the counts at each mark
+    (microseconds) and at the end. Raises as `trace_curves`."""
 
 def trace_policy(
     path: _Path,

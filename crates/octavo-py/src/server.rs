@@ -1,8 +1,8 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use octavo_core::simulate::{
-    Blocks, BufferManager, Checkpoints, Kernel, KernelSettings, LEVELS, Rings, Server,
-    WriterSettings, run,
+    Blocks, BufferManager, Checkpoints, Kernel, KernelSettings, LEVELS, Lean, Rings, SelfSimilar,
+    Server, Snapshot, WriterSettings, run,
 };
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
@@ -54,6 +54,14 @@ fn blocks(own: u64, point: &Point) -> PyResult<Blocks> {
             parts: parts as u8,
             turns: Vec::new(),
         }),
+        (parts @ 2..=32, "self_similar" | "self_similar_together" | "self_similar_apart") => {
+            let lean = match point.layout.as_str() {
+                "self_similar" => Lean::Even,
+                "self_similar_together" => Lean::Together,
+                _ => Lean::Apart,
+            };
+            Ok(Blocks::SelfSimilar(SelfSimilar::new(parts as u8, lean)))
+        }
         (parts @ 2..=32, _) => Ok(Blocks::Concentrated(parts as u8)),
         _ => Err(bad()),
     }
@@ -97,11 +105,34 @@ fn server(own: u64, point: &Point) -> PyResult<Server> {
 }
 
 fn as_dict<'p>(python: Python<'p>, server: &Server) -> PyResult<Bound<'p, PyDict>> {
+    if server.kernel().is_some_and(Kernel::has_too_many) {
+        return Err(PyValueError::new_err(
+            "the trace touches more than 2^27 kernel pages; name a larger --kernel-page, or cut it with octavo trace cut",
+        ));
+    }
+    let snapshots = server.snapshots();
+    let last = snapshots.last().copied().unwrap_or_default();
+    let found = counts_as_dict(python, &last, server.kernel())?;
+    let series = snapshots
+        .iter()
+        .map(|snapshot| counts_as_dict(python, snapshot, server.kernel()))
+        .collect::<PyResult<Vec<_>>>()?;
+    found.set_item("series", series)?;
+    Ok(found)
+}
+
+fn counts_as_dict<'p>(
+    python: Python<'p>,
+    snapshot: &Snapshot,
+    kernel: Option<&Kernel>,
+) -> PyResult<Bound<'p, PyDict>> {
     let found = PyDict::new(python);
-    let (counts, requests) = (server.buffers().counts(), server.requests());
+    let (counts, requests) = (snapshot.buffers, snapshot.requests);
+    found.set_item("time", snapshot.time)?;
     found.set_item("accesses", counts.hits + counts.reads + counts.extends)?;
     found.set_item("hits", counts.hits)?;
     found.set_item("reads", counts.reads)?;
+    found.set_item("first_reads", snapshot.first_reads)?;
     found.set_item("extends", counts.extends)?;
     found.set_item("evictions", counts.evictions)?;
     found.set_item("dirty_evictions", counts.dirty_evictions)?;
@@ -110,20 +141,17 @@ fn as_dict<'p>(python: Python<'p>, server: &Server) -> PyResult<Bound<'p, PyDict
     found.set_item("full_page_images", counts.full_page_images)?;
     found.set_item("requests", requests.reads)?;
     found.set_item("requested_bytes", requests.read_bytes)?;
-    let Some(kernel) = server.kernel() else {
+    let (Some(counts), Some(device), Some(kernel)) = (snapshot.kernel, snapshot.device, kernel)
+    else {
         found.set_item("page_cache", python.None())?;
         return Ok(found);
     };
-    if kernel.has_too_many() {
-        return Err(PyValueError::new_err(
-            "the trace touches more than 2^27 kernel pages; name a larger --kernel-page, or cut it with octavo trace cut",
-        ));
-    }
-    let (below, counts, device) = (PyDict::new(python), kernel.counts(), kernel.device());
+    let below = PyDict::new(python);
     below.set_item("requests_from_cache", counts.reads_from_cache)?;
     below.set_item("pages_wanted", counts.pages_wanted)?;
     below.set_item("pages_missing", counts.pages_missing)?;
     below.set_item("pages_read_to_write", counts.pages_read_to_write)?;
+    below.set_item("pages_read_first", counts.pages_read_first)?;
     below.set_item("device_reads", device.reads)?;
     below.set_item("device_read_bytes", device.read_bytes)?;
     below.set_item("device_writes", device.writes)?;
@@ -135,7 +163,7 @@ fn as_dict<'p>(python: Python<'p>, server: &Server) -> PyResult<Bound<'p, PyDict
 
 /// What servers with these settings would have done with the accesses of a trace, in one pass.
 #[pyfunction]
-#[pyo3(signature = (path, own_size, points, *, threads, observe))]
+#[pyo3(signature = (path, own_size, points, *, threads, observe, marks=Vec::new()))]
 pub(crate) fn trace_servers<'p>(
     python: Python<'p>,
     path: PathBuf,
@@ -143,10 +171,11 @@ pub(crate) fn trace_servers<'p>(
     points: Vec<Point>,
     threads: usize,
     observe: Py<PyAny>,
+    marks: Vec<u64>,
 ) -> PyResult<(Bound<'p, PyDict>, Vec<Bound<'p, PyDict>>)> {
     let mut servers = points
         .iter()
-        .map(|point| server(own_size, point))
+        .map(|point| Ok(server(own_size, point)?.marked(&marks)))
         .collect::<PyResult<Vec<_>>>()?;
     let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
     let totals = observed(python, &observe, failed, |observe| {

@@ -22,6 +22,7 @@ from octavo.cli.import_ import import_
 from octavo.cli.io import io
 from octavo.cli.iotop import iotop
 from octavo.cli.plans import plans
+from octavo.cli.predict import predict
 from octavo.cli.presets import presets
 from octavo.cli.report import report
 from octavo.cli.run import run
@@ -64,6 +65,7 @@ app.command()(io)
 app.command()(watch)
 app.command()(iotop)
 app.add_typer(trace, name="trace")
+app.command()(predict)
 app.add_typer(costs, name="costs")
 app.add_typer(plans, name="plans")
 

@@ -107,6 +107,8 @@ class PageCacheCounts(TypedDict):
     pages_wanted: int
     pages_missing: int
     pages_read_to_write: int
+    pages_read_first: int
+    """Pages that were read and had never been in the page cache."""
     device_reads: int
     device_read_bytes: int
     device_writes: int
@@ -114,12 +116,15 @@ class PageCacheCounts(TypedDict):
     dirty_bytes: int
 
 
-class ServerCounts(TypedDict):
-    """What a simulated server did."""
+class ServerSnapshot(TypedDict):
+    """What a simulated server did up to a time."""
 
+    time: int
     accesses: int
     hits: int
     reads: int
+    first_reads: int
+    """Reads of blocks that nobody had accessed before."""
     extends: int
     evictions: int
     dirty_evictions: int
@@ -130,3 +135,9 @@ class ServerCounts(TypedDict):
     """Reads that it asked the kernel for, and their bytes."""
     requested_bytes: int
     page_cache: PageCacheCounts | None
+
+
+class ServerCounts(ServerSnapshot):
+    """What a simulated server did, and what it had done at each mark."""
+
+    series: list[ServerSnapshot]

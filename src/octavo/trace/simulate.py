@@ -154,7 +154,7 @@ def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServe
             page_cache=None if memory is None else memory - size,
             kernel_page=kernel_page,
             readahead=readahead,
-            **_background(summary),
+            **background(summary),
             checkpoint_interval=None if request.checkpoint is None else round(request.checkpoint * 1e6),
         )
         for block in request.data_blocks or (own,)
@@ -175,7 +175,7 @@ def _property(summary: Summary, name: str, otherwise: int) -> int:
     return int(text) if text.isdecimal() and len(text) < 16 else otherwise
 
 
-def _background(summary: Summary) -> dict[str, Any]:
+def background(summary: Summary) -> dict[str, Any]:
     """The recorded server's background writer, or PostgreSQL's defaults."""
     settings = summary["settings"]
     try:
@@ -217,7 +217,7 @@ def _described(
         "kernel_page_bytes": point.kernel_page,
         "readahead_bytes": point.readahead,
         "io_combine_limit_bytes": point.combine_limit,
-        **counts,
+        **{name: value for name, value in counts.items() if name not in ("series", "time")},
         "hit_ratio": _ratio(counts["hits"], counts["accesses"]),
         "page_cache_hit_ratio": None if below is None else _ratio(below["requests_from_cache"], counts["requests"]),
         "bytes_per_request": _ratio(counts["requested_bytes"], counts["requests"]),

@@ -20,7 +20,8 @@ pub use policies::{Cache, Clock, Fifo, Lru};
 pub use sampled::{Filter, SampledDistances};
 pub use server::{
     BackgroundWriter, Blocks, Checkpoints, DeviceCounts, Kernel, KernelCounts, KernelSettings,
-    OpenFile, PageCache, RequestCounts, Server, Window, WriterSettings,
+    Lean, OpenFile, PageCache, RequestCounts, Seen, SelfSimilar, Server, Snapshot, Window,
+    WriterSettings,
 };
 pub use stack::StackDistances;
 pub use study::{Pages, Study};

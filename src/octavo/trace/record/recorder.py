@@ -36,6 +36,7 @@ from octavo.trace.record.probes import (
 )  # fmt: skip
 from octavo.trace.record.server import counted, write_facts
 from octavo.trace.record.wal import WalMeter
+from octavo.trace.record.work import describe, describe_cpu, work_of
 from octavo.units import parse_size
 from octavo.watch.connect import connect, target_of
 
@@ -93,8 +94,9 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
             return _record_traced(request, connection, target, int(server["data_block"]), say)
         require_bpftrace()
         path = executable(target.postmaster)
-        before = counted(target.query)
+        before, work = counted(target.query), work_of(target.query, target.version)
         time.sleep(_LOOK_SECONDS)
+        without_probes = work_of(target.query, target.version)
         cost = cost_of(before, counted(target.query), len(os.sched_getaffinity(0)), request.most_overhead)
         say(_forecast(cost, request))
         writer = _new_trace(request.out, int(server["data_block"]))
@@ -102,11 +104,13 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
         write_facts(writer, target.query, target.version, names=request.names, source="bpftrace, USDT probes")
         if cost.duty < 1:
             writer.describe("duty", f"{cost.duty:.4f}")
+        describe_cpu(writer, work, without_probes, target.postmaster)  # later it has the probes' own
         writer.flush()
         found = Recorded()
         try:
             wal = WalMeter(target.query, writer, _since(began))
             _slices(request, cost, target, path, writer, began, journal, found, wal)
+            describe(writer, without_probes, work_of(target.query, target.version))
             _note(wal.finish(connection, _since(began)), say)
         finally:
             found.accesses = writer.accesses
@@ -139,10 +143,12 @@ def _record_traced(
             write_facts(writer, target.query, target.version, names=request.names, source="octavo build --traced")
             writer.guess_scans_up_to(_buffers(target) // 4)
             writer.flush()
-            before = counted(target.query)
+            before, work = counted(target.query), work_of(target.query, target.version)
             wal = WalMeter(target.query, writer, _since(began))
             found.lost = traced.record(recording, writer, request.seconds, began, lambda: wal.take(_since(began)))
-            after = counted(target.query)
+            after, work_after = counted(target.query), work_of(target.query, target.version)
+            describe(writer, work, work_after)
+            describe_cpu(writer, work, work_after, target.postmaster)
             writer.event(_since(began), "transactions", after.transactions - before.transactions)
             _note(wal.finish(connection, _since(began)), say)
         finally:

@@ -1,3 +1,4 @@
+use super::self_similar::SelfSimilar;
 use crate::{
     simulate::{Batch, pages::Numbers},
     trace::Strategy,
@@ -16,6 +17,9 @@ pub enum Blocks {
         /// By page: the block that is next.
         turns: Vec<u8>,
     },
+    /// Each page is so many blocks; an access stays with the block of the one before as often as accesses of two
+    /// neighbouring pages stay with one of them.
+    SelfSimilar(SelfSimilar),
 }
 
 /// A block that is accessed.
@@ -52,6 +56,7 @@ impl Blocks {
             Self::Concentrated(parts) | Self::Spread { parts, .. } => {
                 pages.saturating_mul(*parts as u64)
             }
+            Self::SelfSimilar(similar) => pages.saturating_mul(similar.parts() as u64),
         }
     }
 
@@ -60,6 +65,7 @@ impl Blocks {
         match self {
             Self::Merged(level) => own << *level,
             Self::Concentrated(parts) | Self::Spread { parts, .. } => own / *parts as u64,
+            Self::SelfSimilar(similar) => own / similar.parts() as u64,
         }
     }
 
@@ -68,6 +74,7 @@ impl Blocks {
         &mut self,
         page: u32,
         how: u8,
+        (stream, backend): (u32, u32),
         homes: &Homes,
         own: u64,
         mut then: impl FnMut(Block),
@@ -100,6 +107,13 @@ impl Blocks {
                 turns[number] = (turn + 1) % *parts;
                 then(part(page * u32::from(*parts) + u32::from(turn), turn));
             }
+            Self::SelfSimilar(similar) => {
+                let parts = u32::from(similar.parts());
+                let found = similar.part(page, how, stream, backend);
+                for one in found {
+                    then(part(page * parts + u32::from(one), one));
+                }
+            }
         }
     }
 
@@ -111,13 +125,21 @@ impl Blocks {
                 (stream, place.saturating_mul(own))
             }
             Self::Concentrated(parts) | Self::Spread { parts, .. } => {
-                let (stream, place) = homes.of(number / u32::from(*parts));
-                let part = u64::from(number % u32::from(*parts));
-                let offset = place
-                    .saturating_mul(own)
-                    .saturating_add(part * self.size(own));
-                (stream, offset)
+                Self::part_home(number, u32::from(*parts), homes, own)
+            }
+            Self::SelfSimilar(similar) => {
+                Self::part_home(number, u32::from(similar.parts()), homes, own)
             }
         }
+    }
+
+    /// Where the number-th part of pages is.
+    fn part_home(number: u32, parts: u32, homes: &Homes, own: u64) -> (u32, u64) {
+        let (stream, place) = homes.of(number / parts);
+        let part = u64::from(number % parts);
+        let offset = place
+            .saturating_mul(own)
+            .saturating_add(part * (own / u64::from(parts)));
+        (stream, offset)
     }
 }

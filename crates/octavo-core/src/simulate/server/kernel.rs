@@ -4,6 +4,7 @@ use super::{
     device::{Device, DeviceCounts},
     page_cache::PageCache,
     readahead::{OpenFile, Window},
+    snapshots::Seen,
 };
 use crate::simulate::pages::Numbers;
 
@@ -39,6 +40,8 @@ pub struct KernelCounts {
     pub pages_missing: u64,
     /// Pages that writes of a part of them had to read first.
     pub pages_read_to_write: u64,
+    /// Pages of the page cache that were read from the device and had never been in it before.
+    pub pages_read_first: u64,
 }
 
 /// A page cache over a device, with the readahead of each open file: a backend opens a segment of a relation once.
@@ -58,6 +61,7 @@ pub struct Kernel {
     /// By number: stream and place of the first page of 64, as dirty pages that leave are known by number only.
     homes: Vec<(u32, u64)>,
     has_too_many: bool,
+    seen: Seen,
 }
 
 impl Kernel {
@@ -77,13 +81,17 @@ impl Kernel {
             next_look: 0,
             homes: Vec::new(),
             has_too_many: false,
+            seen: Seen::default(),
         }
     }
 
     /// What was counted so far.
     #[must_use]
     pub const fn counts(&self) -> KernelCounts {
-        self.counts
+        KernelCounts {
+            pages_read_first: self.seen.first_reads(),
+            ..self.counts
+        }
     }
 
     /// What the device was asked for so far.
@@ -191,6 +199,7 @@ impl Kernel {
                 run = 0;
                 continue;
             }
+            self.seen.read(page);
             self.add(page);
             if mark == Some(index) {
                 self.cache.mark(page);
@@ -226,6 +235,7 @@ impl Kernel {
                     self.counts.pages_read_to_write += 1;
                     self.device.read(page_size);
                 }
+                self.seen.extended(page);
                 self.add(page);
             }
             self.cache.mark_accessed(page);

@@ -11,6 +11,8 @@ mod kernel;
 mod lists;
 mod page_cache;
 mod readahead;
+mod self_similar;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +22,8 @@ pub use device::DeviceCounts;
 pub use kernel::{Kernel, KernelCounts, KernelSettings};
 pub use page_cache::PageCache;
 pub use readahead::{OpenFile, Window};
+pub use self_similar::{Lean, SelfSimilar};
+pub use snapshots::{Seen, Snapshot};
 
 use blocks::{Block, Homes};
 use kernel::SEGMENT;
@@ -78,6 +82,11 @@ pub struct Server {
     checkpoints: Checkpoints,
     next_checkpoint: u64,
     writer: Option<BackgroundWriter>,
+    now: u64,
+    seen: Seen,
+    /// When counts are taken down, the next one last; what was taken down.
+    marks: Vec<u64>,
+    snapshots: Vec<Snapshot>,
 }
 
 impl Server {
@@ -106,6 +115,35 @@ impl Server {
             checkpoints: Checkpoints::Recorded,
             next_checkpoint: 0,
             writer: None,
+            now: 0,
+            seen: Seen::default(),
+            marks: Vec::new(),
+            snapshots: Vec::new(),
+        }
+    }
+
+    /// The same, taking its counts down before the first access at or after each of these times in microseconds.
+    #[must_use]
+    pub fn marked(mut self, marks: &[u64]) -> Self {
+        self.marks = marks.to_vec();
+        self.marks.sort_unstable_by(|one, other| other.cmp(one));
+        self
+    }
+
+    /// What was taken down, in the order of time; when the trace has ended also what is at its end.
+    #[must_use]
+    pub fn snapshots(&self) -> &[Snapshot] {
+        &self.snapshots
+    }
+
+    fn snapshot(&self, time: u64) -> Snapshot {
+        Snapshot {
+            time,
+            buffers: self.buffers.counts(),
+            requests: self.requests,
+            kernel: self.kernel.as_ref().map(Kernel::counts),
+            device: self.kernel.as_ref().map(Kernel::device),
+            first_reads: self.seen.first_reads(),
         }
     }
 
@@ -143,6 +181,10 @@ impl Server {
         for backend in 0..self.runs.len() {
             self.end_run(backend as u32);
         }
+        while let Some(mark) = self.marks.pop() {
+            self.snapshots.push(self.snapshot(mark));
+        }
+        self.snapshots.push(self.snapshot(self.now));
     }
 
     fn read(&mut self, backend: u32, run: Run) {
@@ -237,6 +279,12 @@ impl Server {
 
     /// What is due at a time in microseconds.
     fn tick(&mut self, time: u64) {
+        self.now = time;
+        while self.marks.last().is_some_and(|&mark| time >= mark) {
+            if let Some(mark) = self.marks.pop() {
+                self.snapshots.push(self.snapshot(mark));
+            }
+        }
         if let Checkpoints::Every(interval) = self.checkpoints {
             if time >= self.next_checkpoint {
                 self.checkpoint();
@@ -273,12 +321,14 @@ impl Server {
                 }
             }
             Outcome::Read { written } => {
+                self.seen.read(block.number);
                 if let Some(out) = written {
                     self.write(out);
                 }
                 self.miss(backend, stream, block, Strategy::of(how));
             }
             Outcome::Extended { written } => {
+                self.seen.extended(block.number);
                 if let Some(out) = written {
                     self.write(out);
                 }
@@ -317,6 +367,7 @@ impl Consumer for Server {
             self.blocks.each(
                 batch.page[place],
                 batch.how[place],
+                (batch.stream[place], batch.backend[place]),
                 &self.homes,
                 self.own_size,
                 |block| {

@@ -1,0 +1,97 @@
+"""`octavo predict`: what another page size would do to a recorded workload, without a rebuild."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+if TYPE_CHECKING:
+    pass
+
+
+def predict(
+    file: Annotated[Path, typer.Argument(help="A trace (.octrace).")],
+    data_block: Annotated[str, typer.Option(help="One or more, as 4kB,8kB,32kB; or all.")] = "all",
+    wal_block: Annotated[str | None, typer.Option(help="One or more, or all: the recorded server's.")] = None,
+    shared_buffers: Annotated[str | None, typer.Option(help="One or more, as 1GB,4GB: the recorded server's.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Of shared_buffers and the kernel's page cache together; else no page cache.")
+    ] = None,
+    kernel_page: Annotated[str, typer.Option(help="Of the page cache, 4kB to 64kB.")] = "4kB",
+    huge_pages: Annotated[bool, typer.Option("--huge-pages", help="Shared memory is in huge pages.")] = False,
+    device: Annotated[
+        str | None,
+        typer.Option(help="A named volume, as gp3:3000/125 or iops=2000, or a file of octavo io probe --format json."),
+    ] = None,
+    recorded_device: Annotated[
+        str | None, typer.Option(help="The same of the device that the trace was recorded on, where it has limits.")
+    ] = None,
+    clients: Annotated[int | None, typer.Option(min=1, max=100_000, help="As many as when it was recorded.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="A checkpoint every so often, such as 5min: as the server had them.")
+    ] = None,
+    what_if: Annotated[
+        list[str] | None, typer.Option(help="transactions=2x, data=4x or device=gp3:6000/250; again for more.")
+    ] = None,
+    device_price: Annotated[float | None, typer.Option(min=0, help="For the five-minute rule.")] = None,
+    memory_price: Annotated[float | None, typer.Option(min=0, help="Of a GB, in the same money and time.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="An HTML page to write.")] = None,
+    threads: Annotated[int, typer.Option(min=0, help="Threads; 0 for every processor that may be used.")] = 0,
+    format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
+) -> None:
+    """Predict what other page sizes would do to a recorded workload: reads, WAL, memory, transactions a second.
+
+    Every figure has an interval, and names the assumption that widens it most. Query plans are not predicted. A trace
+    from which nothing can be told (too short, with lost accesses) ends with exit code 3.
+
+    Example: octavo predict shop.octrace --memory 64GB --device gp3:3000/125 -o shop.html
+    """
+    from octavo.cli.output import console, print_json
+    from octavo.cli.trace_progress import counting
+    from octavo.predict.five_minutes import Prices
+    from octavo.predict.predict import WAL_BLOCKS, Request, predict
+    from octavo.predict.render import view
+    from octavo.predict.what_if import what_if as parse_what_if
+    from octavo.trace.simulate import KERNEL_PAGES, sizes
+    from octavo.trace.surface import PAGE_SIZES
+    from octavo.units import parse_duration
+
+    every = None if checkpoint is None else parse_duration(checkpoint)
+    if every is not None and every < 1:
+        from octavo.errors import UsageError
+
+        raise UsageError(f"--checkpoint {checkpoint}: it has to be 1s or more")
+    memories = sizes("--memory", memory)
+    request: Request = Request(
+        path=file,
+        data_blocks=PAGE_SIZES if data_block == "all" else sizes("--data-block", data_block, PAGE_SIZES),
+        wal_blocks=WAL_BLOCKS if wal_block == "all" else sizes("--wal-block", wal_block, WAL_BLOCKS),
+        shared_buffers=sizes("--shared-buffers", shared_buffers, least=128 * 1024),
+        memory=memories[0] if memories else None,
+        kernel_page=sizes("--kernel-page", kernel_page, KERNEL_PAGES)[0],
+        device=device,
+        recorded_device=recorded_device,
+        clients=clients,
+        checkpoint=every,
+        huge_pages=huge_pages,
+        prices=Prices(device_price, memory_price),
+        what_if=parse_what_if(what_if or []),
+        threads=threads,
+    )
+    with counting() as observe:
+        document = predict(request, observe)
+    if out is not None:
+        from octavo.predict.page import render
+        from octavo.report.text_file import write_text
+
+        written = write_text(render(document), out)
+    else:
+        written = None
+    if format is TableFormat.json:
+        print_json(document)
+    else:
+        console().print(view(document))
+        if written is not None:
+            console().print(f"\npage: {written}")

@@ -1,0 +1,124 @@
+"""What a prediction assumes, and how far each assumption may be off. Every figure is computed again with each of them
+at both ends; the interval is the root of the sum of squares of what that changes, and the widest one is named."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+Figures = dict[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """CPU is seconds. `layout` is the place in the list of a size's rates."""
+
+    layout: int = 0
+    scatter: float = 0.0
+    """Of the simulated counts, in half widths of their 95 % interval."""
+    first_reads: float = 0.5
+    """The part of the first reads of pages that are misses, where caches were not full."""
+    growth: float = 0.0
+    """Rows a page: -1 and 1 are the bounds."""
+    image_fill: float = 0.95
+    """Of a page whose image goes into the WAL."""
+    commits_a_sync: float | None = None
+    cpu_request: float = 2e-6
+    """To read a block from the kernel, without its bytes."""
+    cpu_byte: float = 0.25e-9
+    """To copy a byte and to compute its checksum."""
+    waits: float = 0.5
+    """The part of the recorded waiting (what CPU does not explain) that was for the device's reads."""
+    other_cpu: float = 0.0
+    """CPU at pages twice or half as large, beside what is read: the part by which it may be more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variation:
+    """An assumption with both of its ends."""
+
+    name: str
+    field: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A figure with about 95 %, and the assumption that widens it most."""
+
+    value: float
+    low: float
+    high: float
+    because: str
+
+    def as_dict(self) -> dict[str, float | str]:
+        """For JSON."""
+        return {"value": self.value, "low": self.low, "high": self.high, "because": self.because}
+
+
+def variations(
+    commits_a_sync: float | None, clients: int | None, layouts: int, image_fill: float | None = None
+) -> list[Variation]:
+    """Those of a prediction. The ends of what is not measured are judgements, and docs/predict.md has their reasons."""
+    least, most = (0.85, 1.0) if image_fill is None else (image_fill - 0.03, min(1.0, image_fill + 0.03))
+    found = [
+        Variation("sampling: how long was recorded", "scatter", -1.0, 1.0),
+        Variation("pages that were first seen when caches were not full yet", "first_reads", 0.0, 1.0),
+        Variation("rows a page", "growth", -1.0, 1.0),
+        Variation("how full pages are whose images are logged", "image_fill", least, most),
+        Variation("CPU to read a block", "cpu_request", 1e-6, 4e-6),
+        Variation("CPU to copy and check a byte", "cpu_byte", 0.1e-9, 0.6e-9),
+        Variation("what the recorded transactions waited for", "waits", 0.0, 1.0),
+        Variation("CPU that depends on the page size otherwise", "other_cpu", -0.02, 0.02),
+    ]
+    if layouts > 1:
+        found.insert(0, Variation("which part of a page accesses need", "layout", 1, 2))
+    if commits_a_sync is None and clients:
+        found.append(Variation("commits that share a flush", "commits_a_sync", 1.0, float(max(1, clients))))
+    elif commits_a_sync is not None:
+        found.append(
+            Variation(
+                "commits that share a flush", "commits_a_sync", max(1.0, commits_a_sync * 0.7), commits_a_sync * 1.4
+            )
+        )
+    return found
+
+
+def intervals(
+    figures: Callable[[Assumptions], Figures], base: Assumptions, varied: Sequence[Variation]
+) -> dict[str, Interval | None]:
+    """Every figure with its interval; None where a figure is not known.
+
+    >>> varied = [Variation("fill", "image_fill", 0.85, 1.0)]
+    >>> intervals(lambda one: {"x": 100 * one.image_fill}, Assumptions(), varied)["x"].as_dict()
+    {'value': 95.0, 'low': 85.0, 'high': 100.0, 'because': 'fill'}
+    """
+    likely = figures(base)
+    ends = [
+        (
+            one.name,
+            [figures(dataclasses.replace(base, **{one.field: _typed(one.field, end)})) for end in (one.low, one.high)],
+        )
+        for one in varied
+    ]
+    found: dict[str, Interval | None] = {}
+    for name, value in likely.items():
+        if value is None:
+            found[name] = None
+            continue
+        below = above = widest = 0.0
+        because = ""
+        for reason, pair in ends:
+            values = [other for figure in pair if (other := figure[name]) is not None]
+            down = max([0.0, *(value - other for other in values)])
+            up = max([0.0, *(other - value for other in values)])
+            below, above = below + down**2, above + up**2
+            if max(down, up) > widest:
+                widest, because = max(down, up), reason
+        found[name] = Interval(value, max(0.0, value - math.sqrt(below)), value + math.sqrt(above), because)
+    return found
+
+
+def _typed(field: str, end: float) -> float | int:
+    return int(end) if field == "layout" else end

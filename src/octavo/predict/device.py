@@ -1,0 +1,86 @@
+"""What a device gives: a named volume, or the document of `octavo io probe --format json`."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import HostError, UsageError
+from octavo.host.safe_read import read_text
+from octavo.knobs.volume_types import parse_device
+
+_MOST = 4 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Requests and bytes a second at most, and seconds of a request without waiting; None is without limit, or not
+    known. `largest_request` counts as one request."""
+
+    name: str
+    requests: float | None = None
+    bytes: float | None = None
+    latency: float | None = None
+    latency_bytes: float | None = None
+    largest_request: int | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything of it is."""
+        return self.requests is not None or self.bytes is not None or self.latency is not None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a request rate or a byte rate is known."""
+        return self.requests is not None or self.bytes is not None
+
+    def seconds(self, requests: float, amount: float) -> float:
+        """How long it is busy with so many requests and bytes.
+
+        >>> Device("x", requests=1000.0, bytes=10e6).seconds(2, 8192), Device("x").seconds(5, 1)
+        (0.002, 0.0)
+        """
+        if self.largest_request and requests:
+            requests = max(requests, amount / self.largest_request)
+        by_requests = requests / self.requests if self.requests else 0.0
+        by_bytes = amount / self.bytes if self.bytes else 0.0
+        return max(by_requests, by_bytes)
+
+    def waited(self, requests: float, amount: float) -> float:
+        """Seconds of latency of so many requests one after the other."""
+        if self.latency is None:
+            return 0.0
+        return requests * self.latency + (amount / self.latency_bytes if self.latency_bytes else 0.0)
+
+
+def device_of(text: str | None) -> Device:
+    """The device of an option: a level of the factor `device`, a file of `octavo io probe`, or None for one that is
+    not known. Raises UsageError."""
+    if text is None or text == "native":
+        return Device("native")
+    if Path(text).suffix == ".json":
+        return _probed(Path(text))
+    try:
+        volume = parse_device("".join(text.split()))
+    except UsageError as error:
+        raise UsageError(f"--device {text}: {error}; or a file of octavo io probe --format json") from None
+    if volume is None:
+        return Device("native")
+    return Device(volume.level, volume.baseline.requests, volume.baseline.bytes, None, None, volume.largest_request)
+
+
+def _probed(path: Path) -> Device:
+    try:
+        found: Any = json.loads(read_text(path, _MOST))
+        line: dict[str, Any] = found["latency_line"] or {}
+        return Device(
+            f"probed {path.name}",
+            float(found["requests_per_second_ceiling"]),
+            float(found["bytes_per_second_ceiling"]),
+            float(line["latency_us"]) / 1e6 if line else None,
+            float(line["bytes_per_second"]) if line else None,
+        )
+    except OSError as error:
+        raise HostError(f"{path} cannot be read: {error.strerror}; octavo io probe --format json makes it") from None
+    except (KeyError, TypeError, ValueError):
+        raise UsageError(f"{path} is no document of octavo io probe --format json; make it anew") from None

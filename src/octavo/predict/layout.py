@@ -1,0 +1,165 @@
+"""How many rows a page of another size holds, and what would not fit.
+
+A heap page has a header of 24 bytes, and for each row an item pointer of 4 bytes and the row, aligned to 8; a page of
+a B-tree has 16 bytes more (PostgreSQL's manual, "Database Page Layout"; bufpage.h, nbtree.h). A trace says how many
+rows and blocks a relation has, so rows a page are known, and what a row takes within bounds.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from octavo.trace.core_types import Relation
+
+_HEADER = 24
+_SPECIAL = 16
+_POINTER = 4
+_ALIGNED = 8
+_HEAP_FILL, _INDEX_FILL = 100, 90
+# TOAST_TUPLES_PER_PAGE and BTMaxItemSize: so many rows, or keys, have room in a page at least.
+_TOAST_ROWS = 4
+_KEYS = 3
+# Of an index tuple: its header, a row's pointer, and a text's length. No index tuple exceeds 8,191 bytes.
+_KEY_HEADER = 20
+_MOST_INDEX_KEY = 8172
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Pages' bytes of a relation at another block over those at the recorded one; `low` and `high` are bounds."""
+
+    likely: float
+    low: float
+    high: float
+
+
+def usable(block: int, kind: str) -> int:
+    """Bytes of a page that rows and their pointers may take."""
+    return block - _HEADER - (_SPECIAL if kind == "i" else 0)
+
+
+def row_bytes(relation: Relation, block: int) -> tuple[float, float, float] | None:
+    """What a row takes with its pointer: likely, least, most. None where the trace does not say how many there are.
+
+    pgbench_accounts has 61 rows a page of 8 kB, which only rows of 128 bytes do:
+
+    >>> accounts = Relation(tablespace=0, database=0, relation=0, kind="r", blocks=1640, tuples=100000, tuple_bytes=0,
+    ...                     fillfactor=0, name=None)
+    >>> row_bytes(accounts, 8192)
+    (132.0, 132.0, 132.0)
+    """
+    if not relation["tuples"] or not relation["blocks"]:
+        return None
+    kind = "i" if relation["kind"] == "i" else "r"
+    fill = (relation["fillfactor"] or (_INDEX_FILL if kind == "i" else _HEAP_FILL)) / 100
+    room = usable(block, kind) * fill
+    density = relation["tuples"] / relation["blocks"]
+    if density < 1:  # mostly empty, or no row is in most pages
+        return None
+    rows = max(1, round(density + 0.3) if density > 4 else math.ceil(density))
+    most, least = room / rows, room / (rows + 1)
+    aligned = [
+        size
+        for size in range(_ALIGNED + _POINTER, math.floor(most) + 1, _ALIGNED)
+        if least < size <= most and abs(density - rows) < 0.6
+    ]
+    if len(aligned) == 1:
+        return float(aligned[0]), float(aligned[0]), float(aligned[0])
+    return room / density, least, most
+
+
+def growth(relation: Relation, own: int, block: int) -> Growth:
+    """How much more, or less, a relation takes at another block.
+
+    Rows of 132 bytes: 30 in a page of 4 kB are 60 in 8 kB, where 61 are in one of 8 kB.
+
+    >>> accounts = Relation(tablespace=0, database=0, relation=0, kind="r", blocks=1640, tuples=100000, tuple_bytes=0,
+    ...                     fillfactor=0, name=None)
+    >>> [round(growth(accounts, 8192, size).likely, 3) for size in (1024, 4096, 8192, 32768)]
+    [1.089, 1.017, 1.0, 0.984]
+    """
+    sizes = row_bytes(relation, own)
+    if block == own or sizes is None:
+        wide = abs(math.log2(block / own)) * 0.02  # headers alone
+        return Growth(1.0, 1.0 if block == own else 1 - wide, 1.0 if block == own else 1 + wide)
+    kind = "i" if relation["kind"] == "i" else "r"
+    fill = (relation["fillfactor"] or (_INDEX_FILL if kind == "i" else _HEAP_FILL)) / 100
+
+    def ratio(size: float, *, fixed: bool) -> float:
+        there, here = (
+            max(1.0, math.floor(usable(one, kind) * fill / size) if fixed else usable(one, kind) * fill / size - 0.5)
+            for one in (block, own)
+        )
+        return (here / own) / (there / block)
+
+    likely, least, most = sizes
+    if least == most:
+        exact = ratio(likely, fixed=True)
+        return Growth(exact, exact, exact)
+    found = [ratio(size, fixed=fixed) for size in sizes for fixed in (True, False)]
+    return Growth(ratio(likely, fixed=False), min(found), max(found))
+
+
+def growth_of_all(relations: Iterable[Relation], own: int, block: int) -> Growth:
+    """Of all relations together, by their sizes."""
+    pairs = [(one["blocks"], growth(one, own, block)) for one in relations if one["blocks"]]
+    whole = sum(blocks for blocks, _ in pairs)
+    if not whole:
+        return Growth(1.0, 0.95, 1.05) if block != own else Growth(1.0, 1.0, 1.0)
+
+    def mean(name: str) -> float:
+        return sum(blocks * getattr(one, name) for blocks, one in pairs) / whole
+
+    return Growth(mean("likely"), mean("low"), mean("high"))
+
+
+def toast_threshold(block: int) -> int:
+    """Rows above so many bytes are compressed or moved out of line (TOAST_TUPLE_THRESHOLD).
+
+    >>> [toast_threshold(size) for size in (1024, 4096, 8192, 32768)]
+    [240, 1008, 2032, 8176]
+    """
+    return (block - _HEADER - _TOAST_ROWS * _POINTER) // _TOAST_ROWS // _ALIGNED * _ALIGNED
+
+
+def most_row(block: int) -> int:
+    """The longest row of a heap (MaxHeapTupleSize), after TOAST.
+
+    >>> [most_row(size) for size in (1024, 2048, 4096, 8192)]
+    [992, 2016, 4064, 8160]
+    """
+    return block - (_HEADER + _POINTER + _ALIGNED - 1) // _ALIGNED * _ALIGNED
+
+
+def most_key(block: int) -> int:
+    """The longest key of a B-tree. Seen at 18.6: 300, 644, 1,324, 2,692, 5,420 and 8,172 bytes.
+
+    >>> [most_key(size) for size in (1024, 2048, 4096, 8192, 16384, 32768)]
+    [300, 644, 1324, 2692, 5420, 8172]
+    """
+    room = block - (_HEADER + _KEYS * _POINTER + _POINTER) - _SPECIAL
+    return min(room // _KEYS // _ALIGNED * _ALIGNED - _KEY_HEADER, _MOST_INDEX_KEY)
+
+
+def troubles(relations: Iterable[Relation], own: int, block: int) -> list[str]:
+    """What would not fit, or be stored otherwise, at another block; a relation by its name or its file's number."""
+    found: list[str] = []
+    for one in relations:
+        name = one["name"] or f"file {one['relation']}"
+        sizes = row_bytes(one, own)
+        if sizes is None:
+            continue
+        row = sizes[0] - _POINTER
+        if one["kind"] == "i":
+            if row > most_key(block):
+                found.append(f"{name}: keys of about {row:.0f} bytes exceed the {most_key(block)} that fit")
+        elif row > most_row(block):
+            found.append(f"{name}: rows of about {row:.0f} bytes exceed the {most_row(block)} that fit, unless TOASTed")
+        elif one["kind"] == "r" and (row > toast_threshold(block)) != (row > toast_threshold(own)):
+            found.append(
+                f"{name}: rows of about {row:.0f} bytes are on the other side of the TOAST threshold, "
+                f"{toast_threshold(block)} bytes there: their layout is not predicted"
+            )
+        if one["kind"] == "t" and block != own:
+            found.append(f"{name}: TOASTed values are cut into other pieces, which are not predicted")
+    return found

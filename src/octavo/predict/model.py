@@ -1,0 +1,283 @@
+"""One size's figures from its simulated rates, under given assumptions: I/O, WAL, CPU, transactions a second."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+from octavo.predict.assumptions import Assumptions, Figures, Variation, variations
+from octavo.predict.device import Device
+from octavo.predict.layout import growth_of_all
+from octavo.predict.queueing import Station, Throughput, throughput
+from octavo.predict.recorded import Recorded
+from octavo.predict.simulation import Rates, Size
+from octavo.predict.wal import Wal, record_bytes, wal_of
+
+# Where bisection for the recorded waiting ends.
+_STEPS = 60
+_LONGEST_WAIT = 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What is the same for all sizes of a prediction."""
+
+    trace: Recorded
+    own: Size
+    own_rates: list[Rates]
+    device: Device
+    recorded_device: Device
+    clients: int | None
+    cycle: float | None
+    images_factor: float = 1.0
+    """Of images' bytes: wal_compression, or another distance between checkpoints."""
+
+
+def assumed_of(trace: Recorded) -> Assumptions:
+    """What is likely, where the trace does not say it."""
+    likely = Assumptions(commits_a_sync=trace.commits_a_sync)
+    if trace.image_bytes is None:
+        return likely
+    return dataclasses.replace(likely, image_fill=min(1.0, trace.image_bytes / trace.data_block))
+
+
+def varied(assumed: Assumptions, given: Conditions, layouts: int) -> list[Variation]:
+    """How far that may be off."""
+    known = None if given.trace.image_bytes is None else assumed.image_fill
+    return variations(assumed.commits_a_sync, given.clients, layouts, known)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a transaction does at a size. I/O of the device is None without a simulated page cache."""
+
+    reads: float
+    requests: float
+    requested_bytes: float
+    device_reads: float | None
+    device_read_bytes: float | None
+    device_writes: float | None
+    device_written_bytes: float | None
+    images: float | None
+    wal: Wal | None
+    hit_ratio: float
+    cache_hit_ratio: float | None
+    checkpoint_bytes: float | None
+
+
+def work(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions) -> Work:
+    """What a transaction does."""
+    trace = given.trace
+    one = rates[min(assumed.layout, len(rates) - 1)]
+    each, wide = one.each, 1 + assumed.scatter * one.scatter
+    missed = _missed(one.is_full, one.fits, assumed)
+    seen = each["reads"] - (1 - missed) * each["first_reads"]
+    kept = seen / each["reads"] if each["reads"] > 0 else 0.0
+    reads = seen * wide
+    accesses = each["accesses"] or 1.0
+    below = _below(size, one, assumed, kept * wide)
+    images = _images(one, given)
+    wal = None
+    if images is not None and trace.wal_bytes_each is not None and trace.writes_wal:
+        records = _records(assumed, given)
+        wal = wal_of(records, images * given.images_factor, size.data_block, assumed.image_fill, wal_block,
+                     assumed.commits_a_sync)  # fmt: skip
+    checkpoint = each["checkpoint_writes"] * size.data_block if trace.has_changes and given.cycle else None
+    return Work(
+        reads=reads,
+        requests=each["requests"] * kept * wide,
+        requested_bytes=each["requested_bytes"] * kept * wide,
+        device_reads=below[0],
+        device_read_bytes=below[1],
+        device_writes=below[2] if trace.has_changes else None,
+        device_written_bytes=below[3] if trace.has_changes else None,
+        images=images,
+        wal=wal,
+        hit_ratio=min(1.0, max(0.0, 1 - reads / accesses)),
+        cache_hit_ratio=None if below[0] is None else below[4],
+        checkpoint_bytes=checkpoint,
+    )
+
+
+def _missed(is_full: bool, fits: bool, assumed: Assumptions) -> float:
+    """The part of the first reads that a running server's cache would have missed, too."""
+    if is_full:
+        return 1.0
+    return 0.0 if fits else assumed.first_reads
+
+
+def _below(
+    size: Size, one: Rates, assumed: Assumptions, kept: float
+) -> tuple[float | None, float | None, float | None, float | None, float]:
+    """Reads, their bytes, writes, their bytes at the device, and the page cache's part of the reads."""
+    if size.memory is None:
+        return None, None, None, None, 0.0
+    each = one.each
+    missed = _missed(one.cache_is_full, one.cache_fits, assumed)
+    amount = each["device_read_bytes"]
+    first = min(amount, each["pages_read_first"] * size.kernel_page)
+    stays = (amount - (1 - missed) * first) / amount if amount > 0 else 0.0
+    reads = each["device_reads"] * stays * kept
+    cached = 1 - min(1.0, each["device_reads"] * stays / each["requests"]) if each["requests"] else 0.0
+    return reads, amount * stays * kept, each["device_writes"], each["device_written_bytes"], cached
+
+
+def _images(one: Rates, given: Conditions) -> float | None:
+    """Full-page images of a transaction: as simulated, times what was counted over what was simulated at the recorded
+    size."""
+    trace = given.trace
+    if trace.writes_wal is False:
+        return 0.0
+    if not trace.has_changes:
+        return None
+    simulated, own = one.each["full_page_images"], given.own_rates[0].each["full_page_images"]
+    if given.cycle is None or not own or trace.images_each is None:
+        return simulated
+    return simulated * min(1.25, max(0.8, trace.images_each / own))
+
+
+def _records(assumed: Assumptions, given: Conditions) -> float:
+    trace = given.trace
+    images = _images(given.own_rates[0], given) or 0.0
+    assert trace.wal_bytes_each is not None
+    return record_bytes(trace.wal_bytes_each, trace.wal_block, images, trace.data_block, assumed.image_fill,
+                        trace.wal_records_each or 0.0)  # fmt: skip
+
+
+def cpu(found: Work, size: Size, own: Work, assumed: Assumptions, given: Conditions) -> float | None:
+    """CPU seconds of a transaction: what was recorded, and what is read and logged more or less than there."""
+    if given.trace.cpu_each is None:
+        return None
+    more = (found.requests - own.requests) * assumed.cpu_request
+    amount = found.requested_bytes - own.requested_bytes
+    if found.wal is not None and own.wal is not None:
+        amount += found.wal.images - own.wal.images
+    octaves = abs(math.log2(size.data_block / given.own.data_block))
+    whole = given.trace.cpu_each * (1 + assumed.other_cpu * octaves) + more + amount * assumed.cpu_byte
+    return max(whole, 0.1 * given.trace.cpu_each)
+
+
+def busy(found: Work, device: Device) -> float:
+    """Seconds for which a transaction keeps the device busy."""
+    requests = (found.device_reads or 0.0) + (found.device_writes or 0.0)
+    amount = (found.device_read_bytes or 0.0) + (found.device_written_bytes or 0.0)
+    return device.seconds(requests, amount)
+
+
+def _logging(found: Work, assumed: Assumptions, device: Device) -> float:
+    if found.wal is None or found.wal.generated <= 16:
+        return 0.0
+    flushes = 1 / assumed.commits_a_sync if assumed.commits_a_sync else 1.0
+    return device.seconds(flushes, found.wal.written)
+
+
+def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Conditions) -> Throughput | None:
+    """Transactions a second; None where the trace does not say what it takes, or the device is unknown and matters."""
+    trace = given.trace
+    if trace.cpu_each is None or trace.clients is None or given.clients is None:
+        return None
+    processors = trace.processors or 1
+    recorded = _stations(trace.cpu_each, 0.0, own, assumed, given.recorded_device, processors)
+    others = _others(trace)
+    waiting, others = _explained(recorded, others, processors, trace)
+    needed = cpu(found, size, own, assumed, given) or trace.cpu_each
+    stations = _stations(needed, others, found, assumed, given.device, processors)
+    known = given.device.latency is not None
+    for_reads = 0.0
+    if own.device_reads is not None and found.device_reads is not None:
+        if known:
+            was = min(waiting, given.device.waited(own.device_reads, own.device_read_bytes or 0.0))
+            waiting -= was
+            for_reads = given.device.waited(found.device_reads, found.device_read_bytes or 0.0)
+        elif own.device_reads > 0:
+            was = waiting * assumed.waits
+            waiting -= was
+            for_reads = was * found.device_reads / own.device_reads
+    return throughput(stations, given.clients, waiting + for_reads)
+
+
+def _stations(
+    needed: float, others: float, found: Work, assumed: Assumptions, device: Device, processors: int
+) -> list[Station]:
+    return [
+        Station("CPU", needed + others, processors),
+        Station("device", busy(found, device) + _logging(found, assumed, device)),
+    ]
+
+
+def _others(trace: Recorded) -> float:
+    """CPU seconds a transaction of everything that is not the server: clients on the same host."""
+    if trace.host_busy_share is None or trace.processors is None or trace.cpu_each is None:
+        return 0.0
+    return max(0.0, trace.host_busy_share * trace.processors / trace.tps - trace.cpu_each)
+
+
+def _explained(recorded: list[Station], others: float, processors: int, trace: Recorded) -> tuple[float, float]:
+    """How long a recorded transaction waited for what is no station, and how much CPU others took: such that the model
+    gives the recorded transactions a second."""
+    assert trace.clients is not None
+
+    def model(waiting: float, more: float) -> float:
+        first, *rest = recorded
+        return throughput(
+            [Station("CPU", first.demand + more, processors), *rest], trace.clients or 1, waiting
+        ).per_second
+
+    if model(0.0, others) <= trace.tps:  # more CPU of others than there can have been
+        low, high = 0.0, others
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if model(0.0, middle) > trace.tps else (low, middle)
+        return 0.0, low
+    low, high = 0.0, _LONGEST_WAIT
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if model(middle, others) > trace.tps else (low, middle)
+    return low, others
+
+
+def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions) -> Figures:
+    """Everything that is predicted of a size, by name; None for what is not known."""
+    trace = given.trace
+    own = work(given.own, given.own_rates, trace.wal_block, assumed, given)
+    found = work(size, rates, wal_block, assumed, given)
+    grown = growth_of_all(trace.relations, trace.data_block, size.data_block)
+    growth = grown.likely if not assumed.growth else grown.low if assumed.growth < 0 else grown.high
+    database = sum(one["blocks"] for one in trace.relations) * trace.data_block * growth * size.data_factor
+    fast = speed(size, found, own, assumed, given)
+    base = speed(given.own, own, own, assumed, given)
+    wal = found.wal
+    return {
+        "hit_ratio": found.hit_ratio,
+        "page_cache_hit_ratio": found.cache_hit_ratio,
+        "reads_per_transaction": found.reads,
+        "read_bytes_per_transaction": found.requested_bytes,
+        "device_reads_per_transaction": found.device_reads,
+        "device_read_bytes_per_transaction": found.device_read_bytes,
+        "device_writes_per_transaction": found.device_writes,
+        "device_written_bytes_per_transaction": found.device_written_bytes,
+        "full_page_images_per_transaction": found.images,
+        "wal_bytes_per_transaction": wal and wal.generated,
+        "wal_record_bytes_per_transaction": wal and wal.records,
+        "wal_image_bytes_per_transaction": wal and wal.images,
+        "wal_header_bytes_per_transaction": wal and wal.headers,
+        "wal_written_bytes_per_transaction": wal and wal.written,
+        "checkpoint_bytes_per_transaction": found.checkpoint_bytes,
+        "database_bytes": database or None,
+        "cpu_us_per_transaction": _micro(cpu(found, size, own, assumed, given)),
+        "tps": fast and fast.per_second,
+        "latency_ms": fast and fast.latency * 1e3,
+        "tps_ratio": fast.per_second / base.per_second if fast and base and base.per_second else None,
+    }
+
+
+def _micro(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * 1e6
+
+
+def bottleneck(
+    size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions
+) -> tuple[str, float] | None:
+    """What is used most, and how much of it."""
+    own = work(given.own, given.own_rates, given.trace.wal_block, assumed, given)
+    fast = speed(size, work(size, rates, wal_block, assumed, given), own, assumed, given)
+    return None if fast is None or not fast.used else (fast.bottleneck, fast.used[fast.bottleneck])

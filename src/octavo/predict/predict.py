@@ -1,0 +1,217 @@
+"""The document of `octavo predict`: what every page size would do to a recorded workload."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import HostError, UsageError
+from octavo.predict import advice
+from octavo.predict.assumptions import Assumptions, Interval, intervals
+from octavo.predict.device import Device, device_of
+from octavo.predict.five_minutes import Prices, break_even
+from octavo.predict.layout import troubles
+from octavo.predict.memory import memory_of
+from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, varied
+from octavo.predict.recorded import Recorded, cycle_of, recorded
+from octavo.predict.simulation import Rates, Size, simulate
+from octavo.predict.what_if import WhatIf
+from octavo.trace.files import Observe, nobody
+from octavo.trace.surface import PAGE_SIZES
+from octavo.units import format_size, human_size
+
+SCHEMA_VERSION = 1
+WAL_BLOCKS = tuple(1024 << power for power in range(7))
+# Where first accesses that nobody can judge are more than this part of the reads, nothing is predicted.
+_MOST_UNKNOWN = 0.5
+_SCANS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a trace. Sizes are bytes; what is empty is the recorded one's."""
+
+    path: Path
+    data_blocks: tuple[int, ...] = PAGE_SIZES
+    wal_blocks: tuple[int, ...] = ()
+    shared_buffers: tuple[int, ...] = ()
+    memory: int | None = None
+    kernel_page: int = 4096
+    device: str | None = None
+    recorded_device: str | None = None
+    clients: int | None = None
+    checkpoint: float | None = None
+    huge_pages: bool = False
+    prices: Prices = dataclasses.field(default_factory=Prices)
+    what_if: WhatIf = dataclasses.field(default_factory=WhatIf)
+    threads: int = 0
+
+
+def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
+    """The document. Raises HostError for a trace from which nothing can be told, UsageError for impossible sizes."""
+    trace = recorded(request.path, observe)
+    device = device_of(request.what_if.device or request.device)
+    recorded_device = device_of(request.recorded_device)
+    if request.device is None and request.what_if.device is None:
+        device = recorded_device
+    cycle = cycle_of(trace, request.checkpoint)
+    here = trace.shared_buffers or (request.shared_buffers[0] if request.shared_buffers else None)
+    if here is None:
+        raise HostError(f"{request.path} does not say how large shared_buffers is; --shared-buffers 1GB says it")
+    buffers = request.shared_buffers or (here,)
+    _check(request, trace, (*buffers, here))
+    own = Size(trace.data_block, here, request.memory, request.kernel_page)
+    factor = request.what_if.data
+    asked = [
+        Size(block, size, request.memory, request.kernel_page, factor)
+        for size in buffers
+        for block in request.data_blocks
+    ]
+    base = [Size(trace.data_block, size, request.memory, request.kernel_page, factor) for size in buffers]
+    more = advice.more_memory(base[0])
+    rates = simulate(trace, [own, *asked, *base, *more], cycle, observe, request.threads)
+    _refuse_uncovered(trace, own, rates[own][0])
+    clients = request.clients or (trace.clients and round(trace.clients * request.what_if.transactions))
+    given = Conditions(trace, own, rates[own], device, recorded_device, clients, cycle)
+    assumed = assumed_of(trace)
+    wal_blocks = request.wal_blocks or (trace.wal_block,)
+    sizes = [
+        _described(trace, size, rates[size], wal_block, assumed, given) for size in asked for wal_block in wal_blocks
+    ]
+    document: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "trace": str(request.path),
+        "recorded": _recorded_part(trace, rates[own][0], cycle),
+        "conditions": {
+            "device": dataclasses.asdict(device),
+            "memory_bytes": request.memory,
+            "kernel_page_bytes": request.kernel_page,
+            "huge_pages": request.huge_pages,
+            "clients": clients,
+            "checkpoint_seconds": cycle,
+            "what_if": dataclasses.asdict(request.what_if),
+        },
+        "sizes": sizes,
+        "break_even": break_even(request.data_blocks, device, request.memory, request.prices),
+        "limitations": limitations(trace, request, device, rates),
+    }
+    document["recommendation"] = advice.recommend(trace, document, base[0], rates, assumed, given)
+    return document
+
+
+def _check(request: Request, trace: Recorded, buffers: Sequence[int]) -> None:
+    own = trace.data_block
+    if own not in PAGE_SIZES:
+        raise UsageError(f"the trace's pages of {format_size(own)} are no data block of PostgreSQL (1kB to 32kB)")
+    for size in buffers:
+        if request.memory is not None and request.memory <= size:
+            raise UsageError(
+                f"--memory {format_size(request.memory)} has no room beside shared_buffers of {format_size(size)}"
+            )
+
+
+def _refuse_uncovered(trace: Recorded, own: Size, rates: Rates) -> None:
+    """Raises HostError where the recorded size itself is not known to be warm in this trace."""
+    first, reads = rates.each["first_reads"], rates.each["reads"]
+    if not rates.is_full and not rates.fits and first > _MOST_UNKNOWN * reads and reads > 0.01:
+        raise HostError(
+            f"{trace.path}: the working set is not covered: shared_buffers of {human_size(own.shared_buffers)} did not "
+            f"fill, and {first / reads:.0%} of the reads in the later half are of pages that were accessed for the "
+            "first time; record for longer"
+        )
+
+
+def _described(
+    trace: Recorded, size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions
+) -> dict[str, Any]:
+    """A size's figures with their intervals, its memory, and what would not fit."""
+    found = intervals(
+        lambda one: figures(size, rates, wal_block, one, given),
+        assumed,
+        varied(assumed, given, len(rates)),
+    )
+    connections = given.clients or int(trace.setting("max_connections") or 100)
+    memory = memory_of(size.shared_buffers, size.data_block, connections, size.kernel_page)
+    limit = bottleneck(size, rates, wal_block, assumed, given)
+    return {
+        "data_block_bytes": size.data_block,
+        "wal_block_bytes": wal_block,
+        "shared_buffers_bytes": size.shared_buffers,
+        "is_recorded": size.data_block == trace.data_block and size.shared_buffers == trace.shared_buffers,
+        "figures": {name: _as_dict(interval) for name, interval in found.items()},
+        "bottleneck": limit and {"name": limit[0], "used": limit[1]},
+        "memory": dataclasses.asdict(memory),
+        "troubles": troubles(trace.relations, trace.data_block, size.data_block),
+    }
+
+
+def _as_dict(interval: Interval | None) -> dict[str, float | str] | None:
+    return None if interval is None else interval.as_dict()
+
+
+def _recorded_part(trace: Recorded, own: Rates, cycle: float | None) -> dict[str, Any]:
+    """What was recorded, and how the simulation of the same server compares with the server's own counters."""
+    checks: dict[str, Any] = {}
+    if trace.images_each and cycle is not None:
+        checks["full_page_images"] = own.each["full_page_images"] / trace.images_each
+    if trace.reads_each and own.is_full:
+        checks["reads"] = own.each["reads"] / trace.reads_each
+    return {
+        "data_block_bytes": trace.data_block,
+        "wal_block_bytes": trace.wal_block,
+        "shared_buffers_bytes": trace.shared_buffers,
+        "seconds": trace.seconds,
+        "transactions": trace.transactions,
+        "tps": trace.tps,
+        "clients": trace.clients,
+        "cpu_us_per_transaction": None if trace.cpu_each is None else trace.cpu_each * 1e6,
+        "wal_bytes_per_transaction": trace.wal_bytes_each,
+        "commits_per_sync": trace.commits_a_sync,
+        "accesses": trace.summary["reads"] + trace.summary["extends"],
+        "server_version_num": trace.summary["properties"].get("server_version_num"),
+        "simulated_over_counted": checks,
+    }
+
+
+def limitations(trace: Recorded, request: Request, device: Device, rates: dict[Size, list[Rates]]) -> list[str]:
+    """What the figures do not say, most important first."""
+    found = [
+        "query plans are not predicted: they are taken to stay as recorded. octavo plans and the preset olap-costs "
+        "tell which plans another page size would choose"
+    ]
+    scans = _scanned(next(iter(rates.values()))[0])
+    if scans > _SCANS:
+        found.append(
+            f"{scans:.0%} of the reads or more are of large scans, whose queries may get another plan at another page "
+            "size: they are excluded from the claim"
+        )
+    if not trace.has_changes and trace.writes_wal is not False:
+        found.append(
+            "the trace has no changes of pages (a tracing build records them): full-page images, checkpoints and data "
+            "writes are not predicted, and WAL only as recorded"
+        )
+    if request.memory is None:
+        found.append("without --memory no page cache and no device reads are simulated")
+    if trace.cpu_each is None or trace.clients is None:
+        found.append("the trace does not say what CPU a transaction takes: transactions a second are not predicted")
+    elif not device.is_known and request.memory is not None:
+        found.append(
+            "the device is not known (--device): what recorded transactions waited for is taken to be half the "
+            "device's reads, and the interval has both ends"
+        )
+    if any(not one.cache_is_full and not one.cache_fits for many in rates.values() for one in many):
+        found.append("the simulated page cache did not fill: reads of pages that were first seen are an interval")
+    if any(block < trace.data_block for block in request.data_blocks):
+        found.append(
+            f"blocks smaller than {format_size(trace.data_block)}: which part of a page was needed is not recorded; "
+            "parts are taken to be returned to as often as halves of pairs of pages were"
+        )
+    found.append("an index's levels are taken to stay; at other sizes it may have one more or one less")
+    return found
+
+
+def _scanned(rates: Rates) -> float:
+    """The part of the reads that scans combine with others, at least."""
+    reads = rates.each["reads"]
+    return max(0.0, 1 - rates.each["requests"] / reads) if reads > 0 else 0.0

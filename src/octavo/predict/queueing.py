@@ -1,0 +1,56 @@
+"""Transactions a second of clients that wait for each other: a closed queueing network by mean value analysis.
+
+M. Reiser and S. S. Lavenberg, "Mean-Value Analysis of Closed Multichain Queuing Networks", J. ACM 27 (1980). A station
+of several servers is one server with a part of its demand, and a delay (A. Seidmann, P. Schweitzer, S. Shalev-Oren,
+"Computerized closed queueing network models of flexible manufacturing systems", 1987).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """Seconds that a transaction needs of a resource with so many servers."""
+
+    name: str
+    demand: float
+    servers: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """Transactions a second, seconds of one (without thinking), and the use of each station by name."""
+
+    per_second: float
+    latency: float
+    used: dict[str, float]
+
+    @property
+    def bottleneck(self) -> str:
+        """The station that is used most."""
+        return max(self.used, key=lambda name: self.used[name]) if self.used else ""
+
+
+def throughput(stations: Sequence[Station], clients: int, delay: float = 0.0, think: float = 0.0) -> Throughput:
+    """Of so many clients; `delay` is a part of a transaction for which nobody queues, `think` is none.
+
+    One client never waits; many clients get what the slowest station gives.
+
+    >>> cpu = [Station("cpu", 0.001, 2)]
+    >>> round(throughput(cpu, 1).per_second), round(throughput(cpu, 100).per_second)
+    (1000, 2000)
+    """
+    queues = [station for station in stations if station.demand > 0]
+    parts = [station.demand / station.servers for station in queues]
+    fixed = delay + sum(station.demand - part for station, part in zip(queues, parts, strict=True))
+    lengths = [0.0] * len(parts)
+    rate, response = 0.0, fixed
+    for population in range(1, max(1, clients) + 1):
+        waits = [part * (1 + length) for part, length in zip(parts, lengths, strict=True)]
+        response = fixed + sum(waits)
+        if response + think <= 0:
+            return Throughput(float("inf"), 0.0, {})
+        rate = population / (response + think)
+        lengths = [rate * wait for wait in waits]
+    return Throughput(rate, response, {one.name: rate * part for one, part in zip(queues, parts, strict=True)})

@@ -1,0 +1,181 @@
+"""What a trace says of its server and workload, and whether that is enough to predict from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.errors import HostError, UsageError
+from octavo.trace.core_types import Relation, Summary
+from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, summarize
+from octavo.trace.simulate import recorded_seconds
+from octavo.trace.surface import server_buffers
+from octavo.trace.wal import written
+from octavo.units import parse_duration, parse_size
+
+# Fewer transactions than this are no workload.
+FEWEST_TRANSACTIONS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A recorded server. Sizes are bytes, times seconds; what is `None` the trace does not say. `…_each` is per
+    transaction."""
+
+    path: Path
+    summary: Summary
+    data_block: int
+    seconds: float
+    transactions: float
+    shared_buffers: int | None
+    wal_block: int
+    clients: int | None
+    processors: int | None
+    cpu_each: float | None
+    host_busy_share: float | None
+    wal_bytes_each: float | None
+    wal_records_each: float | None
+    images_each: float | None
+    image_bytes: float | None
+    commits_a_sync: float | None
+    wal_written_each: float | None
+    reads_each: float | None
+
+    @property
+    def tps(self) -> float:
+        """Transactions a second while it was recorded."""
+        return self.transactions / self.seconds
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the trace has changes of pages."""
+        return self.summary["changes"] + self.summary["full_page_images"] > 0
+
+    @property
+    def writes_wal(self) -> bool | None:
+        """Whether transactions write WAL; a server that only reads logs a little all the same."""
+        return None if self.wal_bytes_each is None else self.wal_bytes_each > 16
+
+    @property
+    def relations(self) -> list[Relation]:
+        """Those that were accessed."""
+        accessed = {tuple(stream[:3]) for stream in self.summary["streams"]}
+        return [
+            one
+            for one in self.summary["relations"]
+            if (one["tablespace"], one["database"], one["relation"]) in accessed
+        ]
+
+    def setting(self, name: str) -> str | None:
+        """A setting of the server's, as it says it."""
+        return self.summary["settings"].get(name)
+
+
+def recorded(path: Path, observe: Observe = nobody) -> Recorded:
+    """Reads the trace's facts. Raises HostError where it says too little, so that nothing is predicted from it."""
+    try:
+        summary = summarize(path, observe)
+    except UsageError as error:
+        if "version" in str(error):
+            raise HostError(f"{error}; nothing can be told from it: record it again with this Octavo") from error
+        raise
+    _refuse_damaged(path, summary)
+    numbers = {name: value for name, text in summary["properties"].items() if (value := _number(text)) is not None}
+    seconds = recorded_seconds(summary)
+    transactions = numbers.get("work_transactions") or float(summary["events"].get("transactions", (0, 0))[1])
+    if not seconds or transactions < FEWEST_TRANSACTIONS:
+        raise HostError(
+            f"{path} has {transactions:,.0f} transactions, and {FEWEST_TRANSACTIONS} are needed to tell anything per "
+            "transaction: record for longer, while the server works"
+        )
+    counted = numbers.get("work_transactions")
+
+    def each(name: str) -> float | None:
+        return numbers[name] / counted if counted and name in numbers else None
+
+    wal, syncs = written(summary), numbers.get("work_wal_syncs")
+    cpu, of_cpu = numbers.get("work_cpu_seconds"), numbers.get("work_cpu_transactions")
+    clients = numbers.get("work_clients")
+    return Recorded(
+        path=path,
+        summary=summary,
+        data_block=summary["page_size"],
+        seconds=seconds,
+        transactions=transactions,
+        shared_buffers=server_buffers(summary),
+        wal_block=int(_number(summary["settings"].get("wal_block_size", "")) or 8192),
+        clients=round(clients) if clients else None,
+        processors=round(numbers["processors"]) if numbers.get("processors") else None,
+        cpu_each=cpu / of_cpu if cpu and of_cpu else None,
+        host_busy_share=numbers.get("work_host_busy_share"),
+        wal_bytes_each=wal and wal.growth_bytes / transactions,
+        wal_records_each=wal and wal.records / transactions,
+        images_each=wal and wal.images / transactions,
+        image_bytes=wal.image_bytes / wal.images if wal and wal.images and wal.image_bytes else None,
+        commits_a_sync=counted / syncs if counted and syncs else None,
+        wal_written_each=each("work_wal_written_bytes"),
+        reads_each=each("work_reads"),
+    )
+
+
+def _number(text: str) -> float | None:
+    """A number that is not below zero; what others write may be anything."""
+    try:
+        value = float(text) if len(text) <= 32 else -1.0
+    except ValueError:
+        return None
+    return value if 0 <= value < 1e18 else None
+
+
+def _refuse_damaged(path: Path, summary: Summary) -> None:
+    if not summary["reads"] + summary["extends"]:
+        raise HostError(f"{path} has no accesses: record for longer, while the server works")
+    if (share := lost_share(summary)) > MOST_LOST:
+        raise HostError(
+            f"{path} lacks {share:.2%} of its accesses, and above {MOST_LOST:.1%} nothing is predicted: record again "
+            "with a smaller --max-overhead, or from a tracing build (octavo build --traced)"
+        )
+    if summary["missing"]["is_cut"]:
+        raise HostError(f"{path} is cut: its end, which says what the server did, is missing; record again")
+
+
+def cycle_of(trace: Recorded, asked: float | None) -> float | None:
+    """Seconds of a checkpoint cycle that is in the trace; None where nothing is written.
+
+    Raises HostError when the trace holds no whole one.
+    """
+    if not trace.writes_wal and not trace.has_changes:
+        return None
+    if asked is not None:
+        if asked > trace.seconds * 1.02:
+            raise HostError(
+                f"{trace.path} is {trace.seconds:.0f} s long, which is less than a checkpoint cycle of {asked:.0f} s: "
+                "record for longer, or name a shorter --checkpoint"
+            )
+        return min(asked, trace.seconds)
+    begun = trace.summary["events"].get("checkpoint_start", (0, 0))[0]
+    if begun >= 2:
+        return trace.seconds / begun
+    timeout = _timeout(trace)
+    if timeout is not None and timeout <= trace.seconds:
+        return timeout
+    shown = "" if timeout is None else f" of {timeout:.0f} s (checkpoint_timeout)"
+    raise HostError(
+        f"{trace.path} has no whole checkpoint cycle{shown}: full-page images and checkpoint writes cannot be told "
+        f"from {trace.seconds:.0f} s; record for longer, or say how long a cycle is meant to be: --checkpoint 30s"
+    )
+
+
+def _timeout(trace: Recorded) -> float | None:
+    text = trace.setting("checkpoint_timeout")
+    try:
+        return parse_duration(text) if text else None
+    except UsageError:
+        return None
+
+
+def size_setting(trace: Recorded, name: str) -> int | None:
+    """Bytes of a setting that is a size."""
+    text = trace.setting(name)
+    try:
+        return parse_size(text) if text else None
+    except UsageError:
+        return None

@@ -1,0 +1,210 @@
+"""The trace run through servers of every size: what a transaction reads and writes once caches are warm.
+
+A recording begins with empty simulated caches. What is counted is the part of it behind the time at which they were
+full; the parts between marks tell how much the counts scatter.
+"""
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from scipy import stats
+
+from octavo import _core
+from octavo.predict.layout import growth_of_all
+from octavo.predict.recorded import Recorded
+from octavo.trace.core_types import ServerCounts, ServerSnapshot
+from octavo.trace.files import Observe, nobody, reading
+from octavo.trace.simulate import LARGEST_REQUEST, SimulatedServer, background, combine_limit
+from octavo.trace.surface import rings
+
+MARKS = 24
+# Caches that are not full by then are never full in this trace.
+_LATEST_WARM = 0.7
+# Where they are full from the beginning on, the first tenth is still none of a running server.
+_EARLIEST_WARM = 0.1
+_FULL = 0.95
+_SURE = 0.975
+
+COUNTS = (
+    "accesses", "hits", "reads", "first_reads", "extends", "evictions", "dirty_evictions", "checkpoint_writes",
+    "writer_writes", "full_page_images", "requests", "requested_bytes", "device_reads", "device_read_bytes",
+    "device_writes", "device_written_bytes", "pages_read_first",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A server that is predicted. Sizes are bytes; without memory nothing below shared buffers is simulated."""
+
+    data_block: int
+    shared_buffers: int
+    memory: int | None
+    kernel_page: int = 4096
+    data_factor: float = 1.0
+    """So many times the data, as skewed as they are: caches hold so much less of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Counts per transaction of one server with one layout of accesses within pages.
+
+    `scatter` is the relative half width of the 95 % interval of the reads. `is_full` tells for shared buffers and for
+    the page cache whether first accesses of pages are misses (they were full), or nobody knows.
+    """
+
+    layout: str
+    each: dict[str, float]
+    scatter: float
+    is_full: bool
+    fits: bool
+    cache_is_full: bool
+    cache_fits: bool
+    whole_cycles: float
+    images_by_length: tuple[tuple[float, float], ...]
+    """Transactions since a checkpoint began, and images up to then."""
+
+
+def layouts(own: int, block: int) -> tuple[str, ...]:
+    """How accesses are dealt to the parts of a page: the likely way first, then both ends of what is likely.
+
+    >>> layouts(8192, 4096), layouts(8192, 32768)
+    (('self_similar', 'self_similar_together', 'self_similar_apart'), ('merged',))
+    """
+    if block >= own:
+        return ("merged",)
+    return "self_similar", "self_similar_together", "self_similar_apart"
+
+
+def simulate(
+    trace: Recorded, sizes: Sequence[Size], cycle: float | None, observe: Observe = nobody, threads: int = 0
+) -> dict[Size, list[Rates]]:
+    """Rates of every size, one for each layout. Raises UsageError for what cannot be simulated, HostError for what
+    cannot be read."""
+    keys = [(size, layout) for size in dict.fromkeys(sizes) for layout in layouts(trace.data_block, size.data_block)]
+    points = [_point(trace, size, layout, cycle) for size, layout in keys]
+    first, last = trace.summary["times"] or (0, 1)
+    marks = [first + (last - first) * step // MARKS for step in range(1, MARKS)]
+    with reading(trace.path):
+        _, found = _core.trace_servers(
+            trace.path, trace.data_block, points,
+            threads=threads or len(os.sched_getaffinity(0)), observe=observe, marks=marks,
+        )  # fmt: skip
+    rates: dict[Size, list[Rates]] = {}
+    for (size, layout), point, counts in zip(keys, points, found, strict=True):
+        rates.setdefault(size, []).append(_rates(trace, size, layout, point, counts, cycle))
+    return rates
+
+
+def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> SimulatedServer:
+    """A server whose caches hold as much of the relations as this one's: where a page holds fewer rows, less."""
+    shrunk = growth_of_all(trace.relations, trace.data_block, size.data_block).likely * size.data_factor
+    bulk_read, bulk_write, vacuum = rings(trace.summary, size.shared_buffers, size.data_block)
+    cache = None if size.memory is None else max(size.kernel_page * 16, size.memory - size.shared_buffers)
+    return SimulatedServer(
+        data_block=size.data_block,
+        layout=layout,
+        shared_buffers=max(16 * size.data_block, round(size.shared_buffers / shrunk)),
+        bulk_read_ring=bulk_read,
+        bulk_write_ring=bulk_write,
+        vacuum_ring=vacuum,
+        combine_limit=combine_limit(trace.summary),
+        page_cache=None if cache is None else round(cache / shrunk),
+        kernel_page=size.kernel_page,
+        readahead=_readahead(trace),
+        largest_request=LARGEST_REQUEST,
+        **background(trace.summary),
+        checkpoint_interval=None if cycle is None else max(1, round(cycle * 1e6)),
+    )
+
+
+def _readahead(trace: Recorded) -> int:
+    text = trace.summary["properties"].get("readahead_bytes", "")
+    return int(text) if text.isdecimal() and len(text) < 16 else 128 * 1024
+
+
+_Counts = dict[str, float]
+
+
+def _flat(counts: ServerSnapshot) -> _Counts:
+    flat: dict[str, Any] = {**counts, **(counts["page_cache"] or {})}
+    return {name: float(flat.get(name, 0)) for name in (*COUNTS, "time")}
+
+
+def _rates(
+    trace: Recorded, size: Size, layout: str, point: SimulatedServer, counts: ServerCounts, cycle: float | None
+) -> Rates:
+    empty: _Counts = dict.fromkeys((*COUNTS, "time"), 0.0)
+    series = [empty, *(_flat(one) for one in counts["series"])]
+    end = series[-1]
+    total = sum(one["blocks"] for one in trace.relations) * trace.data_block * size.data_factor
+    grown = growth_of_all(trace.relations, trace.data_block, size.data_block).likely
+    buffers = point.shared_buffers * grown * size.data_factor
+
+    def warm(full: Callable[[_Counts], bool]) -> int | None:
+        latest = _LATEST_WARM * end["accesses"]
+        return next((place for place, one in enumerate(series) if full(one) and one["accesses"] <= latest), None)
+
+    filled = warm(lambda one: one["evictions"] > 0)
+    cached = warm(
+        lambda one: point.page_cache is None or one["pages_read_first"] * size.kernel_page >= _FULL * point.page_cache
+    )
+    earliest = next(place for place, one in enumerate(series) if one["accesses"] >= _EARLIEST_WARM * end["accesses"])
+    begin = max(earliest, filled or 0, cached or 0)
+    if filled is None or cached is None:
+        begin = max(begin, next(p for p, one in enumerate(series) if one["accesses"] >= 0.5 * end["accesses"]))
+    begin = min(begin, len(series) - 2)
+    part = {name: end[name] - series[begin][name] for name in COUNTS}
+    share = part["accesses"] / max(1.0, end["accesses"])
+    transactions = trace.transactions * share
+    each = {name: value / max(1.0, transactions) for name, value in part.items()}
+    cycles = 0.0 if cycle is None else trace.seconds / cycle
+    if cycle is not None:  # images and checkpoints come in cycles: of the whole trace, or of its whole cycles
+        for name in ("full_page_images", "checkpoint_writes", "writer_writes", "dirty_evictions", "device_writes",
+                     "device_written_bytes"):  # fmt: skip
+            each[name] = end[name] / trace.transactions
+    return Rates(
+        layout=layout,
+        each=each,
+        scatter=_scatter(series[begin:], "device_reads" if point.page_cache is not None else "reads"),
+        is_full=filled is not None,
+        fits=filled is None and total * grown <= _FULL * buffers,
+        cache_is_full=point.page_cache is None or cached is not None,
+        cache_fits=point.page_cache is not None
+        and cached is None
+        and total * grown <= _FULL * point.page_cache * grown * size.data_factor,
+        whole_cycles=cycles,
+        images_by_length=_images(trace, series, cycle),
+    )
+
+
+def _scatter(series: Sequence[dict[str, float]], name: str) -> float:
+    """Relative half width of a mean of the parts between marks (batch means: A. Law, Simulation Modeling, ch. 9)."""
+    ratios = [
+        (later[name] - earlier[name]) / (later["accesses"] - earlier["accesses"])
+        for earlier, later in pairwise(series)
+        if later["accesses"] > earlier["accesses"]
+    ]
+    mean = sum(ratios) / len(ratios) if ratios else 0.0
+    if len(ratios) < 3 or mean <= 0:
+        return 0.0 if mean <= 0 else 1.0
+    deviation = math.sqrt(sum((one - mean) ** 2 for one in ratios) / (len(ratios) - 1))
+    return float(stats.t.ppf(_SURE, len(ratios) - 1)) * deviation / math.sqrt(len(ratios)) / mean
+
+
+def _images(
+    trace: Recorded, series: Sequence[dict[str, float]], cycle: float | None
+) -> tuple[tuple[float, float], ...]:
+    """Images by transactions since the first checkpoint of the trace, up to the end of its cycle."""
+    if cycle is None:
+        return ()
+    start = series[1]["time"] - (series[2]["time"] - series[1]["time"]) if len(series) > 2 else 0.0
+    end = series[-1]["accesses"] or 1.0
+    return tuple(
+        (one["accesses"] / end * trace.transactions, one["full_page_images"])
+        for one in series
+        if one["time"] - start <= cycle * 1e6 * 1.001
+    )

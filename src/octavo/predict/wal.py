@@ -1,0 +1,64 @@
+"""WAL of a transaction at other data and WAL blocks: records, full-page images, headers, and what is written of it.
+
+Records hardly depend on the data block. The first change of a page after a checkpoint began puts the page into the WAL
+without the hole in its middle (xloginsert.c); how many such there are is simulated. Each WAL page has a header of 24
+bytes (xlog_internal.h). A flush writes whole WAL pages, so on average a page more than there is new (docs/experiments/
+oltp-blocks.md, "WAL written against generated").
+"""
+
+from dataclasses import dataclass
+
+_PAGE_HEADER = 24
+# Of an image: its header and compression's, block reference and record header when it stands alone.
+_IMAGE_HEADER = 32
+# No record is shorter (SizeOfXLogRecord).
+_RECORD_HEADER = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Wal:
+    """Bytes of a transaction."""
+
+    records: float
+    images: float
+    headers: float
+    written: float
+
+    @property
+    def generated(self) -> float:
+        """All that enters the stream."""
+        return self.records + self.images + self.headers
+
+
+def image_bytes(block: int, fill: float) -> float:
+    """Of an image of a page that is filled so far.
+
+    >>> round(image_bytes(8192, 0.5))
+    4128
+    """
+    return block * fill + _IMAGE_HEADER
+
+
+def record_bytes(generated: float, wal_block: int, images: float, block: int, fill: float, records: float) -> float:
+    """What of a recorded server's WAL was neither images nor headers; at least what its records' own headers are.
+
+    >>> round(record_bytes(9000.0, 8192, 1.0, 8192, 0.95, 5.0))
+    1159
+    """
+    stream = generated * (1 - _PAGE_HEADER / wal_block)
+    return max(stream - images * image_bytes(block, fill), records * _RECORD_HEADER)
+
+
+def wal_of(records: float, images: float, block: int, fill: float, wal_block: int, commits_a_sync: float | None) -> Wal:
+    """WAL with so many images of a transaction. Transactions that share a flush share its last page.
+
+    0.8 kB of records, two commits a flush, pages of 64 kB: 32 times as much is written as generated.
+
+    >>> found = wal_of(800.0, 0.0, 8192, 1.0, 65536, 2.5)
+    >>> round(found.written / found.generated)
+    34
+    """
+    stream = records + images * image_bytes(block, fill)
+    generated = stream / (1 - _PAGE_HEADER / wal_block)
+    flushed = 0.0 if commits_a_sync is None or stream <= 0 else wal_block / commits_a_sync
+    return Wal(records, stream - records, generated - stream, generated + flushed)

@@ -1,0 +1,84 @@
+"""What a server did while it was recorded: transactions, CPU, flushes. Properties `work_…` of a trace, for octavo
+predict.
+
+`work_seconds` is how long it was counted. CPU is that of the postmaster and all its children (proc_pid_stat(5)). Writes
+of WAL are as pg_stat_wal and pg_stat_io count them; what goes into it is in the trace's WAL entries.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from octavo import _core
+from octavo.host.process_table import growth, read_table, tree
+from octavo.instruments.cpus import parse as parse_cpus
+
+_QUERIES = ("recorded_work", "wal_counters")
+_SINCE = 140000
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Counters of a server at a time in seconds of the monotonic clock."""
+
+    at: float
+    counters: dict[str, float]
+    processes: dict[int, Any]
+    busy: float
+    """CPU seconds of the whole host, and those that it could have used."""
+    possible: float
+
+
+def work_of(query: Callable[[str], list[dict[str, Any]]], version: int, proc: Path = Path("/proc")) -> Work:
+    """The counters now; what this version or user has not is left out."""
+    counters: dict[str, float] = {}
+    for name in _QUERIES if version >= _SINCE else ():
+        (row,) = query(name)
+        for key, value in row.items():
+            if value is not None:
+                counters[f"wal_{key}" if name == "wal_counters" else key] = float(value)
+    every = parse_cpus((proc / "stat").read_bytes()).values()
+    busy, possible = (sum(one[name] for one in every) for name in ("busy", "total"))
+    return Work(time.monotonic(), counters, dict(read_table(proc)), busy, possible)
+
+
+def cpu_between(before: Work, after: Work, postmaster: int) -> float:
+    """CPU seconds of the postmaster and what it has begotten."""
+    tables = [
+        {pid: work.processes[pid] for pid in tree(postmaster, work.processes) if pid in work.processes}
+        for work in (before, after)
+    ]
+    return sum(growth(tables[0], tables[1], lambda process: process.all_cpu).values())
+
+
+def describe(writer: _core.TraceWriter, before: Work, after: Work) -> None:
+    """Writes the differences: everything but CPU, which is `describe_cpu`'s."""
+    differences = {
+        name: after.counters[name] - value for name, value in before.counters.items() if name in after.counters
+    }
+    names = {
+        "transactions": "transactions", "session_seconds": "session_seconds", "reads": "reads",
+        "wal_writes": "wal_writes", "wal_written_bytes": "wal_written_bytes", "wal_syncs": "wal_syncs",
+    }  # fmt: skip
+    writer.describe("work_seconds", f"{after.at - before.at:.6f}")
+    for counter, name in names.items():
+        if counter in differences and differences[counter] >= 0:  # below zero they were reset meanwhile
+            writer.describe(f"work_{name}", f"{differences[counter]:.6g}" if name == "session_seconds"
+                            else f"{differences[counter]:.0f}")  # fmt: skip
+    if "clients" in after.counters:
+        writer.describe("work_clients", f"{max(before.counters['clients'], after.counters['clients']):.0f}")
+
+
+def describe_cpu(writer: _core.TraceWriter, before: Work, after: Work, postmaster: int) -> None:
+    """Writes CPU seconds, and of how many transactions they are."""
+    transactions = after.counters.get("transactions", 0) - before.counters.get("transactions", 0)
+    if transactions > 0:
+        writer.describe("work_cpu_seconds", f"{cpu_between(before, after, postmaster):.6f}")
+        writer.describe("work_cpu_transactions", f"{transactions:.0f}")
+        writer.describe("processors", str(os.cpu_count() or 1))
+        if after.possible > before.possible:
+            share = (after.busy - before.busy) / (after.possible - before.possible)
+            writer.describe("work_host_busy_share", f"{share:.4f}")

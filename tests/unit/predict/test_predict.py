@@ -1,0 +1,150 @@
+"""Predictions from traces whose answers are known, and traces from which nothing can be told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.predict.traces import BLOCK, MB, made
+from typer.testing import CliRunner
+
+from octavo.cli.app import app
+from octavo.errors import HostError, UsageError
+from octavo.predict.page import render
+from octavo.predict.predict import Request, predict
+from octavo.predict.what_if import WhatIf
+
+
+def by_block(document: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Figures by data block."""
+    return {row["data_block_bytes"]: row["figures"] for row in document["sizes"]}
+
+
+def test_evenly_read_rows_miss_as_often_at_every_size(tmp_path: Path) -> None:
+    """Even accesses of 31 MB, 8 MB of buffers: a quarter of them hits, whatever the page is (but for rows a page)."""
+    found = by_block(predict(Request(made(tmp_path / "t.octrace"))))
+    share = 8 * MB / (4000 * BLOCK)
+    for block, figures in found.items():
+        rows = {1024: 56, 2048: 60, 4096: 60, 8192: 61, 16384: 61.5, 32768: 62}[block] / 61
+        assert figures["hit_ratio"]["value"] == pytest.approx(share * rows, abs=0.02), block
+        assert figures["reads_per_transaction"]["low"] < 1 - share * rows < figures["reads_per_transaction"]["high"]
+
+
+def test_where_half_of_each_pair_is_hot_smaller_pages_hold_it_all(tmp_path: Path) -> None:
+    """Only even pages are looked up: half of a page of 16 kB, and so, by self-similarity, half of one of 8 kB."""
+    found = by_block(predict(Request(made(tmp_path / "t.octrace", hot=True, transactions=40_000))))
+    reads = {block: figures["reads_per_transaction"]["value"] for block, figures in found.items()}
+    assert reads[16384] > reads[8192] > reads[4096] and reads[4096] < 0.1 < reads[8192]
+
+
+def test_a_device_that_is_short_of_bytes_wants_small_pages(tmp_path: Path) -> None:
+    asked = Request(made(tmp_path / "t.octrace"), memory=10 * MB, device="mbps=2")
+    document = predict(asked)
+    found = by_block(document)
+    assert found[4096]["tps_ratio"]["value"] > 1.5 > found[32768]["tps_ratio"]["value"]
+    assert found[8192]["tps_ratio"]["value"] == pytest.approx(1.0)
+    # 2 MB a second, three quarters of 8 kB a transaction
+    assert found[8192]["tps"]["value"] == pytest.approx(2 * MB / (0.74 * BLOCK), rel=0.1)
+    advice = document["recommendation"]
+    assert (
+        advice["is_settled"]
+        and advice["data_block_bytes"] < BLOCK
+        and "data blocks are predicted" in advice["sentence"]
+    )
+    assert any(one["change"] == "twice the device's limits" for one in advice["cheaper"])
+
+
+def test_images_grow_with_the_block_and_wal_at_the_recorded_size_is_what_was_recorded(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", writes=True, pages=20_000, transactions=5000)
+    document = predict(Request(path, checkpoint=20.0))
+    found = by_block(document)
+    here = document["recorded"]["wal_bytes_per_transaction"]
+    assert found[8192]["wal_bytes_per_transaction"]["value"] == pytest.approx(here, rel=0.001)
+    wal = [found[block]["wal_bytes_per_transaction"]["value"] for block in sorted(found)]
+    assert wal == sorted(wal) and wal[-1] > 2 * wal[3]
+    assert document["recorded"]["simulated_over_counted"]["full_page_images"] == pytest.approx(1.0)
+    assert found[8192]["wal_record_bytes_per_transaction"]["value"] == pytest.approx(300, rel=0.01)
+    # A flush for two commits: half a page more is written than generated.
+    written = found[8192]["wal_written_bytes_per_transaction"]["value"]
+    assert written - found[8192]["wal_bytes_per_transaction"]["value"] == pytest.approx(4096)
+
+
+def test_the_recorded_speed_comes_out_at_the_recorded_size(tmp_path: Path) -> None:
+    for writes in (False, True):
+        path = made(tmp_path / f"{writes}.octrace", writes=writes)
+        found = by_block(predict(Request(path, checkpoint=20.0 if writes else None)))
+        assert found[8192]["tps"]["value"] == pytest.approx(1000, rel=0.001)
+
+
+def test_more_data_of_the_same_skew_hits_less_and_more_clients_do_more(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace")
+    before = by_block(predict(Request(path)))[8192]
+    more = by_block(predict(Request(path, what_if=WhatIf(data=4.0))))[8192]
+    assert more["hit_ratio"]["value"] == pytest.approx(before["hit_ratio"]["value"] / 4, rel=0.1)
+    twice = by_block(predict(Request(path, what_if=WhatIf(transactions=2.0))))[8192]
+    assert twice["tps"]["value"] > 1.1 * before["tps"]["value"]
+
+
+def test_without_cpu_and_without_changes_it_says_what_is_not_predicted(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", facts={"work_cpu_seconds": None}, logged=2e7,
+                settings={"checkpoint_timeout": "10s"})  # fmt: skip
+    document = predict(Request(path))
+    found = by_block(document)[4096]
+    assert found["tps"] is None and found["wal_bytes_per_transaction"] is None
+    told = " ".join(document["limitations"])
+    assert "transactions a second are not predicted" in told and "no changes of pages" in told
+    assert "query plans are not predicted" in document["limitations"][0]
+    assert document["recommendation"]["by"] == "read_bytes_per_transaction"
+
+
+@pytest.mark.parametrize(
+    ("made_as", "asked", "reason"),
+    [
+        ({"transactions": 100}, {}, "100 transactions"),
+        ({"lost": 1000}, {}, "lacks"),
+        ({"finish": False}, {}, "is cut"),
+        ({"writes": True, "settings": {"checkpoint_timeout": "5min"}}, {}, "no whole checkpoint cycle of 300 s"),
+        ({"writes": True}, {"checkpoint": 60.0}, "less than a checkpoint cycle of 60 s"),
+        ({"settings": {"shared_buffers": "24MB"}, "transactions": 2000}, {}, "working set is not covered"),
+    ],
+)
+def test_nothing_is_told_from_what_says_too_little(
+    tmp_path: Path, made_as: dict[str, Any], asked: dict[str, Any], reason: str
+) -> None:
+    path = made(tmp_path / "t.octrace", **made_as)
+    with pytest.raises(HostError, match=reason):
+        predict(Request(path, **asked))
+
+
+def test_what_cannot_be_asked_is_a_usage_error(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace")
+    with pytest.raises(UsageError, match="no room"):
+        predict(Request(path, memory=4 * MB))
+
+
+def test_a_later_version_of_the_format_is_refused_with_3(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace")
+    damaged = bytearray(path.read_bytes())
+    damaged[4] = 99
+    path.write_bytes(bytes(damaged))
+    result = CliRunner().invoke(app, ["predict", str(path)])
+    assert isinstance(result.exception, HostError) and result.exception.exit_code == 3
+
+
+def test_the_command_writes_a_page_and_json(tmp_path: Path) -> None:
+    path, page = made(tmp_path / "t.octrace"), tmp_path / "p.html"
+    result = CliRunner().invoke(
+        app, ["predict", str(path), "--memory", "12MB", "--device", "iops=500", "--format", "json", "-o", str(page)]
+    )
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.output)
+    assert document["schema_version"] == 1 and len(document["sizes"]) == 6
+    assert "<svg" in page.read_text() and "Query plans" not in page.read_text()
+    text = CliRunner().invoke(app, ["predict", str(path), "--data-block", "4kB,8kB", "--wal-block", "8kB,64kB"])
+    assert text.exit_code == 0 and "64 kB WAL" in " ".join(text.output.split())
+
+
+def test_names_in_a_page_are_escaped(tmp_path: Path) -> None:
+    document = predict(Request(made(tmp_path / "t.octrace")))
+    document["sizes"][0]["troubles"] = ["<script>alert(1)</script>"]
+    assert "<script>" not in render(document)

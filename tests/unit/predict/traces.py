@@ -1,0 +1,59 @@
+"""Traces of pgbench's own distribution, made up, for tests of predictions."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+from octavo import _core
+
+MB = 1024**2
+BLOCK = 8192
+ROWS = 61
+FACTS = {
+    "server_version_num": "180006",
+    "work_clients": "4",
+    "processors": "2",
+    "work_host_busy_share": "0.6",
+}
+
+
+def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: float = 20.0, writes: bool = False,
+         facts: dict[str, Any] | None = None, settings: dict[str, str] | None = None, lost: int = 0,
+         finish: bool = True, hot: bool = False,
+         logged: float | None = None) -> Path:  # fmt: skip
+    """A table of so many pages of 61 rows, one looked up a transaction (`hot`: in even pages only); some change it.
+
+    A change is of a page that was looked up; each first one is an image.
+    """
+    source = random.Random(1)
+    writer = _core.TraceWriter(path, BLOCK)
+    for name, value in {"shared_buffers": "8MB", "wal_block_size": "8192", **(settings or {})}.items():
+        writer.setting(name, value)
+    writer.relation(1, 1, 7, kind="r", blocks=pages, tuples=pages * ROWS, tuple_bytes=0, fillfactor=0, name="t")
+    first: set[int] = set()
+    batch: list[tuple[int, int, int, int, int, int, int, int, int]] = []
+    for number in range(transactions):
+        time, page = round(number * seconds * 1e6 / transactions), source.randrange(pages)
+        page = page // 2 * 2 if hot else page
+        batch.append((time, number % 4, 1, 1, 7, 0, page, 0, 0))
+        if writes:
+            batch.append((time, number % 4, 1, 1, 7, 0, page, 2, 0))
+            first.add(page)
+    writer.push(batch)
+    records = 300.0
+    wal = (transactions * records + len(first) * (0.95 * BLOCK + 32)) / (1 - 24 / 8192) if writes else 0.0
+    told: dict[str, Any] = {
+        **FACTS, "work_transactions": transactions, "work_seconds": seconds,
+        "work_cpu_seconds": transactions * 1e-4, "work_cpu_transactions": transactions,
+        **({"work_wal_syncs": transactions / 2} if writes else {}), **(facts or {}),
+    }  # fmt: skip
+    for name, value in told.items():
+        if value is not None:
+            writer.describe(name, str(value))
+    writer.wal(0, round(seconds * 1e6), "", records=3 * transactions if writes else 0, full_page_images=len(first),
+               bytes=0, full_page_image_bytes=0, growth_bytes=round(wal if logged is None else logged))  # fmt: skip
+    writer.event(round(seconds * 1e6), "transactions", transactions)
+    if lost:
+        writer.event(round(seconds * 1e6), "lost", lost)
+    writer.finish() if finish else writer.flush()
+    return path
