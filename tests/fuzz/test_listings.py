@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
+from octavo.host import apt
 from octavo.host.children import Finished
 from octavo.postgres import versions
 from octavo.postgres.sources import debian, upstream
@@ -32,7 +33,7 @@ def _offered(text: bytes, _: Path) -> object:
 
 
 def _problem(text: bytes, _: Path) -> object:
-    return debian._problem(Finished(100, "", text.decode(errors="replace"), 0.0))
+    return apt.problem(Finished(100, "", text.decode(errors="replace"), 0.0))
 
 
 def _newest(text: bytes, _: Path) -> object:

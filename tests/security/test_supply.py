@@ -12,7 +12,7 @@ import pytest
 
 from octavo.archives import extract
 from octavo.errors import HostError, OctavoError
-from octavo.host import children
+from octavo.host import apt, children
 from octavo.host.children import Finished
 from octavo.host.journal import Journal
 from octavo.postgres.source import Source, unpack
@@ -176,17 +176,12 @@ def test_of_a_major_version_the_newest_that_is_known_is_taken(monkeypatch: pytes
 def test_apt_is_asked_for_what_is_signed_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
 
-    def which(name: str) -> str:
-        return f"/usr/bin/{name}"
-
     def run(arguments: list[object], *_: object, **__: object) -> Finished:
         calls.append([str(argument) for argument in arguments])
         return Finished(100, "", "E: no", 0.0)
 
     monkeypatch.setattr(children, "run", run)
-    monkeypatch.setattr(debian, "_archives", lambda: {"debian": "http://127.0.0.1/debian/"})
-    monkeypatch.setattr(debian, "_KEYRING", tmp_path)
-    monkeypatch.setattr("shutil.which", which)
+    monkeypatch.setattr(apt, "archives", lambda: {"debian": "http://127.0.0.1/debian/"})
     with Journal() as journal, pytest.raises(HostError):
         debian.fetch("18", tmp_path / "scratch", journal)
     assert calls

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.errors import HostError, OctavoError, UsageError
+from octavo.host import apt
 from octavo.host.children import Finished
 from octavo.host.journal import Journal
 from octavo.postgres.source import Source, find_source, sha256_of, unpack
@@ -340,10 +341,8 @@ def archive(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         (directory / f"{package}_{full.rpartition('-')[0]}.orig.tar.bz2").write_bytes(full.encode())
         return Finished(0, "", "", 0.0)
 
-    monkeypatch.setattr(debian, "_archives", lambda: {"debian": "http://archive/debian"})
-    monkeypatch.setattr(debian, "_KEYRING", Path(__file__))
-    monkeypatch.setattr("octavo.postgres.sources.debian.shutil.which", str)
-    monkeypatch.setattr("octavo.postgres.sources.debian._Apt.run", run)
+    monkeypatch.setattr(apt, "archives", lambda: {"debian": "http://archive/debian"})
+    monkeypatch.setattr(apt.Apt, "run", run)
     monkeypatch.setattr("octavo.postgres.source.FETCHED_KINDS", (debian,))
     return there
 
@@ -496,7 +495,7 @@ def test_without_a_network_every_way_is_named_and_the_way_out(
         port = server.server_address[1]
     monkeypatch.setattr(upstream, "ADDRESS", f"http://127.0.0.1:{port}")  # nobody listens there any more
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr(debian, "_archives", dict[str, str])
+    monkeypatch.setattr(apt, "addresses", dict[str, str])
     with pytest.raises(HostError) as problem:
         find_source("18", journal)
     text = one_line(problem)
