@@ -29,6 +29,7 @@ from octavo.cli.run import run
 from octavo.cli.runs import runs
 from octavo.cli.shell import shell
 from octavo.cli.trace import trace
+from octavo.cli.vm import vm
 from octavo.cli.watch import watch
 from octavo.errors import HostError, Interrupted, OctavoError
 from octavo.extras import missing_extra
@@ -68,6 +69,7 @@ app.add_typer(trace, name="trace")
 app.command()(predict)
 app.add_typer(costs, name="costs")
 app.add_typer(plans, name="plans")
+app.add_typer(vm, name="vm")
 
 
 def main() -> NoReturn:

@@ -1,4 +1,4 @@
-"""`octavo cache ls | rm | limit`: the datasets that are kept between runs."""
+"""`octavo cache ls | rm | limit`: the datasets and machine images that are kept between runs."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,6 +8,7 @@ from octavo.cli.choices import TableFormat
 
 if TYPE_CHECKING:
     from octavo.postgres.datasets.cache import Load
+    from octavo.vm.images import Image
 
 cache = typer.Typer(help="See, remove and limit the datasets that are kept between runs.", no_args_is_help=True)
 
@@ -61,12 +62,14 @@ def list_datasets(
 
 @cache.command("rm")
 def remove_datasets(
-    names: Annotated[list[str] | None, typer.Argument(help="Names, as octavo cache ls shows them.")] = None,
-    all: Annotated[bool, typer.Option("--all", help="Every dataset.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names, as octavo cache ls and octavo vm list show them.")
+    ] = None,
+    all: Annotated[bool, typer.Option("--all", help="Every dataset and image.")] = False,
     unused_for: Annotated[str | None, typer.Option(help="Those not used for this long, such as 30d.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
 ) -> None:
-    """Remove datasets; a run that needs one again loads it again.
+    """Remove datasets and images of machines; a run that needs one again makes it again.
 
     A dataset in use stays, and none goes while a run measures on this host.
 
@@ -79,14 +82,17 @@ def remove_datasets(
     from octavo.host.lock import host_lock
     from octavo.postgres.datasets.cache import is_used, remove
     from octavo.units import human_size
+    from octavo.vm import images
 
-    chosen = _chosen(names or [], everything=all, unused_for=unused_for)
+    chosen, machines = _chosen(names or [], everything=all, unused_for=unused_for)
     if dry_run:
         going = [load for load in chosen if not is_used(load.name)]
         for load in chosen:
             print(f"would remove {load.name}" if load in going else f"would keep {load.name}: it is in use")
-        freed = human_size(sum(load.size for load in going))
-        print(f"{len(going)} of {len(chosen)} would go, {freed} would come free")
+        for image in machines:
+            print(f"would remove {image.name}")
+        freed = human_size(sum(each.size for each in (*going, *machines)))
+        print(f"{len(going) + len(machines)} of {len(chosen) + len(machines)} would go, {freed} would come free")
         return
     removed = bytes_freed = 0
     with host_lock(), Journal() as journal:
@@ -98,8 +104,13 @@ def remove_datasets(
             else:
                 removed += 1
                 print(f"removed {load.name}")
-    print(f"{removed} of {len(chosen)} removed, {human_size(bytes_freed)} came free")
-    if removed < len(chosen):
+        for image in machines:
+            bytes_freed += images.remove(image, journal)
+            removed += 1
+            print(f"removed {image.name}")
+    total = len(chosen) + len(machines)
+    print(f"{removed} of {total} removed, {human_size(bytes_freed)} came free")
+    if removed < total:
         raise typer.Exit(1)
 
 
@@ -135,17 +146,27 @@ def _short(key: str, value: str) -> str:
     return f"{key} {value}" if value[0].isdigit() else value
 
 
-def _chosen(names: list[str], *, everything: bool, unused_for: str | None) -> "list[Load]":
-    """What is to go. Raises UsageError for an unknown name, and when it is not said in one way what to remove."""
+def _chosen(names: list[str], *, everything: bool, unused_for: str | None) -> "tuple[list[Load], list[Image]]":
+    """The datasets and the images that are to go. Raises UsageError for an unknown name, and when it is not said in one
+    way what to remove."""
     import time
 
     from octavo.errors import UsageError
     from octavo.postgres.datasets.cache import by_name, list_loads
     from octavo.units import parse_duration
+    from octavo.vm import images
 
     if bool(names) + everything + (unused_for is not None) != 1:
         raise UsageError("say which datasets in one way: names, --all or --unused-for 30d")
     if names:
-        return [by_name(name) for name in dict.fromkeys(names)]
+        machines = [images.by_name(name) for name in dict.fromkeys(names) if images.is_name(name)]
+        return [by_name(name) for name in dict.fromkeys(names) if not images.is_name(name)], machines
     longest = parse_duration(unused_for) if unused_for is not None else 0.0
-    return [load for load in list_loads() if everything or time.time() - load.last_used >= longest]
+
+    def is_going(last_used: float) -> bool:
+        return everything or time.time() - last_used >= longest
+
+    return (
+        [load for load in list_loads() if is_going(load.last_used)],
+        [image for image in images.list_images() if is_going(image.last_used)],
+    )

@@ -1,0 +1,128 @@
+"""`octavo vm build | run | list`: emulated machines whose kernel has another memory page."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+vm = typer.Typer(
+    help="Run a command on an emulated machine whose kernel has another memory page: for counts, not for times.",
+    no_args_is_help=True,
+)
+
+_PAGE = Annotated[str, typer.Option("--kernel-page", help="Memory page of the machine's kernel: 4kB, 16kB or 64kB.")]
+_MACHINE = Annotated[str, typer.Option("--machine", help="aarch64 or x86-64.")]
+
+
+@vm.command("build")
+def build_image(
+    kernel_page: _PAGE = "16kB",
+    machine: _MACHINE = "aarch64",
+    kernel_package: Annotated[
+        Path | None, typer.Option(help="A kernel of yours in place of Debian's: its package (.deb).")
+    ] = None,
+) -> None:
+    """Make the image of a machine: Debian's kernel with this page, and a PostgreSQL server. Once; apt checks what it
+    downloads.
+
+    Example: octavo vm build --kernel-page 16kB
+    """
+    from octavo.host.journal import Journal
+    from octavo.units import human_size
+    from octavo.vm.build import ensure
+    from octavo.vm.kernels import machine_of
+
+    with Journal() as journal:
+        image, is_new = ensure(machine_of(machine), kernel_page, journal, print, kernel_package)
+    print(f"{'made' if is_new else 'there already:'} {image.name}: {image.manifest['kernel']}, "
+          f"PostgreSQL {image.manifest['postgres']}, {human_size(image.size)}")  # fmt: skip
+
+
+@vm.command("run", context_settings={"allow_interspersed_args": False})
+def run_command(
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments, after --.")],
+    kernel_page: _PAGE = "16kB",
+    machine: _MACHINE = "aarch64",
+    cpu: Annotated[
+        str | None, typer.Option(help="qemu's CPU model, such as cortex-a72; by default all features.")
+    ] = None,
+    memory: Annotated[str, typer.Option(help="The machine's memory.")] = "1GB",
+    disk: Annotated[str, typer.Option(help="Its data disk, below /scratch.")] = "4GB",
+    cpus: Annotated[int, typer.Option(min=1, max=8, help="Its processors.")] = 2,
+    timeout: Annotated[str, typer.Option(help="End it after this long.")] = "15min",
+    copy: Annotated[
+        list[Path] | None, typer.Option(help="A file or directory that it gets below /scratch, by its last name.")
+    ] = None,
+    kernel_argument: Annotated[
+        list[str] | None, typer.Option(help="For its kernel's command line, such as hugepages=64.")
+    ] = None,
+) -> None:
+    """Boot a machine, run a command in it as its root, and print what that writes. Exit code 1 when the command fails.
+
+    It has no network, and its data disk is new and gone afterwards. start-postgres makes and starts a server there.
+    What the emulation takes in time means nothing; what is counted does.
+
+    \b
+    Examples:
+    octavo vm run --kernel-page 16kB -- getconf PAGESIZE
+    octavo vm run --kernel-page 16kB -- sh -c 'start-postgres && psql -c "SHOW block_size"'
+    """
+    import sys
+
+    from octavo.errors import UsageError
+    from octavo.host.journal import Journal
+    from octavo.units import parse_duration, parse_size
+    from octavo.vm import images
+    from octavo.vm.kernels import machine_of
+    from octavo.vm.machine import Limits
+    from octavo.vm.run import run
+
+    limits = Limits(parse_size(memory), parse_size(disk), cpus, parse_duration(timeout))
+    files = {path.absolute().name: path for path in copy or []}
+    if len(files) != len(copy or []):
+        raise UsageError("--copy: two have the same last name; rename one")
+    image = images.newest(machine_of(machine).name, kernel_page)
+    with Journal() as journal:
+        outcome = run(image, command, journal, limits, files=files, cpu=cpu, kernel_arguments=kernel_argument or [])
+    sys.stdout.write(outcome.text)
+    if outcome.returncode:
+        print(f"octavo: the command failed in the machine (exit {outcome.returncode})", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@vm.command("list")
+def list_all(
+    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+) -> None:
+    """List the images that are there. octavo cache rm removes them.
+
+    Example: octavo vm list --format json
+    """
+    from octavo.cli.output import print_json
+    from octavo.units import human_size
+    from octavo.vm.images import list_images
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": image.name,
+            **{key: image.manifest[key] for key in ("machine", "kernel_page", "kernel", "postgres", "made")},
+            "bytes": image.size,
+            "path": str(image.path),
+        }
+        for image in list_images()
+    ]
+    if format is TableFormat.json:
+        print_json(rows)
+        return
+    if not rows:
+        print("no image yet; octavo vm build --kernel-page 16kB makes one")
+        return
+    width = max(len(row["name"]) for row in rows)
+    print(f"{'name':{width}}  {'page':>5}  {'on disk':>7}  PostgreSQL, kernel")
+    for row in rows:
+        print(
+            f"{row['name']:{width}}  {row['kernel_page']:>5}  {human_size(row['bytes']):>7}  "
+            f"{row['postgres']}, {row['kernel']}"
+        )

@@ -1,0 +1,43 @@
+"""What comes out of a machine: text of others up to a bound, and at its end the word and the exit code."""
+
+import re
+from dataclasses import dataclass
+
+from octavo.errors import OctavoError
+from octavo.text import one_line, printable
+
+# The console ends with what went wrong, if anything did.
+_LAST_LINES = 3
+_LONGEST_LINE = 300
+_PANIC = re.compile(r"Kernel panic - not syncing: [^\n]{0,200}|octavo-guest: [^\n]{0,200}|Out of memory: [^\n]{0,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command in a machine wrote, and its exit code."""
+
+    text: str
+    returncode: int
+
+
+def outcome(written: str, word: str) -> Outcome | None:
+    """The command's output without the last line, which has the word and the exit code; None where it is missing."""
+    text, found, rest = written.rpartition(f"\n{word} ")
+    match = re.fullmatch(r"([0-9]{1,3})\n?", rest)
+    if not found or match is None:
+        return None
+    return Outcome(printable(text), int(match[1]))
+
+
+def why_not(console: str, returncode: int, seconds: float) -> OctavoError:
+    """Why a machine ended before its command did: its time, qemu's own complaint, or the console's last words."""
+    if returncode in (124, 137):  # timeout(1)
+        return OctavoError(f"the machine was ended after {seconds:.0f} s; give it more with --timeout{_said(console)}")
+    if match := _PANIC.search(console):
+        return OctavoError(f"the machine ended before its command did: {one_line(match[0])}")
+    return OctavoError(f"the machine ended before its command did (exit {returncode}){_said(console)}")
+
+
+def _said(console: str) -> str:
+    lines = [one_line(line)[:_LONGEST_LINE] for line in console.splitlines() if line.strip()]
+    return f"; it said: {' / '.join(lines[-_LAST_LINES:])}" if lines else ""

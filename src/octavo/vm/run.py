@@ -1,0 +1,70 @@
+"""A command in a machine: disks made, the machine run to its end without rights or a network, its output believed by
+nobody."""
+
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from octavo.errors import HostError
+from octavo.home import make_directory, octavo_home
+from octavo.host import children, trees
+from octavo.host.children import server_account
+from octavo.host.journal import Journal
+from octavo.postgres.cluster import check_reachable
+from octavo.vm import images, job, machine, output
+from octavo.vm.images import Image
+from octavo.vm.kernels import machine_of
+from octavo.vm.machine import Limits
+from octavo.vm.output import Outcome
+
+
+def run(
+    image: Image,
+    arguments: Sequence[str],
+    journal: Journal,
+    limits: Limits,
+    *,
+    files: Mapping[str, Path] | None = None,
+    cpu: str | None = None,
+    kernel_arguments: Sequence[str] = (),
+) -> Outcome:
+    """Boots the image, runs the command as the machine's root, and returns what it wrote. Its disks are gone then.
+
+    `files`: what it finds below /scratch. Raises HostError without qemu or room, OctavoError when the machine ends
+    before the command does, or writes more than `child_output.MOST_BYTES`.
+    """
+    kind = machine_of(image.manifest["machine"])
+    if shutil.which(kind.qemu, path=children.PLAIN_PATH) is None:
+        raise HostError(f"{kind.qemu} is missing; install {kind.qemu_package}")
+    account = server_account()
+    word = secrets.token_hex(16)
+    work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
+    entry = journal.record("directory", path=str(work))
+    try:
+        make_directory(work)
+        check_reachable(work / "machine", account)
+        readable = trees.make_readable(work / "job", account)
+        tree = trees.make_for(work / "machine", account)
+        job.write(trees.new_readable(readable / "job", account), arguments, word, files or {})
+        # No journal: what is thrown away need not survive. Zeroed tables late: reads of the disk are the command's own.
+        trees.act_inside(
+            tree,
+            ["mke2fs", "-q", "-t", "ext4", "-b", "4096", "-O", "^has_journal", "-m", "0", "-E",
+             "root_owner=0:0,lazy_itable_init=0", "data", f"{limits.disk // 1024}k"],
+            journal, account,
+        )  # fmt: skip
+        images.note_use(image)
+        line = machine.command(
+            kind, image, tree / "data", readable / "job", limits, cpu=cpu, kernel_arguments=kernel_arguments
+        )
+        finished = children.run(
+            line, journal, role="machine", account=account, directory=tree, environment={"TMPDIR": str(tree)}
+        )
+        found = output.outcome(finished.stdout, word)
+        if found is None:
+            raise output.why_not(finished.stderr, finished.returncode, limits.seconds)
+        return found
+    finally:
+        if trees.remove(work):
+            journal.done(entry)
