@@ -19,6 +19,10 @@ class HostError(OctavoError):
     exit_code = 3
 
 
+class StoreAwayError(HostError):
+    """The store's server does not answer, or went away in the middle: what was to be written may or may not be."""
+
+
 class TrialsFailed(OctavoError):
     """The run ended, but some of its trials failed. Exit code 4."""
 

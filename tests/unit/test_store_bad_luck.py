@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.unit.test_store import a_trial, add_run
+from tests.store_contract import a_trial, add_run
 
 from octavo.errors import HostError, OctavoError
 from octavo.observation import Observation
@@ -165,7 +165,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from octavo.store.store import Store
-from tests.unit.test_store import a_trial
+from tests.store_contract import a_trial
 from tests.unit.test_store_bad_luck import MANY
 
 store = Store.open(Path(sys.argv[1]))

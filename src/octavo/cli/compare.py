@@ -42,16 +42,16 @@ def compare(
 
     from octavo.analysis.compare_document import make_comparison
     from octavo.errors import UsageError
-    from octavo.home import store_path
     from octavo.report.compare_words import conclusion
+    from octavo.store.address import store_address
     from octavo.store.listing import find_run
     from octavo.store.store import Store
 
     if len(runs) < 2:
         raise UsageError("compare needs two runs or more; octavo runs lists them")
     margin = None if fail_on is None else _margin(fail_on)
-    ids = [find_run(store_path(), run) for run in runs]
-    with closing(Store.open_to_read(store_path())) as store:
+    ids = [find_run(store_address(), run) for run in runs]
+    with closing(Store.open_to_read(store_address())) as store:
         document = make_comparison(store, ids, margin)
     if html is not None:
         from octavo.report.compare_html import render as page

@@ -68,11 +68,11 @@ def csv(
 
 def _save(imported: "Imported", format: TableFormat) -> None:
     """Stores it, and says what was taken and what was not."""
-    from octavo.home import store_path
     from octavo.imports.run import save
+    from octavo.store.address import store_address
     from octavo.units import human_count
 
-    run = save(imported, store_path())
+    run = save(imported, store_address())
     problems = [problem for source in imported.sources for problem in source.problems]
     for problem in problems:
         print(f"octavo: {problem}", file=sys.stderr)

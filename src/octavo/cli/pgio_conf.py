@@ -34,11 +34,11 @@ def print_result(conf: "Conf", run: str) -> None:
     from contextlib import closing
 
     from octavo.analysis.trials import used_trials
-    from octavo.home import store_path
+    from octavo.store.address import store_address
     from octavo.store.store import Store
     from octavo.workloads.pgio.original import FIGURES, result_lines
 
-    with closing(Store.open(store_path())) as store:
+    with closing(Store.open(store_address())) as store:
         lines = result_lines(store.cells(run), list(used_trials(store.trials(run, FIGURES)).values()), conf.database)
     print("\nin the original's words (medians of the trials):")
     print("\n".join(lines) or "no trial counts")

@@ -43,7 +43,7 @@ def report(
     from octavo.analysis.document import make_document
     from octavo.analysis.shown_metrics import MOST_NUMBERS
     from octavo.errors import UsageError
-    from octavo.home import store_path
+    from octavo.store.address import store_address
     from octavo.store.listing import find_run
     from octavo.store.store import Store
 
@@ -64,18 +64,18 @@ def report(
         raise UsageError(
             "--watch draws on the terminal, or writes a page with --html; leave out what else is asked for"
         )
-    identifier = find_run(store_path(), run)
+    identifier = find_run(store_address(), run)
     if watch:
         from octavo.cli.output import console
         from octavo.report.follow import follow
 
-        with closing(Store.open_to_read(store_path())) as store:
+        with closing(Store.open_to_read(store_address())) as store:
             follow(store, identifier, console(), html)
         return
     pictures = html is not None or png is not None or svg is not None
     most = MOST_NUMBERS if pictures else 0 if format in (ReportFormat.text, ReportFormat.md) else None
     gc.disable()  # the document of a long run has millions of objects that all live to the end
-    with closing(Store.open_to_read(store_path())) as store:
+    with closing(Store.open_to_read(store_address())) as store:
         document = make_document(store, identifier, most_numbers=most)
     if pictures:
         if html is not None:
@@ -96,7 +96,7 @@ def report(
         from octavo.report.as_json import pieces
 
         del document["series"]  # what a page draws of it
-        with closing(Store.open_to_read(store_path())) as store:
+        with closing(Store.open_to_read(store_address())) as store:
             if series:
                 document["series"] = all_series(store, [trial["id"] for trial in document["trials"]])
             sys.stdout.writelines(pieces(document))
@@ -115,19 +115,19 @@ def _site(directory: Path) -> None:
     from contextlib import closing
 
     from octavo.errors import UsageError
-    from octavo.home import store_path
     from octavo.report.site import write_site
+    from octavo.store.address import store_address
     from octavo.store.listing import list_runs
     from octavo.store.store import Store
 
-    runs = [row["id"] for row in list_runs(store_path())]
+    runs = [row["id"] for row in list_runs(store_address())]
 
     def said(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
     if not runs:
         raise UsageError("there is no run yet; start one with: octavo run oltp-blocks-demo")
-    with closing(Store.open_to_read(store_path())) as store:
+    with closing(Store.open_to_read(store_address())) as store:
         print(write_site(store, runs, directory, said))
 
 

@@ -117,10 +117,10 @@ def _duration(text: str | None) -> str | None:
 
 
 def _find(wanted: str) -> str:
-    from octavo.home import store_path
+    from octavo.store.address import store_address
     from octavo.store.listing import find_run
 
-    return find_run(store_path(), wanted)
+    return find_run(store_address(), wanted)
 
 
 def _read(
@@ -153,7 +153,6 @@ def _read(
 
 def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     from octavo import workloads
-    from octavo.home import store_path
     from octavo.lab.estimate import estimate
     from octavo.lab.forecast import forecast_lines
     from octavo.lab.runnable import left_out, refuse_nothing_left
@@ -161,6 +160,7 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     from octavo.plan.impossible import impossible_cells, refuse_impossible
     from octavo.plan.model import factors_of
     from octavo.postgres.datasets.disk_space import free_bytes
+    from octavo.store.address import store_address
     from octavo.units import human_duration, human_size
 
     cells = make_cells(plan)
@@ -206,7 +206,7 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     if plan.budget is not None:
         limit = "the rounds have no other limit" if plan.last_round is None else f"at most {plan.last_round} rounds"
         print(f"budget: {plan.budget} of measuring, decided or not; {limit}")
-    for line in forecast_lines(plan, runnable, needs.trial_seconds / plan.rounds, store_path()):
+    for line in forecast_lines(plan, runnable, needs.trial_seconds / plan.rounds, store_address()):
         print(line)
 
 
@@ -216,12 +216,13 @@ def _print_result(run: str) -> None:
     from octavo.analysis.document import make_document
     from octavo.analysis.shown_metrics import MOST_NUMBERS
     from octavo.cli.output import console
-    from octavo.home import octavo_home, store_path
+    from octavo.home import octavo_home
     from octavo.report.files import write_html
     from octavo.report.terminal import print_report
+    from octavo.store.address import store_address
     from octavo.store.store import Store
 
-    with closing(Store.open(store_path())) as store:
+    with closing(Store.open(store_address())) as store:
         document = make_document(store, run, most_numbers=MOST_NUMBERS)
     print_report(document, console())
     path = write_html(document, octavo_home() / "runs" / run / "report.html")

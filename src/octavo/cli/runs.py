@@ -16,10 +16,10 @@ def runs(
     Example: octavo runs --format json
     """
     from octavo.cli.output import print_json
-    from octavo.home import store_path
+    from octavo.store.address import store_address
     from octavo.store.listing import list_runs
 
-    found = list_runs(store_path())
+    found = list_runs(store_address())
     if format is TableFormat.json:
         print_json(found)
         return

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from octavo import __version__
@@ -16,6 +15,7 @@ from octavo.imports.rows import ImportSource
 from octavo.observation import Metric
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
+from octavo.store.address import StoreAddress
 from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.store import Store
 from octavo.units import human_count
@@ -81,7 +81,7 @@ def make_cells(
     return cells
 
 
-def save(imported: Imported, path: Path) -> str:
+def save(imported: Imported, address: StoreAddress) -> str:
     """Writes the run whole or not at all, and returns its id. Raises OctavoError."""
     now = time.time()
     name = imported.plan.name
@@ -102,7 +102,7 @@ def save(imported: Imported, path: Path) -> str:
         metrics={m.name: m.as_dict() for m in imported.metrics},
         environment=_environment(imported, limits),
     )
-    with closing(Store.open(path)) as store:
+    with closing(Store.open(address)) as store:
         store.add_finished_run(record, imported.cells, imported.trials)
     return run
 

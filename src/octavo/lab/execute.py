@@ -7,7 +7,7 @@ trials of earlier rounds alone, so a run that was stopped goes on as if it had n
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from octavo.lab.bench import Bench, Clock, Measurement
@@ -16,7 +16,9 @@ from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, Trial
 from octavo.lab.runnable import left_out, refuse_nothing_left
 from octavo.plan.cells import Cell, load_of, order_of_round
 from octavo.plan.model import Plan
+from octavo.store.kept_trials import new_identity
 from octavo.store.records import TrialRecord
+from octavo.store.sender import TrialSender
 from octavo.store.store import Store
 
 # A round is a comparison only while the host is the same: one that was broken for longer is run again.
@@ -55,7 +57,7 @@ def execute(
     *,
     retry: bool = False,
 ) -> RunOutcome:
-    """Runs what the store does not yet have of the plan, each trial stored as it ends.
+    """Runs what the store does not yet have of the plan, each trial stored as it ends, or kept until the store answers.
 
     The budget is one of measuring: it counts from here, and what earlier sittings measured. `retry`: first repeats what
     failed or stayed invalid, in parts of its rounds, with its baselines.
@@ -116,7 +118,8 @@ class _Session:
         self._plan = plan
         self._seed = seed
         self._bench = bench
-        self._store = store
+        self._sender = TrialSender(store)
+        self._kept = 0
         self._clock = clock
         self._notify = notify
         self.trials = trials
@@ -292,7 +295,13 @@ class _Session:
         ]
 
     def _add(self, record: TrialRecord) -> None:
-        self._store.add_trial(self._run, record)
+        record = replace(record, identity=new_identity())
+        waiting = self._sender.add(self._run, record)
+        if waiting and not self._kept:
+            self._notify(Notice("the store does not answer: ended trials are kept on this host, and arrive later"))
+        elif self._kept and not waiting:
+            self._notify(Notice("the store answers again, and has all ended trials"))
+        self._kept = waiting
         self.trials.append(record)
 
 

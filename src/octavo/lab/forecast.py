@@ -5,7 +5,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -18,6 +17,7 @@ from octavo.analysis.trials import used_trials, values_by_key
 from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS, Components, variance_components
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
+from octavo.store.address import StoreAddress
 from octavo.store.listing import list_runs
 from octavo.store.records import TrialRecord
 from octavo.store.store import Store
@@ -64,7 +64,7 @@ class DetectableEffect:
     same: bool
 
 
-def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, store: Path) -> list[str]:
+def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, store: StoreAddress) -> list[str]:
     """What the plan's budget, or its rounds, can tell here: a heading and a line for each condition. Raises
     OctavoError when the store cannot be read."""
     conditions = [one for one in conditions_of(plan, cells, ()) if one.question.asked]
@@ -91,7 +91,7 @@ def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, st
     return [heading, *(f"  {name}: {_words(seen, plan)}" for name, seen in found)]
 
 
-def find_history(plan: Plan, store: Path) -> RunScatter | None:
+def find_history(plan: Plan, store: StoreAddress) -> RunScatter | None:
     """How the newest run of the plan's workload on this host scattered, runs of the same name first; None without."""
     listed = [row for row in list_runs(store) if row["ok"]]
     listed.sort(key=lambda row: row["name"] != plan.name)  # stable: newest first among equals

@@ -15,8 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from octavo import __version__, workloads
 from octavo.analysis.decide import open_cells
-from octavo.errors import HostError, Interrupted, OctavoError, UsageError
-from octavo.home import make_directory, octavo_home, store_path
+from octavo.errors import HostError, Interrupted, OctavoError, StoreAwayError, UsageError
+from octavo.home import make_directory, octavo_home
 from octavo.host.checks import check_host, disturbing
 from octavo.host.checks.base import CheckFinding
 from octavo.host.facts import host_facts
@@ -37,8 +37,14 @@ from octavo.plan.model import Plan, restore_plan
 from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.pinned import not_pinned, pinned_settings
+from octavo.store.address import store_address
 from octavo.store.records import RunRecord, TrialRecord
+from octavo.store.sender import TrialSender
 from octavo.store.store import Store
+from octavo.units import human_count
+
+# How long who stops a run waits for a store that is away, to note it; seconds.
+_LAST_PATIENCE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
             environment={},
         )
         store.create_run(record, cells)
+        store.claim(run)
         with closing(bench):
             return _work(record, plan, cells, bench, store, notify, retry=False)
 
@@ -91,6 +98,7 @@ def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bo
         plan = restore_plan(record.plan)
         # What refuses comes before what is stored: a run that cannot go on stays as it is.
         _check_resumable(record, more=budget is not None or retry)
+        store.claim(run)
         workload = workloads.find(plan.workload)
         if budget is not None:
             plan = plan.model_copy(update={"budget": budget, "most_rounds": None})
@@ -107,9 +115,11 @@ def _working(notify: Notify) -> Generator[tuple[Journal, Store], None, None]:
 
     Who had the lock before may have been killed since this command began, so what it left is put right first.
     """
-    with host_lock(), Journal() as journal, closing(Store.open(store_path())) as store:
+    with host_lock(), Journal() as journal, closing(Store.open(store_address())) as store:
         for line in recover():
             notify(Notice(line))
+        if late := TrialSender(store).flush():
+            notify(Notice(f"the store has {human_count(late, 'trial')} now that it was away for"))
         yield journal, store
 
 
@@ -149,6 +159,7 @@ def _work(
             return open_cells(plan, cells, trials, metric)
 
         outcome = execute(run, plan, cells, record.seed, bench, store, WallClock(), notify, still_open, retry=retry)
+        TrialSender(store).flush()
         store.set_environment(run, {**store.run(run).environment, "ending": outcome.ending})
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
@@ -156,8 +167,9 @@ def _work(
             # A run that may not be resumed here is as it was.
             refused = isinstance(error, UsageError) and _has_begun(record)
             status = "interrupted" if interrupted else record.status if refused else "failed"
-            store.set_status(run, status, ended=time.time())
-            if status == "failed" and not refused:
+            if not isinstance(error, StoreAwayError):
+                store.set_status(run, status, ended=time.time(), patience=_LAST_PATIENCE)
+            if status == "failed" and not refused and not isinstance(error, StoreAwayError):
                 store.set_environment(run, {**store.run(run).environment, "error": " ".join(str(error).split())})
         if interrupted:
             raise Interrupted(f"interrupted; finished trials are kept, go on with: octavo run --resume {run}") from None
@@ -172,6 +184,8 @@ def _work(
 
 def _check_resumable(record: RunRecord, *, more: bool) -> None:
     """Raises UsageError for a run that cannot go on here; `more` asks more of one that is finished."""
+    if record.id in ("", ".", "..") or "/" in record.id:  # a team's store may say anything, and logs have this name
+        raise UsageError(f"{record.id!r} is no name of a run of ours: it cannot go on")
     if "imported" in record.environment:
         raise UsageError(f"{record.id} was imported, measured elsewhere: it cannot go on; octavo report {record.id}")
     if record.status == "finished" and not more:

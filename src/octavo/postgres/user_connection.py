@@ -57,7 +57,7 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
     The DSN goes to libpq and is kept nowhere. Raises UsageError when it is none, HostError when the server refuses,
     is older than `oldest` (server_version_num), or cannot be held to the limits; no error has a password in it.
     """
-    asked = _asked(dsn or "")
+    asked = read_dsn(dsn or "", _NO_DSN)
     own = str(asked.get("options") or os.environ.get("PGOPTIONS", ""))
     ours = (
         f"-c statement_timeout={limits.statement_timeout} -c lock_timeout={limits.lock_timeout} "
@@ -126,18 +126,19 @@ def without_secrets(text: str, password: str = "") -> str:
     return _AS_A_WORD.sub(r"\1***", _IN_A_URL.sub(r"\1***@", text))
 
 
-def _asked(dsn: str) -> dict[str, Any]:
-    """What the DSN says. libpq's own messages would repeat the text, and a password with it."""
+def read_dsn(dsn: str, otherwise: str) -> dict[str, Any]:
+    """What the DSN says, by libpq's keywords. Raises UsageError with the text `otherwise` when it is none: libpq's own
+    messages would repeat it, and a password with it."""
     try:
         asked = conninfo.conninfo_to_dict(dsn)
     except (psycopg.Error, UnicodeError):
-        raise UsageError(_NO_DSN) from None
+        raise UsageError(otherwise) from None
     # A password with @ or / in it makes a URL whose host, port or database is a part of the password.
     host, port = str(asked.get("host") or ""), str(asked.get("port") or "")
     database = str(asked.get("dbname") or "")
     is_url = dsn.startswith(("postgresql:", "postgres:"))
     if re.search(r"[^\d,\s]", port) or (is_url and ("@" in host.lstrip("@") or ("@" in database and port))):
-        raise UsageError(_NO_DSN)
+        raise UsageError(otherwise)
     return asked
 
 

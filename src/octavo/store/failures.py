@@ -1,21 +1,31 @@
-"""What can go wrong with the store's file, as one line with the way out. Without SQLAlchemy, as the quick list is."""
+"""What can go wrong with the store, as one line with the way out. Without SQLAlchemy, as the quick list is."""
 
 import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
 
-from octavo.errors import HostError, OctavoError
+from octavo.errors import HostError, OctavoError, StoreAwayError
+from octavo.store.address import ServerAddress, StoreAddress
 
 # With less than this free, whatever SQLite complains about comes from a full disk: it may not even make its log.
 _FULL_BELOW_BYTES = 256 * 1024
+# Of a server: it was shut down, crashed, starts; it has no connection left (errcodes-appendix of PostgreSQL's manual).
+_AWAY = ("08", "57P01", "57P02", "57P03", "57P05", "53300")
 
 
-def explain(error: Any, path: Path, doing: str) -> OctavoError | None:
+def explain(error: Any, store: StoreAddress, doing: str) -> OctavoError | None:
     """The error that a user meets, or None for one that is our own defect.
 
-    `error` is sqlite3's (https://www.sqlite.org/rescode.html), `doing` what failed: "the trial could not be stored".
+    `error` is the driver's, `doing` what failed: "the trial could not be stored".
     """
+    if isinstance(store, ServerAddress):
+        return _of_server(error, store, doing)
+    return _of_file(error, store, doing)
+
+
+def _of_file(error: Any, path: Path, doing: str) -> OctavoError | None:
+    """SQLite's errors (https://www.sqlite.org/rescode.html)."""
     name: str = getattr(error, "sqlite_errorname", None) or ""
     if name.startswith("SQLITE_CONSTRAINT") or not isinstance(error, sqlite3.Error):
         return None
@@ -34,11 +44,41 @@ def explain(error: Any, path: Path, doing: str) -> OctavoError | None:
     return HostError(f"{doing}: {error} ({path}); check its disk and its rights")
 
 
-def damaged(path: Path, error: object) -> OctavoError:
-    """For a file whose content makes no sense."""
+def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | None:
+    """PostgreSQL's errors, by SQLSTATE; libpq's own have none."""
+    import psycopg
+
+    from octavo.postgres.user_connection import without_secrets
+
+    if not isinstance(error, psycopg.Error):
+        return None
+    state = error.sqlstate or ""
+    password = str(store.parameters.get("password") or "")
+    said = without_secrets(" ".join(str(error.diag.message_primary or error).split()), password).removeprefix(
+        "connection failed: "
+    )
+    if (not state and isinstance(error, psycopg.OperationalError)) or state.startswith(_AWAY):
+        return StoreAwayError(
+            f"{doing}: {store} does not answer: {said}; see whether it runs and OCTAVO_STORE is right"
+        )
+    if state == "53100":
+        return HostError(f"{doing}: the disk of {store} is full; make room")
+    if state in ("42501", "25006"):
+        return HostError(f"{doing}: {store} may not be written ({said}); use a role that may, as docs/store.md has it")
+    if state == "55P03":
+        return HostError(f"{doing}: another session has held a table of {store} for a minute; end it")
+    if state.startswith(("22", "23", "42")) or isinstance(error, psycopg.ProgrammingError):
+        return None
+    return HostError(f"{doing}: {said} ({store})")
+
+
+def damaged(store: StoreAddress, error: object) -> OctavoError:
+    """For a store whose content makes no sense."""
+    if isinstance(store, ServerAddress):
+        return OctavoError(f"the store {store} is damaged: {error}; put a copy of it back")
     return OctavoError(
-        f"the store {path} is damaged: {error}; put a copy of it back, "
-        f"or save what is left with: sqlite3 {path} .recover"
+        f"the store {store} is damaged: {error}; put a copy of it back, "
+        f"or save what is left with: sqlite3 {store} .recover"
     )
 
 

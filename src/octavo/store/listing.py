@@ -9,15 +9,19 @@ from urllib.parse import quote
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.journal import is_owned
+from octavo.store.address import ServerAddress, StoreAddress
+from octavo.store.claim import HELD, key_of
 from octavo.store.failures import explain
 
 _QUERY = """
 SELECT run.id, run.name, run.status, run.token, run.started, run.ended,
-       count(trial.id) AS trials, coalesce(sum(trial.status = 'ok'), 0) AS ok
+       count(trial.id) AS trials, coalesce(sum(CASE WHEN trial.status = 'ok' THEN 1 ELSE 0 END), 0) AS ok
 FROM run LEFT JOIN trial ON trial.run = run.id
 GROUP BY run.id
 ORDER BY run.started DESC, run.id DESC
 """
+# Reports of a large run take their time; what is meant to end sooner has a limit of its own.
+READ_ONLY = "-c default_transaction_read_only=on"
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
@@ -30,11 +34,15 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(path))}?mode=ro{'&immutable=1' if alone else ''}", uri=True, timeout=10)
 
 
-def list_runs(path: Path) -> list[dict[str, Any]]:
+def list_runs(store: StoreAddress) -> list[dict[str, Any]]:
     """The runs, newest first, each with `id`, `name`, `status`, `started`, `ended`, `trials` and `ok`.
 
     A run that is marked as running but whose process is gone is `interrupted`. Raises OctavoError.
     """
+    return _on_server(store) if isinstance(store, ServerAddress) else _in_file(store)
+
+
+def _in_file(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
@@ -54,9 +62,30 @@ def list_runs(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def find_run(path: Path, wanted: str) -> str:
+def _on_server(address: ServerAddress) -> list[dict[str, Any]]:
+    import psycopg
+
+    try:
+        with address.connect(READ_ONLY) as connection:
+            if connection.execute("SELECT to_regclass('schema_version')").fetchone() == (None,):
+                return []
+            found = connection.execute(_QUERY)
+            names = [column.name for column in found.description or ()]
+            rows = [dict(zip(names, row, strict=True)) for row in found]
+            held = {key for (key,) in connection.execute(HELD)}
+    except psycopg.Error as error:
+        told = explain(error, address, "the store cannot be read")
+        raise told or OctavoError(f"the store {address} cannot be read: {' '.join(str(error).split())}") from error
+    for row in rows:
+        del row["token"]
+        if row["status"] == "running" and key_of(row["id"]) not in held:
+            row["status"] = "interrupted"
+    return rows
+
+
+def find_run(store: StoreAddress, wanted: str) -> str:
     """The id of the one run that the text begins; `last` is the newest. Raises OctavoError naming what there is."""
-    ids = [row["id"] for row in list_runs(path)]
+    ids = [row["id"] for row in list_runs(store)]
     if not ids:
         raise UsageError("there is no run yet; start one with: octavo run oltp-blocks-demo")
     if wanted == "last":

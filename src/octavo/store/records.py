@@ -33,6 +33,7 @@ class RunRecord:
 class TrialRecord:
     """A trial that has ended, with everything that could explain its numbers.
 
+    `identity` is made once where the trial was measured, and the same when it is sent again.
     A round whose cells do not all fit the disk runs in parts, each with its baseline; ratios are taken within a part.
     """
 
@@ -53,3 +54,4 @@ class TrialRecord:
     part: int = 1
     series: tuple[Series, ...] = ()
     id: int = 0
+    identity: str | None = None

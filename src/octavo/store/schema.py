@@ -1,11 +1,13 @@
-"""The tables. A change here raises SCHEMA_VERSION."""
+"""The tables, the same on SQLite and PostgreSQL. A change here raises SCHEMA_VERSION."""
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
     Float,
     ForeignKey,
+    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -14,9 +16,9 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
-# What brings a store of an earlier version to the next one.
+# What brings a store of an earlier version to the next one, on either database; `{binary}` is its type of bytes.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
     1: (
         "ALTER TABLE cell ADD COLUMN dataset TEXT NOT NULL DEFAULT ''",
@@ -25,8 +27,12 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
     ),
     2: (
         "CREATE TABLE series (trial INTEGER NOT NULL REFERENCES trial (id), number INTEGER NOT NULL, "
-        "metric TEXT NOT NULL, item TEXT, unit TEXT NOT NULL, seconds BLOB NOT NULL, numbers BLOB NOT NULL, "
+        "metric TEXT NOT NULL, item TEXT, unit TEXT NOT NULL, seconds {binary} NOT NULL, numbers {binary} NOT NULL, "
         "PRIMARY KEY (trial, number))",
+    ),
+    3: (
+        "ALTER TABLE trial ADD COLUMN identity TEXT",
+        "CREATE UNIQUE INDEX trial_identity ON trial (identity)",
     ),
 }
 
@@ -41,7 +47,7 @@ run = Table(
     Column("name", Text, nullable=False),
     Column("status", Text, nullable=False),
     Column("token", Text, nullable=False),  # the journal of the process that works on it
-    Column("seed", Integer, nullable=False),
+    Column("seed", BigInteger, nullable=False),
     Column("started", Float, nullable=False),  # seconds since the epoch, as all times here
     Column("ended", Float),
     Column("plan", JSON, nullable=False),
@@ -76,7 +82,7 @@ document = Table(
 trial = Table(
     "trial",
     metadata,
-    Column("id", Integer, primary_key=True),
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), Identity(), primary_key=True),
     Column("run", Text, ForeignKey("run.id"), nullable=False),
     Column("cell", Text, nullable=False),
     Column("round", Integer, nullable=False),
@@ -87,18 +93,20 @@ trial = Table(
     Column("reason", Text),
     Column("started", Float, nullable=False),
     Column("ended", Float, nullable=False),
-    Column("seed", Integer, nullable=False),
+    Column("seed", BigInteger, nullable=False),
     Column("settings", Text, ForeignKey("document.digest")),
     Column("build", Text, ForeignKey("document.digest")),
     Column("facts", JSON, nullable=False),
     Column("part", Integer, nullable=False),
+    Column("identity", Text),  # what makes it the same trial when it arrives again
+    Index("trial_identity", "identity", unique=True),
     Index("trial_of_run", "run", "id"),
 )
 
 observation = Table(
     "observation",
     metadata,
-    Column("trial", Integer, ForeignKey("trial.id"), primary_key=True),
+    Column("trial", BigInteger, ForeignKey("trial.id"), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("item", Text),
     Column("repetition", Integer, nullable=False),
@@ -111,7 +119,7 @@ observation = Table(
 series = Table(
     "series",
     metadata,
-    Column("trial", Integer, ForeignKey("trial.id"), primary_key=True),
+    Column("trial", BigInteger, ForeignKey("trial.id"), primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("metric", Text, nullable=False),
     Column("item", Text),

@@ -1,101 +1,89 @@
-"""The store on SQLAlchemy Core. SQLite in WAL mode with synchronous=FULL: what is committed survives a power cut."""
+"""The store on SQLAlchemy Core: SQLite, or PostgreSQL for a team. Each trial is committed whole, and only once."""
 
 import dataclasses
-import hashlib
-import json
-import sqlite3
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
-from sqlalchemy import (
-    Connection,
-    Engine,
-    Executable,
-    NullPool,
-    Row,
-    create_engine,
-    event,
-    func,
-    insert,
-    inspect,
-    select,
-    update,
-)
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import Connection, Engine, Executable, Row, func, insert, inspect, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from octavo.errors import OctavoError
-from octavo.home import make_directory, make_private_file
+from octavo.errors import OctavoError, StoreAwayError
 from octavo.host.journal import is_owned
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
-from octavo.series import Series, pack_seconds, pack_values, unpack_seconds, unpack_values
+from octavo.series import Series, unpack_seconds, unpack_values
 from octavo.store import schema
+from octavo.store.address import ServerAddress, StoreAddress
+from octavo.store.claim import HELD, Claim, key_of
+from octavo.store.engines import (
+    begin_to_make,
+    begin_to_read,
+    driver_error,
+    driver_errors,
+    engine_to_read,
+    engine_to_write,
+    is_sqlite,
+)
 from octavo.store.failures import damaged, explain
-from octavo.store.listing import connect_to_read
 from octavo.store.records import RunRecord, RunStatus, TrialRecord
+from octavo.store.rows import put_run, put_trials, storable
+
+T = TypeVar("T")
 
 _TRIALS_AT_ONCE = 100
+# A server that is restarted is back by then; seconds.
+PATIENCE = 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
 class Store:
-    """Runs and trials. One process writes a run; any number may read meanwhile."""
+    """Runs and trials. One process writes a run; any number may read meanwhile, and write other runs."""
 
-    def __init__(self, engine: Engine, path: Path) -> None:
+    def __init__(self, engine: Engine, address: StoreAddress) -> None:
         self._engine = engine
-        self._path = path
+        self.address = address
+        self._claim: Claim | None = None
 
     @classmethod
-    def open(cls, path: Path) -> Self:
+    def open(cls, address: StoreAddress) -> Self:
         """Opens the store, and makes or checks its tables. Raises OctavoError when it is another version's."""
-        make_directory(path.parent)
-        make_private_file(path)
-        engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": 60})
-
-        @event.listens_for(engine, "connect")
-        def configure(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
-            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-                connection.execute(f"PRAGMA {pragma}")
-
-        store = cls(engine, path)
+        store = cls(engine_to_write(address), address)
         with store._told("the store cannot be opened"):
             store._prepare()
         return store
 
     @classmethod
-    def open_to_read(cls, path: Path) -> Self:
+    def open_to_read(cls, address: StoreAddress) -> Self:
         """Opens a store that is there, and changes nothing, unless it is an earlier version's and may be written."""
-        store = cls(create_engine("sqlite://", creator=lambda: connect_to_read(path), poolclass=NullPool), path)
+        store = cls(engine_to_read(address), address)
         with store._told("the store cannot be read"):
             version = store._version()
         if version == schema.SCHEMA_VERSION:
             return store
         store.close()
-        return cls.open(path)
+        return cls.open(address)
 
     @contextmanager
     def _told(self, doing: str) -> Generator[None, None, None]:
-        """Turns what SQLite says into one line with the way out."""
+        """Turns what the database says into one line with the way out."""
         try:
             yield
-        except (DBAPIError, sqlite3.Error) as error:
-            told = explain(error.orig if isinstance(error, DBAPIError) else error, self._path, doing)
+        except (DBAPIError, *driver_errors()) as error:
+            told = explain(driver_error(error), self.address, doing)
             if told is None:
                 raise
             raise told from error
         except (ValueError, TypeError) as error:  # JSON that is none
-            raise damaged(self._path, error) from error
+            raise damaged(self.address, error) from error
 
     @contextmanager
     def _reading(self) -> Generator[Connection, None, None]:
-        """One state of the store for all that is read: a trial that is committed meanwhile is not seen by half."""
         with self._told("the store cannot be read"), self._engine.connect() as connection:
-            connection.exec_driver_sql("BEGIN")
-            yield connection
+            yield begin_to_read(connection)
 
     @contextmanager
     def _writing(self, what: str) -> Generator[Connection, None, None]:
@@ -105,69 +93,128 @@ class Store:
 
     def _version(self) -> int | None:
         with self._engine.connect() as connection:
-            ready = inspect(connection).has_table("schema_version")
-            return connection.scalar(select(schema.schema_version.c.version)) if ready else None
+            return _version(connection)
 
     def _prepare(self) -> None:
         """Makes the tables, or brings them to this version. Two processes may do so at once, and either be killed."""
         version = self._version()
         if version is None or version in schema.MIGRATIONS:
             with self._engine.begin() as connection:
-                connection.exec_driver_sql("BEGIN IMMEDIATE")  # SQLite commits each statement of DDL without it
+                begin_to_make(connection)
                 version = _migrate(connection)
         if version != schema.SCHEMA_VERSION:
+            other = "name another database" if isinstance(self.address, ServerAddress) else "set OCTAVO_HOME"
             raise OctavoError(
                 f"the store has schema version {version}, this Octavo knows {schema.SCHEMA_VERSION}; "
-                "use the Octavo that made it, or set OCTAVO_HOME to start a new store"
+                f"use the Octavo that made it, or {other} to start a new store"
             )
 
     def close(self) -> None:
         """Closes all connections."""
+        if self._claim is not None:
+            self._claim.close()
         self._engine.dispose()
+
+    def claim(self, run: str) -> None:
+        """From now on this process works on the run: who reads a team's store sees that, and nobody else may.
+
+        Where the store is a file the host's lock and the run's token say so. Raises UsageError when another does.
+        """
+        if isinstance(self.address, ServerAddress):
+            if self._claim is not None:
+                self._claim.close()
+            self._claim = Claim(self.address, run)
+            with self._told("the run could not be claimed"):
+                self._claim.hold()
 
     def create_run(self, record: RunRecord, cells: Sequence[Cell]) -> None:
         """Writes a new run with its cells."""
         with self._writing("the run") as connection:
-            _put_run(connection, record, cells)
+            put_run(connection, record, cells)
 
     def add_finished_run(self, record: RunRecord, cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> None:
         """Commits a run that was measured elsewhere in one transaction: whole, or nothing of it. Trials get new ids."""
         with self._writing("the run") as connection:
-            _put_run(connection, record, cells)
-            for trial in trials:
-                _put_trial(connection, record.id, trial)
+            put_run(connection, record, cells)
+            put_trials(connection, record.id, trials)
 
-    def set_status(self, run: str, status: RunStatus, *, token: str | None = None, ended: float | None = None) -> None:
+    def set_status(
+        self, run: str, status: RunStatus, *, token: str | None = None, ended: float | None = None,
+        patience: float = PATIENCE,
+    ) -> None:  # fmt: skip
         """Notes how a run stands; `token` names the process that works on it from now on."""
         values: dict[str, Any] = {"status": status, "ended": ended}
         if token is not None:
             values["token"] = token
-        with self._writing("how the run stands") as connection:
-            connection.execute(update(schema.run).where(schema.run.c.id == run).values(**values))
+        self._update_run(run, values, patience)
 
     def set_plan(self, run: str, plan: Mapping[str, Any]) -> None:
         """Replaces the plan, as a larger budget does."""
-        with self._writing("how the run stands") as connection:
-            connection.execute(update(schema.run).where(schema.run.c.id == run).values(plan=dict(plan)))
+        self._update_run(run, {"plan": storable(plan)})
 
     def set_environment(self, run: str, environment: Mapping[str, Any]) -> None:
         """Notes what is known of the host and the builds once they are there."""
-        with self._writing("how the run stands") as connection:
-            connection.execute(update(schema.run).where(schema.run.c.id == run).values(environment=dict(environment)))
+        self._update_run(run, {"environment": storable(environment)})
 
-    def add_trial(self, run: str, record: TrialRecord) -> int:
-        """Commits an ended trial whole, and returns its id. Raises HostError when it cannot be written."""
-        with self._writing("the trial") as connection:
-            return _put_trial(connection, run, record)
+    def _update_run(self, run: str, values: Mapping[str, Any], patience: float = PATIENCE) -> None:
+        def change() -> None:
+            with self._writing("how the run stands") as connection:
+                connection.execute(update(schema.run).where(schema.run.c.id == run).values(**values))
+
+        self._patiently(change, patience)
+
+    def add_trial(self, run: str, record: TrialRecord, patience: float = 0.0) -> int:
+        """Commits an ended trial whole, and returns its id; see `add_trials`."""
+        return self.add_trials(run, [record], patience)[0]
+
+    def add_trials(self, run: str, records: Sequence[TrialRecord], patience: float = 0.0) -> list[int]:
+        """Commits ended trials in one transaction, and returns their ids.
+
+        One whose `identity` the store has is not stored again, so that who has no answer may send it once more. Raises
+        StoreAwayError when the server does not answer for so many seconds, HostError when they cannot be written.
+        """
+
+        def write() -> list[int]:
+            with self._writing("the trial") as connection:
+                return put_trials(connection, run, records)
+
+        # Without an identity a second attempt could store it twice: the first may have been committed unheard.
+        return self._patiently(write, patience if all(one.identity for one in records) else 0.0)
+
+    def _patiently(self, work: Callable[[], T], patience: float) -> T:
+        """Does it, again and again for so many seconds while the server is away, and claims the run anew after that."""
+        deadline, pause = time.monotonic() + patience, _FIRST_PAUSE
+        while True:
+            try:
+                done = work()
+            except StoreAwayError:
+                if time.monotonic() + pause > deadline:
+                    raise
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                if self._claim is not None:
+                    with suppress(*driver_errors()):  # what it is for is done with the next trial
+                        self._claim.hold()
+                return done
 
     def run(self, identifier: str) -> RunRecord:
         """The run. One that is marked as running but whose process is gone is `interrupted`."""
         with self._reading() as connection:
             row = connection.execute(select(schema.run).where(schema.run.c.id == identifier)).one()
-        record = RunRecord(**_row(row))
-        if record.status == "running" and not is_owned(record.token):
-            record = dataclasses.replace(record, status="interrupted")
-        return record
+            record = RunRecord(**_row(row))
+            if record.status == "running" and not _is_worked_on(connection, record):
+                record = dataclasses.replace(record, status="interrupted")
+            return record
+
+    def has_run(self, run: str, patience: float = 0.0) -> bool:
+        """Whether the run is in this store. Raises StoreAwayError when that does not answer for so many seconds."""
+
+        def look() -> bool:
+            with self._reading() as connection:
+                return connection.scalar(select(schema.run.c.id).where(schema.run.c.id == run)) is not None
+
+        return self._patiently(look, patience)
 
     def count_trials(self, run: str) -> int:
         """How many trials of the run are stored so far."""
@@ -235,34 +282,32 @@ class Store:
             return {row.cell: row.content for row in connection.execute(query)}
 
 
+def _version(connection: Connection) -> int | None:
+    ready = inspect(connection).has_table("schema_version")
+    return connection.scalar(select(schema.schema_version.c.version)) if ready else None
+
+
 def _migrate(connection: Connection) -> int:
     """From nothing, or from an earlier version step by step, to this one; returns the version reached."""
-    ready = inspect(connection).has_table("schema_version")
-    version = connection.scalar(select(schema.schema_version.c.version)) if ready else None
+    version = _version(connection)
     if version is None:
         schema.metadata.create_all(connection)
         version = schema.SCHEMA_VERSION
         connection.execute(insert(schema.schema_version).values(version=version))
+    binary = "BLOB" if is_sqlite(connection) else "BYTEA"
     while version in schema.MIGRATIONS:
         for statement in schema.MIGRATIONS[version]:
-            connection.exec_driver_sql(statement)
+            connection.exec_driver_sql(statement.format(binary=binary))
         version += 1
         connection.execute(update(schema.schema_version).values(version=version))
     return version
 
 
-def _fields(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
-
-
-def _packed(series: Series) -> dict[str, Any]:
-    return {
-        "metric": series.metric,
-        "item": series.item,
-        "unit": series.unit,
-        "seconds": pack_seconds(series.seconds),
-        "numbers": pack_values(series.values),
-    }
+def _is_worked_on(connection: Connection, record: RunRecord) -> bool:
+    """Whether the process that the run names lives: on this host by its journal, in a team's store by its claim."""
+    if is_sqlite(connection):
+        return is_owned(record.token)
+    return key_of(record.id) in {key for (key,) in connection.execute(text(HELD))}
 
 
 def _row(row: Row[Any]) -> dict[str, Any]:
@@ -274,52 +319,3 @@ def _plain_rows(connection: Connection, query: Executable) -> list[tuple[Any, ..
     cursor = connection.execute(query).cursor
     assert cursor is not None
     return cast(list[tuple[Any, ...]], cursor.fetchall())
-
-
-def _put_run(connection: Connection, record: RunRecord, cells: Sequence[Cell]) -> None:
-    """Inserts a run and its cells."""
-    connection.execute(insert(schema.run).values(**_fields(record)))
-    connection.execute(
-        insert(schema.cell),
-        [
-            {**_fields(cell), "levels": dict(cell.levels), "run": record.id, "position": position}
-            for position, cell in enumerate(cells)
-        ],
-    )
-
-
-def _put_trial(connection: Connection, run: str, record: TrialRecord) -> int:
-    """Inserts a trial with all that it has; returns its id."""
-    values = _fields(record)
-    for derived in ("id", "observations", "series"):
-        del values[derived]
-    for name in ("settings", "build"):
-        values[name] = _put_document(connection, values[name])
-    result = connection.execute(
-        insert(schema.trial).values(run=run, **{**values, "facts": dict(values["facts"] or {})})
-    )
-    assert result.inserted_primary_key is not None
-    identifier: int = result.inserted_primary_key[0]
-    if record.observations:
-        connection.execute(
-            insert(schema.observation),
-            [
-                {"trial": identifier, "number": number, **_fields(observation)}
-                for number, observation in enumerate(record.observations)
-            ],
-        )
-    if record.series:
-        connection.execute(
-            insert(schema.series),
-            [{"trial": identifier, "number": number, **_packed(series)} for number, series in enumerate(record.series)],
-        )
-    return identifier
-
-
-def _put_document(connection: Connection, content: Mapping[str, Any] | None) -> str | None:
-    """Stores the content under its digest unless it is there; returns the digest."""
-    if content is None:
-        return None
-    digest = hashlib.sha256(json.dumps(dict(content), sort_keys=True).encode()).hexdigest()
-    connection.execute(upsert(schema.document).values(digest=digest, content=dict(content)).on_conflict_do_nothing())
-    return digest

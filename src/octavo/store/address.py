@@ -1,0 +1,86 @@
+"""Which store: the file in OCTAVO_HOME, or the PostgreSQL database that OCTAVO_STORE names, for a team."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from octavo.errors import UsageError
+from octavo.home import store_path
+
+if TYPE_CHECKING:
+    import psycopg
+
+VARIABLE = "OCTAVO_STORE"
+_WRITE = (
+    f"{VARIABLE}: write postgresql://user@host/database, the password in a file that PGPASSFILE names, or ~/.pgpass; "
+    "without it the store is a file in OCTAVO_HOME"
+)
+# A server that is gone is noticed after so long, and not after the two hours of TCP's default (tcp(7)).
+_PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30", "keepalives_interval": "10"}
+_OPTIONS = "-c lock_timeout=60s -c client_min_messages=warning"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """A PostgreSQL database. `shown` has no password; `parameters` are libpq's keywords, and may."""
+
+    shown: str
+    parameters: Mapping[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.shown
+
+    def connect(self, options: str = "", *, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
+        """A connection of its own; `options` are for the server's command line. Raises psycopg.Error."""
+        import psycopg
+
+        settings: dict[str, Any] = {**self.parameters, "options": f"{self.parameters['options']} {options}".strip()}
+        return psycopg.connect(**settings, autocommit=autocommit)
+
+
+StoreAddress = Path | ServerAddress
+
+
+def store_address() -> StoreAddress:
+    """Where runs are stored. Raises UsageError when OCTAVO_STORE names no PostgreSQL database.
+
+    What libpq's variables say is read at the first call: who starts a server of our own forgets them
+    (`own_connection.forget_environment`).
+    """
+    url = os.environ.get(VARIABLE)
+    return server_address(url) if url else store_path()
+
+
+@cache
+def server_address(url: str) -> ServerAddress:
+    """The database that a URL or a connection string of libpq's names. Raises UsageError; no text of it is in that."""
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise UsageError(_WRITE)
+    # Only here: the quick answers of a store that is a file do without it.
+    from psycopg import pq
+
+    from octavo.postgres.user_connection import read_dsn
+
+    asked = read_dsn(url, _WRITE)
+    if "password" in asked:
+        raise UsageError(
+            f"{VARIABLE} has a password in it, which who sees our environment could read; "
+            "put it into a file that PGPASSFILE names, or ~/.pgpass"
+        )
+    # The values of libpq's variables and of a service file, as PQconndefaults gives them.
+    told = {
+        option.keyword.decode(): option.val.decode()
+        for option in pq.Conninfo.get_defaults()
+        if option.val and option.envvar and option.envvar.decode() in os.environ
+    }
+    if passfile := os.environ.get("PGPASSFILE"):
+        told["passfile"] = passfile
+    settings = {"application_name": "octavo store", **_PATIENCE, **told, **asked}
+    settings["options"] = f"{settings.get('options', '')} {_OPTIONS}".strip()
+    settings["client_encoding"] = "utf8"
+    host, port = (str(settings.get(name, "")) for name in ("host", "port"))
+    shown = f"postgresql://{host}{':' if port else ''}{port}/{settings.get('dbname', '')}"
+    return ServerAddress(shown, settings)

@@ -1,0 +1,62 @@
+"""Who works on a run in a store that several hosts share: the coordinator holds an advisory lock in the server.
+
+The server frees it when the coordinator's connection ends, however that ends, so nothing has to be cleaned up, and a
+read-only role sees it in pg_locks (https://www.postgresql.org/docs/18/explicit-locking.html#ADVISORY-LOCKS).
+"""
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from octavo.errors import UsageError
+from octavo.store.address import ServerAddress
+
+if TYPE_CHECKING:
+    import psycopg
+
+# The first of a lock's two keys is ours, the second is the run's; 0 is that of who makes or migrates the tables.
+NAMESPACE = 1329812566
+HELD = """
+SELECT objid::bigint FROM pg_locks
+WHERE locktype = 'advisory' AND classid = 1329812566 AND objsubid = 2 AND granted
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+def key_of(run: str) -> int:
+    """The key of a run as pg_locks shows it, 32 bits without sign."""
+    return zlib.crc32(run.encode("utf-8", "replace")) or 1
+
+
+class Claim:
+    """The lock on one run, for as long as the connection lives."""
+
+    def __init__(self, address: ServerAddress, run: str) -> None:
+        self._address = address
+        self._run = run
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def hold(self) -> None:
+        """Takes the lock unless we have it. Raises UsageError when another coordinator does, psycopg.Error."""
+        import psycopg
+
+        if self._connection is not None:
+            try:
+                self._connection.execute("SELECT 1")
+            except psycopg.Error:  # the server was restarted
+                self.close()
+            else:
+                return
+        connection = self._address.connect(autocommit=True)
+        key = key_of(self._run)
+        signed = key - 2**32 if key >= 2**31 else key
+        row = connection.execute("SELECT pg_try_advisory_lock(%s::int, %s::int)", (NAMESPACE, signed)).fetchone()
+        if row != (True,):
+            connection.close()
+            raise UsageError(f"another coordinator works on {self._run}; wait until it has ended, or end it")
+        self._connection = connection
+
+    def close(self) -> None:
+        """Frees it."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,82 @@
+"""SQLAlchemy's engines for the two databases, and what only one of them needs."""
+
+import sqlite3
+from typing import Any
+
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event
+
+from octavo.home import make_directory, make_private_file
+from octavo.store.address import ServerAddress, StoreAddress
+from octavo.store.claim import NAMESPACE
+from octavo.store.listing import READ_ONLY, connect_to_read
+
+
+def engine_to_write(store: StoreAddress) -> Engine:
+    """An engine for a store that may be written; a file is made where there is none."""
+    if isinstance(store, ServerAddress):
+        return _of_server(store)
+    make_directory(store.parent)
+    make_private_file(store)
+    engine = create_engine(f"sqlite:///{store}", connect_args={"timeout": 60})
+
+    @event.listens_for(engine, "connect")
+    def configure(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
+        # What is committed survives a power cut.
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return engine
+
+
+def engine_to_read(store: StoreAddress) -> Engine:
+    """An engine that changes nothing; a read-only role, or a disk that cannot be written, is enough."""
+    if isinstance(store, ServerAddress):
+        return _of_server(store, READ_ONLY)
+    return create_engine("sqlite://", creator=lambda: connect_to_read(store), poolclass=NullPool)
+
+
+def _of_server(address: ServerAddress, options: str = "") -> Engine:
+    """The parameters go to libpq alone: SQLAlchemy shows the URL that it knows.
+
+    A connection is tried before it is used, so that a server that was restarted in between is not even noticed.
+    """
+    return create_engine(
+        "postgresql+psycopg://",
+        creator=lambda: address.connect(options),
+        pool_size=1,
+        pool_pre_ping=True,
+    )
+
+
+def is_sqlite(connection: Connection) -> bool:
+    """Whether the store is a file."""
+    return connection.dialect.name == "sqlite"
+
+
+def begin_to_read(connection: Connection) -> Connection:
+    """One state of the store for all that is read: a trial that is committed meanwhile is not seen by half."""
+    if is_sqlite(connection):
+        connection.exec_driver_sql("BEGIN")
+        return connection
+    return connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def begin_to_make(connection: Connection) -> None:
+    """A transaction in which one process alone makes or changes the tables."""
+    if is_sqlite(connection):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")  # SQLite commits each statement of DDL without it
+    else:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({NAMESPACE}, 0)")
+
+
+def driver_error(error: Exception) -> Exception:
+    """What the driver said, out of SQLAlchemy's error."""
+    original = getattr(error, "orig", None)
+    return original if isinstance(original, Exception) else error
+
+
+def driver_errors() -> tuple[type[Exception], ...]:
+    """What the drivers raise where SQLAlchemy does not stand between."""
+    import psycopg
+
+    return sqlite3.Error, psycopg.Error

@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import UsageError
+from octavo.postgres.own_connection import forget_environment
+from octavo.store.address import ServerAddress, server_address, store_address
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    server_address.cache_clear()
+    for name in ("PGPASSFILE", "PGSSLMODE", "PGPASSWORD", "PGHOST", "PGOPTIONS", "OCTAVO_STORE"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+
+
+def test_without_the_variable_it_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+    assert store_address() == tmp_path / "octavo.sqlite"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "sqlite:///x", "host=a password=hidden", "postgresql://a:hid/den@b/c", "postgresql://%zz/", "hidden"]
+)
+def test_what_is_no_url_is_refused_without_its_text(url: str) -> None:
+    with pytest.raises(UsageError, match="write postgresql://user@host/database") as error:
+        server_address(url)
+    assert "hid" not in str(error.value).replace("OCTAVO_STORE", "")
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:hidden@h/d", "postgresql://me@h/d?password=hidden"])
+def test_a_password_in_it_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="has a password in it") as error:
+        server_address(url)
+    assert "hidden" not in str(error.value)
+
+
+def test_what_libpqs_variables_say_is_kept_when_they_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who starts a server of ours forgets them, and stores the trial after that."""
+    for name, value in {"PGPASSFILE": "/x/pgpass", "PGSSLMODE": "verify-full", "PGPASSWORD": "hidden"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("OCTAVO_STORE", "postgresql://me@stores:5433/octavo?options=-csearch_path%3Dteam")
+    first = store_address()
+    forget_environment()
+    assert store_address() is first
+    assert isinstance(first, ServerAddress)
+    asked = first.parameters
+    assert (asked["passfile"], asked["sslmode"], asked["password"]) == ("/x/pgpass", "verify-full", "hidden")
+    assert (asked["user"], asked["options"].split(" ")[0]) == ("me", "-csearch_path=team")
+    assert str(first) == "postgresql://stores:5433/octavo"
+    assert "hidden" not in repr(first)
