@@ -15,6 +15,7 @@ from octavo.analysis.interim import Role
 from octavo.analysis.interval import CONFIDENCE, critical_value
 from octavo.analysis.trials import used_trials, values_by_key
 from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS, Components, variance_components
+from octavo.errors import OctavoError
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.address import StoreAddress
@@ -103,9 +104,11 @@ def find_history(plan: Plan, store: StoreAddress) -> RunScatter | None:
             here = record.environment.get("host", {}).get("hostname") == platform.node()
             if not here or "imported" in record.environment or record.plan.get("workload") != plan.workload:
                 continue
-            found = scatter_of(
-                restore_plan(record.plan), opened.cells(record.id), opened.trials(record.id), next(iter(record.metrics))
-            )
+            try:
+                before = restore_plan(record.plan)
+            except OctavoError:  # of another version
+                continue
+            found = scatter_of(before, opened.cells(record.id), opened.trials(record.id), next(iter(record.metrics)))
             if found:
                 return RunScatter(record.id, found)
     return None

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from octavo import workloads
-from octavo.errors import UsageError
+from octavo.errors import OctavoError, UsageError
 from octavo.factor import Factor
 from octavo.plan.checks import checked
 from octavo.plan.factors import COMMON
@@ -166,8 +166,13 @@ def parse_plan(
 
 def restore_plan(content: Mapping[str, Any]) -> Plan:
     """The plan as a run stored it. Runs of before `stopping` measured every round of every cell, those of before
-    `interleave` trial by trial."""
-    return Plan.model_validate({"stopping": "fixed", "interleave": "trials", **content})
+    `interleave` trial by trial. Raises OctavoError for one of another Octavo, which a team's store may have."""
+    try:
+        return Plan.model_validate({"stopping": "fixed", "interleave": "trials", **content})
+    except ValidationError as error:
+        raise OctavoError(
+            f"the run's plan is of another version of Octavo: {_first_problem(error)}; use the Octavo that stored it"
+        ) from None
 
 
 def _first_problem(error: ValidationError) -> str:

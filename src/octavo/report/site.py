@@ -109,7 +109,10 @@ def _earlier(store: Store, runs: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     newest: dict[Any, str] = {}
     for run in reversed(runs):
-        plan = restore_plan(store.run(run).plan)
+        try:
+            plan = restore_plan(store.run(run).plan)
+        except OctavoError:  # its line in the list says why it has no page
+            continue
         key = plan.name, plan.workload, repr(plan.baseline), repr(plan.factors)
         if key in newest:
             found[run] = newest[key]

@@ -136,3 +136,12 @@ def test_site_goes_alone(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no run yet"), pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCTAVO_HOME", str(tmp_path))
         report(site=tmp_path / "site")
+
+
+def test_a_run_of_another_version_is_listed_with_the_reason(store: Store, tmp_path: Path) -> None:
+    good = plant(store, small_plan(), metrics=FEW, number=1, status="finished")
+    other = plant(store, small_plan(), metrics=FEW, number=2, status="finished")
+    store.set_plan(other, {"name": "later", "workload": "of a later Octavo"})
+    page = page_of(write_site(store, [other, good], tmp_path / "site"))
+    assert "is of another version of Octavo" in page.text
+    assert [link for link in page.loads if "runs/" in link] == [f"a href=runs/{good}.html"]
