@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
-from octavo.imports import mapped, run, vondra_pgbench, vondra_tpch
+from octavo.imports import mapped, percona_thp, run, vondra_pgbench, vondra_tpch
 
 _PGBENCH = b"""\
 1648831532;1648832432;8;8;16;50;ro;126325.97;900.05;6456
@@ -22,6 +22,23 @@ _QUERIES = b"""\
 _STEPS = b"8;8;1;16;copy;1600000000;108;108000\n8;8;1;16;fkey;1600000108;26;26000\n4;8;1;16;copy;1600000300;1;2\n"
 _SIZES = b"8;8;1;16;65536;32768;131072\n"
 _SETTINGS = b"shared_buffers = 1GB  # a comment\nlc_time = 'C'\n"
+_THP = b"""\
+starting vacuum...end.
+transaction type: <builtin: TPC-B (sort of)>
+scaling factor: 3000
+number of clients: 128
+duration: 600 s
+number of transactions actually processed: 24763872
+latency average = 3.101 ms
+tps = 41274.912576 (excluding connections establishing)
+    27,474,110,482      dTLB-load-misses          #    3.33% of all dTLB cache hits   (58.32%)
+sysbench 1.0.16 (using bundled LuaJIT 2.1.0-beta2)
+Number of threads: 128
+    transactions:                        3529510 (5881.52 per sec.)
+    total time:                          600.0997s
+         avg:                                   21.76
+ Performance counter stats for './tpcc.lua --time=600 --threads=128 --tables=20 --scale=48 run':
+"""
 _MAP = b"""\
 baseline = { data_block = "8kB" }
 [factors]
@@ -84,6 +101,13 @@ def _mapped_by(text: bytes, place: Path) -> object:
     return mapped.read(place / "table.csv", place / "map.toml")
 
 
+def _thp(place: Path) -> run.Imported:
+    for mode in ("disabled-thp", "enabled-thp"):
+        (place / mode).mkdir(exist_ok=True)
+        (place / mode / "tps-128").write_bytes((place / "tps").read_bytes())
+    return percona_thp.read(place, named="fuzz")
+
+
 PARSERS: Sequence[Parser] = (
     Parser(
         "import vondra-pgbench", _saved(lambda at: vondra_pgbench.read(at / "results.csv"), "results.csv"), (_PGBENCH,)
@@ -92,6 +116,7 @@ PARSERS: Sequence[Parser] = (
     Parser("import vondra-tpch, load", _saved(_tpch, "load.csv"), (_STEPS,)),
     Parser("import vondra-tpch, size", _saved(_tpch, "size.csv"), (_SIZES,)),
     Parser("import vondra-tpch, settings", _saved(_tpch, "settings.conf"), (_SETTINGS,)),
+    Parser("import percona-thp", _saved(_thp, "tps"), (_THP,)),
     Parser("import csv", _saved(_mapped, "table.csv"), (_TABLE,)),
     Parser("import csv, map", _mapped_by, (_MAP,)),
 )

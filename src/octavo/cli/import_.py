@@ -50,6 +50,21 @@ def vondra_pgbench(
     _save(read(file, named=name), format)
 
 
+@import_.command("percona-thp")
+def percona_thp(
+    directory: Annotated[Path, typer.Argument(help="The directory with pgbench-tpcb and sysbench-tpcc.")],
+    name: _Name = None,
+    format: _Format = TableFormat.text,
+) -> None:
+    """Import the published results of transparent huge pages: TPC-B and TPC-C with and without them.
+
+    Example: octavo import percona-thp THP-POSTGRESQL-2019/results
+    """
+    from octavo.imports.percona_thp import read
+
+    _save(read(directory, named=name), format)
+
+
 @import_.command("csv")
 def csv(
     file: Annotated[Path, typer.Argument(help="A file with a line for each measurement.")],

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from octavo.errors import UsageError
+
 if TYPE_CHECKING:
     from octavo.io.sweep import Sweep
 
@@ -91,6 +93,9 @@ def io(
     ] = False,
     make: Annotated[str | None, typer.Option(help="Make FILE first, of this size; it stays.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Write, into a file that octavo io made.")] = False,
+    price: Annotated[
+        str | None, typer.Option(help="With probe: what the device costs, as memory for the same money: 77GB.")
+    ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Check every block of a file that octavo io made.")] = False,
     i_will_lose_this_device: Annotated[
         bool, typer.Option("--i-will-lose-this-device", help="Allow --write to a device.")
@@ -102,15 +107,20 @@ def io(
 
     Reads only, unless --make or --write says otherwise. The default --cache cold drops the files from the page cache.
 
-    octavo io probe FILE tells the device's own sizes instead: where its curves bend, its ceilings, a token bucket. A
-    file named probe is ./probe.
+    octavo io probe FILE tells the device's own sizes instead: where its curves bend, its ceilings, a token bucket. With
+    --write, in a file that octavo io made: what small, shifted and repeated writes cost. A file named probe is ./probe.
 
     Example: octavo io /data/test --make 1GB --pattern runs --policy all
     """  # fmt: skip
     paths = [Path(file) for file in files or ()]
     if files and files[0] == "probe":
-        _probe(context, paths[1:], seconds, seed, format)
+        if write:
+            _probe_writes(context, paths[1:], seconds, seed, format, lose_device=i_will_lose_this_device)
+        else:
+            _probe(context, paths[1:], seconds, seed, format, price)
         return
+    if price is not None:
+        raise UsageError("--price is for octavo io probe")
 
     from octavo.cli.io_progress import IoProgress
     from octavo.cli.output import print_json
@@ -151,30 +161,66 @@ def io(
 
 # Seconds of a probe, and the options that it has.
 _PROBE_SECONDS = 30.0
-_PROBE_OPTIONS = ("files", "seconds", "seed", "format")
+_PROBE_OPTIONS = ("files", "seconds", "seed", "format", "price")
+_WRITE_OPTIONS = ("files", "seconds", "seed", "format", "write", "i_will_lose_this_device")
 
 
-def _probe(context: typer.Context, files: list[Path], seconds: float | None, seed: int, format: IoFormat) -> None:
+def _probe(
+    context: typer.Context,
+    files: list[Path],
+    seconds: float | None,
+    seed: int,
+    format: IoFormat,
+    price: str | None,
+) -> None:
     from octavo.cli.io_progress import IoProgress
     from octavo.cli.output import print_json
-    from octavo.errors import UsageError
     from octavo.io.probe import Probe, probe
     from octavo.io.render_probe import print_probe
+    from octavo.units import parse_size
 
-    for name in context.params:
-        source = context.get_parameter_source(name)
-        if name not in _PROBE_OPTIONS and source is not None and source.name == "COMMANDLINE":
-            raise UsageError(
-                f"octavo io probe has no --{name.replace('_', '-')}; it takes --seconds, --seed and --format"
-            )
-    if len(files) != 1 or format is IoFormat.thread:
-        raise UsageError(
-            "octavo io probe reads one file or device, and prints text or json: octavo io probe /data/test"
-        )
+    _check_probe(context, files, format, _PROBE_OPTIONS)
+    costs = None if price is None else parse_size(price)
     total = seconds or _PROBE_SECONDS
     with IoProgress() as progress:
-        document = probe(Probe(files[0], total, seed, progress.probing(total)))
+        document = probe(Probe(files[0], total, seed, progress.probing(total), costs))
     if format is IoFormat.json:
         print_json(document)
     else:
         print_probe(document)
+
+
+def _probe_writes(
+    context: typer.Context,
+    files: list[Path],
+    seconds: float | None,
+    seed: int,
+    format: IoFormat,
+    *,
+    lose_device: bool,
+) -> None:
+    from octavo.cli.io_progress import IoProgress
+    from octavo.cli.output import print_json
+    from octavo.io.render_write_probe import print_write_probe
+    from octavo.io.write_probe import WriteProbe, write_probe
+
+    _check_probe(context, files, format, _WRITE_OPTIONS)
+    total = seconds or _PROBE_SECONDS
+    with IoProgress() as progress:
+        document = write_probe(WriteProbe(files[0], total, seed, progress.probing(total), lose_device=lose_device))
+    if format is IoFormat.json:
+        print_json(document)
+    else:
+        print_write_probe(document)
+
+
+def _check_probe(context: typer.Context, files: list[Path], format: IoFormat, options: tuple[str, ...]) -> None:
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if name not in options and source is not None and source.name == "COMMANDLINE":
+            known = ", ".join(f"--{one.replace('_', '-')}" for one in options[1:])
+            raise UsageError(f"this octavo io probe has no --{name.replace('_', '-')}; it takes {known}")
+    if len(files) != 1 or format is IoFormat.thread:
+        raise UsageError(
+            "octavo io probe takes one file or device, and prints text or json: octavo io probe /data/test"
+        )

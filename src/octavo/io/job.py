@@ -35,6 +35,8 @@ class Job:
     """Write what `verify` checks, instead of reading."""
     direct: bool = False
     """Past the page cache (O_DIRECT)."""
+    durable: bool = False
+    """Each write is on the device before it ends (O_DSYNC); of no effect on reading."""
     verify: bool = False
     """Check every block that is read."""
     threads: int = 1

@@ -12,6 +12,7 @@ from octavo.host.facts import host_facts
 from octavo.io.curves import find_drop, latency_line, smallest_reaching
 from octavo.io.engine import Observe, UnsupportedPolicyError, measure
 from octavo.io.job import Job
+from octavo.io.write_unit import break_even_seconds
 
 _SECTOR = 512  # no request is smaller, and every one a multiple (the kernel's sector, and `Job.block`)
 _LARGEST = 4 * 1024**2
@@ -22,6 +23,8 @@ _PAIRS = 5
 _FULL = 0.9
 # The largest request that is shifted by half of itself, in smallest requests.
 _LARGEST_SHIFTED = 256
+# Data blocks, and what compression or the operating system makes of them.
+_SMALLEST_PAGE, _LARGEST_PAGE = 1024, 65536
 _FEWEST = 64  # a file holds this many of the largest requests, so that reads are in many places
 
 
@@ -33,6 +36,8 @@ class Probe:
     seconds: float
     seed: int
     observe: Observe
+    price: int | None = None
+    """What the device costs, in bytes of memory for the same money: for the five-minute rule."""
 
 
 def probe(asked: Probe) -> dict[str, Any]:
@@ -64,6 +69,18 @@ def probe(asked: Probe) -> dict[str, Any]:
         "requests_per_second_ceiling": max(point["requests_per_second"] for point in many),
         "bytes_per_second_ceiling": max(point["bytes_per_second"] for point in many),
         "bandwidth_from_bytes": smallest_reaching(sizes, [point["bytes_per_second"] for point in many], _FULL),
+        "five_minute_rule": asked.price
+        and {
+            "price_in_memory_bytes": asked.price,
+            "break_even": [
+                {
+                    "page_bytes": point["bytes"],
+                    "seconds": break_even_seconds(point["bytes"], point["requests_per_second"], asked.price),
+                }
+                for point in many
+                if _SMALLEST_PAGE <= point["bytes"] <= _LARGEST_PAGE
+            ],
+        },
         "alignment": _alignment(asked, smallest, length),
         "watched": [requests, transfers],
     }

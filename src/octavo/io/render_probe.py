@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from octavo.units import format_size, human_size
+from octavo.units import format_size, human_duration, human_size
 
 # A line that is further off than this at some size says nothing.
 _WORST_LINE = 0.5
@@ -43,7 +43,11 @@ def sentences(document: dict[str, Any]) -> list[str]:
     )
     said += [_alignment(one) for one in document["alignment"]]
     said += [_watched(one) for one in document["watched"]]
-    said.append("not seen by reading: the page in which an SSD writes and the block that it erases")
+    if (rule := document["five_minute_rule"]) is not None:
+        said.append(_five_minutes(rule))
+    said.append(
+        "not seen by reading: the page in which an SSD writes (octavo io probe --write) and the block that it erases"
+    )
     if document["virtualization"] != "none seen":
         said.append(
             "inside a virtual machine: what bends may be the hypervisor's limit or cache and not the device; "
@@ -85,3 +89,10 @@ def _watched(one: dict[str, Any]) -> str:
         f"reads of {size}: {drop['rate_before']:,.0f} a second, after {drop['after_seconds']:.1f} s "
         f"{drop['rate_after']:,.0f}: a token bucket of about {drop['fill_requests']:,.0f} requests would do that"
     )
+
+
+def _five_minutes(rule: dict[str, Any]) -> str:
+    """The break-even age of each page size, at the rates of 32 reads at a time."""
+    ages = ", ".join(f"{format_size(one['page_bytes'])} {human_duration(one['seconds'])}" for one in rule["break_even"])
+    price = human_size(rule["price_in_memory_bytes"])
+    return f"five-minute rule, a device for the price of {price} of memory: a page is worth its memory within {ages}"

@@ -35,6 +35,8 @@ pub struct Access {
     pub write: bool,
     /// With `O_DIRECT`, past the page cache.
     pub direct: bool,
+    /// Each write is on the device before it ends (`O_DSYNC`).
+    pub durable: bool,
 }
 
 impl OpenFile {
@@ -87,6 +89,9 @@ impl OpenFile {
         if access.direct {
             flags |= libc::O_DIRECT;
         }
+        if access.durable {
+            flags |= libc::O_DSYNC;
+        }
         if access.write && kind.is_block_device() {
             flags |= libc::O_EXCL;
         }
@@ -133,6 +138,7 @@ impl OpenFile {
             Access {
                 write: false,
                 direct: false,
+                durable: false,
             },
         )?;
         let read = facts(&plain.file)?;
@@ -330,6 +336,7 @@ mod tests {
     const READ: Access = Access {
         write: false,
         direct: false,
+        durable: false,
     };
 
     struct Scratch(PathBuf);
@@ -389,6 +396,7 @@ mod tests {
         let write = Access {
             write: true,
             direct: false,
+            durable: false,
         };
         for path in [foreign, link] {
             let error = FileSet::open(std::slice::from_ref(&path), 512, write).unwrap_err();

@@ -64,6 +64,8 @@ pub struct Job {
     pub write: bool,
     /// Past the page cache (`O_DIRECT`).
     pub direct: bool,
+    /// Each write is on the device before it ends (`O_DSYNC`).
+    pub durable: bool,
     /// Checks every block that is read.
     pub verify: bool,
     /// At least 1; each has its own share of the blocks, and with io_uring its own ring.

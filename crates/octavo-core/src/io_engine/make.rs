@@ -130,6 +130,7 @@ pub fn is_own(path: &Path) -> Result<bool, Error> {
         Access {
             write: false,
             direct: false,
+            durable: false,
         },
     )?)
 }

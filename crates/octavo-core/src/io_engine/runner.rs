@@ -99,6 +99,7 @@ pub fn run(job: &Job, observe: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
         Access {
             write: job.write,
             direct: job.direct,
+            durable: job.durable && job.write,
         },
     )?;
     job.pattern.check(files.blocks())?;

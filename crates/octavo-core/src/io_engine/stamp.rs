@@ -91,6 +91,7 @@ mod tests {
             Access {
                 write: false,
                 direct: false,
+                durable: false,
             },
         )
         .unwrap()

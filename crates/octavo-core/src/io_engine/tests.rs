@@ -44,6 +44,7 @@ impl Scratch {
             method: Method::Plain,
             write: false,
             direct: false,
+            durable: false,
             verify: true,
             threads: 1,
             cache: Cache::Found,

@@ -1,0 +1,95 @@
+"""A probe of writes in words and numbers."""
+
+from typing import Any
+
+from octavo.units import format_size, human_size
+
+
+def print_write_probe(document: dict[str, Any]) -> None:
+    """What writes of each size cost, and below it what that says and what it cannot say."""
+    from rich.table import Table
+
+    from octavo.cli.output import console
+
+    print(f"{document['path']}: durable writes at random places, one at a time, past the page cache and through it")
+    table = Table(box=None, pad_edge=False)
+    for name in ("write", "latency µs", "writes/s", "at the device", "through: latency µs", "at the device"):
+        table.add_column(name, justify="right")
+    past = {point["bytes"]: point for point in document["past_page_cache"]}
+    for point in document["through_page_cache"]:
+        direct = past.get(point["bytes"])
+        table.add_row(
+            format_size(point["bytes"]),
+            *([f"{direct['latency_us']:,.1f}", f"{direct['writes_per_second']:,.0f}"] if direct else ["–", "–"]),
+            _bytes(direct["device_bytes_per_write"]) if direct else "–",
+            f"{point['latency_us']:,.1f}",
+            _bytes(point["device_bytes_per_write"]),
+        )
+    console().print(table)
+    for line in sentences(document):
+        print(line)
+
+
+def sentences(document: dict[str, Any]) -> list[str]:
+    """What the numbers say, a sentence each."""
+    said = [_unit(document), _through(document)]
+    said += [_shifted(one, document["shifted_write_bytes"]) for one in document["shifted"]]
+    said += [_local(document["local"]), _sustained(document["sustained"])]
+    if document["virtualization"] != "none seen":
+        said.append(
+            "inside a virtual machine: what is seen is the hypervisor's disk and its cache; the page of an SSD below "
+            "it shows only if the hypervisor passes each write on as it is"
+        )
+    return said
+
+
+def _unit(document: dict[str, Any]) -> str:
+    size, reason = document["rewritten_unit_bytes"], document["rewritten_unit_reason"]
+    if size is None:
+        return f"the unit that the device rewrites whole cannot be told: {reason}"
+    return f"the device rewrites {format_size(size)} whole: {reason}"
+
+
+def _through(document: dict[str, Any]) -> str:
+    unit, smallest = document["page_cache_unit_bytes"], document["through_page_cache"][0]
+    if unit is None:
+        return "through the page cache: the device's counters are not to be had, or never come down to what was written"
+    each = _bytes(smallest["device_bytes_per_write"])
+    return (
+        f"through the page cache a durable write of {format_size(smallest['bytes'])} is {each} at the device; from "
+        f"{format_size(unit)} on it is about what was written"
+    )
+
+
+def _shifted(one: dict[str, Any], size: int) -> str:
+    return (
+        f"writes of {format_size(size)} shifted by {format_size(one['shift_bytes'])} take {one['ratio']:.2f} times as "
+        f"long ({min(one['pairs']):.2f} to {max(one['pairs']):.2f}){': they cost' if one['costs'] else ''}"
+    )
+
+
+def _local(one: dict[str, Any]) -> str:
+    where, spread = format_size(one["window_bytes"]), f"({one['low']:.2f} to {one['high']:.2f})"
+    verdict = "memory in the device may hold them" if one["high"] < 1 else "no gain by locality seen"
+    return (
+        f"writes of {format_size(one['bytes'])} within {where} take {one['ratio']:.2f} times as long as all over the "
+        f"file {spread}: {verdict}"
+    )
+
+
+def _sustained(one: dict[str, Any]) -> str:
+    rate = (
+        f"{one['at_once']} durable writes of {format_size(one['bytes'])} at a time: {one['writes_per_second']:,.0f} a "
+        "second"
+    )
+    if one["drop"] is None:
+        return f"{rate}, without a lasting drop in {one['seconds']:.1f} s"
+    drop = one["drop"]
+    return (
+        f"{rate}; {drop['rate_before']:,.0f} and after {drop['after_seconds']:.1f} s {drop['rate_after']:,.0f}: a "
+        "cache that is full by then would do that"
+    )
+
+
+def _bytes(value: float | None) -> str:
+    return "?" if value is None else human_size(value)
