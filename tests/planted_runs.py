@@ -26,7 +26,7 @@ from octavo.workloads import find
 START, TRIAL_SECONDS = 1_785_542_400.0, 40.0
 SCATTER = 0.012
 _SERIES_POINTS = 60
-_UNITS = ("kB/s", "kB/s", "fraction", *["bytes"] * 6, "bytes/s", "1/s", "1")
+_UNITS = ("kB/s", "kB/s", "fraction", *["bytes"] * 7, *["bytes/s"] * 3, "1/s", "1")
 # Not every trial is believed.
 _REASONS = (
     ("invalid", "the hypervisor took 3.1 % of the CPU while the trial ran, more than 2 %"),

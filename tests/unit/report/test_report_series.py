@@ -37,10 +37,12 @@ from .making import make_cell
 from .surroundings import Document
 from .test_report_html import check_form
 
-UNITS = ["kB/s", "kB/s", "fraction", "bytes", "bytes", *["bytes"] * 4, "bytes/s", "1/s", "1"]
+UNITS = ["kB/s", "kB/s", "fraction", *["bytes"] * 7, *["bytes/s"] * 3, "1/s", "1"]
 
 
-def with_series(document: Document, points: int, value: Callable[[int], float] = float, figures: int = 12) -> Document:
+def with_series(
+    document: Document, points: int, value: Callable[[int], float] = float, figures: int = len(UNITS)
+) -> Document:
     """The document with a series of (so many) figures in each trial that counts: a point a second."""
     document["series"] = [
         a_row(trial["id"], metric, unit, [float(n + 1) for n in range(points)], [value(n) for n in range(points)])

@@ -25,7 +25,7 @@ from octavo.workload_support.server_memory import (
 )
 from octavo.workload_support.shared_pages import shared_page
 from octavo.workloads.base import Levels, WorkloadResult
-from octavo.workloads.pooled import client
+from octavo.workloads.pooled import client, watch
 from octavo.workloads.pooled.pooler import pooled, program
 
 _TABLES = Metric("page_tables_bytes", "page tables of the connections at the end (VmPTE)", "bytes", "lower")
@@ -86,17 +86,19 @@ class PageTableGrowth:
 
 
 class Pooled:
-    """sysbench oltp_point_select, or pgbench -S, through pgbouncer."""
+    """sysbench oltp_point_select, or pgbench -S, through pgbouncer; with `mix` those that write too."""
 
     factors = (
         Factor("driver", "cluster", "who asks: sysbench oltp_point_select, or pgbench -S", "sysbench",
                one_of("sysbench", "pgbench")),
         Factor("database", "cluster", "about how large the tables are; every buffer is touched where they do not fit "
                "shared_buffers", "256MB", size("16MB", "16TB")),
+        Factor("mix", "run", "what they ask: point queries, or reads and writes (oltp_read_write, TPC-B)", "read",
+               one_of("read", "read-write")),
         Factor("connections", "run", "persistent connections, one for each client", "16", whole_number(1, 10_000)),
         Factor("duration", "run", "length of the measured run", "10s", duration(1, 86_400)),
     )  # fmt: skip
-    metrics = (*_METRICS, *client.METRICS)
+    metrics = (*_METRICS, *watch.METRICS, *client.METRICS)
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
         """The tables are the driver's own."""
@@ -129,7 +131,8 @@ class Pooled:
             if len(before) < wanted:
                 raise OctavoError(f"pgbouncer made {len(before)} of {wanted} connections; its pool is too small")
             predicted, most = predict(before[0], touched(before[0].pid, _REGION), parts, page)
-            result = client.run(server, pooler.environment, levels, seed)
+            with watch.watched(server.process.pid, self.seconds_asked(levels)) as seen_meanwhile:
+                result = client.run(server, pooler.environment, levels, seed)
             processes = look(server.process.pid, pss=True)
             lasted = {one.pid for one in before}
             after = [one for one in clients(processes) if one.pid in lasted]
@@ -144,8 +147,11 @@ class Pooled:
             most and wanted * most,
             sum(shares) / len(shares) if shares else None,
         )
-        observations = (*growth.observations(), *_weighed(processes), *result.observations)
-        return replace(result, observations=observations, output=result.output + story(growth, processes))
+        limit = None if levels.get("memory", "none") == "none" else parse_size(levels["memory"])
+        over_time = seen_meanwhile.observations(limit, sum(part.bytes for part in parts))
+        observations = (*growth.observations(), *_weighed(processes), *over_time, *result.observations)
+        told = story(growth, processes) + seen_meanwhile.story()
+        return replace(result, observations=observations, output=result.output + told)
 
 
 def predict(

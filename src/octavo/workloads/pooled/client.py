@@ -19,6 +19,9 @@ _TABLES = 4
 _ROW = 252
 _SCALE = 15 * 1024**2
 _PERCENTILE = 99
+# By `mix`: sysbench's own scripts, whose tables are the same, and pgbench's.
+_SYSBENCH = {"read": "oltp_point_select", "read-write": "oltp_read_write"}
+_PGBENCH = {"read": "select-only", "read-write": "tpcb-like"}
 
 _TPS = Metric("tps", "TPS", "1/s", "higher")
 _LATENCY = Metric("latency_avg_ms", "average latency", "ms", "lower")
@@ -45,7 +48,8 @@ def run(server: Server, environment: Mapping[str, str], levels: Levels, seed: in
     if levels["driver"] == "pgbench":
         finished = children.run(
             [
-                server.build.program("pgbench"), "--no-vacuum", "--builtin=select-only", "--protocol=prepared",
+                server.build.program("pgbench"), "--no-vacuum", f"--builtin={_PGBENCH[levels['mix']]}",
+                "--protocol=prepared",
                 f"--client={connections}", f"--jobs={min(int(connections), os.cpu_count() or 1)}",
                 f"--time={asked}", f"--random-seed={seed}",
             ],
@@ -53,7 +57,7 @@ def run(server: Server, environment: Mapping[str, str], levels: Levels, seed: in
             environment=environment,
         )  # fmt: skip
         return pgbench_client.parse(finished.stdout, finished.stderr, finished.returncode, asked, finished.cpu_seconds)
-    options = _sysbench(environment, parse_size(levels["database"]), seed)
+    options = _sysbench(environment, parse_size(levels["database"]), seed, _SYSBENCH[levels["mix"]])
     options += [f"--threads={connections}", f"--time={asked}", "run"]
     finished = _run(server, options)
     return parse(finished.stdout, finished.stderr, finished.returncode, asked, finished.cpu_seconds)
@@ -82,10 +86,12 @@ def parse(stdout: str, stderr: str, returncode: int, seconds_asked: float, cpu_s
     )  # fmt: skip
 
 
-def _sysbench(environment: Mapping[str, str], database_bytes: int, seed: int) -> list[str]:
+def _sysbench(
+    environment: Mapping[str, str], database_bytes: int, seed: int, script: str = "oltp_point_select"
+) -> list[str]:
     """The options of prepare and run alike. Without the secondary index, which point selects never touch."""
     return [
-        program("sysbench"), "oltp_point_select", "--db-driver=pgsql", f"--pgsql-host={environment['PGHOST']}",
+        program("sysbench"), script, "--db-driver=pgsql", f"--pgsql-host={environment['PGHOST']}",
         f"--pgsql-port={environment['PGPORT']}", f"--pgsql-user={SUPERUSER}", f"--pgsql-db={DATABASE}",
         f"--tables={_TABLES}", f"--table-size={max(1, database_bytes // _ROW // _TABLES)}",
         "--create_secondary=off", "--rand-type=uniform", f"--rand-seed={seed % 2**31}", f"--percentile={_PERCENTILE}",
