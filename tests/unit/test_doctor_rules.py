@@ -22,6 +22,11 @@ IDLE_LIVE: dict[str, Any] = {
     "live.server.reads_per_second": 100.0, "live.server.read_bytes_per_second": 800.0 * kB,
     "live.server.fetched_bytes_per_second": 800.0 * kB, "live.swapped_pages_per_second": 0.0,
 }  # fmt: skip
+PREDICTED: dict[str, Any] = {
+    "predict.is_settled": True, "predict.recorded_block_bytes": 8 * kB, "predict.block_bytes": 4 * kB,
+    "predict.sentence": "4kB data blocks are predicted to give × 1.50.", "predict.cost": "dump and restore: 1 h",
+    "predict.trace": "t.octrace",
+}  # fmt: skip
 EBS = {"host.device.model": "Amazon Elastic Block Store", "host.device.size_bytes": 200 * GB, **IDLE_LIVE}
 
 
@@ -210,6 +215,10 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("checkpoints", {"server.checkpoints.requested": 60, "server.checkpoints.timed": 10}, "ok"),
         ("checkpoints", {"server.in_recovery": True}, "not applicable"),
         ("checksums", {"setting.data_checksums": False}, "note"),
+        ("predicted-block", {}, "not applicable"),
+        ("predicted-block", PREDICTED, "note"),
+        ("predicted-block", PREDICTED | {"predict.is_settled": False}, "ok"),
+        ("predicted-block", PREDICTED | {"predict.recorded_block_bytes": 4 * kB}, "unknown"),
         ("lse", {}, "not applicable"),
         ("lse", {"host.machine": "aarch64", "host.cpu.lse": True,
                  "host.process.atomics": {"value": {"lse": 0, "exclusive": 80}}}, "warning"),
@@ -278,7 +287,8 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
 
 
 def test_an_empty_host_finds_nothing() -> None:
-    results = examine(Facts(), RULES.values())
+    rules = [rule for name, rule in RULES.items() if name != "predicted-block"]  # which needs a trace, no host
+    results = examine(Facts(), rules)
     assert {one.status for one in results} == {"unknown"}
     assert all("was not looked at" in one.text for one in results)
 

@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from octavo.doctor.examine import ExaminedServer
+    from octavo.doctor.facts import Fact
 
 
 class DoctorFormat(StrEnum):
@@ -46,6 +47,9 @@ def doctor(
     compare: Annotated[
         tuple[Path, Path] | None, typer.Option(help="Two reports of --format json: what changed.")
     ] = None,
+    predict: Annotated[
+        Path | None, typer.Option(help="A trace of this server (octavo trace): would another data block do more?")
+    ] = None,
     explain: Annotated[str | None, typer.Option(help="What this rule (or all) asks, and its source.")] = None,
     watch: Annotated[str | None, typer.Option(help="Look again after so long, and print what changed.")] = None,
     interval: Annotated[str, typer.Option(help="How long disk and server are watched; 0s: not at all.")] = "2s",
@@ -63,12 +67,17 @@ def doctor(
     octavo doctor
     octavo doctor --dsn 'host=/run/postgresql dbname=shop' --fail-on warning
     octavo doctor --before-start --shared-buffers 1GB
+    octavo doctor --predict shop.octrace
     octavo doctor --compare before.json after.json
     """
     from octavo.errors import UsageError
 
     if before_start + sum(one is not None for one in (dsn, pgdata, binary, facts, compare)) > 1:
         raise UsageError("give one of --dsn, --pgdata, --before-start, --binary, --facts and --compare")
+    if predict is not None and (
+        before_start or any(one is not None for one in (pgdata, binary, facts, compare, watch))
+    ):
+        raise UsageError("--predict is about a running server; give it alone or with --dsn")
     if bindir is not None and pgdata is None:
         raise UsageError("--bindir says where the programs of --pgdata are; give --pgdata too")
     if explain is not None:
@@ -78,7 +87,8 @@ def doctor(
     elif watch is not None:
         _watch(dsn, watch, format)
     else:
-        found = _found(dsn, pgdata, bindir, shared_buffers if before_start else None, binary, facts, interval)
+        before = shared_buffers if before_start else None
+        found = _found(dsn, pgdata, bindir, before, binary, facts, interval, predict)
         _print(found, format, verbose=verbose)
         _end(found, fail_on)
 
@@ -107,12 +117,18 @@ def _compare(before: Path, after: Path, format: DoctorFormat) -> None:
 
 def _found(
     dsn: str | None, pgdata: Path | None, bindir: Path | None, shared_buffers: str | None, binary: Path | None,
-    facts: Path | None, interval: str,
+    facts: Path | None, interval: str, predict: Path | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     from octavo.doctor import examine, report
+    from octavo.errors import UsageError
     from octavo.units import parse_duration, parse_size
 
     seconds = parse_duration(interval)
+    more: list[Fact] = []
+    if predict is not None:
+        from octavo.predict.doctor_facts import facts_of
+
+        more = facts_of(predict)
     if facts is not None:
         return report.document([_from_file(facts)])
     if binary is not None:
@@ -129,7 +145,9 @@ def _found(
             patients, refused = examine.patients(dsn)
         for patient in patients:
             stack.callback(patient.close)
-        return report.document([*(patient.look(seconds) for patient in patients), *refused])
+        if more and len(patients) != 1:
+            raise UsageError("--predict is about one server; name it with --dsn")
+        return report.document([*(patient.look(seconds, more) for patient in patients), *refused])
 
 
 def _from_file(path: Path) -> dict[str, Any]:

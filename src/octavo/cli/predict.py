@@ -8,7 +8,7 @@ import typer
 from octavo.cli.choices import TableFormat
 
 if TYPE_CHECKING:
-    pass
+    from octavo.predict.predict import Request as PredictionRequest
 
 
 def predict(
@@ -37,6 +37,15 @@ def predict(
     ] = None,
     device_price: Annotated[float | None, typer.Option(min=0, help="For the five-minute rule.")] = None,
     memory_price: Annotated[float | None, typer.Option(min=0, help="Of a GB, in the same money and time.")] = None,
+    against: Annotated[
+        str | None, typer.Option(help="A run (its id, or last) that measured it: predicted beside measured.")
+    ] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="Which of its trials, as mode=read-only; again for more factors.")
+    ] = None,
+    private_memory: Annotated[
+        str, typer.Option(help="Of the run's memory, what processes have for themselves.")
+    ] = "64MB",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="An HTML page to write.")] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0 for every processor that may be used.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
@@ -64,7 +73,7 @@ def predict(
 
         raise UsageError(f"--checkpoint {checkpoint}: it has to be 1s or more")
     memories = sizes("--memory", memory)
-    request: Request = Request(
+    request = Request(
         path=file,
         data_blocks=PAGE_SIZES if data_block == "all" else sizes("--data-block", data_block, PAGE_SIZES),
         wal_blocks=WAL_BLOCKS if wal_block == "all" else sizes("--wal-block", wal_block, WAL_BLOCKS),
@@ -80,6 +89,9 @@ def predict(
         what_if=parse_what_if(what_if or []),
         threads=threads,
     )
+    if against is not None:
+        _against(request, against, where or [], private_memory, format)
+        return
     with counting() as observe:
         document = predict(request, observe)
     if out is not None:
@@ -95,3 +107,28 @@ def predict(
         console().print(view(document))
         if written is not None:
             console().print(f"\npage: {written}")
+
+
+def _against(request: "PredictionRequest", run: str, where: list[str], private: str, format: TableFormat) -> None:
+    from contextlib import closing
+
+    from octavo.analysis.document import make_document
+    from octavo.cli.output import console, print_json
+    from octavo.cli.trace_progress import counting
+    from octavo.home import store_path
+    from octavo.predict.against import compare, parse_where
+    from octavo.predict.render_against import view
+    from octavo.store.listing import find_run
+    from octavo.store.store import Store
+    from octavo.units import parse_size
+
+    levels = parse_where(where)
+    identifier = find_run(store_path(), run)
+    with closing(Store.open_to_read(store_path())) as store:
+        measured = make_document(store, identifier, most_numbers=None)
+    with counting() as observe:
+        document = compare(request, measured, levels, parse_size(private), observe)
+    if format is TableFormat.json:
+        print_json(document)
+    else:
+        console().print(view(document))

@@ -1,6 +1,7 @@
 """Looking at servers: one by its DSN, those of this host, a stopped one, or none yet."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ class ExaminedServer:
         self.connection = connection
         self._sizes: Fact | None = None
 
-    def look(self, seconds: float) -> dict[str, Any]:
-        """What is said of it now. Raises HostError when it has gone."""
+    def look(self, seconds: float, more: Iterable[Fact] = ()) -> dict[str, Any]:
+        """What is said of it now; `more` is known from elsewhere. Raises HostError when it has gone."""
         import psycopg
 
         try:
@@ -38,7 +39,7 @@ class ExaminedServer:
             ) from None
         sizes = facts["server.databases_bytes"]
         self._sizes = sizes if sizes.is_known else None
-        return report.part(self.name, facts)
+        return report.part(self.name, Facts([*facts.values(), *more]))
 
     def close(self) -> None:
         """Ends the connection."""

@@ -16,8 +16,8 @@ class Assumptions:
     layout: int = 0
     scatter: float = 0.0
     """Of the simulated counts, in half widths of their 95 % interval."""
-    first_reads: float = 0.5
-    """The part of the first reads of pages that are misses, where caches were not full."""
+    first_reads: float = 0.0
+    """First reads that would have been hits, where caches were not full: -1 none of them, 1 twice as many as likely."""
     growth: float = 0.0
     """Rows a page: -1 and 1 are the bounds."""
     image_fill: float = 0.95
@@ -64,7 +64,7 @@ def variations(
     least, most = (0.85, 1.0) if image_fill is None else (image_fill - 0.03, min(1.0, image_fill + 0.03))
     found = [
         Variation("sampling: how long was recorded", "scatter", -1.0, 1.0),
-        Variation("pages that were first seen when caches were not full yet", "first_reads", 0.0, 1.0),
+        Variation("pages that were first seen when caches were not full yet", "first_reads", -1.0, 1.0),
         Variation("rows a page", "growth", -1.0, 1.0),
         Variation("how full pages are whose images are logged", "image_fill", least, most),
         Variation("CPU to read a block", "cpu_request", 1e-6, 4e-6),

@@ -15,6 +15,8 @@ from octavo.predict.wal import Wal, record_bytes, wal_of
 # Where bisection for the recorded waiting ends.
 _STEPS = 60
 _LONGEST_WAIT = 1e3
+# In which speed and full-page images agree.
+_ROUNDS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,10 @@ class Conditions:
     trace: Recorded
     own: Size
     own_rates: list[Rates]
+    """The recorded server as it was."""
+    base: Size
+    base_rates: list[Rates]
+    """The recorded sizes under the conditions of the prediction."""
     device: Device
     recorded_device: Device
     clients: int | None
@@ -64,18 +70,20 @@ class Work:
     checkpoint_bytes: float | None
 
 
-def work(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions) -> Work:
-    """What a transaction does."""
+def work(
+    size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions, tps: float | None = None
+) -> Work:
+    """What a transaction does where there are so many a second: the more, the fewer full-page images each."""
     trace = given.trace
     one = rates[min(assumed.layout, len(rates) - 1)]
     each, wide = one.each, 1 + assumed.scatter * one.scatter
-    missed = _missed(one.is_full, one.fits, assumed)
+    missed = _missed(one.first_hits, assumed)
     seen = each["reads"] - (1 - missed) * each["first_reads"]
     kept = seen / each["reads"] if each["reads"] > 0 else 0.0
     reads = seen * wide
     accesses = each["accesses"] or 1.0
     below = _below(size, one, assumed, kept * wide)
-    images = _images(one, given)
+    images = _images(size, one, given, tps)
     wal = None
     if images is not None and trace.wal_bytes_each is not None and trace.writes_wal:
         records = _records(assumed, given)
@@ -98,11 +106,9 @@ def work(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, g
     )
 
 
-def _missed(is_full: bool, fits: bool, assumed: Assumptions) -> float:
+def _missed(hits: float, assumed: Assumptions) -> float:
     """The part of the first reads that a running server's cache would have missed, too."""
-    if is_full:
-        return 1.0
-    return 0.0 if fits else assumed.first_reads
+    return min(1.0, max(0.0, 1 - hits * (1 + assumed.first_reads)))
 
 
 def _below(
@@ -112,7 +118,7 @@ def _below(
     if size.memory is None:
         return None, None, None, None, 0.0
     each = one.each
-    missed = _missed(one.cache_is_full, one.cache_fits, assumed)
+    missed = _missed(one.cache_first_hits, assumed)
     amount = each["device_read_bytes"]
     first = min(amount, each["pages_read_first"] * size.kernel_page)
     stays = (amount - (1 - missed) * first) / amount if amount > 0 else 0.0
@@ -121,7 +127,7 @@ def _below(
     return reads, amount * stays * kept, each["device_writes"], each["device_written_bytes"], cached
 
 
-def _images(one: Rates, given: Conditions) -> float | None:
+def _images(size: Size, one: Rates, given: Conditions, tps: float | None) -> float | None:
     """Full-page images of a transaction: as simulated, times what was counted over what was simulated at the recorded
     size."""
     trace = given.trace
@@ -129,15 +135,23 @@ def _images(one: Rates, given: Conditions) -> float | None:
         return 0.0
     if not trace.has_changes:
         return None
-    simulated, own = one.each["full_page_images"], given.own_rates[0].each["full_page_images"]
-    if given.cycle is None or not own or trace.images_each is None:
+    simulated = one.each["full_page_images"]
+    if size.is_as_recorded and trace.images_each is not None:
+        return trace.images_each
+    if (
+        given.cycle is not None
+        and (found := one.images((tps or trace.tps) * given.cycle / size.data_factor)) is not None
+    ):
+        simulated = found
+    own = given.own_rates[0].each["full_page_images"]
+    if not own or trace.images_each is None:
         return simulated
     return simulated * min(1.25, max(0.8, trace.images_each / own))
 
 
 def _records(assumed: Assumptions, given: Conditions) -> float:
     trace = given.trace
-    images = _images(given.own_rates[0], given) or 0.0
+    images = _images(given.own, given.own_rates[0], given, None) or 0.0
     assert trace.wal_bytes_each is not None
     return record_bytes(trace.wal_bytes_each, trace.wal_block, images, trace.data_block, assumed.image_fill,
                         trace.wal_records_each or 0.0)  # fmt: skip
@@ -235,16 +249,31 @@ def _explained(recorded: list[Station], others: float, processors: int, trace: R
     return low, others
 
 
+def settled(
+    size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions
+) -> tuple[Work, Throughput | None]:
+    """What a transaction does and how many there are a second: each depends on the other, by full-page images."""
+    own = work(given.own, given.own_rates, given.trace.wal_block, assumed, given)
+    found = work(size, rates, wal_block, assumed, given)
+    fast = speed(size, found, own, assumed, given)
+    for _ in range(_ROUNDS if fast is not None and found.images and given.cycle else 0):
+        assert fast is not None
+        found = work(size, rates, wal_block, assumed, given, fast.per_second)
+        fast = speed(size, found, own, assumed, given)
+        if fast is None:
+            break
+    return found, fast
+
+
 def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions) -> Figures:
     """Everything that is predicted of a size, by name; None for what is not known."""
     trace = given.trace
     own = work(given.own, given.own_rates, trace.wal_block, assumed, given)
-    found = work(size, rates, wal_block, assumed, given)
+    found, fast = settled(size, rates, wal_block, assumed, given)
+    _, base = settled(given.base, given.base_rates, trace.wal_block, assumed, given)
     grown = growth_of_all(trace.relations, trace.data_block, size.data_block)
     growth = grown.likely if not assumed.growth else grown.low if assumed.growth < 0 else grown.high
     database = sum(one["blocks"] for one in trace.relations) * trace.data_block * growth * size.data_factor
-    fast = speed(size, found, own, assumed, given)
-    base = speed(given.own, own, own, assumed, given)
     wal = found.wal
     return {
         "hit_ratio": found.hit_ratio,
@@ -278,6 +307,5 @@ def bottleneck(
     size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions
 ) -> tuple[str, float] | None:
     """What is used most, and how much of it."""
-    own = work(given.own, given.own_rates, given.trace.wal_block, assumed, given)
-    fast = speed(size, work(size, rates, wal_block, assumed, given), own, assumed, given)
+    _, fast = settled(size, rates, wal_block, assumed, given)
     return None if fast is None or not fast.used else (fast.bottleneck, fast.used[fast.bottleneck])

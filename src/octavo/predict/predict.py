@@ -25,6 +25,8 @@ SCHEMA_VERSION = 1
 WAL_BLOCKS = tuple(1024 << power for power in range(7))
 # Where first accesses that nobody can judge are more than this part of the reads, nothing is predicted.
 _MOST_UNKNOWN = 0.5
+# Where a cache has room for less than this part of what was not seen, that it did not fill hardly matters.
+_LEAST_ROOM = 0.2
 _SCANS = 0.05
 
 
@@ -61,19 +63,19 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
         raise HostError(f"{request.path} does not say how large shared_buffers is; --shared-buffers 1GB says it")
     buffers = request.shared_buffers or (here,)
     _check(request, trace, (*buffers, here))
-    own = Size(trace.data_block, here, request.memory, request.kernel_page)
+    own = Size(trace.data_block, here, request.memory, request.kernel_page, is_as_recorded=True)
     factor = request.what_if.data
     asked = [
         Size(block, size, request.memory, request.kernel_page, factor)
         for size in buffers
         for block in request.data_blocks
     ]
-    base = [Size(trace.data_block, size, request.memory, request.kernel_page, factor) for size in buffers]
-    more = advice.more_memory(base[0])
-    rates = simulate(trace, [own, *asked, *base, *more], cycle, observe, request.threads)
+    base = Size(trace.data_block, buffers[0], request.memory, request.kernel_page, factor)
+    more = advice.more_memory(base)
+    rates = simulate(trace, [own, *asked, base, *more], cycle, observe, request.threads)
     _refuse_uncovered(trace, own, rates[own][0])
     clients = request.clients or (trace.clients and round(trace.clients * request.what_if.transactions))
-    given = Conditions(trace, own, rates[own], device, recorded_device, clients, cycle)
+    given = Conditions(trace, own, rates[own], base, rates[base], device, recorded_device, clients, cycle)
     assumed = assumed_of(trace)
     wal_blocks = request.wal_blocks or (trace.wal_block,)
     sizes = [
@@ -96,7 +98,7 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
         "break_even": break_even(request.data_blocks, device, request.memory, request.prices),
         "limitations": limitations(trace, request, device, rates),
     }
-    document["recommendation"] = advice.recommend(trace, document, base[0], rates, assumed, given)
+    document["recommendation"] = advice.recommend(trace, document, base, rates, assumed, given)
     return document
 
 
@@ -114,7 +116,8 @@ def _check(request: Request, trace: Recorded, buffers: Sequence[int]) -> None:
 def _refuse_uncovered(trace: Recorded, own: Size, rates: Rates) -> None:
     """Raises HostError where the recorded size itself is not known to be warm in this trace."""
     first, reads = rates.each["first_reads"], rates.each["reads"]
-    if not rates.is_full and not rates.fits and first > _MOST_UNKNOWN * reads and reads > 0.01:
+    unsure = _LEAST_ROOM < rates.first_hits < 1
+    if unsure and first > _MOST_UNKNOWN * reads and reads > 0.01:
         raise HostError(
             f"{trace.path}: the working set is not covered: shared_buffers of {human_size(own.shared_buffers)} did not "
             f"fill, and {first / reads:.0%} of the reads in the later half are of pages that were accessed for the "
@@ -153,7 +156,7 @@ def _as_dict(interval: Interval | None) -> dict[str, float | str] | None:
 def _recorded_part(trace: Recorded, own: Rates, cycle: float | None) -> dict[str, Any]:
     """What was recorded, and how the simulation of the same server compares with the server's own counters."""
     checks: dict[str, Any] = {}
-    if trace.images_each and cycle is not None:
+    if trace.images_each and trace.has_changes:
         checks["full_page_images"] = own.each["full_page_images"] / trace.images_each
     if trace.reads_each and own.is_full:
         checks["reads"] = own.each["reads"] / trace.reads_each
@@ -200,7 +203,7 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
             "the device is not known (--device): what recorded transactions waited for is taken to be half the "
             "device's reads, and the interval has both ends"
         )
-    if any(not one.cache_is_full and not one.cache_fits for many in rates.values() for one in many):
+    if any(0 < one.cache_first_hits < 1 for many in rates.values() for one in many):
         found.append("the simulated page cache did not fill: reads of pages that were first seen are an interval")
     if any(block < trace.data_block for block in request.data_blocks):
         found.append(

@@ -80,19 +80,27 @@ def recorded(path: Path, observe: Observe = nobody) -> Recorded:
     _refuse_damaged(path, summary)
     numbers = {name: value for name, text in summary["properties"].items() if (value := _number(text)) is not None}
     seconds = recorded_seconds(summary)
-    transactions = numbers.get("work_transactions") or float(summary["events"].get("transactions", (0, 0))[1])
+    counted, lookups = numbers.get("work_transactions"), numbers.get("work_lookups")
+    # Backends report what they counted up to a second later: transactions and lookups both, so that their ratio holds.
+    if counted and lookups:
+        transactions = summary["reads"] * counted / lookups
+    else:
+        transactions = counted or float(summary["events"].get("transactions", (0, 0))[1])
     if not seconds or transactions < FEWEST_TRANSACTIONS:
         raise HostError(
             f"{path} has {transactions:,.0f} transactions, and {FEWEST_TRANSACTIONS} are needed to tell anything per "
             "transaction: record for longer, while the server works"
         )
-    counted = numbers.get("work_transactions")
+    tps = transactions / seconds
 
     def each(name: str) -> float | None:
         return numbers[name] / counted if counted and name in numbers else None
 
     wal, syncs = written(summary), numbers.get("work_wal_syncs")
+    logged = wal and max(1.0, tps * wal.seconds)
     cpu, of_cpu = numbers.get("work_cpu_seconds"), numbers.get("work_cpu_transactions")
+    if counted and of_cpu == counted and numbers.get("work_seconds"):
+        of_cpu = tps * numbers["work_seconds"]
     clients = numbers.get("work_clients")
     return Recorded(
         path=path,
@@ -106,9 +114,9 @@ def recorded(path: Path, observe: Observe = nobody) -> Recorded:
         processors=round(numbers["processors"]) if numbers.get("processors") else None,
         cpu_each=cpu / of_cpu if cpu and of_cpu else None,
         host_busy_share=numbers.get("work_host_busy_share"),
-        wal_bytes_each=wal and wal.growth_bytes / transactions,
-        wal_records_each=wal and wal.records / transactions,
-        images_each=wal and wal.images / transactions,
+        wal_bytes_each=wal.growth_bytes / logged if wal and logged else None,
+        wal_records_each=wal.records / logged if wal and logged else None,
+        images_each=wal.images / logged if wal and logged else None,
         image_bytes=wal.image_bytes / wal.images if wal and wal.images and wal.image_bytes else None,
         commits_a_sync=counted / syncs if counted and syncs else None,
         wal_written_each=each("work_wal_written_bytes"),

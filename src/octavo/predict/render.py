@@ -1,5 +1,6 @@
 """A prediction in the terminal: the advice, a row a size, cheaper changes, and what limits it."""
 
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Group
@@ -63,16 +64,30 @@ def size_name(document: dict[str, Any], row: Row) -> str:
     return name + (" *" if row["is_recorded"] else "")
 
 
-def table_rows(document: dict[str, Any]) -> list[tuple[str, ...]]:
-    """A row a size."""
+def table_rows(document: dict[str, Any], show: Callable[..., str] = amount) -> list[tuple[str, ...]]:
+    """A row a size; `show` writes a figure of a form with its interval."""
     chosen = columns(document)
     return [
-        (size_name(document, row), *(amount(row["figures"][name], form, "\n") for _, name, form in chosen))
+        (size_name(document, row), *(show(row["figures"][name], form, "\n") for _, name, form in chosen))
         for row in document["sizes"]
     ]
 
 
-def size_lines(document: dict[str, Any]) -> list[tuple[str, ...]]:
+def short(interval: dict[str, Any] | None, form: str = "number", between: str = " ") -> str:
+    """A figure with how far the farther end of its interval is, for a narrow table.
+
+    >>> short({"value": 1000.0, "low": 900.0, "high": 1200.0, "because": ""})
+    '1000 ±20%'
+    """
+    if interval is None:
+        return "–"
+    value = interval["value"]
+    far = max(value - interval["low"], interval["high"] - value)
+    shown = _shown(value, form)
+    return shown if not value or far < 0.0005 * value else f"{shown}{between}±{100 * far / value:.2g}%"
+
+
+def size_lines(document: dict[str, Any], show: Callable[..., str] = amount) -> list[tuple[str, ...]]:
     """What a size needs besides: relations, descriptors, page tables; checkpoints and WAL as written."""
     found: list[tuple[str, ...]] = []
     for row in document["sizes"]:
@@ -80,13 +95,13 @@ def size_lines(document: dict[str, Any]) -> list[tuple[str, ...]]:
         tables = memory["page_tables_huge" if document["conditions"]["huge_pages"] else "page_tables"]
         cells = [
             size_name(document, row),
-            amount(shown["database_bytes"], "size", "\n"),
+            show(shown["database_bytes"], "size", "\n"),
             human_size(memory["descriptors"]),
             human_size(tables),
         ]
         if _writes(document):
             cells += [
-                amount(shown[name], "bytes", "\n")
+                show(shown[name], "bytes", "\n")
                 for name in ("checkpoint_bytes_per_transaction", "wal_written_bytes_per_transaction")
             ]
         limit = row["bottleneck"]
@@ -169,10 +184,10 @@ def view(document: dict[str, Any]) -> Group:
     heads = ("data block", *(head for head, _, _ in columns(document)))
     parts: list[Any] = [Text(advice["sentence"]), Text(", ".join(facts(document))), Text()]
     parts += [
-        Text("A transaction, with 95 % intervals:"),
-        _table(heads, table_rows(document)),
+        Text("A transaction (± the farther end of the 95 % interval; JSON and page have both):"),
+        _table(heads, table_rows(document, short)),
         Text(),
-        _table(size_heads(document), size_lines(document)),
+        _table(size_heads(document), size_lines(document, short)),
         Text(),
     ]
     if line := check_line(document):

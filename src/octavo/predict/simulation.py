@@ -46,26 +46,43 @@ class Size:
     kernel_page: int = 4096
     data_factor: float = 1.0
     """So many times the data, as skewed as they are: caches hold so much less of them."""
+    is_as_recorded: bool = False
+    """Checkpoints are where the trace has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
     """Counts per transaction of one server with one layout of accesses within pages.
 
-    `scatter` is the relative half width of the 95 % interval of the reads. `is_full` tells for shared buffers and for
-    the page cache whether first accesses of pages are misses (they were full), or nobody knows.
+    `scatter` is the relative half width of the 95 % interval of the reads. First reads of pages are misses where a
+    cache was full; else this part of them (`first_hits`) would have been hits of one that had been running: what it has
+    room for beside the pages that were seen, of those that were not. So for shared buffers and for the page cache.
     """
 
     layout: str
     each: dict[str, float]
     scatter: float
     is_full: bool
-    fits: bool
+    first_hits: float
     cache_is_full: bool
-    cache_fits: bool
+    cache_first_hits: float
     whole_cycles: float
     images_by_length: tuple[tuple[float, float], ...]
-    """Transactions since a checkpoint began, and images up to then."""
+    """Transactions since a checkpoint began, and images up to then, from the trace's first cycle."""
+
+    def images(self, transactions: float) -> float | None:
+        """Full-page images of a transaction in a cycle of so many; None where the trace has none to tell it from.
+
+        Between marks images grow evenly. Behind the last mark they grow as between the last two.
+        """
+        points = [(0.0, 0.0), *self.images_by_length]
+        if len(points) < 3 or transactions <= 0:
+            return None
+        place = next((at for at, point in enumerate(points) if point[0] >= transactions), len(points) - 1)
+        place = max(place, 1)
+        (first, before), (last, after) = points[place - 1], points[place]
+        slope = (after - before) / (last - first) if last > first else 0.0
+        return (before + slope * (transactions - first)) / transactions
 
 
 def layouts(own: int, block: int) -> tuple[str, ...]:
@@ -85,7 +102,7 @@ def simulate(
     """Rates of every size, one for each layout. Raises UsageError for what cannot be simulated, HostError for what
     cannot be read."""
     keys = [(size, layout) for size in dict.fromkeys(sizes) for layout in layouts(trace.data_block, size.data_block)]
-    points = [_point(trace, size, layout, cycle) for size, layout in keys]
+    points = [_point(trace, size, layout, None if size.is_as_recorded else cycle) for size, layout in keys]
     first, last = trace.summary["times"] or (0, 1)
     marks = [first + (last - first) * step // MARKS for step in range(1, MARKS)]
     with reading(trace.path):
@@ -140,9 +157,9 @@ def _rates(
     empty: _Counts = dict.fromkeys((*COUNTS, "time"), 0.0)
     series = [empty, *(_flat(one) for one in counts["series"])]
     end = series[-1]
-    total = sum(one["blocks"] for one in trace.relations) * trace.data_block * size.data_factor
-    grown = growth_of_all(trace.relations, trace.data_block, size.data_block).likely
-    buffers = point.shared_buffers * grown * size.data_factor
+    total = sum(one["blocks"] for one in trace.relations) * trace.data_block
+    seen = (end["first_reads"] + end["extends"]) * size.data_block
+    seen_below = end["pages_read_first"] * size.kernel_page
 
     def warm(full: Callable[[_Counts], bool]) -> int | None:
         latest = _LATEST_WARM * end["accesses"]
@@ -171,14 +188,24 @@ def _rates(
         each=each,
         scatter=_scatter(series[begin:], "device_reads" if point.page_cache is not None else "reads"),
         is_full=filled is not None,
-        fits=filled is None and total * grown <= _FULL * buffers,
+        first_hits=0.0 if filled is not None else _room(point.shared_buffers, seen, total),
         cache_is_full=point.page_cache is None or cached is not None,
-        cache_fits=point.page_cache is not None
-        and cached is None
-        and total * grown <= _FULL * point.page_cache * grown * size.data_factor,
+        cache_first_hits=0.0
+        if point.page_cache is None or cached is not None
+        else _room(point.page_cache, seen_below, total),
         whole_cycles=cycles,
         images_by_length=_images(trace, series, cycle),
     )
+
+
+def _room(capacity: float, seen: float, total: float) -> float:
+    """The part of the pages that were not seen for which a cache has room beside those that were.
+
+    >>> _room(100, 60, 80), _room(100, 60, 460), _room(100, 100, 460)
+    (1.0, 0.1, 0.0)
+    """
+    unseen = total - seen
+    return 1.0 if unseen <= 0 else min(1.0, max(0.0, capacity - seen) / unseen)
 
 
 def _scatter(series: Sequence[dict[str, float]], name: str) -> float:

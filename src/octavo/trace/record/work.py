@@ -60,7 +60,7 @@ def describe(writer: _core.TraceWriter, before: Work, after: Work) -> None:
         name: after.counters[name] - value for name, value in before.counters.items() if name in after.counters
     }
     names = {
-        "transactions": "transactions", "session_seconds": "session_seconds", "reads": "reads",
+        "transactions": "transactions", "session_seconds": "session_seconds", "reads": "reads", "lookups": "lookups",
         "wal_writes": "wal_writes", "wal_written_bytes": "wal_written_bytes", "wal_syncs": "wal_syncs",
     }  # fmt: skip
     writer.describe("work_seconds", f"{after.at - before.at:.6f}")

@@ -1,0 +1,106 @@
+"""Traces for the proof of octavo predict: pgbench and a skewed script on a tracing build.
+
+    .venv/bin/python benchmarks/prediction_traces.py DIRECTORY [--workloads read-only,read-write,tpcb,skewed]
+
+One server with 8 kB data blocks, pgbench's tables, a checkpoint before each recording. `skewed` looks up and updates
+accounts by pgbench's random_zipfian. Needs the build (octavo build --traced), and the server's account or root. Beside
+each trace NAME.json has what the server counted itself.
+"""
+
+import argparse
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+from octavo.host.children import server_account
+from octavo.host.journal import Journal
+from octavo.postgres.builds import usage
+from octavo.postgres.builds.spec import BuildSpec
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.scratch import scratch_server
+from octavo.trace.record.recorder import RecordingRequest, record
+
+WORKLOADS = {"read-only": ("-S",), "read-write": ("-N",), "tpcb": ("-b", "tpcb-like"), "skewed": ()}
+# Four lookups in five, and an update, of accounts that are dealt over the table by a permutation.
+SKEWED = r"""\set rank random_zipfian(1, 100000 * :scale, 1.05)
+\set aid permute(:rank - 1, 100000 * :scale, 42) + 1
+\set what random(1, 5)
+\if :what < 5
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+\else
+UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid;
+\endif
+"""
+
+
+def main() -> None:
+    """Makes the server and records each workload."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--workloads", default="read-only,read-write")
+    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--scale", type=int, default=34)
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--shared-buffers", default="64MB")
+    asked = parser.parse_args()
+    build = usage.find_cached(BuildSpec("18", "8kB", "8kB", traced=True), None)
+    if build is None:
+        sys.exit("there is no tracing build with 8kB data blocks: octavo build --traced --data-block 8kB")
+    asked.directory.mkdir(parents=True, exist_ok=True)
+    settings = {"shared_buffers": asked.shared_buffers, "autovacuum": "off", "max_connections": "40",
+                "max_wal_size": "16GB", "checkpoint_timeout": "1h"}  # fmt: skip
+    with Journal() as journal, scratch_server(build, journal, server_account(), settings) as server:
+        with server.connect("postgres") as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+        server.run_client("pgbench", "--initialize", "--quiet", f"--scale={asked.scale}", DATABASE)
+        with server.connect(DATABASE) as connection:
+            connection.execute("VACUUM (FREEZE, ANALYZE)")
+            try:
+                connection.execute("CREATE EXTENSION pg_walinspect")
+            except Exception as error:  # the build may have no contrib of that name
+                print(f"kinds of WAL records stay unknown: {error}", flush=True)
+        for name in asked.workloads.split(","):
+            one(server, name, asked, journal)
+
+
+def one(server: Server, name: str, asked: argparse.Namespace, journal: Journal) -> None:
+    """Records one workload, in the middle of a longer run of it."""
+    out = asked.directory / f"{name}.octrace"
+    out.unlink(missing_ok=True)
+    options = list(WORKLOADS[name])
+    if name == "skewed":
+        script = server.socket_directory / "skewed.sql"
+        script.write_text(SKEWED)
+        script.chmod(0o644)
+        options = ["-f", str(script)]
+    run = threading.Thread(
+        target=lambda: server.run_client(
+            "pgbench", "-n", "-M", "prepared", *options, "-c", str(asked.clients), "-j", "2",
+            "-T", str(asked.seconds + 8), DATABASE,
+        )
+    )  # fmt: skip
+    run.start()
+    while clients(server) < asked.clients and run.is_alive():
+        time.sleep(0.2)
+    with server.connect(DATABASE) as connection:
+        connection.execute("CHECKPOINT")
+    dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
+    found = record(RecordingRequest(dsn, asked.seconds, out, None, names=True), journal, print)
+    run.join()
+    print(f"{name}: {found.accesses:,} accesses", flush=True)
+    (out.with_suffix(".json")).write_text(json.dumps({"workload": name, "scale": asked.scale}))
+
+
+def clients(server: Server) -> int:
+    """How many of pgbench's connections there are."""
+    with server.connect("postgres") as connection:
+        row = connection.execute(
+            "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'pgbench'"
+        ).fetchone()
+    return int(row["n"]) if row else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""Predicted against measured: the trials of a run at the sizes that a trace predicts.
+
+A run's cells are servers: data block, shared_buffers, memory and device are what they were measured with, and what is
+predicted. What one trace has is one workload: the other levels (the mode of pgbench, the scale) choose the trials.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from octavo.errors import UsageError
+from octavo.predict.predict import Request, predict
+from octavo.trace.files import Observe, nobody
+from octavo.units import parse_size
+
+# What is compared: a figure of ours, and what it is among a trial's observations.
+METRICS: tuple[tuple[str, str], ...] = (
+    ("tps", "tps"),
+    ("device_reads_per_transaction", "device_reads"),  # over transactions
+    ("device_read_bytes_per_transaction", "device_read_bytes_per_transaction"),
+    ("wal_bytes_per_transaction", "wal_bytes_per_transaction"),
+    ("full_page_images_per_transaction", "wal_full_page_images_per_transaction"),
+)
+# Below so much a ratio says nothing: in a read-only run a few bytes are logged.
+_LEAST = {"device_reads": 0.02, "device_read_bytes": 200.0, "wal_bytes": 50.0, "full_page_images": 0.02}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a run's trials were measured under, beside the data block. Sizes are bytes."""
+
+    shared_buffers: int
+    memory: int | None
+    device: str
+    clients: int
+
+
+def chosen(trials: Sequence[Mapping[str, Any]], where: Mapping[str, str]) -> list[Mapping[str, Any]]:
+    """The trials that counted and have these levels. Raises UsageError when there are none."""
+    found = [
+        trial
+        for trial in trials
+        if trial["status"] == "ok" and all(trial["levels"].get(name) == level for name, level in where.items())
+    ]
+    if not found:
+        raise UsageError("the run has no valid trial with these levels; octavo report shows what it has")
+    return found
+
+
+def condition_of(levels: Mapping[str, str]) -> Condition:
+    """Raises UsageError where the levels are not those of a workload with shared_buffers."""
+    try:
+        memory = levels.get("memory", "none")
+        return Condition(
+            parse_size(levels["shared_buffers"]),
+            None if memory == "none" else parse_size(memory),
+            levels.get("device", "native"),
+            int(levels["clients"]),
+        )
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"the run's trials do not say their {error}; compare a run of pgbench") from None
+
+
+def compare(
+    request: Request, document: Mapping[str, Any], where: Mapping[str, str], private: int = 0, observe: Observe = nobody
+) -> dict[str, Any]:
+    """Every figure that was both predicted and measured. `private` are bytes of the memory that processes have for
+    themselves."""
+    trials = chosen(document["trials"], where)
+    points: list[dict[str, Any]] = []
+    recorded: dict[str, Any] = {}
+    conditions = list(dict.fromkeys(condition_of(trial["levels"]) for trial in trials))
+    for condition in conditions:
+        memory = (
+            None if condition.memory is None else max(condition.memory - private, condition.shared_buffers * 5 // 4)
+        )
+        asked = Request(
+            path=request.path,
+            shared_buffers=(condition.shared_buffers,),
+            memory=memory,
+            kernel_page=request.kernel_page,
+            device=None if condition.device == "native" else condition.device,
+            recorded_device=request.recorded_device,
+            clients=condition.clients,
+            checkpoint=request.checkpoint,
+            threads=request.threads,
+        )
+        found = predict(asked, observe)
+        recorded = found["recorded"]
+        for row in found["sizes"]:
+            here = [
+                trial
+                for trial in trials
+                if condition_of(trial["levels"]) == condition
+                and parse_size(trial["levels"]["data_block"]) == row["data_block_bytes"]
+            ]
+            points += _points(row, here, condition)
+    return {"schema_version": 1, "trace": str(request.path), "where": dict(where), "recorded": recorded,
+            "points": points, "summary": summary(points)}  # fmt: skip
+
+
+def _points(row: Mapping[str, Any], trials: Sequence[Mapping[str, Any]], condition: Condition) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for name, metric in METRICS:
+        values = [value for trial in trials if (value := _measured(trial, name, metric)) is not None]
+        interval = row["figures"][name]
+        least = next((value for start, value in _LEAST.items() if name.startswith(start)), 0.0)
+        if not values or interval is None or median(values) <= least:
+            continue
+        measured = median(values)
+        found.append(
+            {
+                "metric": name,
+                "data_block_bytes": row["data_block_bytes"],
+                "is_recorded": row["is_recorded"],
+                "shared_buffers_bytes": condition.shared_buffers,
+                "memory_bytes": condition.memory,
+                "device": condition.device,
+                "measured": measured,
+                "measurements": values,
+                "predicted": interval["value"],
+                "low": interval["low"],
+                "high": interval["high"],
+                "because": interval["because"],
+                "error": interval["value"] / measured - 1,
+                "is_covered": interval["low"] <= max(values) and min(values) <= interval["high"],
+            }
+        )
+    return found
+
+
+def _measured(trial: Mapping[str, Any], name: str, metric: str) -> float | None:
+    """A trial's observation; what is predicted per transaction and observed in all, over its transactions."""
+    seen = {one["metric"]: float(one["value"]) for one in trial["observations"] if one["item"] is None}
+    if metric not in seen:
+        return None
+    if name.endswith("_per_transaction") and not metric.endswith("_per_transaction"):
+        transactions = seen.get("transactions")
+        return seen[metric] / transactions if transactions else None
+    return seen[metric]
+
+
+def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For each figure: how many there are, the median and the largest error, and how many intervals hold.
+
+    >>> one = {"metric": "tps", "device": "native", "error": 0.1, "is_covered": True, "predicted": 1.1, "measured": 1.0}
+    >>> summary([one, {**one, "error": -0.3}])[0]["median_error"]
+    0.2
+    """
+    found: list[dict[str, Any]] = []
+    for metric, _ in METRICS:
+        for group, limited in (("native", False), ("limited", True)):
+            here = [
+                one
+                for one in points
+                if one["metric"] == metric and (one["device"] != "native") == limited and math.isfinite(one["error"])
+            ]
+            if here:
+                errors = sorted(abs(one["error"]) for one in here)
+                found.append(
+                    {
+                        "metric": metric,
+                        "device": group,
+                        "count": len(here),
+                        "median_error": median(errors),
+                        "largest_error": errors[-1],
+                        "covered": sum(one["is_covered"] for one in here) / len(here),
+                    }
+                )
+    return found
+
+
+def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """For each condition the data block that was predicted to be fastest, the one that was, and how much slower the
+    predicted one really is."""
+    conditions: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for one in points:
+        if one["metric"] == "tps":
+            key = one.get("workload"), one["device"], one["shared_buffers_bytes"]
+            conditions.setdefault(key, []).append(one)
+    found: list[dict[str, Any]] = []
+    for (workload, device, buffers), rows in conditions.items():
+        predicted = max(rows, key=lambda row: float(row["predicted"]))
+        measured = max(rows, key=lambda row: float(row["measured"]))
+        found.append(
+            {
+                "workload": workload,
+                "device": device,
+                "shared_buffers_bytes": buffers,
+                "predicted_block_bytes": predicted["data_block_bytes"],
+                "measured_block_bytes": measured["data_block_bytes"],
+                "lost": 1 - predicted["measured"] / measured["measured"],
+            }
+        )
+    return found
+
+
+def parse_where(texts: Sequence[str]) -> dict[str, str]:
+    """Levels of a run's trials, as mode=read-only. Raises UsageError.
+
+    >>> parse_where(["mode=read-only"])
+    {'mode': 'read-only'}
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, separator, level = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"--where {text}: write a factor and its level, such as mode=read-only")
+        found[name] = level
+    return found

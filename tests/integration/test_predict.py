@@ -1,0 +1,85 @@
+"""A package's server traced while pgbench runs: what is predicted of its own size is what it counted."""
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.integration.servers import data_directory, running
+
+from octavo.errors import OctavoError
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import DATABASE, Server
+from octavo.predict.predict import Request, predict
+from octavo.trace.files import summarize
+from octavo.trace.record.recorder import Recorded, RecordingRequest, record
+
+_PACKAGES = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"))
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("bpftrace") is None or not _PACKAGES,
+    reason="probes need root, bpftrace, and a PostgreSQL of the distribution's packages with pgbench",
+)
+_SECONDS = 10.0
+_SETTINGS = {"shared_buffers": "4MB", "autovacuum": "off"}
+
+
+def _counters(server: Server) -> tuple[int, int]:
+    """Blocks that were read, and transactions."""
+    with server.connect(DATABASE) as connection:
+        row = connection.execute(
+            "SELECT sum(blks_read)::bigint AS reads, sum(xact_commit)::bigint AS transactions FROM pg_stat_database"
+        ).fetchone()
+    assert row is not None
+    return row["reads"], row["transactions"]
+
+
+def _has_accesses(path: Path) -> bool:
+    try:
+        return summarize(path)["reads"] > 0
+    except OctavoError:  # not begun yet
+        return False
+
+
+def test_the_recorded_size_reads_what_the_server_read(journal: Journal, account: Account, tmp_path: Path) -> None:
+    package = _PACKAGES[-1].parents[1]
+    build = Build(f"package-{package.name}", package, {"version": f"{package.name}.0"})
+    trace = tmp_path / "t.octrace"
+    with (
+        data_directory(build, journal, account) as directory,
+        running(build, directory, journal, account, **_SETTINGS) as server,
+    ):
+        server.run_client("pgbench", "--initialize", "--quiet", "--scale=2", DATABASE)
+        found = list[Recorded]()
+        dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
+        recording = threading.Thread(
+            target=lambda: found.append(record(RecordingRequest(dsn, _SECONDS, trace, None), journal, print))
+        )
+        load = threading.Thread(
+            target=lambda: server.run_client("pgbench", "-n", "-S", "-c", "2", f"-T{_SECONDS + 8:.0f}", DATABASE)
+        )
+        load.start()
+        recording.start()
+        deadline = time.monotonic() + 60
+        while not _has_accesses(trace) and time.monotonic() < deadline and recording.is_alive():
+            recording.join(0.1)
+        before = _counters(server)
+        recording.join()
+        after = _counters(server)
+        load.join()
+    assert found and found[0].lost == 0
+    reads, transactions = (two - one for one, two in zip(before, after, strict=True))
+    document = predict(Request(trace, memory=64 * 1024**2, device="iops=1000"))
+    rows = {row["data_block_bytes"]: row["figures"] for row in document["sizes"]}
+    assert rows[8192]["reads_per_transaction"]["value"] == pytest.approx(reads / transactions, rel=0.1)
+    # Rows of pgbench are looked up evenly: other blocks of as many bytes of buffers hit about as often.
+    for block, figures in rows.items():
+        assert figures["hit_ratio"]["value"] == pytest.approx(rows[8192]["hit_ratio"]["value"], abs=0.12), block
+        assert figures["tps"] is not None and document["recorded"]["clients"] == 2
+    assert any("no changes of pages" in line for line in document["limitations"]) == (
+        document["recorded"]["wal_bytes_per_transaction"] > 16
+    )
