@@ -27,7 +27,8 @@ class Factor:
         try:
             return self.check(text)
         except UsageError as error:
-            raise UsageError(f"{self.name}: invalid level {text!r}; {error}") from None
+            cause = " ".join(str(error).split())  # a path may have any character in it
+            raise UsageError(f"{self.name}: invalid level {text!r}; {cause}") from None
 
 
 def complete(factors: Iterable[Factor], given: Mapping[str, str]) -> dict[str, str]:

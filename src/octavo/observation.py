@@ -5,6 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 _TIMES = ("us", "ms", "s", "seconds", "min")
+# What a metric may be in: reports know how to write these.
+UNITS = frozenset({
+    "1", "1/s", "1/min", "fraction", "bytes", "B", "bytes/s", "kB", "kB/s", "MB", "MB/s", "blocks", "seconds", "s",
+    "ms", "us",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

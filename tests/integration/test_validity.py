@@ -17,7 +17,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.process_table import growth, settled_table, tree
 from octavo.knobs.server_group import server_group
-from octavo.lab.validity import first_doubt, foreign_cpu, foreign_io
+from octavo.lab.validity import first_doubt, foreign_io
 from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.surroundings import Surroundings
 from octavo.lab.validity.watch import Watcher
@@ -98,7 +98,7 @@ def test_a_busy_loop_beside_a_trial_is_named(server: Server) -> None:
     assert named == pid or used.get(named, SECONDS) >= 0.9 * used[pid]
     doubt = first_doubt(judged(seen), outcomes=["foreign_io"])
     assert doubt is not None
-    assert doubt.rule == foreign_cpu.NAME
+    assert doubt.rule == "foreign_cpu"
     assert doubt.reason.endswith(f"of the CPU (more than 5%), most of all {seen.busiest}")
 
 

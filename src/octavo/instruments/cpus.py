@@ -31,7 +31,10 @@ class Cpus:
 
     def open(self, target: Target) -> Reader:
         """Raises UnavailableError where /proc/stat names no CPU."""
-        file = ProcFile(target.proc / "stat")
+        try:
+            file = ProcFile(target.proc / "stat")
+        except OSError as error:
+            raise UnavailableError(f"/proc/stat cannot be read: {error.strerror}") from error
 
         def read() -> Reading:
             return parse(file.read())

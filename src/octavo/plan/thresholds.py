@@ -26,7 +26,8 @@ Percentage = Annotated[str, _readable_by(parse_percentage)]
 Duration = Annotated[str, _readable_by(parse_duration)]
 Size = Annotated[str, _readable_by(parse_size)]
 
-# The rules of `lab.validity` by name: what a plan may declare an outcome, so that the rule does not censor it.
+# The rules of `lab.validity` by their modules' names, in the order in which they are asked: causes before what follows
+# from them. A plan may declare them outcomes, so that they do not censor what it asks about.
 RULE_NAMES: tuple[str, ...] = (
     "no_space", "server_restart", "client_problems", "server_log", "consistency", "duration", "transactions", "clock",
     "steal", "foreign_cpu", "foreign_io", "knobs", "device_limit", "memory_limit", "cache_state",

@@ -38,6 +38,8 @@ def absolute(text: str) -> Path:
     """The absolute path of a file or directory that is there and can be read. Raises UsageError."""
     path = (_base.get() or Path.cwd()) / Path(text).expanduser()
     path = Path(os.path.normpath(path))
+    if "\0" in text:
+        raise UsageError("a path cannot hold a null character")
     try:
         path.stat()
     except OSError as error:

@@ -1,42 +1,21 @@
-"""Validity: the rules by which a measured trial is not believed. A new one is a file here, a line in the table,
-and its name and threshold in `plan.thresholds`.
+"""Validity: the rules by which a measured trial is not believed. A new one is a file here with `judge`, and its name
+and threshold in `plan.thresholds`.
 
 A rule may not depend on what a factor can cause: fewer checkpoints or more memory pressure may be the outcome.
 Where a plan's factor can cause it after all, the plan declares it (`outcomes`), and it is not censored.
 """
 
 from collections.abc import Callable, Collection
+from importlib import import_module
 from typing import NamedTuple
 
-from octavo.lab.validity import (
-    buffer_misses,
-    cache_state,
-    client_problems,
-    clock,
-    consistency,
-    device_limit,
-    duration,
-    foreign_cpu,
-    foreign_io,
-    knobs,
-    memory_limit,
-    no_space,
-    server_log,
-    server_restart,
-    steal,
-    transactions,
-)
 from octavo.lab.validity.evidence import Evidence
+from octavo.plan.thresholds import RULE_NAMES
 
-# In this order: the first rule that says so gives the reason, so causes stand before what follows from them.
+# The first rule that says so gives the reason, so causes stand before what follows from them.
 RULES: dict[str, Callable[[Evidence], str | None]] = {
-    rule.NAME: rule.judge
-    for rule in (
-        no_space, server_restart, client_problems, server_log, consistency, duration, transactions, clock, steal,
-        foreign_cpu, foreign_io, knobs, device_limit, memory_limit, cache_state,
-        buffer_misses,
-    )
-}  # fmt: skip
+    name: import_module(f"octavo.lab.validity.{name}").judge for name in RULE_NAMES
+}
 
 
 class Invalidity(NamedTuple):

@@ -3,8 +3,6 @@
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import parse_percentage, parse_size
 
-NAME = "buffer_misses"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid when a warm cell whose database fits shared_buffers read more than `most_buffer_misses` of its blocks.

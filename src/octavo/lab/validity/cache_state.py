@@ -5,8 +5,6 @@ import os
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import human_size, parse_percentage, parse_size
 
-NAME = "cache_state"
-
 # Programs, libraries and catalogs that a trial may touch for the first time, and less than which proves nothing.
 _ASIDE = 16 * 1024**2
 

@@ -2,8 +2,6 @@
 
 from octavo.lab.validity.evidence import Evidence
 
-NAME = "client_problems"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid with any complaint; the first one is the reason."""

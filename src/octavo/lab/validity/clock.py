@@ -3,8 +3,6 @@
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import parse_duration
 
-NAME = "clock"
-
 # How fast the kernel lets the clock be slewed (adjtimex(2): 500 parts in a million), which is no step.
 _SLEW = 500e-6
 

@@ -2,8 +2,6 @@
 
 from octavo.lab.validity.evidence import Evidence
 
-NAME = "consistency"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid with any violation that the workload found in its data; the first one is the reason."""

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import parse_percentage
 
-NAME = "device_limit"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid when a limit as achieved is off by more than `most_limit_error` from the one asked for, or unknown.

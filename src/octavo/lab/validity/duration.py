@@ -3,8 +3,6 @@
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import parse_percentage
 
-NAME = "duration"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid below `shortest_duration` of the time asked for."""

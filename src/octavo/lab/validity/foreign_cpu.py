@@ -6,8 +6,6 @@ from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.possible_change import possible_change
 from octavo.units import parse_percentage
 
-NAME = "foreign_cpu"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid when foreign processes took more than `most_foreign_cpu` of the machine's CPU time, and that can have

@@ -9,8 +9,6 @@ from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.possible_change import left_by_device
 from octavo.units import human_size, parse_size
 
-NAME = "foreign_io"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid when foreign reads at the device and foreign writes make more than `most_foreign_io` a second, unless the

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from octavo.lab.validity.evidence import Evidence
 
-NAME = "knobs"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid when a value that a knob set was another one at the end; the fact `knobs_drifted` names them."""

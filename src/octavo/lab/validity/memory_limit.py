@@ -8,8 +8,6 @@ a cell "larger than memory" runs from memory.
 from octavo.lab.validity.evidence import Evidence
 from octavo.units import human_size, parse_percentage
 
-NAME = "memory_limit"
-
 # Less asked for than this proves nothing.
 _ASIDE = 16 * 1024**2
 

@@ -2,8 +2,6 @@
 
 from octavo.lab.validity.evidence import Evidence
 
-NAME = "no_space"
-
 # What strerror(3) has for ENOSPC and EDQUOT in the C locale, which servers and clients run in.
 _WORDS = ("No space left on device", "Disk quota exceeded")
 

@@ -4,8 +4,6 @@ import re
 
 from octavo.lab.validity.evidence import Evidence
 
-NAME = "server_restart"
-
 # What a postmaster writes when a backend has crashed and all others must go (src/backend/postmaster/postmaster.c).
 _CRASH = "terminating any other active server processes"
 # And before it, which process it was and what ended it.

@@ -4,8 +4,6 @@ from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.possible_change import possible_change
 from octavo.units import parse_percentage
 
-NAME = "steal"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid when more than `most_steal` of the machine's CPU time was stolen during the run, and that can have made

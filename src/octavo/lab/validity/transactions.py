@@ -2,8 +2,6 @@
 
 from octavo.lab.validity.evidence import Evidence
 
-NAME = "transactions"
-
 
 def judge(evidence: Evidence) -> str | None:
     """Invalid below `fewest_transactions`: a count of 100 scatters by 10 % on its own (a Poisson count's 1/√n)."""

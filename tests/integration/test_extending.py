@@ -1,0 +1,122 @@
+"""docs/extending.md, word for word: its files and lines go into a copy of the sources, and its commands run there."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "extending.md"
+_COPIED = ("src/octavo", "docs", "tests", "pyproject.toml")
+_CONTRACTS = ("test_contracts.py", "test_instruments.py", "test_validity.py")
+# A new file, a line of an old one, or commands.
+_BLOCK = re.compile(
+    r"New file `(?P<new>[^`]+)`:\n\n```\w+\n(?P<text>.*?)^```\n"
+    r"|In `(?P<old>[^`]+)`, (?P<where>below|above) (?P<quote>`+)(?P<anchor>.+?)(?P=quote):\n\n"
+    r"```\w+\n(?P<lines>.*?)^```\n"
+    r"|^```sh\n(?P<commands>.*?)^```\n",
+    re.MULTILINE | re.DOTALL,
+)
+
+pytestmark = pytest.mark.alone  # its knob is the machine's
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A copy of the sources that the page's commands run in."""
+
+    root: Path
+
+    def run(self, *arguments: str) -> str:
+        """Runs Python on the copy; returns what it prints."""
+        finished = subprocess.run(
+            [sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, check=False, timeout=300,
+            env={**os.environ, "PYTHONPATH": str(self.root / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        )  # fmt: skip
+        assert finished.returncode == 0, f"{arguments}: {finished.stdout[-3000:]}{finished.stderr[-3000:]}"
+        return finished.stdout
+
+    def command(self, line: str) -> str:
+        """A line of the page."""
+        if line == "script/test contracts":
+            return self.run(
+                "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/unit/{one}" for one in _CONTRACTS)
+            )
+        program, *arguments = line.split()
+        assert program == "octavo"
+        return self.run("-m", "octavo", *arguments)
+
+
+@pytest.fixture
+def checkout(home: Path, tmp_path: Path) -> Checkout:
+    del home  # before the environment is copied
+    for name in _COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, tmp_path / name)
+    return Checkout(tmp_path)
+
+
+def followed(page: str, checkout: Checkout) -> Iterator[tuple[str, str]]:
+    """Does what the page says, from its beginning to its end; gives each command with what it printed."""
+    for block in _BLOCK.finditer(page):
+        if name := block["new"]:
+            path = checkout.root / name
+            assert not path.exists()
+            path.write_text(block["text"])
+        elif name := block["old"]:
+            path = checkout.root / name
+            lines = path.read_text().splitlines(keepends=True)
+            (place,) = (number for number, line in enumerate(lines) if line.startswith(block["anchor"]))
+            lines.insert(place + (block["where"] == "below"), block["lines"])
+            path.write_text("".join(lines))
+        else:
+            for command in block["commands"].splitlines():
+                yield command, checkout.command(command)
+
+
+def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
+    page = PAGE.read_text()
+    if os.geteuid() != 0:  # the knob needs root; its cells would be skipped
+        page = page.replace('vfs_cache_pressure = "100"\n', "")
+    assert page.count("\n```") == 2 * len(_BLOCK.findall(page)), "a block that no test would follow"
+    done = dict(followed(page, checkout))
+    assert "How fast are rows counted" in done["octavo report last"]
+    document = json.loads(done["octavo report last --format json"])
+    trials = document["trials"]
+    assert len(trials) == 3 and document["run"]["primary_metric"] == "rows_per_second"
+    assert all(trial["status"] in ("ok", "invalid") for trial in trials), [trial["reason"] for trial in trials]
+    for trial in trials:
+        seen = {one["metric"] for one in trial["observations"]}
+        assert {"rows_per_second", "forks_per_second"} <= seen
+        if os.geteuid() == 0:
+            assert trial["facts"]["knobs"]["vfs_cache_pressure"]["achieved"] == "100"
+    assert {cell["levels"]["rows"] for cell in document["cells"]} == {"20000"}
+
+
+@pytest.mark.parametrize(
+    ("was", "mistake", "named"),
+    [
+        ('("workload", "count-rows"), ("rows", levels["rows"])', '("workload", "count-rows"),', "not in its contents"),
+        ('"rows counted a second", "1/s"', '"rows counted a second", "rows/s"', "is no unit of"),
+        ('"1/s", "higher")', '"1/s")', "whether higher or lower is better"),
+        ("| `rows` (count-rows)", "| rows (count-rows)", "test_what_is_registered_is_documented"),
+        ('raise UnavailableError(f"/proc/stat', 'raise OSError(f"/proc/stat', "test_an_instrument_that_cannot_see"),
+        ('"processes and threads started a second", "1/s"', '"", "1/s"', "its title says what it is"),
+    ],
+)
+def test_a_typical_mistake_is_named(was: str, mistake: str, named: str, checkout: Checkout) -> None:
+    page = PAGE.read_text()
+    assert was in page
+    page = re.sub(r"^octavo run.*\n|^octavo report.*\n|^octavo presets.*\n", "", page.replace(was, mistake), flags=re.M)
+    with pytest.raises(AssertionError, match=named):
+        list(followed(page, checkout))

@@ -1,0 +1,205 @@
+"""What every registered workload, instrument and knob keeps to: each test names a mistake that is easy to make.
+
+docs/extending.md shows one of each, made from an empty file.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from octavo import knobs
+from octavo.errors import UsageError
+from octavo.factor import Factor, complete
+from octavo.instruments import INSTRUMENTS, OPTIONAL, instruments
+from octavo.instruments.base import Instrument, Sampled, UnavailableError
+from octavo.instruments.figures import Work, totals
+from octavo.instruments.target import Rows, Target
+from octavo.knobs.base import Knob, KnobTarget
+from octavo.observation import UNITS, Metric
+from octavo.plan.factors import COMMON
+from octavo.workloads import WORKLOADS, find
+from octavo.workloads.base import Workload
+
+DOCS = Path(__file__).parents[2] / "docs"
+NONSENSE = ("", "no such level", "-1", "1" * 30, "\0", "a\nb", "../..", "’")
+
+
+class Asked(dict[str, str]):
+    """Levels that note which of them are asked for."""
+
+    def __init__(self, levels: dict[str, str]) -> None:
+        super().__init__(levels)
+        self.names: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.names.add(name)
+        return super().get(name, default)
+
+
+@pytest.fixture(params=WORKLOADS)
+def workload(request: pytest.FixtureRequest) -> Workload:
+    return find(request.param)
+
+
+@pytest.fixture(params=[*INSTRUMENTS, *OPTIONAL])
+def instrument(request: pytest.FixtureRequest) -> Sampled | Instrument:
+    return instruments(OPTIONAL)[request.param]
+
+
+@pytest.fixture(params=knobs.KNOBS)
+def knob(request: pytest.FixtureRequest) -> Knob:
+    return knobs.all_knobs()[request.param]
+
+
+def at_defaults(workload: Workload, tmp_path: Path) -> Asked:
+    """A level of every factor; those that are a user's files have no default."""
+    archive, script = tmp_path / "a.sql", tmp_path / "s.sql"
+    archive.write_text("SELECT 1;\n")
+    script.write_text("SELECT 1;\n")
+    given = {"archive": str(archive), "script": str(script)}
+    # oom refuses to run without a limit.
+    return Asked(complete(COMMON, {"memory": "1GB"}) | complete(workload.factors, given))
+
+
+def figures_of(instrument: Sampled | Instrument) -> Iterator[Metric]:
+    if isinstance(instrument, Sampled):
+        yield from (figure.metric for figure in instrument.figures)
+    else:
+        yield from instrument.metrics
+
+
+def check_metrics(metrics: list[Metric]) -> None:
+    assert metrics, "it has no metrics"
+    for metric in metrics:
+        assert metric.unit in UNITS, f"{metric.name}: {metric.unit!r} is no unit of octavo.observation.UNITS"
+        assert metric.title.strip(), f"{metric.name}: its title says what it is"
+
+
+def check_factor(factor: Factor) -> None:
+    assert factor.meaning.strip(), f"{factor.name}: its meaning says what it sets"
+    for level in NONSENSE:
+        try:
+            spelled = factor.level(level)
+        except UsageError as error:
+            assert "\n" not in str(error)
+        else:
+            assert factor.level(spelled) == spelled, f"{factor.name}: a level that was checked is not taken again"
+
+
+def test_a_workload_says_what_its_numbers_mean(workload: Workload) -> None:
+    metrics = list(workload.metrics)
+    check_metrics(metrics)
+    names = [metric.name for metric in metrics]
+    assert len(names) == len(set(names)), "two of its metrics share a name"
+    assert metrics[0].better, "the first metric is what verdicts speak of: it says whether higher or lower is better"
+
+
+def test_a_workloads_factors_are_checked_and_its_own(workload: Workload) -> None:
+    names = [factor.name for factor in workload.factors]
+    assert len(names) == len(set(names)), "two of its factors share a name"
+    assert not {factor.name for factor in COMMON} & set(names), "every workload has this factor already"
+    for factor in workload.factors:
+        check_factor(factor)
+        if factor.default:  # a user's files have none
+            assert factor.level(factor.default) == factor.default, f"{factor.name}: its default in its one spelling"
+
+
+def test_loads_are_told_apart_by_what_they_depend_on(workload: Workload, tmp_path: Path) -> None:
+    """A factor of kind "cluster" that contents leave out makes cells share a load that is another cell's; one of
+    kind "run" in them makes a load for nothing."""
+    levels = at_defaults(workload, tmp_path)
+    contents = workload.contents(levels)
+    assert dict(contents).get("workload") in WORKLOADS, 'contents begin with ("workload", its name)'
+    assert all(isinstance(text, str) for pair in contents for text in pair)
+    by_kind = {kind: {one.name for one in workload.factors if one.kind == kind} for kind in ("cluster", "run")}
+    assert by_kind["cluster"] <= levels.names, "a factor of kind cluster is not in its contents"
+    assert not by_kind["run"] & dict(contents).keys(), "a factor of kind run is in its contents"
+
+
+def test_a_workload_can_be_estimated_before_it_exists(workload: Workload, tmp_path: Path) -> None:
+    levels = at_defaults(workload, tmp_path)
+    assert workload.database_bytes(levels) > 0
+    assert workload.seconds_asked(levels) >= 0
+
+
+def test_an_instrument_says_what_its_numbers_mean(instrument: Sampled | Instrument) -> None:
+    check_metrics(list(figures_of(instrument)))
+    if isinstance(instrument, Sampled):
+        assert instrument.period > 0  # inf: at the beginning and at the end
+
+
+def test_an_instrument_that_cannot_see_says_why(instrument: Sampled | Instrument, tmp_path: Path) -> None:
+    """On a kernel without any file, with a server that answers nothing, it is off with a reason, or sees nothing."""
+    if not isinstance(instrument, Sampled):
+        return
+
+    def no_rows(name: str) -> Rows:
+        raise UnavailableError(f"the server does not know {name}")
+
+    target = Target(no_rows, 180000, None, None, None, "no directory", "no processes", tmp_path)
+    try:
+        reader = instrument.open(target)
+    except UnavailableError as error:
+        assert str(error).strip() and "\n" not in str(error)
+        return
+    with suppress(UnavailableError, OSError):  # which the sampler expects of a reading
+        reading = reader.read()
+        assert list(totals(instrument.figures, reading, reading, 1.0, Work())) is not None
+    reader.close()
+
+
+def test_a_knob_touches_nothing_by_default(knob: Knob) -> None:
+    factor = knob.factor
+    check_factor(factor)
+    assert factor.kind == "run"
+    assert factor.level(factor.default) == factor.default
+
+
+def test_a_knob_that_a_kernel_lacks_is_a_reason_not_an_error(knob: Knob, tmp_path: Path) -> None:
+    known = [level for level in _levels(knob.factor) if level != knob.factor.default]
+    assert known, "its levels, or an example of them, are in the message for a wrong one"
+    reason = knob.cannot(known[0], KnobTarget(tmp_path, tmp_path / "proc", tmp_path / "sys"))
+    assert reason is None or (reason.strip() and "\n" not in reason)
+
+
+def _levels(factor: Factor) -> list[str]:
+    """Those that its own message names, and a few that are common."""
+    try:
+        factor.level("\0")
+    except UsageError as error:
+        named = re.split(r"[ ,;()]+", str(error))
+    else:
+        named = []
+    return [level for level in (*named, "60", "64kB", "64MB", "10%/20%", "4096/10s") if _takes(factor, level)]
+
+
+def _takes(factor: Factor, level: str) -> bool:
+    try:
+        factor.level(level)
+    except UsageError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("names", "page"),
+    [
+        ([factor.name for factor in COMMON], "plan.md"),
+        ([factor.name for name in WORKLOADS for factor in find(name).factors], "plan.md"),
+        (list(knobs.KNOBS), "knobs.md"),
+        ([*INSTRUMENTS, *OPTIONAL], "instruments.md"),
+        (list(WORKLOADS), "workloads.md"),
+    ],
+    ids=["factors", "workloads' factors", "knobs", "instruments", "workloads"],
+)
+def test_what_is_registered_is_documented(names: list[str], page: str) -> None:
+    text = (DOCS / page).read_text()
+    assert [name for name in names if f"`{name}`" not in text and f"### {name} " not in text] == []
