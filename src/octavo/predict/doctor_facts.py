@@ -1,6 +1,7 @@
 """What a trace predicts, as facts for the doctor's rule `predicted-block`."""
 
 from pathlib import Path
+from typing import Any
 
 from octavo.doctor.facts import Fact
 from octavo.predict.predict import Request, predict
@@ -11,8 +12,9 @@ def facts_of(path: Path) -> list[Fact]:
     """Facts of the prediction with the recorded server's own sizes. Raises as `predict`."""
     document = predict(Request(path))
     advice, source = document["recommendation"], f"octavo predict {path}"
-    best, gain = advice["data_block_bytes"], advice["gain"] or {}
-    values = {
+    best = advice["data_block_bytes"]
+    gain: dict[str, float] = advice["gain"] or {}
+    values: dict[str, Any] = {
         "sentence": advice["sentence"],
         "is_settled": advice["is_settled"],
         "block_bytes": best,
