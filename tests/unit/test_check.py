@@ -16,8 +16,9 @@ from octavo.check.outcome import CheckReport, ClassifiedDifference, Failure, Sui
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
 from octavo.check.recovery import parse_tap, waited_for
 from octavo.check.report import as_dict, markdown, text
+from octavo.check.run import covering_suites
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.limits import DATA_BLOCKS
+from octavo.postgres.limits import DATA_BLOCKS, WAL_BLOCKS
 from octavo.units import parse_size
 
 OTHER_BLOCKS = [block for block in DATA_BLOCKS if block != "8kB"]
@@ -349,3 +350,23 @@ def test_a_report_passes_only_when_everything_is_allowed(tmp_path: Path) -> None
     assert [build["passed"] for build in content["builds"]] == [True, False]
     assert [found["kind"] for found in content["builds"][1]["suites"][0]["differences"]] == ["order", None]
     assert "| 4kB | regression | 231 | 230 | 1 |" in markdown([good])
+
+
+def test_one_suite_a_build_meets_every_block_when_it_is_the_whole_matrix() -> None:
+    """All pairs of data block, WAL block and suite, in 42 runs of one suite each."""
+    names = ("regression", "isolation", "recovery")
+    builds = [
+        Build(f"b{data}w{wal}", Path(data), {"data_block": data, "wal_block": wal})
+        for data in DATA_BLOCKS
+        for wal in WAL_BLOCKS
+    ]
+    chosen = covering_suites(builds)
+    assert all(suites[0] == "installation" and len(suites) == 2 for suites in chosen.values())
+    for name, blocks in (("data_block", DATA_BLOCKS), ("wal_block", WAL_BLOCKS)):
+        met = {(build.manifest[name], chosen[build.name][1]) for build in builds}
+        assert met == {(block, suite) for block in blocks for suite in names}
+
+
+def test_one_suite_a_build_when_there_are_few() -> None:
+    builds = [Build(data, Path(data), {"data_block": data, "wal_block": "8kB"}) for data in ("4kB", "8kB", "32kB")]
+    assert {suites[1] for suites in covering_suites(builds).values()} == {"regression", "isolation", "recovery"}

@@ -12,6 +12,7 @@ from octavo.errors import UsageError
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
+from octavo.units import parse_size
 
 SUITES: dict[str, Callable[[TestWorkspace, Progress], Suite]] = {
     "installation": run_installation,
@@ -19,6 +20,32 @@ SUITES: dict[str, Callable[[TestWorkspace, Progress], Suite]] = {
     "isolation": run_isolation,
     "recovery": run_recovery,
 }
+
+
+# What a covering design spreads over the builds; the installation is checked on each, as that takes a second.
+_SPREAD = ("regression", "isolation", "recovery")
+
+
+def covering_suites(builds: Sequence[Build]) -> dict[str, tuple[str, ...]]:
+    """The suites of each build, by its name: the installation, and one of the others, so that of many builds every data
+    block and every WAL block meets every suite.
+
+    With all 42 that is a covering array of strength two: each of the 6 × 7, 6 × 3 and 7 × 3 pairs occurs. Fewer than
+    three builds of one block have as many suites as they are.
+    """
+    data, wal = (_places(builds, name) for name in ("data_block", "wal_block"))
+    found: dict[str, tuple[str, ...]] = {}
+    for build in builds:
+        place = data[str(build.manifest["data_block"])] + wal[str(build.manifest["wal_block"])]
+        found[build.name] = ("installation", _SPREAD[place % len(_SPREAD)])
+    return found
+
+
+def _places(builds: Sequence[Build], name: str) -> dict[str, int]:
+    """The sizes that occur, in ascending order, numbered."""
+    return {
+        size: place for place, size in enumerate(sorted({str(one.manifest[name]) for one in builds}, key=parse_size))
+    }
 
 
 def _quiet(*_: object) -> None:
@@ -30,22 +57,25 @@ def check_builds(
     journal: Journal,
     *,
     suites: Sequence[str] = tuple(SUITES),
+    covering: bool = False,
     local: Path | None = None,
     progress: Progress = _quiet,
 ) -> Generator[CheckReport, None, None]:
     """Runs the suites on each build as it was shipped, and yields each report as soon as it is there.
 
-    `local` is the tarball that the tests come from, where it is not the cached one. Raises UsageError for a suite that
-    does not exist, HostError when there is no source, OctavoError when a build is of another source than the tests.
+    With `covering` each build runs what `covering_suites` gives it. `local` is the tarball that the tests come from,
+    where it is not the cached one. Raises UsageError for a suite that does not exist, HostError when there is no
+    source, OctavoError when a build is of another source than the tests.
     """
     for suite in suites:
         if suite not in SUITES:
             raise UsageError(f"there is no suite {suite!r}; there are {', '.join(SUITES)}")
+    chosen = covering_suites(builds) if covering else {build.name: tuple(suites) for build in builds}
     for version in dict.fromkeys(str(build.manifest["version"]) for build in builds):
         with open_tests(version, journal, local) as tests:
             for build in builds:
                 if build.manifest["version"] == version:
-                    yield check_build(build, tests, journal, suites=suites, progress=progress)
+                    yield check_build(build, tests, journal, suites=chosen[build.name], progress=progress)
 
 
 def check_build(

@@ -49,9 +49,13 @@ def make(
     smoke_test: Annotated[
         bool, typer.Option("--smoke-test", help="Try initdb, start, pgbench and pg_checksums on each.")
     ] = False,
+    crash_test: Annotated[
+        bool, typer.Option("--crash-test", help="Kill a server of each while it writes; check what recovery leaves.")
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Run PostgreSQL's own tests on each.")] = False,
     suite: Annotated[
-        str, typer.Option(help="Of --check: installation, regression, isolation, recovery, with commas; or all.")
+        str,
+        typer.Option(help="Of --check: installation, regression, isolation, recovery; all, or covering (one a build)."),
     ] = "all",
     check_operations: Annotated[
         bool, typer.Option("--check-operations", help="Try backup, replication, upgrade and the way over on each.")
@@ -121,6 +125,8 @@ def make(
             code |= _prove(builds, specs, prove, source, journal)
         if smoke_test:
             _smoke_test(builds, journal)
+        if crash_test:
+            code |= _crash_test(builds, journal)
         if with_extension is not None:
             from octavo.cli.build_extension import with_extension as build_extension
 
@@ -128,8 +134,8 @@ def make(
         if check:
             from octavo.cli.build_check import check as run_check
 
-            suites = None if suite == "all" else suite.split(",")
-            code |= run_check(builds, journal, format, suites=suites, source=source)
+            suites = None if suite in ("all", "covering") else suite.split(",")
+            code |= run_check(builds, journal, format, suites=suites, covering=suite == "covering", source=source)
         if check_operations:
             from octavo.cli.build_operations import check_operations as run_operations
 
@@ -178,6 +184,27 @@ def _smoke_test(builds: "list[Build]", journal: "Journal") -> None:
     for each in builds:
         smoke_test(each, journal, account)
         _tell(f"{each.name}: initdb, start, pgbench and pg_checksums work")
+
+
+def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
+    """Tries every build, and tells of each. Returns the exit code: 1 when one failed."""
+    from octavo.errors import OctavoError
+    from octavo.host.children import server_account
+    from octavo.postgres.crash_test import crash_test
+
+    account, code = server_account(), 0
+    for each in builds:
+        try:
+            outcome = crash_test(each, journal, account)
+        except OctavoError as error:
+            print(f"octavo: {error}", file=sys.stderr)
+            code = 1
+        else:
+            _tell(
+                f"{each.name}: killed while it wrote; all {outcome.acknowledged:,} acknowledged commits are there, the "
+                f"sums agree ({outcome.found:,} lines, recovered in {outcome.recovery_seconds:.1f} s)"
+            )
+    return code
 
 
 def _tell(text: str) -> None:

@@ -20,11 +20,13 @@ def check(
     format: TableFormat = TableFormat.text,
     *,
     suites: Sequence[str] | None = None,
+    covering: bool = False,
     source: Path | None = None,
 ) -> int:
     """Checks the builds, prints each report as soon as it is there, and returns the exit code.
 
-    `suites` are all where none is named; `source` is the tarball to take the tests from.
+    `suites` are all where none is named, and with `covering` one of them for each build; `source` is the tarball to
+    take the tests from.
     0: every test is identical or differs for a known reason; 1: something else differs, failed or crashed.
     """
     from octavo.check.report import as_dict, text
@@ -33,7 +35,8 @@ def check(
 
     reports: list[CheckReport] = []
     with _CheckProgress() as progress:
-        for report in check_builds(builds, journal, suites=suites or tuple(SUITES), local=source, progress=progress):
+        named = suites or tuple(SUITES)
+        for report in check_builds(builds, journal, suites=named, covering=covering, local=source, progress=progress):
             reports.append(report)
             if format is TableFormat.text:
                 progress.clear()

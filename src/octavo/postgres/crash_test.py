@@ -1,0 +1,143 @@
+"""A server that is killed while it writes, and what its recovery leaves: pgbench's TPC-B, whose sums must agree.
+
+Every transaction adds one amount to an account, a teller and a branch, and a line to the history. Whatever was lost or
+torn, after recovery the four sums are one number, and the history has every transaction whose commit was acknowledged.
+All processes are killed (SIGKILL), not the machine: what the operating system had, it still has.
+"""
+
+import re
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import TimeoutExpired
+
+import psycopg
+
+from octavo.errors import OctavoError
+from octavo.home import make_directory, octavo_home
+from octavo.host import children, trees
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.host.safe_read import read_tail
+from octavo.postgres import cluster
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import DATABASE, Server
+
+_WAL_SEGMENT = 1024**2  # many segments are ended and begun
+_SCALE = 2
+_CLIENTS = 4
+# It is killed once the history has so many lines, a checkpoint in between, so that recovery begins at one and has work.
+_TRANSACTIONS = 1500
+_PATIENCE_SECONDS = 120.0
+_POLL_SECONDS = 0.02
+_SETTINGS = {"shared_buffers": "4MB", "checkpoint_timeout": "30s", "max_wal_size": "64MB", "autovacuum": "on"}
+
+_SUMS = """
+SELECT (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts)::text AS accounts,
+       (SELECT coalesce(sum(tbalance), 0) FROM pgbench_tellers)::text AS tellers,
+       (SELECT coalesce(sum(bbalance), 0) FROM pgbench_branches)::text AS branches,
+       (SELECT coalesce(sum(delta), 0) FROM pgbench_history)::text AS history,
+       (SELECT count(*) FROM pgbench_history) AS lines
+"""
+_PROCESSED = re.compile(r"number of transactions actually processed: (\d{1,18})")
+
+
+@dataclass(frozen=True, slots=True)
+class CrashOutcome:
+    """Transactions acknowledged before the kill, lines of the history after recovery, and how long that took."""
+
+    acknowledged: int
+    found: int
+    recovery_seconds: float
+
+
+def crash_test(build: Build, journal: Journal, account: Account) -> CrashOutcome:
+    """Kills a server of the build while it writes and checks what comes back. Leaves nothing behind.
+
+    Raises OctavoError when a sum differs, an acknowledged commit is missing, a block's checksum is wrong, or the server
+    does not come back.
+    """
+    work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
+    entry = journal.record("directory", path=str(work))
+    data = work / "data"
+    try:
+        make_directory(work)
+        cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=True)
+        with cluster.start(build, data, _SETTINGS, journal, account, log=work / "before.log") as server:
+            with server.connect("postgres") as connection:
+                connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+            children.check(
+                server.run_client("pgbench", "--initialize", "--quiet", f"--scale={_SCALE}"), "pgbench --initialize"
+            )
+            acknowledged = _write_until_killed(server, work / "pgbench.log")
+        began = time.monotonic()
+        with cluster.start(build, data, _SETTINGS, journal, account, log=work / "after.log") as recovered:
+            with recovered.connect(DATABASE) as connection:
+                seconds = time.monotonic() - began
+                row = connection.execute(_SUMS.encode()).fetchone()
+            assert row is not None
+            _check_sums({name: str(row[name]) for name in ("accounts", "tellers", "branches", "history")})
+            found = int(row["lines"])
+            if found < acknowledged:
+                raise OctavoError(f"{acknowledged} commits were acknowledged, and {found} are there after recovery")
+            recovered.shut_down()
+        arguments = [build.program("pg_checksums"), "--check", "--pgdata", data]
+        children.check(children.run(arguments, journal, role="pg_checksums", account=account), "pg_checksums")
+        return CrashOutcome(acknowledged, found, seconds)
+    except OctavoError as error:
+        raise OctavoError(f"{build.name} fails its crash test: {error}") from error
+    finally:
+        if trees.remove(work):
+            journal.done(entry)
+
+
+def _write_until_killed(server: Server, output: Path) -> int:
+    """Kills the server in the middle of TPC-B. Returns how many transactions the client knows to be committed."""
+    client, entry = server.start_client(
+        "pgbench", "--no-vacuum", f"--client={_CLIENTS}", "--time=600", "--protocol=prepared", output=output
+    )
+    try:
+        _wait_for_lines(server, _TRANSACTIONS // 3)
+        server.execute("CHECKPOINT")
+        _wait_for_lines(server, _TRANSACTIONS)
+        server.process.kill()
+        server.process.wait()
+        server.stop()  # and with it all that it has started, which is killed too
+        try:
+            client.wait(_PATIENCE_SECONDS)
+        except TimeoutExpired:
+            raise OctavoError("pgbench did not notice that the server is gone") from None
+    finally:
+        client.kill()
+        client.wait()
+        children.ended(server.journal, entry)
+    match = _PROCESSED.search(read_tail(output))
+    if match is None:
+        raise OctavoError("pgbench did not say how many transactions were processed")
+    return int(match[1])
+
+
+def _wait_for_lines(server: Server, lines: int) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            row = server.connection.execute("SELECT count(*) AS lines FROM pgbench_history").fetchone()
+        except psycopg.Error as error:
+            raise OctavoError(f"the server was lost before it was killed: {str(error).strip()}") from error
+        if row is not None and row["lines"] >= lines:
+            return
+        time.sleep(_POLL_SECONDS)
+    raise OctavoError(f"pgbench did not come to {lines} transactions in {_PATIENCE_SECONDS:.0f} s")
+
+
+def _check_sums(sums: dict[str, str]) -> None:
+    """Raises OctavoError unless all are one number.
+
+    >>> _check_sums({"accounts": "-5", "history": "-5"})
+    >>> _check_sums({"accounts": "-5", "history": "7"})
+    Traceback (most recent call last):
+    octavo.errors.OctavoError: after recovery the sums differ: accounts -5, history 7
+    """
+    if len(set(sums.values())) > 1:
+        raise OctavoError(f"after recovery the sums differ: {', '.join(f'{name} {sum}' for name, sum in sums.items())}")
