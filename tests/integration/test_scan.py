@@ -45,12 +45,12 @@ most_clock_step = "1h"
 """
 
 
-def trials_of(plan: str, path: Path) -> list[dict[str, Any]]:
+def trials_of(plan: str, path: Path, wanted: int = 4) -> list[dict[str, Any]]:
     path.write_text(plan)
     ended = start_run(find_plan(str(path))[0], "", "octavo run", 7, lambda _: None)
     with closing(Store.open(store_path())) as store:
         trials: list[dict[str, Any]] = make_document(store, ended.run)["trials"]
-    assert [trial["status"] for trial in trials] == ["ok"] * 4, trials
+    assert [trial["status"] for trial in trials] == ["ok"] * wanted, trials
     return trials
 
 
@@ -109,3 +109,33 @@ def test_parallel_workers_take_part_also_where_reading_is_nearly_all_of_the_work
         assert math.isclose(
             numbers["asked_requests"] * numbers["asked_request_bytes"], numbers["shared_read_bytes"], rel_tol=0.05
         )
+
+
+def test_index_scans_find_the_rows_of_a_bitmap_scan_block_by_block(home: Path, tmp_path: Path) -> None:
+    other = _SMALL.replace('settings.io_method = "sync"', 'query = "bitmap-scan"')
+    other = other.replace('settings.io_method = ["sync", "worker"]\n', 'settings.io_method = "sync"\n')
+    other = other.replace(
+        'query = ["seq-scan", "bitmap-scan"]', 'query = ["bitmap-scan", "index-scan", "hash-index-scan"]'
+    )
+    trials = trials_of(other, tmp_path / "kinds.toml", 3)  # each answer is checked against the same counts
+    asked = {trial["levels"]["query"]: observed(trial)["asked_request_bytes"] for trial in trials}
+    assert asked["index-scan"] == asked["hash-index-scan"] == 4096
+    assert asked["bitmap-scan"] > 2 * 4096
+
+
+def test_the_first_scan_sets_hint_bits_and_a_checkpoint_runs_beside_one(home: Path, tmp_path: Path) -> None:
+    other = _SMALL.replace('settings.io_method = "sync"', 'state = "settled"')
+    other = other.replace(
+        'settings.io_method = ["sync", "worker"]\n', 'state = ["settled", "first after load", "during a checkpoint"]\n'
+    )
+    other = other.replace('["seq-scan", "bitmap-scan"]', '"seq-scan"').replace(
+        '"64MB"\n[settings]', '"32MB"\n[settings]'
+    )
+    trials = trials_of(other, tmp_path / "states.toml", 3)
+    seen = {trial["levels"]["state"]: observed(trial) for trial in trials}
+    # All blocks of the table, no others: what is not the table is a few blocks of catalogs.
+    first = seen["first after load"]
+    assert math.isclose(first["dirtied_blocks"], first["shared_read_blocks"], rel_tol=0.02)
+    assert seen["settled"]["dirtied_blocks"] == 0
+    assert 0 < seen["during a checkpoint"]["checkpoint_share"] <= 1
+    assert "checkpoint_share" not in first

@@ -16,12 +16,20 @@ from octavo.plan.cells import make_cells
 from octavo.plan.impossible import impossible_cells
 from octavo.plan.presets import find_plan
 from octavo.plan.server_settings import settings_of
+from octavo.postgres.datasets.spec import UNVACUUMED
 from octavo.workloads.base import MeasuresAfterwards
 from octavo.workloads.scan import ceiling, table
 from octavo.workloads.scan import query as queries
 
 SCAN = workloads.find("scan")
-LEVELS = {"query": "bitmap-scan", "share": "0.5%", "workers": "0", "table": "64MB", "placement": "scattered"}
+LEVELS = {
+    "query": "bitmap-scan",
+    "share": "0.5%",
+    "workers": "0",
+    "table": "64MB",
+    "placement": "scattered",
+    "state": "settled",
+}
 
 
 def factor(name: str) -> Factor:
@@ -56,7 +64,7 @@ def test_levels_have_one_spelling(name: str, text: str, level: str) -> None:
     [
         ("share", "0%"), ("share", "0.001%"), ("share", "101%"), ("share", "0.015%"), ("share", "much"),
         ("placement", "stretches of 2GB"), ("placement", "stretches of many"), ("placement", "somewhere"),
-        ("query", "index-scan"), ("workers", "-1"), ("table", "1kB"),
+        ("query", "tid-scan"), ("state", "cold"), ("workers", "-1"), ("table", "1kB"),
     ],
 )  # fmt: skip
 def test_what_is_no_level_is_told_in_a_line(name: str, text: str) -> None:
@@ -71,8 +79,33 @@ def test_the_table_has_the_same_rows_at_every_block_size() -> None:
     assert SCAN.contents({**LEVELS, "data_block": "1kB"}) == SCAN.contents({**LEVELS, "data_block": "8kB"})
 
 
+def test_a_hash_index_and_a_table_that_nothing_has_read_are_loads_of_their_own() -> None:
+    levels = {**LEVELS, "data_block": "8kB"}
+    loads = {SCAN.contents({**levels, **other}) for other in ({}, {"query": "index-scan"}, {"query": "seq-scan"})}
+    assert len(loads) == 1
+    assert UNVACUUMED not in next(iter(loads))
+    hashed = SCAN.contents({**levels, "query": "hash-index-scan"})
+    first = SCAN.contents({**levels, "state": "first after load"})
+    assert {hashed, first}.isdisjoint(loads)
+    assert UNVACUUMED in first
+    assert SCAN.contents({**levels, "state": "during a checkpoint"}) in loads
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"), [("index-scan", "key < 50"), ("hash-index-scan", "generate_series(0, 49)")]
+)
+def test_every_kind_of_scan_asks_for_the_same_rows(query: str, asked: str) -> None:
+    assert asked in queries.statement({**LEVELS, "query": query})
+
+
 def test_the_planner_is_held_to_one_way() -> None:
-    for query, way in (("seq-scan", "enable_seqscan"), ("bitmap-scan", "enable_bitmapscan")):
+    ways = {
+        "seq-scan": "enable_seqscan",
+        "bitmap-scan": "enable_bitmapscan",
+        "index-scan": "enable_indexscan",
+        "hash-index-scan": "enable_indexscan",
+    }
+    for query, way in ways.items():
         settings = queries.settings_for({**LEVELS, "query": query})
         assert {name for name, value in settings.items() if value == "on"} == {way}
         assert settings["max_parallel_workers_per_gather"] == "0"
@@ -88,6 +121,10 @@ def test_the_planner_is_held_to_one_way() -> None:
         ("bitmap-scan", "0", plan_of("Aggregate", "Index Scan"), "the plan has Index Scan"),
         ("seq-scan", "0", plan_of("Aggregate", "Index Only Scan"), "the plan has Index Only Scan"),
         ("seq-scan", "0", plan_of("Result"), "the plan has no scan"),
+        ("index-scan", "0", plan_of("Aggregate", "Index Scan"), None),
+        ("index-scan", "0", plan_of("Aggregate", "Index Only Scan"), "the plan has Index Only Scan"),
+        ("hash-index-scan", "0", plan_of("Aggregate", "Nested Loop", "Function Scan", "Index Scan"), None),
+        ("hash-index-scan", "0", plan_of("Hash Join", "Function Scan", "Seq Scan"), "the plan has Seq Scan"),
         ("seq-scan", "2", plan_of("Gather", "Aggregate", "Seq Scan", **{"Workers Launched": 2}), None),
         (
             "seq-scan",

@@ -18,7 +18,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.datasets import cache, control, disk_space
 from octavo.postgres.datasets.cache import Load
-from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
+from octavo.postgres.datasets.spec import UNVACUUMED, Dataset, DatasetSpec, load_name
 from octavo.units import parse_size
 
 # PostgreSQL's own default, whatever segments the trials have.
@@ -60,8 +60,9 @@ def ensure_dataset(
     """The dataset, loaded now if the cache does not have it; it stays there while this process lives.
 
     A load is made by the first build that asks for it, with that build's WAL block and segments of 16 MB; it serves
-    every WAL geometry. It ends with VACUUM (FREEZE, ANALYZE) and a clean shutdown, so that no trial pays for hint
-    bits or recovery. `database_bytes` is about how large the database will be: limit and disk are checked against it.
+    every WAL geometry. It ends with VACUUM (FREEZE, ANALYZE), unless its contents say that it is unvacuumed, and a
+    clean shutdown, so that no trial pays for hint bits or recovery. `database_bytes` is about how large the database
+    will be: limit and disk are checked against it.
     Raises OctavoError when loading fails, HostError when there is no room.
     """
     name = load_name(build, spec, settings)
@@ -108,7 +109,8 @@ def _make(
                 with server.connect("postgres") as connection:
                     connection.execute(f"CREATE DATABASE {DATABASE}".encode())
                 fill(server)
-                server.execute("VACUUM (FREEZE, ANALYZE)")
+                if UNVACUUMED not in spec.contents:
+                    server.execute("VACUUM (FREEZE, ANALYZE)")
                 size = server.query("size")[0]["bytes"]
                 _check_tablespaces(server)
             except psycopg.OperationalError as error:  # the server has gone, by what the load did to it

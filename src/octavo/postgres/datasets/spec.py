@@ -12,6 +12,8 @@ from octavo.units import parse_size
 
 # Raised when the way a load is made changes, so that old loads are not compared with new ones.
 _RECIPE = 3
+# In the contents of a load that is left as it was filled: the first scan of a table still has hint bits to set.
+UNVACUUMED = ("vacuum", "none")
 # What of a build decides what a load's files are. The WAL block is not among them.
 _OF_THE_BUILD = ("version", "source_sha256", "data_block", "data_segment")
 

@@ -6,10 +6,12 @@ from octavo.errors import UsageError
 from octavo.factor import Factor, one_of, whole_number
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.datasets.spec import UNVACUUMED
 from octavo.units import parse_percentage, parse_size
 from octavo.workload_support.explained import nodes
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.scan import ceiling, table
+from octavo.workloads.scan.checkpoint import CheckpointBeside, make_dirty
 from octavo.workloads.scan.query import NODES, Scan, problem_of, run_scan
 
 _MB = 1024**2
@@ -22,6 +24,14 @@ _READ_BLOCKS = Metric("shared_read_blocks", "blocks read (Shared Read Blocks)", 
 _HIT_BLOCKS = Metric("shared_hit_blocks", "blocks found in shared buffers (Shared Hit Blocks)", "1")
 _READ_BYTES = Metric("shared_read_bytes", "blocks read, in bytes", "bytes")
 _LOSSY = Metric("lossy_heap_blocks", "blocks that the bitmap knew without their rows", "1")
+_DIRTIED = Metric("dirtied_blocks", "blocks that the scan made dirty: hint bits", "1", "lower")
+_WRITTEN = Metric("written_blocks", "blocks that the scan's session wrote to make room", "1", "lower")
+_OVERLAP = Metric("checkpoint_share", "share of the scan's time during which the checkpoint ran", "fraction")
+
+# What a table is like when it is scanned. What slows a scan in practice, besides its requests.
+SETTLED, FIRST, CHECKPOINT = "settled", "first after load", "during a checkpoint"
+# Of shared_buffers, what the checkpoint has to write: the rest is the scan's.
+_DIRTY_SHARE = 0.5
 
 
 def _share(text: str) -> str:
@@ -42,20 +52,31 @@ class ScanWorkload:
         Factor("query", "run", "how the table is scanned", "seq-scan", one_of(*NODES)),
         *table.FACTORS,
         Factor("share", "run", "share of the rows that a bitmap scan asks for", "1%", _share),
+        Factor(
+            "state",
+            "run",
+            "what the scan meets: a vacuumed table and no checkpoint; a table that nothing has read "
+            "since it was loaded, without VACUUM, so that it sets hint bits; or a checkpoint beside it",
+            SETTLED,
+            one_of(SETTLED, FIRST, CHECKPOINT),
+        ),
         Factor("workers", "run", "parallel workers beside the session", "0", whole_number(0, 64)),
     )
     metrics = (
         _SECONDS, _RATE, _REQUEST_BYTES, _REQUESTS, *ceiling.METRICS, _READ_BYTES, _READ_BLOCKS, _HIT_BLOCKS,
-        _LOSSY,
+        _LOSSY, _DIRTIED, _WRITTEN, _OVERLAP,
     )  # fmt: skip
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
-        """The table and its placement; what is asked of it is a run's matter."""
-        return (("workload", "scan"), ("table", levels["table"]), ("placement", levels["placement"]))
+        """The table and its placement, its kind of index and whether it is vacuumed; what else is asked of it is a
+        run's matter."""
+        kind = (("index", "hash"),) if levels["query"] == table.HASH else ()
+        vacuum = (UNVACUUMED,) if levels["state"] == FIRST else ()
+        return (("workload", "scan"), ("table", levels["table"]), ("placement", levels["placement"]), *kind, *vacuum)
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
         """The table, its index, and the answers."""
-        table.fill(server, levels, load)
+        table.fill(server, levels, load, scanned_before=levels["state"] != FIRST)
 
     def database_bytes(self, levels: Levels) -> int:
         """About the table and its index."""
@@ -66,17 +87,27 @@ class ScanWorkload:
         return 2 * table.bytes_of(levels) / (250 * _MB)
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
-        """The same scan."""
+        """The same scan, unless it is the first one that is asked about."""
+        if levels["state"] == FIRST:
+            return
         with server.connect(DATABASE) as connection:
             run_scan(connection, levels)
 
     def run(self, server: Server, levels: Levels, seed: int) -> WorkloadResult:
         """The measured scan. Raises OctavoError when its answer is wrong."""
+        checkpoint = None
+        if levels["state"] == CHECKPOINT:
+            make_dirty(server, int(parse_size(levels["shared_buffers"]) * _DIRTY_SHARE))
+            server.disconnect()
+            checkpoint = CheckpointBeside(server)
         with server.connect(DATABASE) as connection:
-            scan = run_scan(connection, levels)
+            scan = run_scan(connection, levels, checkpoint)
         problem = problem_of(scan.plan, levels)
+        observations = _observations(scan, parse_size(levels["data_block"]))
+        if checkpoint is not None:
+            observations.append(observe(_OVERLAP, checkpoint.share_of(scan.began, scan.seconds)))
         return WorkloadResult(
-            observations=tuple(_observations(scan, parse_size(levels["data_block"]))),
+            observations=tuple(observations),
             seconds=scan.seconds,
             transactions=1,
             problems=() if problem is None else (problem,),
@@ -97,6 +128,8 @@ def _observations(scan: Scan, block: int) -> list[Observation]:
         observe(_READ_BLOCKS, read),
         observe(_READ_BYTES, read * block),
         observe(_HIT_BLOCKS, float(scan.plan["Shared Hit Blocks"])),
+        observe(_DIRTIED, float(scan.plan["Shared Dirtied Blocks"])),
+        observe(_WRITTEN, float(scan.plan["Shared Written Blocks"])),
     ]
     if read:
         found.append(observe(_RATE, read * block / _MB / scan.seconds))

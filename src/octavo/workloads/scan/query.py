@@ -6,6 +6,7 @@ plan is taken from the very run that is timed, by auto_explain, and checked.
 
 import json
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import psycopg
@@ -15,12 +16,26 @@ from octavo.errors import OctavoError
 from octavo.workload_support.explained import Node, checked, nodes
 from octavo.workloads.base import Levels
 from octavo.workloads.scan.requests import ReadRequests, read_requests_of
-from octavo.workloads.scan.table import KEYS, keys_of
+from octavo.workloads.scan.table import HASH, KEYS, keys_of
 
-# By kind of scan: the node that reads the table, and what else may read below it.
-NODES = {"seq-scan": ("Seq Scan", frozenset[str]()), "bitmap-scan": ("Bitmap Heap Scan", {"Bitmap Index Scan"})}
+# By kind of scan: the node that reads the table, and what else may read beside or below it.
+NODES = {
+    "seq-scan": ("Seq Scan", frozenset[str]()),
+    "bitmap-scan": ("Bitmap Heap Scan", frozenset({"Bitmap Index Scan"})),
+    "index-scan": ("Index Scan", frozenset[str]()),
+    HASH: ("Index Scan", frozenset({"Function Scan"})),
+}
 _OTHER_WAYS = ("enable_seqscan", "enable_bitmapscan", "enable_indexscan", "enable_indexonlyscan", "enable_tidscan")
-_OWN_WAY = {"seq-scan": "enable_seqscan", "bitmap-scan": "enable_bitmapscan"}
+_OWN_WAY = {
+    "seq-scan": "enable_seqscan",
+    "bitmap-scan": "enable_bitmapscan",
+    "index-scan": "enable_indexscan",
+    HASH: "enable_indexscan",
+}
+# A hash index finds equal keys only, so that the keys come from a list, one after the other.
+_ONE_AFTER_THE_OTHER = dict.fromkeys(
+    ("enable_hashjoin", "enable_mergejoin", "enable_memoize", "enable_material"), "off"
+)
 _PLAN_OF_THE_RUN = {
     "auto_explain.log_min_duration": "0",
     "auto_explain.log_analyze": "on",
@@ -35,8 +50,10 @@ _WORTH_WORKERS = {"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "cpu_t
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What one scan gave: seconds, its plan with what each node did, and the requests as PostgreSQL asked."""
+    """What one scan gave: when it began (time.perf_counter), seconds, its plan with what each node did, and the
+    requests as PostgreSQL asked."""
 
+    began: float
     seconds: float
     plan: Node
     asked: ReadRequests | None
@@ -46,18 +63,28 @@ def settings_for(levels: Levels) -> dict[str, str]:
     """The session's settings that hold the planner to the kind of scan and to the number of workers."""
     workers = levels["workers"]
     held = {name: "on" if name == _OWN_WAY[levels["query"]] else "off" for name in _OTHER_WAYS}
+    if levels["query"] == HASH:
+        held |= _ONE_AFTER_THE_OTHER
     settings = {**held, "jit": "off", "max_parallel_workers_per_gather": workers}
     return settings if workers == "0" else {**settings, **_WORTH_WORKERS}
 
 
 def statement(levels: Levels) -> str:
     """The query. It reads a column, so that a bitmap scan cannot count rows from the visibility map alone."""
+    if levels["query"] == HASH:
+        return (
+            "SELECT count(*) AS rows, sum(scanned.key)::bigint AS keys "  # noqa: S608  # a number of ours
+            f"FROM generate_series(0, {keys_of(levels['share']) - 1}) AS wanted (key) JOIN scanned USING (key)"
+        )
     condition = "" if levels["query"] == "seq-scan" else f" WHERE key < {keys_of(levels['share'])}"
     return f"SELECT count(*) AS rows, sum(key)::bigint AS keys FROM scanned{condition}"  # noqa: S608
 
 
-def run_scan(connection: psycopg.Connection[DictRow], levels: Levels) -> Scan:
-    """Runs the query once. Planning it beforehand reads the catalogs, which are not what is asked about.
+def run_scan(
+    connection: psycopg.Connection[DictRow], levels: Levels, beside: AbstractContextManager[object] | None = None
+) -> Scan:
+    """Runs the query once, within the context `beside`. Planning it beforehand reads the catalogs, which are not what
+    is asked about.
 
     Raises OctavoError when the answer is wrong, psycopg.Error when the server refuses.
     """
@@ -75,16 +102,17 @@ def run_scan(connection: psycopg.Connection[DictRow], levels: Levels) -> Scan:
     before = read_requests_of(connection, workers=workers)
     connection.add_notice_handler(lambda notice: plans.extend(plans_in(notice.message_primary or "")))
     plans.clear()
-    started = time.perf_counter()
-    answer = connection.execute(query).fetchone()
-    seconds = time.perf_counter() - started
+    with beside or nullcontext():
+        started = time.perf_counter()
+        answer = connection.execute(query).fetchone()
+        seconds = time.perf_counter() - started
     plan = plans[-1] if plans else None
     connection.execute("SELECT set_config('auto_explain.log_min_duration', '-1', false)")
     after = read_requests_of(connection, workers=workers)
     if plan is None:
         raise OctavoError("auto_explain did not tell the plan of the scan; is auto_explain.log_level changed?")
     _check_answer(connection, levels, answer)
-    return Scan(seconds, plan, None if before is None or after is None else after - before)
+    return Scan(started, seconds, plan, None if before is None or after is None else after - before)
 
 
 def plans_in(message: str) -> list[Node]:

@@ -21,6 +21,8 @@ _FILLER = 200
 _OVERHEAD = 1.1
 _MOST_STRETCH = "1GB"
 _CLUSTERED, _SCATTERED = "clustered", "scattered"
+# The scan whose index is a hash index instead of a B-tree.
+HASH = "hash-index-scan"
 
 
 def _placement(text: str) -> str:
@@ -79,20 +81,29 @@ def keys_of(share: str) -> int:
     return round(parse_percentage(share) * KEYS)
 
 
-def fill(server: Server, levels: Levels, load: int) -> None:
+def fill(server: Server, levels: Levels, load: int, *, scanned_before: bool) -> None:
     """Fills the table in the order of its blocks by one session, with its index and the answers of all shares.
 
-    Stretches get keys from PostgreSQL's own hash of their number, seeded with the load: each load has places of its
-    own, and every block size the same rows in the same order. Nothing is compressed or stored elsewhere.
+    Unless `scanned_before` nothing reads the table: the index grows with it, and the answers come from the same
+    numbers, so that the first scan after loading is a trial's. Stretches get keys from PostgreSQL's own hash of their
+    number, seeded with the load: each load has places of its own, and every block size the same rows in the same
+    order. Nothing is compressed or stored elsewhere.
     """
     rows = rows_of(levels)
     stretch = stretch_bytes(levels["placement"]) // ROW_BYTES
     key = f"(hashint8extended(n / {stretch}, {load}) & 2147483647) % {KEYS}" if stretch else f"n * {KEYS} / {rows}"
     server.execute("CREATE TABLE scanned (n bigint NOT NULL, key int NOT NULL, filler text NOT NULL)")
     server.execute("ALTER TABLE scanned ALTER COLUMN filler SET STORAGE PLAIN")
+    numbers = f"generate_series(0, {rows - 1}::bigint) AS n"
+    index = f"CREATE INDEX scanned_key ON scanned USING {'hash' if levels['query'] == HASH else 'btree'} (key)"
+    if not scanned_before:
+        server.execute(index)
     server.execute(
-        f"INSERT INTO scanned SELECT n, {key}, repeat('x', {_FILLER}) "  # noqa: S608  # numbers of our own
-        f"FROM generate_series(0, {rows - 1}::bigint) AS n"
+        f"INSERT INTO scanned SELECT n, {key}, repeat('x', {_FILLER}) FROM {numbers}"  # noqa: S608  # our numbers
     )
-    server.execute("CREATE INDEX scanned_key ON scanned (key)")
-    server.execute("CREATE TABLE answers AS SELECT key, count(*) AS rows FROM scanned GROUP BY key")
+    if scanned_before:
+        server.execute(index)
+    server.execute(
+        "CREATE TABLE answers AS SELECT key, count(*) AS rows "  # noqa: S608  # our numbers
+        f"FROM (SELECT {key} AS key FROM {numbers}) AS made GROUP BY key"
+    )
