@@ -90,6 +90,7 @@ def test_what_the_reader_is_asked() -> None:
     assert asked[asked.index("--max-request") + 1] == f"{BLOCK}B"  # a block is the least
     assert "--direct" not in asked
     assert "--block-list" not in asked
+    assert options({**levels, "pattern": "random"}, BLOCK, None, 7)[2:4] == ["--run", "1"]  # each block by itself
 
 
 def test_a_file_that_is_written_to_meanwhile_is_told(tmp_path: Path) -> None:

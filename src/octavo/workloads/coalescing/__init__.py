@@ -24,8 +24,9 @@ class Coalescing:
 
     factors = (
         Factor(
-            "pattern", "run", "the blocks: one after the other, random runs of 128 kB, or those that a bitmap heap "
-            "scan visits for a share of the rows", "bitmap 1%", one_of("sequential", "runs", *lists.SCANS),
+            "pattern", "run", "the blocks: one after the other, in random order, random runs of 128 kB, or those that "
+            "a bitmap heap scan visits for a share of the rows", "bitmap 1%",
+            one_of("sequential", "random", "runs", *lists.SCANS),
         ),
         Factor("policy", "run", "how blocks become requests", "single", one_of(*POLICIES)),
         Factor("hole", "run", "blocks of a hole that is read along", "0", whole_number(0, 4096)),

@@ -98,10 +98,12 @@ def ceiling_of(device: str, requests: float, size: float) -> float | None:
 
 
 def options(levels: Levels, block: int, block_list: Path | None, seed: int) -> list[str]:
-    """The command line of `octavo io` for these levels. A run is as long as the thread's, or one larger block."""
+    """The command line of `octavo io` for these levels. A run is as long as the thread's, or one larger block; random
+    blocks are each by itself."""
+    run = 1 if levels["pattern"] == "random" else max(1, _RUN_BYTES // block)
     pattern = ["list", "--block-list", str(block_list)] if block_list else [levels["pattern"]]
     return [
-        "--pattern", *pattern, "--run", str(max(1, _RUN_BYTES // block)), "--block", f"{block}B",
+        "--pattern", *pattern, "--run", str(run), "--block", f"{block}B",
         "--policy", levels["policy"], "--hole", levels["hole"],
         "--max-request", f"{max(block, parse_size(levels['max_request']))}B",
         "--cache", levels["cache"], "--readahead", levels["advice"],
