@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import stat
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.loop_volume import Volume
 from octavo.iotop.activity import Activity
-from octavo.iotop.devices import find_disk
+from octavo.iotop.devices import find_disk, without_queue
 from octavo.iotop.from_bpf import FromBpf
 from octavo.iotop.from_tracefs import FromTracefs
 from octavo.iotop.monitor import RequestMonitor
@@ -40,16 +41,18 @@ def volume(journal: Journal) -> Iterator[Volume]:
         yield made
 
 
-def opened(source: str, device: int | None, journal: Journal) -> RequestSource:
+def opened(source: str, device: int | None, journal: Journal, *, submitted: bool = False) -> RequestSource:
     try:
-        return FromBpf(device) if source == "bpf" else FromTracefs(device, journal)
+        if source == "bpf":
+            return FromBpf(device, submitted=submitted)
+        return FromTracefs(device, journal, submitted=submitted)
     except OSError as error:
         pytest.skip(f"this kernel has no {source}: {error}")
 
 
 def seen(source: RequestSource, disk: str, act: Callable[[], object], **narrowed: int) -> RequestSnapshot:
     """One look over what the action did."""
-    looking = RequestMonitor(source, None, {}, disk=disk, **narrowed)
+    looking = RequestMonitor(source, None, {}, disks=(disk,), **narrowed)
     try:
         act()
         return looking.look()
@@ -94,6 +97,52 @@ def test_direct_requests_are_counted_as_the_device_counts_them(source: str, volu
     assert sums(shown, "write") == (totals.writes, totals.written_bytes)
     assert shown.lost_events == 0
     assert shown.cost_seconds > 0
+
+
+@pytest.fixture
+def without_requests() -> Iterator[str]:
+    """A device that makes no requests of its own, as those of device mapper and md do not: a zram of our own."""
+    control = Path("/sys/class/zram-control")
+    try:
+        number = int((control / "hot_add").read_text())
+    except OSError as error:
+        pytest.skip(f"no zram of our own here: {error}")
+    try:
+        Path(f"/sys/block/zram{number}/disksize").write_text(str(_FILE))
+        yield f"zram{number}"
+    finally:
+        (control / "hot_remove").write_text(str(number))
+
+
+@pytest.mark.parametrize("source", _SOURCES)
+def test_what_enters_a_volume_is_counted_for_who_submits_it(
+    source: str, without_requests: str, journal: Journal
+) -> None:
+    name, number = find_disk(without_requests)
+    assert without_queue(name)
+    path = Path("/dev") / name
+    made = not path.exists()
+    if made:  # no udev
+        os.mknod(path, 0o600 | stat.S_IFBLK, os.makedev(number >> 20, number & 0xFFFFF))
+    try:
+        opened_source = opened(source, number, journal, submitted=True)
+        shown = seen(opened_source, name, lambda: move_both_ways(path))
+    finally:
+        if made:
+            path.unlink()
+    ours = {row.direction: row for row in shown.rows if row.who.pid == os.getpid()}
+    assert (ours["read"].requests, ours["read"].bytes_per_request) == (300, 16384)
+    assert (ours["write"].requests, ours["write"].bytes_per_request) == (100, 32768)
+    totals = shown.devices[name]
+    assert sums(shown, "read") == (totals.reads, totals.read_bytes)
+    assert sums(shown, "write") == (totals.writes, totals.written_bytes)
+    # What we asked for by system calls: these, and what else the test's process reads.
+    assert ours["read"].asked is not None and ours["read"].asked.bytes >= 300 * 16384
+
+
+def move_both_ways(path: Path) -> None:
+    direct_requests(path, 16384, 300, os.O_RDONLY)
+    direct_requests(path, 32768, 100, os.O_WRONLY)
 
 
 @pytest.mark.parametrize("source", _SOURCES)
@@ -179,7 +228,7 @@ def test_postgresql_by_role_and_query(server: Server, database: Volume, journal:
     method = server.settings()["io_method"]
     activity = Activity.open(f"host={server.socket_directory} user=octavo dbname=octavo")
     source = opened("bpf", number, journal)
-    looking = RequestMonitor(source, activity, {}, disk=name)
+    looking = RequestMonitor(source, activity, {}, disks=(name,))
     try:
         # All at once from the disk: who reads depends on io_method, and the query is the last of ours.
         table = int(
@@ -229,7 +278,7 @@ def test_for_whom_io_workers_read(server: Server, database: Volume, journal: Jou
     server.execute("SET max_parallel_workers_per_gather = 0")
     activity = Activity.open(f"host={server.socket_directory} user=octavo dbname=octavo")
     source = opened("bpf", number, journal)
-    looking = RequestMonitor(source, activity, {}, disk=name)
+    looking = RequestMonitor(source, activity, {}, disks=(name,))
     readers: dict[int, str | None] = {}
     try:
         for _ in range(50):
@@ -265,7 +314,7 @@ def test_a_user_without_rights_sees_the_bytes_and_is_told_what_is_hidden(
             server.connection.execute(b"SELECT pg_table_size('pgbench_accounts')").fetchall()[0]["pg_table_size"]
         )
         activity = Activity.open(f"host={server.socket_directory} user=anybody dbname=octavo")
-        looking = RequestMonitor(source := opened("bpf", number, journal), activity, {}, disk=name)
+        looking = RequestMonitor(source := opened("bpf", number, journal), activity, {}, disks=(name,))
         try:
             server.execute("SELECT sum(abalance) FROM pgbench_accounts")
             shown = looking.look()

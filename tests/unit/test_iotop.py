@@ -19,6 +19,7 @@ from octavo.host.journal import Journal
 from octavo.instruments.target import Target
 from octavo.iotop import open as opening
 from octavo.iotop.activity import ProcessActivity, doing_of
+from octavo.iotop.asked import AskedBytes, AskedOf, SystemCalls
 from octavo.iotop.diskstats import DiskTotals
 from octavo.iotop.in_flight import InFlight
 from octavo.iotop.instance import instance, undo_instance
@@ -194,6 +195,43 @@ def test_for_whom_an_io_worker_read_stands_where_queries_do() -> None:
     ]
 
 
+def test_what_a_process_asked_for_stands_beside_what_was_served() -> None:
+    backend = ProcessInfo(13, 10, 999, "postgres", "client backend")
+    asked = {13: AskedOf(SystemCalls(20_574, 168_542_208), SystemCalls(0, 0))}
+    sums = {RowKey(backend, "dm-1", direction, ring=False): RequestSum(52, 168_542_208) for direction in DIRECTIONS}
+    rows = {row.direction: row for row in rows_of(sums, {}, None, {}, asked)}
+    shown = snapshot(rows["read"])
+    line = text(shown, 200)
+    assert "168542208" in line and "8192" in line and "3241196" in line  # asked in 8 kB, served in 3 MB
+    assert shown.as_dict()["rows"][0]["asked"] == {"calls": 20_574, "bytes": 168_542_208}
+    assert rows["write"].asked == SystemCalls(0, 0)
+    assert "ASKED" not in text(shown, 120)
+    ended = replace(backend, ended=True)
+    (gone,) = rows_of({RowKey(ended, "vda", "read", ring=False): RequestSum(1, 512)}, {}, None, {}, asked)
+    assert gone.asked is None and "·" in text(snapshot(gone), 200)
+
+
+def test_calls_are_counted_between_two_looks(tmp_path: Path) -> None:
+    def plant(pid: int, numbers: tuple[int, int, int, int]) -> None:
+        names = ("rchar", "wchar", "syscr", "syscw")
+        (tmp_path / str(pid)).mkdir(exist_ok=True)
+        text = "".join(f"{name}: {number}\n" for name, number in zip(names, numbers, strict=True))
+        (tmp_path / str(pid) / "io").write_text(text + "read_bytes: 0\n")
+
+    plant(7, (100, 10, 5, 1))
+    plant(8, (9000, 900, 90, 9))
+    (tmp_path / "9").mkdir()  # others' may not be looked at
+    asked = AskedBytes(tmp_path)
+    plant(7, (8292, 10, 6, 1))
+    plant(8, (50, 0, 1, 0))  # another process has the pid now
+    plant(11, (1, 2, 3, 4))
+    found = asked.take()
+    assert found[7] == AskedOf(SystemCalls(1, 8192), SystemCalls(0, 0))
+    assert found[8].read == SystemCalls(1, 50)
+    assert found[11] == AskedOf(SystemCalls(3, 1), SystemCalls(4, 2))
+    assert 9 not in found
+
+
 def test_nothing_in_a_query_is_taken_for_markup() -> None:
     shown = text(
         snapshot(row(ProcessInfo(1, 0, 0, "[red]x[/red]", "client backend"), "SELECT ':smile:', '[bold]'")), 200
@@ -266,7 +304,7 @@ def test_a_look_has_what_came_since_the_last_one() -> None:
 
 
 def refuse(error: OSError) -> object:
-    def make(*_: object) -> RequestSource:
+    def make(*_: object, **__: object) -> RequestSource:
         raise error
 
     return make

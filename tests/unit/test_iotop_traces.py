@@ -36,6 +36,17 @@ def test_a_requeued_request_has_no_size(command: str, sector: int) -> None:
     assert (found.event, found.kind, found.size, found.sector) == ("block_rq_requeue", "R", 0, sector)
 
 
+@given(commands.filter(lambda command: "\n" not in command), st.integers(1, 2**22), st.integers(0, 2**48))
+def test_what_is_submitted_to_a_volume_counts_for_who_submits_it(command: str, thread: int, sector: int) -> None:
+    found = parse_line(trace_line("block_bio_queue", thread, f"253,1 RA {sector} + 256", command))
+    assert found == TraceLine("block_bio_queue", thread, 253 << 20 | 1, "RA", 131072, sector, command)
+    assert found is not None
+    counted = Attribution(lambda thread: thread + 1).add(found)
+    ring = command.startswith("iou-wrk-") and command[8:9].isdigit()
+    assert counted is not None and (counted.bytes, counted.direction) == (131072, "read")
+    assert ring or counted.pid == thread + 1
+
+
 @given(st.text())
 def test_any_other_line_is_none(text: str) -> None:
     assert parse_line(text) is None

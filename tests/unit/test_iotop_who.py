@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.planted import plant
 
 from octavo.errors import UsageError
-from octavo.iotop.devices import device_name, find_disk
+from octavo.iotop.devices import device_name, disks_below, find_disk, without_queue
 from octavo.iotop.diskstats import DiskTotals, parse_diskstats
 from octavo.iotop.from_proc import FromProc
 from octavo.iotop.process_info import ProcessInfo, ProcessLookup
@@ -56,13 +56,38 @@ def test_a_disk_is_found_by_its_name_its_partition_and_its_number(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"), [("sdz", "there is vda"), ("", "there is vda"), ("../etc", "there is vda"), ("dm-0", "on vda")]
+    ("asked", "words"), [("sdz", "there is vda"), ("", "there is vda"), ("../etc", "there is vda")]
 )
-def test_a_disk_that_is_not_there_or_passes_its_requests_on(tmp_path: Path, asked: str, words: str) -> None:
+def test_a_disk_that_is_not_there(tmp_path: Path, asked: str, words: str) -> None:
     plant_disks(tmp_path)
     with pytest.raises(UsageError, match=words) as caught:
         find_disk(asked, tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def plant_volumes(sys: Path) -> None:
+    """A logical volume (dm-1) on a stripe (md0) of a partition and a disk; disks have queues, volumes have none."""
+    numbers = {"vda": "254:0", "vda/vda1": "254:1", "vdb": "254:16", "md0": "9:0", "dm-1": "253:1"}
+    for place, number in numbers.items():
+        plant(sys, {f"devices/{place}/dev": f"{number}\n", f"devices/{place}/size": "2048\n"})
+        for link in (f"class/block/{Path(place).name}", f"dev/block/{number}"):
+            (sys / link).parent.mkdir(parents=True, exist_ok=True)
+            (sys / link).symlink_to(sys / "devices" / place)
+    plant(sys, {"devices/vda/vda1/partition": "1\n"})
+    for disk in ("vda", "vdb"):
+        (sys / "devices" / disk / "mq").mkdir()
+    for volume, parts in {"md0": ("vda/vda1", "vdb"), "dm-1": ("md0",)}.items():
+        (sys / "devices" / volume / "slaves").mkdir()
+        for part in parts:
+            (sys / "devices" / volume / "slaves" / Path(part).name).symlink_to(sys / "devices" / part)
+
+
+def test_a_volume_is_looked_at_itself_and_beside_it_the_disks_below(tmp_path: Path) -> None:
+    plant_volumes(tmp_path)
+    assert find_disk("dm-1", tmp_path) == ("dm-1", kernel_number(253, 1))
+    assert disks_below("dm-1", tmp_path) == disks_below("md0", tmp_path) == ("vda", "vdb")
+    assert disks_below("vda", tmp_path) == ()
+    assert [without_queue(name, tmp_path) for name in ("dm-1", "md0", "vda", "vdb")] == [True, True, False, False]
 
 
 # --- who

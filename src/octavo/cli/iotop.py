@@ -24,7 +24,7 @@ def iotop(
     once: Annotated[bool, typer.Option("--once", help="One look over one interval, then end.")] = False,
     interval: Annotated[str, typer.Option(help="Time between two looks, from 100ms on.")] = "5s",
     device: Annotated[
-        str | None, typer.Option(help="Only this disk: vda, /dev/vda, or a file or directory on it.")
+        str | None, typer.Option(help="Only this disk or volume: vda, dm-1, /dev/md0, or a file or directory on it.")
     ] = None,
     pid: Annotated[int | None, typer.Option(min=1, help="Only this process and its descendants.")] = None,
     source: Annotated[
@@ -50,13 +50,14 @@ def iotop(
         raise UsageError(f"--interval {interval}: less than 100ms would measure the looking; write 100ms or more")
 
     from octavo.host.journal import Journal
-    from octavo.iotop.devices import find_disk
+    from octavo.iotop.devices import disks_below, find_disk, without_queue
     from octavo.iotop.monitor import RequestMonitor, exists
     from octavo.iotop.open import open_source
     from octavo.iotop.view import view
     from octavo.watch.live import show_once, show_until_interrupted
 
     disk, number = find_disk(device) if device is not None else (None, None)
+    disks = () if disk is None else (disk, *disks_below(disk))
     if pid is not None and not exists(pid):
         raise UsageError(f"--pid {pid}: there is no such process")
     with ExitStack() as stack:
@@ -66,9 +67,10 @@ def iotop(
 
             activity = Activity.open(dsn)
             stack.callback(activity.close)
-        opened, blind = open_source(source.value, number, lambda: stack.enter_context(Journal()))
+        submitted = disk is not None and without_queue(disk)
+        opened, blind = open_source(source.value, number, lambda: stack.enter_context(Journal()), submitted=submitted)
         stack.callback(opened.close)
-        looking = RequestMonitor(opened, activity, blind, disk=disk, root=pid)
+        looking = RequestMonitor(opened, activity, blind, disks=disks, root=pid)
         stack.callback(looking.close)
         show = show_once if once else show_until_interrupted
         show(looking.look, view, seconds, as_json=format is TableFormat.json)

@@ -32,11 +32,12 @@ class Requests:
 class RequestCounter:
     """Counts from its making until it is closed, of one device (dev_t as the kernel has it) or of all.
 
-    `measured`: what counting costs is measured too, which makes every BPF program of the host a little dearer. Raises
-    OSError where the kernel has or allows no such thing.
+    `submitted`: counts what is submitted to a device without a queue, such as one of device mapper or md, instead of
+    requests. `measured`: what counting costs is measured too, which makes every BPF program of the host a little
+    dearer. Raises OSError where the kernel has or allows no such thing.
     """
 
-    def __init__(self, device: int | None = None, *, measured: bool = False) -> None:
+    def __init__(self, device: int | None = None, *, submitted: bool = False, measured: bool = False) -> None:
         self._descriptors: list[int] = []
         self._programs: list[int] = []
         try:
@@ -49,6 +50,11 @@ class RequestCounter:
             self._taker = bpf.Taker(counts, _KEY, _VALUE, _MOST_ENTRIES)
             with system_calls.tracefs() as directory:
                 block = directory / "events/block"
+                if submitted:
+                    event = block / "block_bio_queue"
+                    fields = bpf.offsets(event / "format")
+                    self._attach(event, request_programs.submitted(counts, self._names, device, fields))
+                    return
                 for name in ("block_io_start", "block_rq_requeue"):
                     if not (block / name).is_dir():  # the first one is of Linux 6.5
                         continue

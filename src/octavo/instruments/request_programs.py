@@ -6,6 +6,8 @@ request's place (device and first sector), and `issued` counts for that process.
 (an older kernel has no block_io_start; one that was merged in front has another first sector) counts for who issues
 it. One that the device put back (`requeued`) is issued twice and counted once.
 
+A device without a queue of its own (device mapper, md, zram) makes no requests: `submitted` counts what enters it.
+
 All have the record in r6 and the place at r10-16: the device (4 bytes), zeros (4), the first sector (8).
 """
 
@@ -20,6 +22,7 @@ PLAIN, IO_URING, REQUEUED = 0, 1, 2
 # A worker thread of io_uring names itself so (io_uring/io-wq.c).
 _RING_WORKER = (int.from_bytes(b"iou-", "little"), int.from_bytes(b"wrk-", "little"))
 
+_SECTOR_BITS = 9
 # Flags of an update (include/uapi/linux/bpf.h): BPF_ANY, BPF_NOEXIST.
 _ANY, _NO_EXIST = 0, 1
 
@@ -85,10 +88,41 @@ def issued(owners: int, counts: int, device: int | None, fields: Mapping[str, in
         instruction(0x77, R9, 0, 0, 32),
         instruction(0xB7, R8, 0, 0, PLAIN),
         Label("count"),
-        instruction(0x63, R10, R7, -32),
-        instruction(0x63, R10, R9, -28),
         instruction(0x61, R1, R6, fields["bytes"]),
         instruction(0x63, R10, R1, -24),
+        *_counted(counts, fields),
+        *_LEAVE,
+    ])  # fmt: skip
+
+
+def submitted(counts: int, names: int, device: int | None, fields: Mapping[str, int]) -> bytes:
+    """At block_bio_queue, for a device without requests of its own: counts as `issued` does what a process submits to
+    it, before it is split and passed on, and notes the process's name."""
+    return assemble([
+        *_place(device, fields),
+        *_call(PID),
+        instruction(0xBF, R9, R0),
+        instruction(0x77, R9, 0, 0, 32),
+        instruction(0x63, R10, R9, -44),
+        instruction(0xBF, R1, R10),
+        instruction(0x07, R1, 0, 0, -40),
+        instruction(0xB7, R2, 0, 0, 16),
+        *_call(NAME),
+        *_update(names, -44, -40),
+        instruction(0x61, R1, R6, fields["nr_sector"]),
+        instruction(0x67, R1, 0, 0, _SECTOR_BITS),
+        instruction(0x63, R10, R1, -24),
+        instruction(0xB7, R8, 0, 0, PLAIN),
+        *_counted(counts, fields),
+        *_LEAVE,
+    ])  # fmt: skip
+
+
+def _counted(counts: int, fields: Mapping[str, int]) -> _Parts:
+    """counts[r7 = device, r9 = process, the size at r10-24, the kind] += 1; r8 is how it was asked for."""
+    return [
+        instruction(0x63, R10, R7, -32),
+        instruction(0x63, R10, R9, -28),
         instruction(0x71, R1, R6, fields["rwbs"]),
         instruction(0x71, R2, R6, fields["rwbs"] + 1),
         instruction(0x67, R2, 0, 0, 8),
@@ -106,8 +140,7 @@ def issued(owners: int, counts: int, device: int | None, fields: Mapping[str, in
         Label("add"),
         instruction(0xB7, R1, 0, 0, 1),
         instruction(0xDB, R0, R1, 0, 0),  # atomic: *(u64 *)r0 += r1
-        *_LEAVE,
-    ])  # fmt: skip
+    ]  # fmt: skip
 
 
 def _place(device: int | None, fields: Mapping[str, int]) -> _Parts:

@@ -5,9 +5,9 @@ programs of our own (`request_programs.py`). A request counts as it is issued, m
 process that asked for it: what the kernel writes back later is the kernel's. Needs root.
 """
 
-import os
 from pathlib import Path
 
+from octavo.host.block_devices import device_under
 from octavo.host.process_table import read_process, title_of
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Rate, Ratio, Reading, Total
@@ -36,12 +36,13 @@ class DeviceRequests:
     )
 
     def open(self, target: Target) -> Reader:
-        """Raises UnavailableError without root, and on a device that is stacked on others."""
+        """Raises UnavailableError without root. Of a volume that makes no requests itself (device mapper, md) what is
+        submitted to it is counted."""
         if target.directory is None:
             raise UnavailableError(target.no_directory)
-        device = _whole_disk(target.directory)
+        device, submitted = _volume(target.directory)
         try:
-            counter = RequestCounter(device)
+            counter = RequestCounter(device, submitted=submitted)
         except PermissionError as error:
             raise UnavailableError("counting requests in the kernel needs root (CAP_BPF, CAP_PERFMON)") from error
         except OSError as error:
@@ -120,19 +121,14 @@ class _Roles:
             return GONE
 
 
-def _whole_disk(directory: Path) -> int:
-    """The kernel's number of the disk under the directory: requests belong to disks, not to partitions."""
-    number = directory.stat().st_dev
-    entry = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
-    if not entry.exists():
+def _volume(directory: Path, sys: Path = Path("/sys")) -> tuple[int, bool]:
+    """The kernel's number of the disk or volume under the directory (requests belong to disks, not to partitions), and
+    whether it makes no requests of its own."""
+    device = device_under(directory, sys)
+    if device is None:
         raise UnavailableError("the data directory's filesystem has no block device of its own")
-    device = entry.resolve()
-    if (device / "partition").exists():
-        device = device.parent
-    if not (device / "mq").exists():
-        raise UnavailableError(f"{device.name} is stacked on other devices, where its requests are made")
     major, minor = (int(part) for part in (device / "dev").read_text().split(":"))
-    return major << 20 | minor  # dev_t inside the kernel (include/linux/kdev_t.h)
+    return major << 20 | minor, not (device / "mq").exists()  # dev_t inside the kernel (include/linux/kdev_t.h)
 
 
 INSTRUMENT = DeviceRequests()

@@ -23,20 +23,35 @@ def whole_disks(sys: Path = _SYS) -> list[str]:
 
 
 def find_disk(asked: str, sys: Path = _SYS) -> tuple[str, int]:
-    """The name and the kernel's number of the disk that a device (`vda`, `/dev/vda1`), or the filesystem of a file or
-    directory, is on. Raises UsageError where there is none, or it passes its requests to other disks.
+    """The name and the kernel's number of the disk or volume (`vda`, `/dev/vda1`, `dm-1`, `/dev/mapper/data`) that is
+    named, or that the filesystem of a file or directory is on. Raises UsageError where there is none.
     """
     device = _find(asked, sys)
     if device is None:
         raise UsageError(f"--device {asked}: no such device here; there is {', '.join(whole_disks(sys)) or 'none'}")
-    below = sorted(path.name for path in (device / "slaves").glob("*"))
-    if below:
-        raise UsageError(
-            f"--device {asked}: {device.name} is stacked on {', '.join(below)}, where its requests are made; "
-            f"write --device {below[0]}"
-        )
     major, minor = (int(part) for part in (device / "dev").read_text().split(":"))
     return device.name, kernel_number(major, minor)
+
+
+def without_queue(name: str, sys: Path = _SYS) -> bool:
+    """Whether a device makes no requests of its own: device mapper, md, zram and others take what is submitted to them
+    (struct bio) and pass it on. Those with a queue have the directory `mq` (kernel block/blk-mq-sysfs.c)."""
+    return not (sys / "class/block" / name / "mq").exists()
+
+
+def disks_below(name: str, sys: Path = _SYS) -> tuple[str, ...]:
+    """The disks that a volume's requests are made at, through all that lies between; none below a disk itself."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for slave in (sys / "class/block" / waiting.pop() / "slaves").glob("*"):
+            device = (sys / "class/block" / slave.name).resolve()
+            disk = device.parent if (device / "partition").exists() else device
+            if any((device / "slaves").glob("*")):
+                waiting.append(slave.name)
+            else:
+                found.add(disk.name)
+    return tuple(sorted(found))
 
 
 def _find(asked: str, sys: Path) -> Path | None:

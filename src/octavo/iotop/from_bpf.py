@@ -10,8 +10,8 @@ class FromBpf:
     name = "bpf"
     lost = 0
 
-    def __init__(self, device: int | None) -> None:
-        self._counter = RequestCounter(device, measured=True)
+    def __init__(self, device: int | None, *, submitted: bool = False) -> None:
+        self._counter = RequestCounter(device, submitted=submitted, measured=True)
 
     def take(self) -> list[RequestCount]:
         """What was counted since the last time."""

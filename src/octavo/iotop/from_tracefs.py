@@ -8,7 +8,7 @@ from pathlib import Path
 from octavo.host.journal import Journal
 from octavo.iotop.instance import instance
 from octavo.iotop.request_source import Direction, RequestCount
-from octavo.iotop.trace_lines import EVENTS, Attribution, lost_events, parse_line
+from octavo.iotop.trace_lines import EVENTS, SUBMITTED, Attribution, lost_events, parse_line
 
 # All CPUs' buffers together, and the least that one gets. A thousand requests are about 250 kB.
 _BUFFERS_KB = 32768
@@ -23,7 +23,7 @@ class FromTracefs:
 
     name = "tracefs"
 
-    def __init__(self, device: int | None, journal: Journal) -> None:
+    def __init__(self, device: int | None, journal: Journal, *, submitted: bool = False) -> None:
         self.lost = 0
         self._rest = b""
         self._processes: dict[int, int] = {}
@@ -33,7 +33,7 @@ class FromTracefs:
             (path / "buffer_size_kb").write_text(str(max(_LEAST_KB, _BUFFERS_KB // (os.cpu_count() or 1))))
             self._pipe = os.open(path / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             stack.callback(os.close, self._pipe)
-            for name in EVENTS:
+            for name in (SUBMITTED,) if submitted else EVENTS:
                 event = path / "events/block" / name
                 if not event.is_dir() and name == "block_io_start":  # since Linux 6.5
                     continue

@@ -3,12 +3,13 @@
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from octavo.host.process_table import read_table, tree
 from octavo.iotop.activity import Activity, ProcessActivity
+from octavo.iotop.asked import AskedBytes
 from octavo.iotop.devices import device_name, whole_disks
 from octavo.iotop.diskstats import read_diskstats
 from octavo.iotop.process_info import IO_WORKER, ProcessInfo, ProcessLookup
@@ -22,14 +23,16 @@ _PROC_READING_SECONDS = 1.0
 
 
 class RequestMonitor:
-    """Requests from its making on; `disk` and `root` narrow it down to a disk, and to a process and its descendants."""
+    """Requests from its making on; `root` narrows it down to a process and its descendants; `disks` are those whose own
+    counters are shown, all when none is named."""
 
     def __init__(
         self, source: RequestSource, activity: Activity | None, blind: Mapping[str, str],
-        *, disk: str | None = None, root: int | None = None,
+        *, disks: Sequence[str] = (), root: int | None = None,
     ) -> None:  # fmt: skip
         self._source, self._activity, self._blind = source, activity, dict(blind)
-        self._disk, self._root = disk, root
+        self._disks, self._root = tuple(disks), root
+        self._asked = AskedBytes()
         self._processes = ProcessLookup(source.command)
         self._devices: dict[int, str] = {}
         self._sums: dict[RowKey, RequestSum] = {}
@@ -59,14 +62,15 @@ class RequestMonitor:
         if self._root is not None:
             family = tree(self._root, read_table())
             sums = {key: total for key, total in sums.items() if key.who.pid in family or key.who.parent in family}
-        rows = rows_of(settled(sums), doing, self._activity.postmaster if self._activity else None, readers)
+        postmaster = self._activity.postmaster if self._activity else None
+        rows = rows_of(settled(sums), doing, postmaster, readers, self._asked.take())
         self._processes.forget(row.who.pid for row in rows if row.who.pid is not None)
         lost_now, self._lost = lost - self._lost, lost
         spent = self._cpu_seconds()
         cost, self._spent = spent - self._spent, spent
         return RequestSnapshot(
             time.time(), elapsed, self._source.name, rows,
-            busy_devices(totals, before, [self._disk] if self._disk else whole_disks()),
+            busy_devices(totals, before, self._disks or whole_disks()),
             blind, lost_now, cost, cost / (elapsed * (os.cpu_count() or 1)) if elapsed else 0.0,
         )  # fmt: skip
 

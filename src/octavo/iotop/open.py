@@ -22,16 +22,17 @@ _ONLY_PROC = (
 
 
 def open_source(
-    choice: Choice, device: int | None, journal: Callable[[], Journal]
+    choice: Choice, device: int | None, journal: Callable[[], Journal], *, submitted: bool = False
 ) -> tuple[RequestSource, dict[str, str]]:
     """The source, and what cannot be seen with it. Raises HostError when the one that was asked for cannot be had.
 
-    `device` narrows it to a disk (dev_t) where the source knows disks. The journal is only made for what needs undoing.
+    `device` narrows it to a disk (dev_t) where the source knows disks; `submitted` where that makes no requests itself
+    (`devices.without_queue`). The journal is only made for what needs undoing.
     """
     blind: dict[str, str] = {}
     makers: dict[str, Callable[[], RequestSource]] = {
-        "bpf": lambda: FromBpf(device),
-        "tracefs": lambda: FromTracefs(device, journal()),
+        "bpf": lambda: FromBpf(device, submitted=submitted),
+        "tracefs": lambda: FromTracefs(device, journal(), submitted=submitted),
         "proc": FromProc,
     }
     for name, make in makers.items():

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from octavo.iotop.activity import ProcessActivity
+from octavo.iotop.asked import AskedOf, SystemCalls
 from octavo.iotop.diskstats import DiskTotals
 from octavo.iotop.process_info import IO_WORKER, WRITE_BACK, ProcessInfo
 from octavo.iotop.request_source import Direction
@@ -34,7 +35,8 @@ class WorkerClient:
 class RequestRow:
     """What a process asked of a device in the interval; `through` says io_uring when its worker thread asked.
 
-    `readers` says for whom an io worker read.
+    `readers` says for whom an io worker read; `asked` what the process asked the kernel for in the same direction,
+    of all files together, None where that cannot be seen.
     """
 
     who: ProcessInfo
@@ -46,6 +48,7 @@ class RequestRow:
     database: str | None
     query: str | None
     readers: tuple[WorkerClient, ...] = ()
+    asked: SystemCalls | None = None
 
     @property
     def bytes_per_request(self) -> float | None:
@@ -77,6 +80,7 @@ class RequestRow:
             "bytes": self.bytes,
             "bytes_per_request": self.bytes_per_request,
             "through": self.through,
+            "asked": None if self.asked is None else asdict(self.asked),
             "readers": [asdict(reader) for reader in self.readers],
         }
 
@@ -144,10 +148,12 @@ def rows_of(
     doing: Mapping[int, ProcessActivity],
     postmaster: int | None,
     shares: Mapping[int, float],
+    asked: Mapping[int, AskedOf] | None = None,
 ) -> tuple[RequestRow, ...]:
     """The rows, most bytes first. What the server says is believed of its own children only: pids are this host's.
 
-    `shares` are those of the processes for which the server's io workers read.
+    `shares` are those of the processes for which the server's io workers read; `asked` by pid what each process asked
+    the kernel for.
     """
     found: list[RequestRow] = []
     nothing = ProcessActivity(None, None, None)
@@ -162,11 +168,12 @@ def rows_of(
             who = replace(who, role=told.role)
         through = "io_uring" if key.ring else None
         database, query = (told.database, told.query) if told else (None, None)
+        calls = (asked or {}).get(who.pid) if who.pid is not None and not who.ended else None
         of_worker = who.role == IO_WORKER and who.parent == postmaster is not None and key.direction == "read"
         found.append(
             RequestRow(
                 who, key.device, key.direction, total.requests, total.bytes, through, database, query,
-                readers if of_worker else (),
+                readers if of_worker else (), calls.of(key.direction) if calls else None,
             )
         )  # fmt: skip
     return tuple(sorted(found, key=_order))

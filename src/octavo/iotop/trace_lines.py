@@ -13,12 +13,16 @@ from typing import Literal
 
 from octavo.iotop.request_source import RequestCount, direction_of, kernel_number
 
-Event = Literal["block_io_start", "block_rq_issue", "block_rq_requeue"]
+Event = Literal["block_io_start", "block_rq_issue", "block_rq_requeue", "block_bio_queue"]
 EVENTS: tuple[Event, ...] = ("block_io_start", "block_rq_issue", "block_rq_requeue")
+# What is submitted to a device that makes no requests of its own.
+SUBMITTED: Event = "block_bio_queue"
 
 _NAME_COLUMNS = 16
 _HEAD = re.compile(r"-(\d{1,9})\s+(?:\([\s\d-]*\)\s+)?\[\d+\]\s+\S+\s+\d+\.\d+: (\w+): ")
 _PLACE = re.compile(r"(\d{1,9}),(\d{1,9}) ([A-Z]*) (?:(\d{1,20}) )?\([^)]*\) (\d{1,20}) \+ \d+ (?:\S+ )?\[(.*)\]")
+_SUBMITTED_PLACE = re.compile(r"(\d{1,9}),(\d{1,9}) ([A-Z]*) (\d{1,20}) \+ (\d{1,9}) \[(.*)\]")
+_SECTOR = 512
 _LOST = re.compile(r"CPU:\d+ \[LOST (?:(\d{1,20}) )?EVENTS\]")
 _RING_WORKER = re.compile(r"iou-wrk-(\d{1,9})")
 _MOST_UNDER_WAY = 65536
@@ -46,6 +50,12 @@ def parse_line(line: str) -> TraceLine | None:
     (7, 'RS', 8192, 64, 'dd')
     """
     head = _HEAD.match(line, _NAME_COLUMNS)
+    if head is not None and head[2] == SUBMITTED:
+        entered = _SUBMITTED_PLACE.fullmatch(line, head.end())
+        if entered is None:
+            return None
+        device, size = kernel_number(int(entered[1]), int(entered[2])), int(entered[5]) * _SECTOR
+        return TraceLine(SUBMITTED, int(head[1]), device, entered[3], size, int(entered[4]), entered[6])
     if head is None or head[2] not in EVENTS:
         return None
     place = _PLACE.fullmatch(line, head.end())
