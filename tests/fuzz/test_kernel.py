@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
-from octavo.host import child_group, cpu_times, mounts, process, process_table
+from octavo.host import child_group, cpu_times, kernel_pages, mounts, process, process_table
 from octavo.host.cgroup import achieved_limit, shared_bytes
 from octavo.host.checks import base, memory
 from octavo.host.kernel_value import KernelValue
 from octavo.hugepages import apply, boot, groups, pool, postmaster_memory
 from octavo.instruments import cpus, pressure, procfs, roles
-from octavo.iotop import diskstats, process_info, terminal_text, trace_lines
+from octavo.iotop import asked, diskstats, process_info, terminal_text, trace_lines
 from octavo.knobs import enforcer, zram_swap
 from octavo.workload_support import server_memory
 
@@ -61,7 +61,9 @@ _PROC_STAT = b"cpu  100 2 30 4000 50 0 6 0 0 0\ncpu0 50 1 15 2000 25 0 3 0 0 0\n
 _CGROUP = b"12:hugetlb:/x/y\n4:memory:/\n1:name=systemd:/x\n0::/system.slice/a:b.service\n"
 _MEMORY_STAT = b"cache 1000\nrss 200\nshmem 300\ninactive_anon 0\n"
 _DISKSTATS = b" 254       0 vda 5 1 80 9 2 0 16 3 0 4 12 1 0 8 0 3 4\n   7       0 loop0 1 2 3 4 5 6 7 8 9 10 11\n"
+_KERNEL_CONFIG = b"CONFIG_PAGE_SHIFT=12\n# CONFIG_HUGETLBFS is not set\nCONFIG_PGTABLE_LEVELS=5\n"
 _TRACE = (
+    b"              dd-7     [002] d..1.    12.000345: block_bio_queue: 253,1 RA 64 + 256 [dd]\n"
     b"              dd-7     [002] d..1.    12.000345: block_io_start: 254,0 RS 8192 () 64 + 16 none,0,0 [dd]\n"
     b"    kworker/u4:1-77    (-----) [000] d..2.  99.1: block_rq_issue: 254,0 WS 4096 () 128 + 8 none,0,0 [kworker]\n"
     b"     iou-wrk-1234-99    [000] d..2.  99.1: block_rq_issue: 254,0 R 4096 () 64 + 8 [iou-wrk-1234]\n"
@@ -224,6 +226,8 @@ PARSERS: Sequence[Parser] = (
     ),
     Parser("times of each CPU", lambda text, _: cpus.parse(text), (_PROC_STAT,), ()),
     Parser("cpu times", _file(lambda place: cpu_times.cpu_times(place), "stat"), (_PROC_STAT,), _KERNEL),
+    Parser("what a process asked for", lambda text, _: asked.parse_io(text), (_IO,), ()),
+    Parser("kernel's options about pages", _text(kernel_pages.options_about_pages), (_KERNEL_CONFIG,), ()),
     Parser("diskstats", _text(diskstats.parse_diskstats), (_DISKSTATS,), _KERNEL),
     Parser(
         "device counters",

@@ -60,7 +60,15 @@ needs_units = pytest.mark.skipif(
 
 def test_one_row_a_block_and_every_tenth_is_read(build: Build, journal: Journal, account: Account) -> None:
     block = parse_size(build.manifest["data_block"])
-    levels = {"table": "10MB", "data_block": build.manifest["data_block"], "cache": "cold", "duration": "1s"}
+    levels = {
+        "table": "10MB",
+        "data_block": build.manifest["data_block"],
+        "cache": "cold",
+        "duration": "1s",
+        "workers": "as-planned",
+        "memory": "none",
+        "device": "native",
+    }
     rows = 10 * _MB // block // 10 * 10
     with (
         data_directory(build, journal, account) as path,

@@ -49,9 +49,8 @@ def test_its_command_is_one_that_octavo_accepts(row: list[str]) -> None:
     assert refusal(words) is None
     if words[0] == "run":
         given = list(zip(words[2::2], words[3::2], strict=True))
-        changes = {
-            name: levels.split(",") for word, value in given if word == "--set" for name, levels in [value.split("=")]
-        }
+        pairs = [value.partition("=") for word, value in given if word == "--set"]
+        changes = {name: levels.split(",") for name, _, levels in pairs}
         plan = find_plan(words[1], changes=changes, size=dict(given).get("--size"))[0]
         assert impossible_cells(plan, make_cells(plan)) == []
 

@@ -10,16 +10,19 @@ from hypothesis import strategies as st
 
 from octavo import knobs
 from octavo.errors import OctavoError
+from octavo.host.block_limit import DeviceLimits
 from octavo.host.journal import Journal
 from octavo.knobs import device, filesystem, page_cache
 from octavo.knobs.base import AS_FOUND, KnobTarget
+from octavo.knobs.volume_types import parse_device
 from octavo.plan.cells import make_cells
 from octavo.plan.presets import find_plan
 from octavo.plan.sizes import SIZES
 from octavo.postgres.limits import DATA_BLOCKS
 from octavo.units import parse_size
 from octavo.workload_support.explained import Explained, nodes, shape
-from octavo.workloads.kernel_page import WORKLOAD, QueryRun, amplification, observations, text_bytes
+from octavo.workloads.kernel_page import WORKLOAD, QueryRun, amplification, observations, parallel, split, text_bytes
+from octavo.workloads.kernel_page.effects import limits_of
 
 powers = st.integers(10, 16).map(lambda power: 1 << power)
 
@@ -85,6 +88,51 @@ def test_what_cannot_be_told_is_left_out() -> None:
     assert not {"amplification", "device_reads_per_run", "device_mb_per_run"} & {*seen}
     # All of it in shared buffers: nothing was wanted of the kernel.
     assert "amplification" not in numbers([made_run(1.0, 0, 4096)])
+
+
+def test_two_effects_are_told_apart() -> None:
+    run = made_run(2.44, 5000, 5000 * 65536)
+    limits = DeviceLimits(3000.0, 125.0 * 1024**2)
+    warm = {one.metric: one.value for one in split([run], 8192, needs_none=True, limits=limits)}
+    assert warm["reads_needed"] == 0
+    assert warm["device_kb_per_read"] == 64
+    assert warm["requests_limit_ms"] == pytest.approx(5000 / 3000 * 1000)
+    assert warm["bytes_limit_ms"] == pytest.approx(5000 * 64 / 125 / 1024 * 1000)
+    # Requests alone would take 1.67 s, bytes 2.5 s: what is above the first is the second effect.
+    assert warm["more_reads_ms"] == pytest.approx(warm["requests_limit_ms"])
+    assert warm["more_reads_ms"] + warm["larger_reads_ms"] == pytest.approx(warm["bytes_limit_ms"])
+    cold = {one.metric: one.value for one in split([run], 8192, needs_none=False, limits=limits)}
+    assert (cold["reads_needed"], cold["more_reads_ms"]) == (5000, 0)
+    assert cold["larger_reads_ms"] == warm["larger_reads_ms"]
+    unlimited = {one.metric for one in split([run], 8192, needs_none=True, limits=None)}
+    assert unlimited == {"reads_needed", "device_kb_per_read"}
+    assert split([made_run(1.0, 5, None)], 8192, needs_none=True, limits=limits) == []
+    assert {*warm} <= {metric.name for metric in WORKLOAD.metrics}
+
+
+@pytest.mark.parametrize(
+    ("level", "seconds", "requests"),
+    [("gp2:200", 6.0, 3000.0), ("gp2:200,credits=0", 6.0, 600.0), ("gp3:3000/125", 6.0, 3000.0)],
+)
+def test_limits_are_known_where_they_hold_all_the_time(level: str, seconds: float, requests: float) -> None:
+    limits = limits_of(parse_device(level), seconds)
+    assert limits is not None and limits.requests == requests
+
+
+def test_limits_that_change_or_are_none_tell_nothing() -> None:
+    assert limits_of(parse_device("gp2:200,credits=12000"), 6.0) is None  # 5 s at 2,400 above the baseline
+    assert limits_of(parse_device("native"), 6.0) is limits_of(parse_device("loop"), 6.0) is None
+
+
+def test_blocks_and_workers_of_all_processes_are_counted() -> None:
+    workers = [{"Exact Heap Blocks": 10, "Lossy Heap Blocks": 20}, {"Lossy Heap Blocks": 5}]
+    heap = {"Node Type": "Bitmap Heap Scan", "Exact Heap Blocks": 1, "Lossy Heap Blocks": 2, "Workers": workers}
+    plan = {"Node Type": "Gather", "Workers Launched": 2, "Plans": [heap]}
+    seen = {one.metric: one.value for one in parallel.observations([plan])}
+    assert seen == {"workers_launched": 2, "exact_heap_blocks": 11, "lossy_heap_blocks": 27}
+    assert parallel.problem_of([plan], "2") is None is parallel.problem_of([plan], "as-planned")
+    assert "2 parallel workers took part, 3 were asked for" in (parallel.problem_of([plan], "3") or "")
+    assert "2 parallel workers took part, 0 were asked for" in (parallel.problem_of([plan, heap], "0") or "")
 
 
 def test_a_plan_s_shape_has_no_costs() -> None:

@@ -17,6 +17,7 @@ CHARTED = (
     "device_util",
     "rareq_sz",
     "wareq_sz",
+    "burst_credits",
     "memory_dirty_bytes",
     "memory_available_bytes",
     "memory_page_tables_bytes",

@@ -125,6 +125,8 @@ def _print_stack(facts: dict[str, Any]) -> None:
         f"{facts['hostname']}: {facts['kernel']}, {facts['cores']} cores, {human_size(facts['memory_bytes'])} of memory"
     )
     print(f"{facts['cpu']}; virtualization: {facts['virtualization']}")
+    options = ", ".join(f"{name}={value}" for name, value in facts["kernel_page_configuration"].items())
+    print(f"{facts['distribution']}; the kernel's options about pages: {options or 'not shown by this kernel'}")
     rows = [(layer["layer"], layer["value"], layer["detail"]) for layer in facts["page_stack"]]
     _print_table("The page stack", ("layer", "size", "detail"), rows)
 

@@ -5,6 +5,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+from octavo.host.kernel_pages import distribution, page_configuration
 from octavo.host.kernel_text import lines
 from octavo.host.page_stack import page_stack
 
@@ -13,7 +14,9 @@ def host_facts(path: Path) -> dict[str, Any]:
     """The host as a report shows it: kernel, CPU, memory, and the page stack below a path."""
     return {
         "hostname": platform.node(),
+        "distribution": distribution(),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "kernel_page_configuration": page_configuration(),
         "cpu": _cpu_model(),
         "cores": os.cpu_count() or 1,
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),

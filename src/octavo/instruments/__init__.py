@@ -13,6 +13,7 @@ INSTRUMENTS = {
     "wal_split": "octavo.instruments.wal_split",
     "device": "octavo.instruments.device",
     "requests": "octavo.instruments.requests",
+    "burst_balance": "octavo.instruments.burst_balance",
     "cpu": "octavo.instruments.cpu",
     "memory": "octavo.instruments.memory",
     "vmstat": "octavo.instruments.vmstat",

@@ -18,7 +18,7 @@ from octavo.host.block_limit import DeviceLimits
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed
 from octavo.host.loop_volume import SMALLEST_BYTES, Volume, cannot_make, loop_volume
-from octavo.knobs import filesystem, page_cache, probe
+from octavo.knobs import burst_balance, filesystem, page_cache, probe
 from octavo.knobs.base import AS_FOUND
 from octavo.knobs.enforcer import Enforcer, served_by
 from octavo.knobs.volume_types import EBS_REQUEST, check_device, parse_device
@@ -114,6 +114,8 @@ def limited(
         )
         file.unlink()
         enforcer = stack.enter_context(Enforcer(device, throttle, lambda: served_by(place.device)))
+        if device.burst is not None:
+            stack.enter_context(burst_balance.told(place.number, enforcer.credits))
         try:
             yield facts
         finally:

@@ -80,6 +80,10 @@ class Enforcer:
             self._spent_after = now - self._began
         self._set(*shared(self._meter.allowed(PERIOD_SECONDS), done, seconds))
 
+    def credits(self) -> float:
+        """The credits that are left; a debt is none."""
+        return max(0.0, self._meter.credits)
+
     def facts(self) -> dict[str, Any]:
         """The credits that are left, and after how many seconds they were spent first, if they were."""
         if self._volume.burst is None:

@@ -29,6 +29,7 @@ FIGURES = (
     ("device_util", "Device in use", "of the time with a request under way (%util)"),
     ("rareq_sz", "Bytes a read", "once merged and split (rareq-sz)"),
     ("wareq_sz", "Bytes a write", "once merged and split (wareq-sz)"),
+    ("burst_credits", "Burst balance", "I/O credits that the volume has left"),
     ("memory_dirty_bytes", "Dirty in the page cache", "written, not yet at the device (Dirty)"),
     ("memory_available_bytes", "Memory available", "to be had on this host (MemAvailable)"),
     ("memory_page_tables_bytes", "Page tables, all processes", "the kernel's, to map memory (PageTables)"),

@@ -154,6 +154,7 @@ def _machine(document: Document) -> str:
         facts.append(
             f"- {safe(host.get('cpu', 'CPU unknown'))}, {host.get('cores', '?')} cores, "
             f"{numbers.size(host.get('memory_bytes'))} memory, kernel {safe(host.get('kernel', 'unknown'))}, "
+            f"{safe(host.get('distribution', 'distribution unknown'))}, "
             f"virtualization: {safe(host.get('virtualization') or 'none found')}"
         )
     stack = [f"{safe(row['layer'])} {safe(row['value'])}" for row in host.get("page_stack", [])]

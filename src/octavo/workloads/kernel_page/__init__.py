@@ -18,12 +18,16 @@ from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError
 from octavo.factor import Factor, duration, size
+from octavo.host.block_limit import DeviceLimits
 from octavo.knobs import page_cache
+from octavo.knobs.volume_types import parse_device
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration, parse_size
 from octavo.workload_support.explained import Explained, explain, shape
 from octavo.workloads.base import Levels, WorkloadResult
+from octavo.workloads.kernel_page import parallel
+from octavo.workloads.kernel_page.effects import limits_of, two_effects
 
 # Every so many blocks one is wanted: n modulo 10, the modulus of the published table.
 _STRIDE = 10
@@ -57,6 +61,14 @@ _UNIT = Metric(
     "kB",
 )
 _PAGE = Metric("memory_page_kb", "memory page of the kernel", "kB")
+_NEEDED = Metric(
+    "reads_needed", "reads that a run needs: none where memory holds what is wanted, else one a wanted block", "1"
+)
+_READ_KB = Metric("device_kb_per_read", "size of a read at the device", "kB", "lower")
+_BY_REQUESTS = Metric("requests_limit_ms", "what the volume's limit of requests takes for a run's reads", "ms")
+_BY_BYTES = Metric("bytes_limit_ms", "what the volume's limit of bytes takes for them", "ms")
+_MORE_READS = Metric("more_reads_ms", "first effect: time for more reads than needed, each of a block", "ms", "lower")
+_LARGER_READS = Metric("larger_reads_ms", "second effect: time for the reads being larger", "ms", "lower")
 
 
 def amplification(block: int, unit: int) -> float:
@@ -82,10 +94,11 @@ class KernelPage:
     factors = (
         Factor("table", "cluster", "size of the fragmented table, a row a block", "800000kB", size("10MB", "1TB")),
         Factor("duration", "run", "length of the measured run", "8s", duration(1, 86_400)),
+        parallel.FACTOR,
     )
     metrics = (
         _TIME, _EACH, _RUNS, _PLANNING, _READ, _HIT, _WANTED, _DEVICE_READS, _DEVICE_MB, _AMPLIFICATION, _FORMULA,
-        _UNIT, _PAGE,
+        _UNIT, _PAGE, *parallel.METRICS, _NEEDED, _READ_KB, _BY_REQUESTS, _BY_BYTES, _MORE_READS, _LARGER_READS,
     )  # fmt: skip
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
@@ -116,6 +129,7 @@ class KernelPage:
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
         """The query until the page cache holds what it would after many runs: a run reads as much as the one before."""
         with server.connect(DATABASE) as connection:
+            parallel.set_workers(connection, levels["workers"])
             before = float("inf")
             for _ in range(_MOST_WARM_RUNS):
                 run = _run(connection, server.directory)
@@ -133,17 +147,23 @@ class KernelPage:
         if _is_direct(server):
             unit = block
         with server.connect(DATABASE) as connection:
+            parallel.set_workers(connection, levels["workers"])
             cpu, began = time.thread_time(), time.monotonic()
             while not runs or (not is_cold and time.monotonic() - began < asked):
                 runs.append(_run(connection, server.directory))
             seconds, cpu = time.monotonic() - began, time.thread_time() - cpu
         plans = dict.fromkeys(shape(run.explained.plan) for run in runs)
+        seen = observations(runs, block, unit)
+        has_room = not is_cold and not _is_direct(server) and _memory_holds(runs, block, levels)
+        effects = split(runs, block, needs_none=has_room, limits=limits_of(parse_device(levels["device"]), seconds))
+        problem = parallel.problem_of([run.explained.plan for run in runs], levels["workers"])
         return WorkloadResult(
-            observations=(*observations(runs, block, unit), *sizes),
+            observations=(*seen, *effects, *sizes),
             seconds_asked=seconds if is_cold else asked,
             seconds=seconds,
             transactions=len(runs),
             client_cpu_seconds=cpu,
+            problems=() if problem is None else (problem,),
             output=json.dumps(runs[-1].explained.plan, indent=1) + "\n",
             facts={"plans": {_QUERY: " / ".join(plans)}},
         )
@@ -173,6 +193,7 @@ def observations(runs: Sequence[QueryRun], block: int, unit: int) -> list[Observ
         observe(_WANTED, asked_for / _MB),
         observe(_FORMULA, amplification(block, unit)),
     ]
+    seen += parallel.observations([run.explained.plan for run in runs])
     reads = [run.reads for run in runs if run.reads is not None]
     read_bytes = [run.read_bytes for run in runs if run.read_bytes is not None]
     if reads and read_bytes:
@@ -180,6 +201,36 @@ def observations(runs: Sequence[QueryRun], block: int, unit: int) -> list[Observ
         if asked_for:
             seen.append(observe(_AMPLIFICATION, median(read_bytes) / asked_for))
     return seen
+
+
+def split(runs: Sequence[QueryRun], block: int, *, needs_none: bool, limits: DeviceLimits | None) -> list[Observation]:
+    """Reads needed and done, and what each of the two effects takes of a run's time where the limits are known.
+
+    `needs_none` where memory holds what is wanted. Empty where the device cannot be seen.
+    """
+    reads = [run.reads for run in runs if run.reads is not None]
+    read_bytes = [run.read_bytes for run in runs if run.read_bytes is not None]
+    if not reads or not read_bytes:
+        return []
+    done, done_bytes = median(reads), median(read_bytes)
+    needed = 0.0 if needs_none else float(median(run.explained.read_blocks for run in runs))
+    found = [observe(_NEEDED, needed)]
+    if done:
+        found.append(observe(_READ_KB, done_bytes / done / 1024))
+    if limits is not None:
+        effects = two_effects(limits, needed=needed, done=done, done_bytes=done_bytes, block=block)
+        both = ((_BY_REQUESTS, effects.requests_ms), (_BY_BYTES, effects.bytes_ms))
+        found += [observe(metric, value) for metric, value in both if value is not None]
+        found += [observe(_MORE_READS, effects.more_reads_ms), observe(_LARGER_READS, effects.larger_reads_ms)]
+    return found
+
+
+def _memory_holds(runs: Sequence[QueryRun], block: int, levels: Levels) -> bool:
+    """Whether the cell's memory has room for what a run asks the kernel for, beside shared_buffers."""
+    if levels["memory"] == "none":
+        return True
+    wanted = median(run.explained.read_blocks for run in runs) * block
+    return wanted + parse_size(levels["shared_buffers"]) <= parse_size(levels["memory"])
 
 
 def _run(connection: Connection[DictRow], directory: Path) -> QueryRun:

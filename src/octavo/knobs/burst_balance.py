@@ -1,0 +1,26 @@
+"""The I/O credits of the volumes that are being enforced now, by the number of their device."""
+
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+# Written by the lab, read by the sampler's thread; a trial has one volume, trials in slices one each.
+_CREDITS: dict[str, Callable[[], float]] = {}
+
+
+@contextmanager
+def told(number: str, credits: Callable[[], float]) -> Generator[None, None, None]:
+    """Within the context `credits_under` tells this volume's credits; `number` is its device's, such as 7:0."""
+    _CREDITS[number] = credits
+    try:
+        yield
+    finally:
+        del _CREDITS[number]
+
+
+def credits_under(directory: Path) -> float | None:
+    """The credits that are left to the volume under a directory; None for one without credits."""
+    number = directory.stat().st_dev
+    left = _CREDITS.get(f"{os.major(number)}:{os.minor(number)}")
+    return None if left is None else left()

@@ -1,0 +1,71 @@
+"""Parallel workers of the query, and how much of the table its bitmap knew by row: all processes of a run together."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from psycopg import Connection
+from psycopg.rows import DictRow
+
+from octavo.factor import Factor, matching
+from octavo.observation import Metric, Observation, observe
+from octavo.workload_support.explained import Node, nodes
+
+_WORKERS = Metric("workers_launched", "parallel workers that took part", "1")
+_EXACT = Metric("exact_heap_blocks", "blocks that the bitmap knew by row", "blocks")
+_LOSSY = Metric("lossy_heap_blocks", "blocks that the bitmap knew without their rows", "blocks")
+METRICS = (_WORKERS, _EXACT, _LOSSY)
+
+_AS_PLANNED = "as-planned"
+FACTOR = Factor(
+    "workers", "run", "parallel workers beside the session: as the planner likes, or so many", _AS_PLANNED,
+    matching(r"as-planned|0|[1-9]\d?", "as-planned, or whole numbers from 0 to 99"),
+)  # fmt: skip
+# So that reading alone, which workers do not share, is no reason against them (manual, "Parallel Plans").
+_WORTH_WORKERS = {
+    "parallel_setup_cost": "0",
+    "parallel_tuple_cost": "0",
+    "min_parallel_table_scan_size": "0",
+    "min_parallel_index_scan_size": "0",
+}
+
+
+def set_workers(connection: Connection[DictRow], workers: str) -> None:
+    """Holds the planner to so many workers."""
+    if workers == _AS_PLANNED:
+        return
+    asked = {"max_parallel_workers_per_gather": workers, **({} if workers == "0" else _WORTH_WORKERS)}
+    for name, value in asked.items():
+        connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    if workers != "0":  # else the table's size says how many (manual, "parallel_workers")
+        connection.execute(f"ALTER TABLE demo SET (parallel_workers = {int(workers)})".encode())
+
+
+def observations(plans: Sequence[Node]) -> list[Observation]:
+    """Workers, the median of the runs; blocks of the last run's bitmap heap scans, where it has any."""
+    found = [observe(_WORKERS, median(_launched(plan) for plan in plans))]
+    scans = [node for node in nodes(plans[-1]) if "Exact Heap Blocks" in node]
+    if scans:
+        found += [observe(_EXACT, _heap_blocks(scans, "Exact")), observe(_LOSSY, _heap_blocks(scans, "Lossy"))]
+    return found
+
+
+def problem_of(plans: Sequence[Node], asked: str) -> str | None:
+    """Why runs had other workers than were asked for; None when they had not."""
+    fewest, most = min(map(_launched, plans)), max(map(_launched, plans))
+    if asked == _AS_PLANNED or fewest == most == int(asked):
+        return None
+    others = fewest if fewest != int(asked) else most
+    return (
+        f"{others} parallel workers took part, {asked} were asked for; see max_worker_processes, max_parallel_workers"
+    )
+
+
+def _heap_blocks(scans: Sequence[Node], kind: str) -> int:
+    """The session's own, and those of its workers where EXPLAIN has them: from 18 on."""
+    name = f"{kind} Heap Blocks"
+    own = sum(int(node.get(name, 0)) for node in scans)
+    return own + sum(int(worker.get(name, 0)) for node in scans for worker in node.get("Workers", ()))
+
+
+def _launched(plan: Node) -> int:
+    return sum(int(node.get("Workers Launched", 0)) for node in nodes(plan))
