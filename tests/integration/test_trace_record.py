@@ -1,4 +1,5 @@
-"""A package's server recorded through its probes: the simulated buffer manager counts what PostgreSQL counted."""
+"""A package's server recorded through its probes: the simulated buffer manager counts what PostgreSQL counted, and the
+WAL is what pg_walinspect finds."""
 
 import os
 import shutil
@@ -17,6 +18,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.trace.files import nobody, summarize
 from octavo.trace.record.recorder import Recorded, RecordingRequest, record
+from octavo.trace.wal import written
 
 _PACKAGES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 
@@ -30,6 +32,8 @@ _BUFFERS = 4 * 1024**2
 _TABLE = """
 CREATE TABLE t (id int PRIMARY KEY, filler text);
 INSERT INTO t SELECT id, repeat('x', 80) FROM generate_series(1, 200000) AS id;
+CREATE TABLE few (id int);
+CREATE EXTENSION pg_walinspect;
 """
 _LOOKUPS = """
 SELECT count(t.filler)
@@ -89,11 +93,16 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
                 for _ in range(2):
                     connection.execute(_LOOKUPS)
                     connection.execute("SELECT count(*), sum(length(filler)) FROM t")
+                connection.execute("INSERT INTO few SELECT generate_series(1, 100)")
             assert recording.is_alive(), "the recording ended before the load"
             recording.join()
             after = _counters(server)
     assert found and found[0].lost == 0
     assert not summarize(trace)["missing"]["is_cut"]
+    wal = written(summarize(trace))
+    assert wal is not None and _SECONDS <= wal.seconds < 3 * _SECONDS
+    inserted = sum(kind.records for kind in wal.kinds if kind.name.startswith("Heap/INSERT"))
+    assert 100 <= inserted <= sum(kind.records for kind in wal.kinds) and wal.growth_bytes > 100 * 50
     hits, reads = (two - one for one, two in zip(before, after, strict=True))
     points = [(8192, _BUFFERS, 256 * 1024, 16 * 1024**2, 256 * 1024)]
     _, (point,) = _core.trace_buffers(trace, 8192, points, rate=None, seed=1, threads=1, observe=nobody)
