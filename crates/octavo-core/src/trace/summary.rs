@@ -125,6 +125,9 @@ pub fn cut<R: Read, W: Write>(
                         _ => true,
                     };
                     if keep {
+                        if matches!(fact, Fact::Event(_)) {
+                            into.flush()?; // it stays behind what happened before it
+                        }
                         into.fact(&fact)?;
                     }
                 }
@@ -247,5 +250,21 @@ mod tests {
         assert_eq!(found.accesses, [5, 0, 0, 0, 0]);
         assert_eq!(found.events[&EventKind::Transactions], (1, 5));
         assert_eq!(found.facts.len(), 1);
+        // The event at 50 is still behind the access at that time, and before the next one.
+        let mut accesses = Accesses::default();
+        let mut reader = Reader::new(&bytes[..]);
+        let mut before_event = None;
+        let mut last = 0;
+        while let Some(item) = reader.next(&mut accesses).unwrap() {
+            match item {
+                Item::Facts(facts) => {
+                    if facts.iter().any(|fact| matches!(fact, Fact::Event(_))) {
+                        before_event = Some(last);
+                    }
+                }
+                Item::Accesses => last = accesses.time.last().copied().unwrap(),
+            }
+        }
+        assert_eq!((before_event, last), (Some(48), 56));
     }
 }
