@@ -4,7 +4,8 @@
 
 A tracing build (octavo build --traced) of each size runs pgbench while its accesses are recorded; the trace is then
 simulated with the server's shared_buffers. pg_stat_io, reset when the recording has begun, and pg_stat_checkpointer are
-the truth; the server's buffers are emptied then. Needs the builds, and the server's account or root.
+the truth; the server's buffers are emptied then, and what was recorded before and after is cut off. Needs the builds,
+and the server's account or root.
 """
 
 import argparse
@@ -23,22 +24,27 @@ from octavo.postgres.builds import usage
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.scratch import scratch_server
-from octavo.trace import simulate
+from octavo.trace import files, simulate
 from octavo.trace.record.recorder import RecordingRequest, record
 
 _MODES: dict[str, Sequence[str]] = {"read-only": ("-S",), "read-write": ("-N",), "tpcb": ()}
-_IO = """
+_COUNTERS = b"""
 SELECT sum(hits)::bigint AS hits, (sum(read_bytes) / current_setting('block_size')::int)::bigint AS reads,
        sum(reads)::bigint AS requests, sum(evictions + coalesce(reuses, 0))::bigint AS evictions,
-       (sum(extend_bytes) / current_setting('block_size')::int)::bigint AS extends
+       (sum(extend_bytes) / current_setting('block_size')::int)::bigint AS extends,
+       (SELECT buffers_written FROM pg_stat_checkpointer) AS checkpoint_writes,
+       (SELECT wal_fpi FROM pg_stat_wal) AS full_page_images
 FROM pg_stat_io WHERE object = 'relation'
 """
+_ARE_CONNECTED = b"SELECT 1 AS one FROM pg_stat_activity WHERE application_name = 'pgbench' LIMIT 1"
 # What the recorder's own session read before is counted when it asks again, a second later; then they are reset.
 _HAS_REPORTED = b"""
 SELECT FROM pg_stat_activity
 WHERE application_name = 'octavo trace' AND state = 'idle' AND query LIKE '%pg_stat_wal%'
       AND query_start > backend_start + interval '1200 ms'
 """
+# Between the reset of the counters and pgbench: longer than from the recording's first word to its first record.
+_QUIET_SECONDS = 0.5
 _NAMES = ("hits", "reads", "requests", "evictions", "extends", "checkpoint_writes", "full_page_images")
 
 
@@ -81,43 +87,54 @@ def compare(block: str, mode: str, arguments: argparse.Namespace) -> tuple[dict[
         with server.connect(DATABASE) as connection:
             connection.execute("CREATE EXTENSION pg_buffercache")
             connection.execute("CHECKPOINT")
-        recording = _recording(server, trace, arguments.seconds + 5, journal)
+        recording, began = _recording(server, trace, arguments.seconds + 5, journal)
         with server.connect(DATABASE) as connection:
             connection.execute("SELECT pg_buffercache_evict_all()")
             for shared in ("io", "checkpointer", "wal"):
                 connection.execute(f"SELECT pg_stat_reset_shared('{shared}')".encode())
+        reset = time.monotonic() - began
+        time.sleep(_QUIET_SECONDS)
         options = ["-n", *_MODES[mode], "-c", str(arguments.clients), "-j", "2", "-T", str(arguments.seconds)]
         server.run_client("pgbench", *options, DATABASE)
         with server.connect(DATABASE) as connection:
+            while connection.execute(_ARE_CONNECTED).fetchone() is not None:
+                time.sleep(0.1)  # backends report what they did when they end
             if mode != "read-only":
                 connection.execute("CHECKPOINT")
+            connection.execute(_COUNTERS)  # reads the catalog, so that the second time does not
             connection.execute("SELECT pg_stat_force_next_flush()")
-            real = dict(connection.execute(_IO).fetchone() or {})
-            row = connection.execute("SELECT buffers_written FROM pg_stat_checkpointer").fetchone()
-            real["checkpoint_writes"] = (row or {})["buffers_written"]
-            row = connection.execute("SELECT wal_fpi FROM pg_stat_wal").fetchone()
-            real["full_page_images"] = (row or {})["wal_fpi"]
+            real = dict(connection.execute(_COUNTERS).fetchone() or {})
+            counted = time.monotonic() - began
             recording.join()
-        document = simulate.simulate(simulate.SimulationRequest(trace))
+        part = trace.with_name("part.octrace")
+        files.cut(trace, part, reset, counted, None)
+        document = simulate.simulate(simulate.SimulationRequest(part))
     (ours,) = document["servers"]
     return {name: int(real[name]) for name in _NAMES}, {name: ours[name] for name in _NAMES}, document["transactions"]
 
 
-def _recording(server: Server, trace: Path, seconds: float, journal: Journal) -> threading.Thread:
-    """A recording that has begun, whose session has reported what it read itself."""
-    began = threading.Event()
+def _recording(server: Server, trace: Path, seconds: float, journal: Journal) -> tuple[threading.Thread, float]:
+    """A recording that has begun, whose session has reported what it read itself, and when it began.
+
+    The trace's time begins a little later.
+    """
+    began, times = threading.Event(), list[float]()
     dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
     thread = threading.Thread(
-        target=lambda: record(RecordingRequest(dsn, seconds, trace, None), journal, lambda _text: began.set()),
+        target=lambda: record(
+            RecordingRequest(dsn, seconds, trace, None),
+            journal,
+            lambda _text: (times.append(time.monotonic()), began.set()),
+        ),
         daemon=True,
     )
     thread.start()
     if not began.wait(30):
         sys.exit("the recording did not begin within 30 s")
     with server.connect(DATABASE) as connection:
-        while not connection.execute(_HAS_REPORTED).fetchone():
+        while connection.execute(_HAS_REPORTED).fetchone() is None:
             time.sleep(0.1)
-    return thread
+    return thread, times[0]
 
 
 def show(block: str, mode: str, real: Mapping[str, int], ours: Mapping[str, int]) -> None:
