@@ -5,7 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 from tests.state import DATA_BLOCKS, shared_builds, shared_state
+from tests.tools import as_failure
 
 from octavo.home import octavo_home
 from octavo.host import cgroup
@@ -46,6 +47,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.integration)
         if "octavo" in fixtures or _END_TO_END in item.path.parents:
             item.add_marker(pytest.mark.e2e)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    as_failure(report)
+    return report
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -5,17 +5,17 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.conftest import ROOT, Octavo
+from tests.tools import BROWSERS, found, needs
 
 from octavo.plan.presets import preset_text
 
-_BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_BROWSER = found(*BROWSERS)
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def complaints(page: Path, tmp_path: Path) -> list[str]:
     return [line for line in lines if "source: chrome://" not in line]  # the browser's own pages complain too
 
 
-@pytest.mark.skipif(_BROWSER is None, reason="no Chromium")
+@needs(*BROWSERS)
 def test_the_page_opens_without_a_network_and_without_complaint(
     demo: subprocess.CompletedProcess[str], tmp_path: Path
 ) -> None:

@@ -1,7 +1,6 @@
 """`octavo report --site` of planted runs, opened in a browser without a network."""
 
 import os
-import shutil
 import subprocess
 from contextlib import closing
 from pathlib import Path
@@ -9,16 +8,17 @@ from pathlib import Path
 import pytest
 from tests.e2e.conftest import Octavo
 from tests.planted_runs import plant
+from tests.tools import BROWSERS, found, needs
 from tests.unit.plans import small_plan
 
 from octavo.store.store import Store
 
 pytestmark = pytest.mark.beside
 
-_BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_BROWSER = found(*BROWSERS)
 
 
-@pytest.mark.skipif(_BROWSER is None, reason="no Chromium")
+@needs(*BROWSERS)
 def test_the_site_opens_without_a_network_and_leads_to_every_run(octavo: Octavo, tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)

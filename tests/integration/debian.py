@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.tools import needs
 
 from octavo.home import make_directory
 from octavo.host import children
 from octavo.host.journal import Journal
 
-needs_debootstrap = pytest.mark.skipif(shutil.which("debootstrap") is None, reason="no debootstrap here")
+needs_debootstrap = needs("debootstrap")
 
 
 def this_suite() -> str:

@@ -9,6 +9,7 @@ from tests.integration.conftest import needs_root
 from tests.integration.debian import clean_debian, needs_debootstrap, this_suite
 from tests.integration.servers import data_directory, running
 from tests.thorough import THOROUGH, in_thorough_tests
+from tests.tools import needs
 
 from octavo.errors import OctavoError
 from octavo.host import children
@@ -25,7 +26,7 @@ from octavo.units import parse_size
 
 pytestmark = pytest.mark.beside
 
-needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-shlibdeps") is None, reason="no dpkg-dev here")
+needs_dpkg = needs("dpkg-shlibdeps")
 
 PREFIX = "/opt/octavo/postgresql/18-b4w8"
 PACKAGE = "octavo-postgresql-18-b4w8"

@@ -1,14 +1,14 @@
 """Page tables on real servers, behind the real pgbouncer, and connections until the kernel kills one."""
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 from tests.integration.conftest import needs_root
 from tests.integration.servers import MB, data_directory, running
+from tests.tools import found, needs, reason
 
-from octavo.host import cgroup, children
+from octavo.host import cgroup
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.hugepages.savings import predictable
@@ -24,21 +24,17 @@ pytestmark = pytest.mark.alone
 _CONNECTIONS = 4
 
 
-def here(program: str) -> bool:
-    return shutil.which(program, path=children.PLAIN_PATH) is not None
-
-
 def values(result: WorkloadResult) -> dict[str, float]:
     return {one.metric: one.value for one in result.observations}
 
 
-@pytest.mark.skipif(not here("pgbouncer"), reason="pgbouncer is not installed (Debian: pgbouncer)")
+@needs("pgbouncer")
 @pytest.mark.parametrize(("driver", "mix"), [("sysbench", "read"), ("pgbench", "read"), ("sysbench", "read-write")])
 def test_connections_that_stay_have_the_page_tables_that_were_predicted(
     driver: str, mix: str, builds: dict[str, Build], journal: Journal, account: Account
 ) -> None:
-    if driver == "sysbench" and not here("sysbench"):
-        pytest.skip("sysbench is not installed (Debian: sysbench)")
+    if driver == "sysbench" and found("sysbench") is None:
+        pytest.skip(reason("sysbench"))
     levels = {
         "driver": driver, "mix": mix, "database": "32MB", "connections": str(_CONNECTIONS), "duration": "3s",
         "huge_pages": "off",

@@ -3,11 +3,11 @@
 The image takes about 40 s to make and a boot 10 to 20 s on a quiet machine with 2 cores.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
 from tests.conftest import Octavo
+from tests.tools import needs
 
 from octavo.errors import HostError, OctavoError
 from octavo.home import octavo_home
@@ -21,7 +21,7 @@ from octavo.vm.run import run
 
 pytestmark = [
     pytest.mark.beside,
-    pytest.mark.skipif(shutil.which("qemu-system-aarch64") is None, reason="no qemu-system-aarch64 here"),
+    needs("qemu-system-aarch64"),
 ]
 _MB = 1024**2
 _LIMITS = Limits(memory=512 * _MB, disk=256 * _MB, cpus=2, seconds=400)

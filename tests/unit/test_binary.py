@@ -6,13 +6,13 @@ import json
 import lzma
 import os
 import re
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tools import needs
 from tests.unit.elf_files import CASAL, ENTRY, LDADDAL, LDR, NOP, RET, X86_64, call, elf, helper, words
 
 from octavo.binary.core_types import ElfReport
@@ -176,7 +176,7 @@ def test_packages_are_read_without_unpacking_to_a_disk(tmp_path: Path, kind: str
     assert [one.name for one in tmp_path.iterdir()] == ["x.deb"]
 
 
-@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="there is no dpkg-deb")
+@needs("dpkg-deb")
 @pytest.mark.parametrize("kind", ["none", "gzip", "xz", "zstd"])
 def test_packages_of_dpkg_are_read(tmp_path: Path, kind: str) -> None:
     root, path = tmp_path / "root", tmp_path / "x.deb"

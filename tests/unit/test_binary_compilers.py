@@ -1,12 +1,12 @@
 """One C program by Debian's cross-compiler for 64-bit Arm, with the flags of three builds: counts equal objdump's."""
 
 import re
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.tools import needs
 
 from octavo.binary.listing import lines
 from octavo.binary.read import Program, read_one
@@ -34,7 +34,7 @@ _COUNTED = re.compile(
     r"((?:a|l|al)?[bh]?)\t"
 )
 
-pytestmark = pytest.mark.skipif(shutil.which(_GCC) is None, reason=f"no {_GCC} here; script/bootstrap --for-tests")
+pytestmark = needs(_GCC)
 
 
 def compiled(place: Path, *flags: str) -> Path:

@@ -1,15 +1,13 @@
 """Compiler flags that are no use here are known before anything is compiled."""
 
-import shutil
 from pathlib import Path
 
-import pytest
+from tests.tools import needs
 
-from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.postgres.builds.flags import refused
 
-needs_gcc = pytest.mark.skipif(shutil.which("gcc", path=children.PLAIN_PATH) is None, reason="there is no gcc")
+needs_gcc = needs("gcc")
 
 
 @needs_gcc

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.tools import needs
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.journal import Journal
@@ -28,7 +29,7 @@ from octavo.postgres.source import sha256_of
 
 EPOCH = 1_700_000_000
 
-needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="no dpkg here")
+needs_dpkg = needs("dpkg-deb")
 
 
 def manifest_of(spec: BuildSpec, **facts: Any) -> dict[str, Any]:

@@ -1,11 +1,15 @@
 """Which cells are left out on this host."""
 
+from pathlib import Path
+
 import pytest
 from tests.unit.plans import changed_plan
 
 from octavo.errors import HostError
-from octavo.lab.runnable import left_out, refuse_nothing_left
+from octavo.lab import runnable
+from octavo.lab.runnable import lacking, left_out, refuse_nothing_left
 from octavo.plan.cells import make_cells
+from octavo.plan.presets import find_plan
 
 CELLS = make_cells(changed_plan({}, mode=["read-only", "read-write"]))
 
@@ -28,3 +32,18 @@ def test_without_its_baseline_a_condition_has_nothing_to_compare_with() -> None:
 def test_where_no_cell_is_left_the_reason_is_the_error() -> None:
     with pytest.raises(HostError, match="no cell of this plan can run on this host: it needs root"):
         refuse_nothing_left(CELLS, left_out(CELLS, lambda _: "it needs root"))
+
+
+def test_what_a_preset_lacks_is_named_with_its_package_and_nothing_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path / "none"))
+
+    def installed(name: str, path: str | None = None) -> str | None:
+        return None if name == "sysbench" else f"/usr/bin/{name}"
+
+    monkeypatch.setattr(runnable.shutil, "which", installed)
+    plan = find_plan("page-tables", size="quick")[0]
+    cells = make_cells(plan)
+    assert "sysbench is not installed (Debian: sysbench)" in lacking(plan, cells)
+    assert not (tmp_path / "none").exists()

@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.store_contract import a_trial, add_run
+from tests.tools import found, reason
 
 from octavo.errors import HostError, OctavoError
 from octavo.observation import Observation
@@ -46,8 +46,8 @@ def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]
         image = tmp_path / "image"
         with image.open("w") as file:
             file.truncate(8 * 1024**2)
-        if shutil.which("mkfs.ext4") is None:
-            pytest.skip("mkfs.ext4 is not installed")
+        if found("mkfs.ext4") is None:
+            pytest.skip(reason("mkfs.ext4"))
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(image)], check=True)
         mount(["-o", "loop", str(image)], place)
     try:

@@ -2,7 +2,6 @@
 
 import mmap
 import os
-import shutil
 import struct
 import subprocess
 import threading
@@ -12,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.tools import found, reason
 
 from octavo import _core
 from octavo.errors import HostError
@@ -120,9 +120,9 @@ def test_a_tracing_build_is_another_build() -> None:
 
 def test_the_header_is_c(tmp_path: Path) -> None:
     """With stand-ins for what PostgreSQL declares; as strict as its own builds are."""
-    compiler = shutil.which("gcc")
+    compiler = found("gcc")
     if compiler is None:
-        pytest.skip("there is no gcc")
+        pytest.skip(reason("gcc"))
     for name, text in {
         "utils/probes.h": "",
         "storage/bufmgr.h": """

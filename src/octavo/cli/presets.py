@@ -1,5 +1,6 @@
 """`octavo presets`: the experiments that come with Octavo."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -12,16 +13,18 @@ presets = typer.Typer(
 
 @presets.callback()
 def list_presets(context: typer.Context) -> None:
-    """List the presets with their sizes, or print one as TOML to start a plan of your own from.
+    """List the presets with their sizes and what this host lacks for them, or print one as TOML.
 
     Example: octavo presets show oltp-blocks-demo > mine.toml
     """
     if context.invoked_subcommand is not None:
         return
+    from octavo.lab.runnable import lacking
     from octavo.plan.cells import make_cells
     from octavo.plan.presets import all_presets
     from octavo.units import human_count
 
+    installable = False
     for preset in all_presets():
         print(f"{preset.name}: {preset.question}")
         for size, plan in preset.plans.items():
@@ -29,6 +32,13 @@ def list_presets(context: typer.Context) -> None:
             most = "" if plan.last_round is None else f", up to {human_count(plan.last_round, 'round')}"
             budget = f", {plan.budget} of measuring at the most" if plan.budget else ""
             print(f"  --size {size:5}  {len(make_cells(plan))} cells on {loads}{most}{budget}")
+        smallest = next(iter(preset.plans.values()))
+        cells = make_cells(smallest)
+        for reason, count in lacking(smallest, cells).items():
+            print(f"  this host: {human_count(count, 'cell')} of {len(cells)} will be skipped: {reason}")
+            installable |= "is not installed" in reason
+    if installable:
+        print("script/bootstrap --all installs every program that the presets need.", file=sys.stderr)
 
 
 @presets.command("show")

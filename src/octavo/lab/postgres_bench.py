@@ -17,7 +17,7 @@ from octavo.lab.failure_reason import failure_reason
 from octavo.lab.huge_page_pools import HugePagePools, Need, pages_said
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.phase_timings import PhaseTimings
-from octavo.lab.runnable import cannot_run
+from octavo.lab.runnable import cannot_run, missing_program
 from octavo.lab.slices import eligibility
 from octavo.lab.slices import round as slice_round
 from octavo.lab.slices.effects import TurnRatio
@@ -81,7 +81,12 @@ class PostgresBench:
 
     def cannot_run(self, cell: Cell) -> str | None:
         """Why this host cannot run it, cannot make or run its build, or has not the huge pages for it."""
-        return cannot_run(cell) or self._refused_flags(cell) or self._pools.cannot(cell.id, cell.levels)
+        return (
+            missing_program(self._workload, cell)
+            or cannot_run(cell)
+            or self._refused_flags(cell)
+            or self._pools.cannot(cell.id, cell.levels)
+        )
 
     def _refused_flags(self, cell: Cell) -> str | None:
         spec = build_of(cell.levels)

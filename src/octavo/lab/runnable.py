@@ -2,7 +2,9 @@
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from octavo import knobs
 from octavo.errors import HostError
@@ -11,14 +13,20 @@ from octavo.host import cgroup, children
 from octavo.knobs.base import KnobTarget
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
+from octavo.plan.model import Plan
+from octavo.workloads import find
+from octavo.workloads.base import NeedsPrograms, Workload
 
 
-def cannot_run(cell: Cell) -> str | None:
-    """A memory limit needs root and a memory controller, a build its compiler; everything else runs without."""
+def cannot_run(cell: Cell, directory: Path | None = None) -> str | None:
+    """Why not: a memory limit needs root and a memory controller, a build its compiler, a knob what it sets.
+
+    `directory` is on the filesystem of the data; Octavo's own, which is made, where none is named.
+    """
     compiler = build_of(cell.levels).compiler
     if shutil.which(compiler, path=children.PLAIN_PATH) is None:
         return f"the compiler {compiler} is not installed"
-    if reason := knobs.cannot(cell.levels, KnobTarget(make_directory(octavo_home()))):
+    if reason := knobs.cannot(cell.levels, KnobTarget(directory or make_directory(octavo_home()))):
         return reason
     if cell.levels["memory"] == "none":
         return None
@@ -27,6 +35,23 @@ def cannot_run(cell: Cell) -> str | None:
     if cgroup.memory_controller() is None:
         return "this host has no cgroup memory controller that can be used"
     return None
+
+
+def missing_program(workload: Workload, cell: Cell) -> str | None:
+    """The program of a package of its own that the workload starts at these levels and that is not installed."""
+    if isinstance(workload, NeedsPrograms):
+        for name in workload.programs(cell.levels):
+            if shutil.which(name, path=children.PLAIN_PATH) is None:
+                return f"{name} is not installed (Debian: {name})"
+    return None
+
+
+def lacking(plan: Plan, cells: Sequence[Cell]) -> dict[str, int]:
+    """What this host lacks for a plan: each reason, with the number of cells that cannot run for it. Makes nothing."""
+    workload, home = find(plan.workload), octavo_home()
+    there = next(path for path in (home, *home.parents) if path.is_dir())
+    reasons = (missing_program(workload, cell) or cannot_run(cell, there) for cell in cells)
+    return dict(Counter(reason for reason in reasons if reason))
 
 
 def left_out(cells: Sequence[Cell], cannot: Callable[[Cell], str | None] = cannot_run) -> dict[str, str]:

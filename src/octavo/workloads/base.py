@@ -100,6 +100,15 @@ class PinsSettings(Protocol):
 
 
 @runtime_checkable
+class NeedsPrograms(Protocol):
+    """A workload that starts programs which come as packages of their own."""
+
+    def programs(self, levels: Levels) -> tuple[str, ...]:
+        """Their names, which are those of Debian's packages."""
+        ...
+
+
+@runtime_checkable
 class RunsInTurns(Protocol):
     """A workload whose client can be started to run until it is told to end, and be stopped and let go on meanwhile."""
 

@@ -26,7 +26,7 @@ from octavo.workload_support.server_memory import (
 from octavo.workload_support.shared_pages import shared_page
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.pooled import client, watch
-from octavo.workloads.pooled.pooler import pooled, program
+from octavo.workloads.pooled.pooler import pooled
 
 _TABLES = Metric("page_tables_bytes", "page tables of the connections at the end (VmPTE)", "bytes", "lower")
 _GROWTH = Metric("page_tables_growth_bytes", "page tables that the connections gained during the run", "bytes", "lower")
@@ -104,9 +104,12 @@ class Pooled:
         """The tables are the driver's own."""
         return (("workload", "pooled"), ("driver", levels["driver"]), ("database", levels["database"]))
 
+    def programs(self, levels: Levels) -> tuple[str, ...]:
+        """The pooler, and sysbench where it asks."""
+        return ("pgbouncer", "sysbench") if levels["driver"] == "sysbench" else ("pgbouncer",)
+
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
         """sysbench prepare, or pgbench -i. Raises HostError without sysbench."""
-        program("pgbouncer")  # said before minutes of loading
         client.fill(server, levels["driver"], parse_size(levels["database"]), load)
 
     def database_bytes(self, levels: Levels) -> int:
