@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,13 @@ def arguments_of(command: str) -> list[str]:
     return words
 
 
+# `octavo` with all its commands, made once: it takes a moment.
+_whole = cache(lambda: typer.main.get_command(app))
+
+
 def refusal(arguments: list[str]) -> str | None:
     """Why `octavo` would not accept them, or None; parses and runs nothing."""
-    command = typer.main.get_command(app)
+    command = _whole()
     name, words = "octavo", list(arguments)
     while isinstance(command, TyperGroup) and words and words[0] in command.commands:
         name = words.pop(0)
