@@ -10,7 +10,10 @@ from tests.unit.planted import plant
 from octavo.doctor import compare, html, markdown, report
 from octavo.doctor.collect import find
 from octavo.doctor.facts import read_facts
+from octavo.doctor.hosts import document, rows_of
 from octavo.doctor.json_file import read_json
+from octavo.remote.hosts_file import RemoteHost
+from octavo.remote.ssh import Answer
 
 _CASES = Path(__file__).parents[1] / "doctor_cases"
 _FACTS = tuple((_CASES / f"{name}.json").read_bytes() for name in ("rhel8-arm-64kb", "pod-hugetlb-0", "well-tuned"))
@@ -45,9 +48,16 @@ def _report() -> bytes:
     return json.dumps(report.document([report.part("x", facts)])).encode()
 
 
+def _answered(text: bytes, _: Path) -> object:
+    rows = rows_of(Answer(RemoteHost("a", "a"), 0, text))
+    assert rows
+    return document(rows)
+
+
 PARSERS: Sequence[Parser] = (
     Parser("facts of the doctor", _examined, _FACTS),
     Parser("report of the doctor", _compared, (_report(),)),
+    Parser("answer of a host", _answered, (_report(),)),
     Parser("listening sockets", _listening, (_SOCKETS,), ()),
 )
 

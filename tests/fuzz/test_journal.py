@@ -11,6 +11,10 @@ from tests.fuzz.fuzzing import Parser, check, parametrized
 from octavo.errors import HostError
 from octavo.host import journal, undo
 from octavo.hugepages.apply import kept
+from octavo.observation import Observation
+from octavo.series import Series
+from octavo.store.records import TrialRecord
+from octavo.store.trial_json import decode, encode
 
 # What becomes of an entry is other tests' matter: one with a mutated path must never reach the host.
 _HARMLESS = dict.fromkeys(undo.UNDO, f"{__name__}:harmless")
@@ -27,6 +31,13 @@ _HUGE_PAGES = (
     b'{"schema_version": 1, "applied": [{"id": "5b0e", "path": "/nowhere/nr_hugepages", "found": "0", "set": "9", '
     b'"surplus": 0, "ours": null, "boot_id": "0cb8c4a5"}]}'
 )
+_TRIAL = encode(
+    "one",
+    TrialRecord(
+        "a", 1, 1, 1, 1, "ok", None, 1.0, 2.5, 3, (Observation("tps", 0.5, "1/s"),), {"work_mem": "4MB"},
+        series=(Series("tps", "1/s", (0.5,), (1e300,)),), identity="0" * 32,
+    ),
+)  # fmt: skip
 
 
 def harmless(entry: undo.Entry) -> undo.Undone | None:
@@ -67,6 +78,7 @@ def _kept(text: bytes, place: Path) -> object:
 PARSERS = (
     Parser("journal", _restore, (_JOURNAL,)),
     Parser("applied huge pages", _kept, (_HUGE_PAGES,)),
+    Parser("kept trial", lambda text, _: decode(text), (_TRIAL,)),
 )
 
 

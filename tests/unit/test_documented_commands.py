@@ -25,7 +25,7 @@ def commands(page: Path) -> list[str]:
     found: list[str] = []
     for block in _BLOCK.findall(page.read_text()):
         for line in block.replace("\\\n", " ").splitlines():
-            if match := _COMMAND.match(line):
+            if (match := _COMMAND.match(line)) and not match[1].startswith("= "):  # a key of a TOML file
                 found.append(_OPTIONAL.sub("", match[1]))
     return found
 

@@ -44,6 +44,9 @@ def doctor(
         Path | None, typer.Option(help="A postgres for 64-bit Arm, on any host: has it the CPU's atomic instructions?")
     ] = None,
     facts: Annotated[Path | None, typer.Option(help="Facts of another host, as JSON, instead of looking.")] = None,
+    hosts: Annotated[
+        Path | None, typer.Option(help="A TOML file of hosts (docs/doctor.md): all servers of all, over SSH.")
+    ] = None,
     compare: Annotated[
         tuple[Path, Path] | None, typer.Option(help="Two reports of --format json: what changed.")
     ] = None,
@@ -68,14 +71,15 @@ def doctor(
     octavo doctor --dsn 'host=/run/postgresql dbname=shop' --fail-on warning
     octavo doctor --before-start --shared-buffers 1GB
     octavo doctor --predict shop.octrace
+    octavo doctor --hosts hosts.toml
     octavo doctor --compare before.json after.json
     """
     from octavo.errors import UsageError
 
-    if before_start + sum(one is not None for one in (dsn, pgdata, binary, facts, compare)) > 1:
-        raise UsageError("give one of --dsn, --pgdata, --before-start, --binary, --facts and --compare")
+    if before_start + sum(one is not None for one in (dsn, pgdata, binary, facts, hosts, compare)) > 1:
+        raise UsageError("give one of --dsn, --pgdata, --before-start, --binary, --facts, --hosts and --compare")
     if predict is not None and (
-        before_start or any(one is not None for one in (pgdata, binary, facts, compare, watch))
+        before_start or any(one is not None for one in (pgdata, binary, facts, hosts, compare, watch))
     ):
         raise UsageError("--predict is about a running server; give it alone or with --dsn")
     if bindir is not None and pgdata is None:
@@ -84,6 +88,10 @@ def doctor(
         _explain(explain, format)
     elif compare is not None:
         _compare(*compare, format)
+    elif hosts is not None:
+        if watch is not None:
+            raise UsageError("--watch looks at one host; run it there")
+        _hosts(hosts, interval, fail_on, format, verbose=verbose)
     elif watch is not None:
         _watch(dsn, watch, format)
     else:
@@ -113,6 +121,52 @@ def _compare(before: Path, after: Path, format: DoctorFormat) -> None:
         print_json(changed)
     else:
         print("\n".join(lines(changed)))
+
+
+def _hosts(file: Path, interval: str, fail_on: FailOn, format: DoctorFormat, *, verbose: bool) -> None:
+    import sys
+
+    from octavo.cli.output import console, print_json
+    from octavo.doctor import hosts
+    from octavo.doctor.report import is_as_bad
+    from octavo.errors import HostError
+    from octavo.host.journal import Journal
+    from octavo.remote.hosts_file import read_hosts
+    from octavo.remote.ssh import on_each
+    from octavo.units import parse_duration
+
+    parse_duration(interval)
+    chosen = read_hosts(file)
+    rows: list[dict[str, Any]] = []
+    with Journal() as journal:
+        asked = on_each(
+            chosen, lambda host: hosts.words_for(host, interval), journal,
+            seconds=hosts.SECONDS, most_bytes=hosts.MOST_BYTES,
+        )  # fmt: skip
+        for number, answer in enumerate(asked, 1):
+            rows += hosts.rows_of(answer)
+            if sys.stderr.isatty():
+                end = "" if number < len(chosen) else "\n"
+                print(f"\r{number} of {len(chosen)} hosts", end=end, file=sys.stderr, flush=True)
+    found = hosts.document(rows)
+    if format is DoctorFormat.json:
+        print_json(found)
+    elif format is DoctorFormat.md:
+        from octavo.doctor.hosts_text import markdown
+
+        print(markdown(found))
+    elif format is DoctorFormat.html:
+        from octavo.doctor.html import render_hosts
+
+        print(render_hosts(found))
+    else:
+        from octavo.doctor.hosts_text import show
+
+        show(found, console(), verbose=verbose)
+    if found["unanswered"] == len(found["rows"]):
+        raise HostError(f"no server of any host could be asked; the first: {found['rows'][0]['problem']}")
+    if fail_on is not FailOn.never and is_as_bad(found, fail_on.value):
+        raise typer.Exit(1)
 
 
 def _found(

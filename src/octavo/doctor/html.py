@@ -7,12 +7,23 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from octavo.doctor.engine import SEVERITIES
+from octavo.doctor.hosts import headline
 from octavo.doctor.sentences import evidence, tally, verdict
 from octavo.text import printable
 
 
 def render(report: Mapping[str, Any]) -> str:
-    """The page."""
+    """The page of one host's servers."""
+    return _page("doctor.html.j2", report=report, verdict=verdict, tally=tally, evidence=evidence)
+
+
+def render_hosts(report: Mapping[str, Any]) -> str:
+    """The page of many hosts."""
+    return _page("hosts.html.j2", report=report, headline=headline, severities=SEVERITIES)
+
+
+def _page(template: str, **values: Any) -> str:
     environment = Environment(
         loader=PackageLoader("octavo.doctor", "."),
         autoescape=True,
@@ -22,11 +33,8 @@ def render(report: Mapping[str, Any]) -> str:
     )
     environment.filters["clean"] = lambda text: printable(str(text))
     style = resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8")
-    page = environment.get_template("doctor.html.j2").render(
-        report=report,
+    page = environment.get_template(template).render(
         style=Markup(style),  # noqa: S704 – our own style sheet
-        verdict=verdict,
-        tally=tally,
-        evidence=evidence,
+        **values,
     )
     return page.encode("utf-8", "replace").decode("utf-8")

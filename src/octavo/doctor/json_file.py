@@ -24,9 +24,17 @@ def read_json(path: Path) -> Any:
         reason = f"{path} cannot be read: {error.strerror}"
         raise UsageError(f"{reason}; name a file of octavo doctor --format json") from None
     try:
+        return parse_json(content)
+    except UsageError:
+        raise UsageError(f"{path} is no JSON; name a file that octavo doctor --format json has written") from None
+
+
+def parse_json(content: bytes) -> Any:
+    """What the bytes say. Raises UsageError when they are no JSON."""
+    try:
         return json.loads(content, parse_constant=_refuse, parse_float=_finite, parse_int=_of_64_bits)
     except (ValueError, RecursionError):
-        raise UsageError(f"{path} is no JSON; name a file that octavo doctor --format json has written") from None
+        raise UsageError("it is no JSON") from None
 
 
 def _finite(text: str) -> float:

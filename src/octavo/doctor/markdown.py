@@ -19,33 +19,34 @@ def render(report: Mapping[str, Any], *, verbose: bool) -> str:
 
 
 def _server(server: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
-    yield f"# {_plain(verdict(server))}"
+    yield f"# {plain(verdict(server))}"
     yield ""
     if server["problem"]:
-        yield f"It could not be asked: {_plain(server['problem'])}\n"
+        yield f"It could not be asked: {plain(server['problem'])}\n"
     yield "| layer | size | findings | known from |"
     yield "| --- | ---: | --- | --- |"
     for row in server["page_stack"]:
         cells = (row["layer"], row["value"], ", ".join(row["findings"]), row["detail"])
-        yield f"| {' | '.join(map(_plain, cells))} |"
+        yield f"| {' | '.join(map(plain, cells))} |"
     for result in server["results"]:
         if result["status"] != "finding":
             continue
         yield f"\n## {result['severity']}: {result['rule']}\n"
-        yield f"{_plain(result['text'])}\n\n**Cost:** {_plain(result['cost'])}\n"
-        yield f"**To do** ({_plain(result['takes'])}):\n"
+        yield f"{plain(result['text'])}\n\n**Cost:** {plain(result['cost'])}\n"
+        yield f"**To do** ({plain(result['takes'])}):\n"
         yield _block(result["fix"])
         yield f"\n**Check:**\n\n{_block([result['check']])}\n"
-        yield f"**Seen:** {_plain('; '.join(evidence(result)))}\n\n**Source:** {_plain(result['source'])}"
+        yield f"**Seen:** {plain('; '.join(evidence(result)))}\n\n**Source:** {plain(result['source'])}"
     yield f"\n{tally(server)}."
     if verbose:
         yield "\n| rule | result | |\n| --- | --- | --- |"
         for result in server["results"]:
             if result["status"] != "finding":
-                yield f"| {result['rule']} | {result['status']} | {_plain(result['text'])} |"
+                yield f"| {result['rule']} | {result['status']} | {plain(result['text'])} |"
 
 
-def _plain(text: object) -> str:
+def plain(text: object) -> str:
+    """Text that Markdown makes nothing of, on one line."""
     return _SPECIAL.sub(r"\\\1", one_line(text))
 
 

@@ -1,0 +1,152 @@
+"""`octavo doctor --hosts` over a real sshd on loopback: hosts that answer, and those that do all else."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.integration.sshd import Sshd, ssh_server
+
+from octavo.doctor.hosts import rows_of
+from octavo.host.journal import Journal
+from octavo.remote.hosts_file import parse_hosts
+from octavo.remote.ssh import Answer, on_each
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.beside
+
+FINDING = {"rule": "huge-pages", "status": "finding", "severity": "warning", "text": "evil \x1b[31m\u202etext\nx"}
+REPORT = {
+    "schema_version": 1,
+    "servers": [
+        {
+            "server": "port 5432", "version": "18.1", "problem": None, "results": [FINDING],
+            "page_stack": [{"layer": "CPU memory page", "value": "4kB"}, {"layer": "data block", "value": "8kB"}],
+        }
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with ssh_server(tmp_path_factory.mktemp("sshd")) as server:
+        yield server
+
+
+def script(place: Path, name: str, text: str) -> str:
+    """A command that takes no notice of its arguments."""
+    (place / name).write_text(f"{text}\n")
+    return f"sh {place / name}"
+
+
+def answers(text: str, journal: Journal, at_once: int = 20, seconds: int = 30) -> dict[str, Answer]:
+    hosts = parse_hosts(text, Path("/nowhere/hosts.toml"))
+    asked = on_each(hosts, lambda host: host.octavo, journal, seconds=seconds, most_bytes=100_000, at_once=at_once)
+    return {answer.host.name: answer for answer in asked}
+
+
+def test_a_table_of_hosts_of_which_some_fail(sshd: Sshd, home: Path, tmp_path: Path) -> None:
+    good = json.dumps(REPORT)
+    bad = good.replace('"warning"', '"error"')
+    (tmp_path / "good.json").write_text(good)
+    (tmp_path / "bad.json").write_text(bad)
+    real = f"env OCTAVO_HOME={home} PYTHONPATH={ROOT / 'src'} {sys.executable} -m octavo"
+    tables = [
+        sshd.table("good", script(tmp_path, "good", f"cat {tmp_path}/good.json")),
+        sshd.table("bad", script(tmp_path, "bad", f"cat {tmp_path}/bad.json; exit 1")),
+        sshd.table("no-json", script(tmp_path, "no-json", "echo hello")),
+        sshd.table("other-json", script(tmp_path, "other-json", 'echo \'{"servers": 3, "schema_version": 1}\'')),
+        sshd.table("without-octavo", "no-such-octavo"),
+        sshd.table("fails", script(tmp_path, "fails", "echo 'octavo: \x1b[31mno' >&2; exit 3")),
+        sshd.table("closed", "octavo", port=1),
+        sshd.table("stranger", "octavo", known_hosts="/dev/null"),
+        sshd.table("real", real),
+    ]
+    (tmp_path / "hosts.toml").write_text("".join(tables))
+    done = subprocess.run(
+        [sys.executable, "-m", "octavo", "doctor", "--hosts", tmp_path / "hosts.toml", "--format", "json",
+         "--interval", "0s"],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    rows = {row["host"]: row for row in found["rows"]}
+    assert rows.keys() == {
+        "good",
+        "bad",
+        "no-json",
+        "other-json",
+        "without-octavo",
+        "fails",
+        "closed",
+        "stranger",
+        "real",
+    }
+    assert done.returncode == 1  # an error was found on one
+    assert found["rows"][0]["findings"]["error"] > 0
+    assert rows["good"]["problem"] is None
+    assert (rows["good"]["kernel_page"], rows["good"]["data_block"], rows["good"]["version"]) == ("4kB", "8kB", "18.1")
+    assert rows["good"]["rules"] == ["warning: huge-pages"]
+    assert rows["bad"]["findings"] == {"error": 1, "warning": 0, "note": 0}
+    for name, words in {
+        "no-json": "no JSON", "other-json": "no report", "without-octavo": "no such command", "fails": "no",
+        "closed": "Connection refused", "stranger": "Host key verification failed",
+    }.items():  # fmt: skip
+        assert words in rows[name]["problem"]
+    # As many servers as there are here, or that there are none.
+    assert rows["real"]["problem"] is None or "could be asked" in rows["real"]["problem"]
+    assert "\x1b" not in done.stdout
+    assert "\u202e" not in done.stdout
+
+
+def test_no_host_takes_more_time_or_room_than_it_may(sshd: Sshd, journal: Journal, tmp_path: Path) -> None:
+    found = answers(
+        sshd.table("sleeps", script(tmp_path, "sleeps", "exec sleep 1000"))
+        + sshd.table("floods", script(tmp_path, "floods", "exec yes"))
+        + sshd.table(
+            "floods-errors", script(tmp_path, "errors", "head -c 3000000 /dev/zero | tr '\\0' x >&2; echo fine")
+        )
+        + sshd.table("quick", script(tmp_path, "quick", "echo fine")),
+        journal,
+        seconds=2,
+    )
+    assert found["sleeps"].problem == "its command was still running when its time was over"
+    assert "more than 97.7 kB" in str(found["floods"].problem)
+    assert found["floods-errors"].output == found["quick"].output == b"fine\n"
+    assert found["quick"].problem is None
+
+
+def test_so_many_at_a_time_and_no_more(sshd: Sshd, journal: Journal, tmp_path: Path) -> None:
+    """Each counts how many there are besides it, and waits for as many as may be there."""
+    (tmp_path / "here").mkdir()
+    command = script(
+        tmp_path, "count",
+        f"mkdir {tmp_path}/here/$$; ls {tmp_path}/here | wc -l; sleep 0.2; rmdir {tmp_path}/here/$$",
+    )  # fmt: skip
+    hosts = "".join(sshd.table(f"h{number}", command) for number in range(24))
+    counted = [int(answer.output) for answer in answers(hosts, journal, at_once=6).values()]
+    assert len(counted) == 24
+    assert max(counted) <= 6
+
+
+def test_who_leaves_off_leaves_nothing(sshd: Sshd, journal: Journal, tmp_path: Path) -> None:
+    sleeping = sshd.table("sleeps", script(tmp_path, "sleeps", "exec sleep 1000"))
+    quick = sshd.table("quick", script(tmp_path, "quick", "echo fine"))
+    hosts = parse_hosts(sleeping + quick, Path("/nowhere"))
+    asked = on_each(hosts, lambda host: host.octavo, journal, seconds=60, most_bytes=1000)
+    assert next(asked).host.name == "quick"
+    asked.close()  # type: ignore[attr-defined]
+    left = subprocess.run(
+        ["pgrep", "-f", f"127.0.0.1 timeout 60 sh {tmp_path}/sleeps"], capture_output=True, check=False
+    )
+    assert left.stdout == b""
+
+
+def test_what_a_host_says_is_made_harmless() -> None:
+    (host,) = parse_hosts('[[host]]\nname = "a"', Path("/nowhere"))
+    (row,) = rows_of(Answer(host, 0, json.dumps(REPORT).encode()))
+    assert row["worst"] == "evil \ufffd[31m\ufffdtext x"
+    many = {**REPORT, "servers": REPORT["servers"] * 1000}  # type: ignore[operator]
+    assert len(rows_of(Answer(host, 0, json.dumps(many).encode()))) == 50
