@@ -14,6 +14,8 @@ from octavo.extras import LAB
 ROOT = Path(__file__).parents[2]
 # A program, and files that DuckDB loads.
 NEVER_IMPORTED = {"tpchgen_cli", "duckdb_extension_tpch"}
+# `octavo doctor --predict` is for who has the lab; without it, it says so.
+OF_THE_LAB = "octavo.predict"
 CORE_VERBS = ("binary", "doctor", "host", "hugepages", "io", "iotop", "watch")
 
 # Run by a Python of its own: the command line after what it may not import.
@@ -64,7 +66,7 @@ def import_all(names: list[str]) -> int:
     seen: set[str] = set()
     while names:
         name = names.pop()
-        if name in seen or name.partition(".")[0] != "octavo":
+        if name in seen or name.partition(".")[0] != "octavo" or f"{name}.".startswith(f"{OF_THE_LAB}."):
             continue
         seen.add(name)
         try:
@@ -99,6 +101,12 @@ def test_a_verb_of_the_lab_says_in_a_line_how_to_get_it(tmp_path: Path) -> None:
     assert re.fullmatch(
         r"octavo: this verb needs \w+, which comes with octavo\[lab\]: pip install 'WHEEL\[lab\]'.*\n", done.stderr
     )
+
+
+def test_an_option_of_the_lab_says_so_too(tmp_path: Path) -> None:
+    done = without_lab("octavo", "doctor", "--predict", "t.octrace", home=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert re.fullmatch(r"octavo: this verb needs \w+, which comes with octavo\[lab\].*\n", done.stderr)
 
 
 def test_the_extra_is_what_pyproject_says() -> None:
