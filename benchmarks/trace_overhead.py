@@ -4,18 +4,22 @@
 
 pgbench -S runs all the time and says each second how many transactions there were; seconds that lie in a slice with a
 recording are compared with those in the slice beside it, which comes before it and behind it by turns. What is shown is
-the mean of the pairs' ratios with its standard error. Needs the build (octavo build --traced), and the server's account
-or root. Of probes (bpftrace) `octavo trace record` itself prints what its slices have cost.
+the mean of the pairs' ratios with its standard error, of transactions a second and of the processor time that the
+server, pgbench and the recorder take for one, which other work on the machine disturbs less. Needs the build (octavo
+build --traced), and the server's account or root. Of probes (bpftrace) `octavo trace record` itself prints what its
+slices have cost.
 """
 
 import argparse
+import bisect
 import math
+import os
 import re
-import statistics
 import sys
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.host import children
@@ -33,6 +37,7 @@ _PROGRESS = re.compile(r"^progress: (\d+\.\d+) s, (\d+\.\d+) tps", re.MULTILINE)
 _FIRST_SECONDS = 3.0
 # It reads the catalog before backends record.
 _BEGINS_SECONDS = 1.0
+_SAMPLE_SECONDS = 0.1
 Span = tuple[float, float]
 
 
@@ -57,29 +62,76 @@ def main() -> None:
         with server.connect("postgres") as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}".encode())
         server.run_client("pgbench", "--initialize", "--quiet", f"--scale={arguments.scale}", DATABASE)
-        seconds, ratios = run(server, journal, Path(directory), arguments), list[float]()
-        for pair, (on, off) in enumerate(seconds):
-            ratios.append(statistics.fmean(on) / statistics.fmean(off))
+        speeds, costs = list[float](), list[float]()
+        for pair, (on, off) in enumerate(run(server, journal, Path(directory), arguments)):
+            speeds.append(on.rate / off.rate)
+            costs.append(on.processor / off.processor)
             print(
-                f"pair {pair + 1}: {statistics.fmean(off):9,.0f} tps, recording {statistics.fmean(on):9,.0f}",
-                flush=True,
-            )
-    mean = statistics.fmean(ratios)
-    error = statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else float("nan")
-    print(
-        f"while recording {100 * (1 - mean):.1f} % slower, standard error {100 * error:.1f} %; goal: {100 * GOAL:.0f} %"
-    )
+                f"pair {pair + 1}: {off.rate:9,.0f} tps, {1e6 * off.processor:5.1f} µs each; recording "
+                f"{on.rate:9,.0f} tps, {1e6 * on.processor:5.1f} µs each", flush=True
+            )  # fmt: skip
+    for what, ratios in (("transactions a second", speeds), ("processor time a transaction", costs)):
+        mean = sum(ratios) / len(ratios)
+        squares = sum((ratio - mean) ** 2 for ratio in ratios)
+        error = math.sqrt(squares / (len(ratios) - 1) / len(ratios)) if len(ratios) > 1 else math.nan
+        ordered = sorted(ratios)
+        middle = (ordered[len(ratios) // 2] + ordered[(len(ratios) - 1) // 2]) / 2
+        print(
+            f"{what}: {100 * (mean - 1):+.1f} %, standard error {100 * error:.1f} %, "
+            f"median {100 * (middle - 1):+.1f} %; goal: {100 * GOAL:.0f} %"
+        )
 
 
-def run(
-    server: Server, journal: Journal, directory: Path, arguments: argparse.Namespace
-) -> list[tuple[list[float], list[float]]]:
-    """Transactions a second in the whole seconds of each pair's slices: with a recording, and without."""
+@dataclass(frozen=True)
+class Slice:
+    """Transactions a second, and seconds of processor time for one."""
+
+    rate: float
+    processor: float
+
+
+class Processors(threading.Thread):
+    """Samples the processor time of the server, of pgbench and of this process."""
+
+    def __init__(self, postmaster: int, client: int) -> None:
+        super().__init__(daemon=True)
+        self._roots, self._client, self._ended = postmaster, client, threading.Event()
+        self.samples = list[tuple[float, float]]()
+
+    def run(self) -> None:
+        while not self._ended.wait(_SAMPLE_SECONDS):
+            children = Path(f"/proc/{self._roots}/task/{self._roots}/children").read_text().split()
+            seconds = time.process_time() + sum(map(_processor_seconds, (*children, str(self._client))))
+            self.samples.append((time.time(), seconds))
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+    def at(self, moment: float) -> float:
+        """Between the two samples around it."""
+        place = bisect.bisect_left(self.samples, (moment, 0.0))
+        (before, low), (after, high) = self.samples[place - 1 : place + 1]
+        return low + (high - low) * (moment - before) / (after - before)
+
+
+def _processor_seconds(process: str) -> float:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def run(server: Server, journal: Journal, directory: Path, arguments: argparse.Namespace) -> list[tuple[Slice, Slice]]:
+    """Each pair's whole seconds: with a recording, and without."""
     whole = _FIRST_SECONDS + arguments.pairs * 2 * (arguments.seconds + 2) + 5
     output = directory / "progress"
     options = ["-n", "-S", f"-c{arguments.clients}", "-j2", "-P1", "--progress-timestamp", f"-T{round(whole)}"]
     child, number = server.start_client("pgbench", *options, DATABASE, output=output)
     spans = list[tuple[Span, Span]]()
+    processors = Processors(int((server.directory / "postmaster.pid").read_text().split()[0]), child.pid)
+    processors.start()
     try:
         time.sleep(_FIRST_SECONDS)
         for pair in range(arguments.pairs):
@@ -90,11 +142,12 @@ def run(
                 off = _idle(arguments.seconds)
                 spans.append((_recorded(server, journal, directory / f"{pair}.octrace", arguments.seconds), off))
     finally:
+        processors.end()
         child.terminate()
         child.wait()
         children.ended(journal, number)
     said = [(float(at), float(rate)) for at, rate in _PROGRESS.findall(output.read_text())]
-    return [(_within(said, on), _within(said, off)) for on, off in spans]
+    return [(_within(said, processors, on), _within(said, processors, off)) for on, off in spans]
 
 
 def _idle(seconds: float) -> Span:
@@ -119,12 +172,14 @@ def _recorded(server: Server, journal: Journal, trace: Path, seconds: float) -> 
     return start, start + seconds
 
 
-def _within(said: list[tuple[float, float]], span: Span) -> list[float]:
+def _within(said: list[tuple[float, float]], processors: Processors, span: Span) -> Slice:
     """What was said of seconds that lie in the span."""
-    found = [rate for at, rate in said if span[0] <= at - 1 and at <= span[1]]
+    found = [(at, rate) for at, rate in said if span[0] <= at - 1 and at <= span[1]]
     if not found:
         sys.exit("a slice has no whole second; make them longer with --seconds")
-    return found
+    transactions = sum(rate for _, rate in found)
+    seconds = sum(processors.at(at) - processors.at(at - 1) for at, _ in found)
+    return Slice(transactions / len(found), seconds / transactions)
 
 
 if __name__ == "__main__":

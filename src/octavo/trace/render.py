@@ -91,7 +91,7 @@ def summary_view(summary: Summary, size: int) -> Group:
 
 
 def _wal(wal: Written) -> list[Any]:
-    images = "" if wal.image_bytes is None else f" of {human_size(wal.image_bytes)}"
+    images = f" of {human_size(wal.image_bytes)}" if wal.image_bytes else ""
     text = (
         f"WAL: {human_size(wal.bytes)} in {wal.records:,} records, {wal.images:,} full-page images{images}, "
         f"in {numbers.seconds(wal.seconds)}"
