@@ -9,7 +9,8 @@ from tests.unit.plans import small_plan
 from octavo.errors import HostError
 from octavo.lab.bench import Measurement
 from octavo.lab.events import Event, Notice
-from octavo.lab.execute import BROKEN_AFTER_SECONDS, RunOutcome, execute
+from octavo.lab.execute import RunOutcome, execute
+from octavo.lab.part import BROKEN_AFTER_SECONDS
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, make_cells, order_of_round
 from octavo.plan.model import Plan

@@ -10,23 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from octavo.lab.bench import Bench, Clock, Measurement
+from octavo.lab.bench import Bench, Clock
 from octavo.lab.budget import Forecast, seconds_measured, seconds_of, within_budget
-from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded, TrialStarted
+from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted
+from octavo.lab.part import PartRunner
 from octavo.lab.runnable import left_out, refuse_nothing_left
-from octavo.plan.cells import Cell, load_of, order_of_round
+from octavo.plan.cells import Cell, load_of
 from octavo.plan.model import Plan
 from octavo.store.kept_trials import new_identity
 from octavo.store.records import TrialRecord
 from octavo.store.sender import TrialSender
 from octavo.store.store import Store
-
-# A round is a comparison only while the host is the same: one that was broken for longer is run again.
-BROKEN_AFTER_SECONDS = 600.0
-# How often a cell is tried in a round while its trials are invalid. A round without its baseline compares
-# nothing, one without its control has no noise floor; what stays invalid says something about the host.
-_TRIES = 2
-_TRIES_OF_BASELINE = 3
 
 # Of the trials so far: the cells, neither baselines nor controls, that need more, with how many rounds.
 Undecided = Callable[[Sequence[TrialRecord]], Forecast]
@@ -73,7 +67,7 @@ def execute(
         round_number += 1
         before = [trial for trial in session.trials if trial.round < round_number]
         forecast = undecided(before)
-        going_on = _going_on(runnable, frozenset(forecast))
+        going_on = with_their_baselines(runnable, frozenset(forecast))
         if not going_on:
             ending = "decided"
         elif plan.last_round is not None and round_number > plan.last_round:
@@ -90,7 +84,7 @@ def execute(
     )
 
 
-def _going_on(cells: Sequence[Cell], open_cells: frozenset[str]) -> list[Cell]:
+def with_their_baselines(cells: Sequence[Cell], open_cells: frozenset[str]) -> list[Cell]:
     """The open cells with the baselines and controls of their conditions, in the order of the plan."""
     conditions = {cell.condition for cell in cells if cell.id in open_cells}
     return [
@@ -114,15 +108,16 @@ class _Session:
         notify: Notify,
         trials: list[TrialRecord],
     ) -> None:
-        self._run = run
         self._plan = plan
         self._seed = seed
         self._bench = bench
+        self._run = run
         self._sender = TrialSender(store)
         self._kept = 0
         self._clock = clock
         self._notify = notify
         self.trials = trials
+        self._parts = PartRunner(plan, seed, bench, clock, notify, trials, self._commit)
         self._began = clock.now()
         self._used_before = seconds_measured(trials)
         self._waiting: tuple[str, ...] = ()
@@ -135,7 +130,7 @@ class _Session:
             if cell.id in reasons and cell.id not in known:
                 now = self._clock.now()
                 load = load_of(cell, 1, 1)
-                self._add(TrialRecord(cell.id, 1, 1, 0, load, "skipped", reasons[cell.id], now, now, self._seed))
+                self._parts.add(TrialRecord(cell.id, 1, 1, 0, load, "skipped", reasons[cell.id], now, now, self._seed))
                 self._notify(Notice(f"skipped {cell.id}: {reasons[cell.id]}"))
         refuse_nothing_left(cells, reasons)
         return [cell for cell in cells if cell.id not in reasons]
@@ -178,7 +173,7 @@ class _Session:
         """Runs what a round still lacks, part by part."""
         self._tell_round(round_number, cells, runnable)
         for part, members in enumerate(self._bench.parts(cells), 1):
-            self._run_part(round_number, part, members)
+            self._parts.run(round_number, part, members)
 
     def retry(self, cells: Sequence[Cell]) -> None:
         """Every round in which a cell has no valid trial gets one more part: those cells and their baselines."""
@@ -189,11 +184,11 @@ class _Session:
             conditions = {cell.condition for cell in cells if cell.id in lacking and (cell.baseline or cell.control)}
             # A round that lost its baseline lost every comparison.
             lacking |= {cell.id for cell in cells if cell.condition in conditions and cell.id in good}
-            if again := _going_on(cells, lacking):
+            if again := with_their_baselines(cells, lacking):
                 first = 1 + max(len(self._bench.parts(cells)), *(trial.part for trial in mine))
                 self._notify(Notice(f"round {round_number}: {len(again)} trials again"))
                 for part, members in enumerate(self._bench.parts(again), first):
-                    self._run_part(round_number, part, members)
+                    self._parts.run(round_number, part, members)
 
     def _last_attempts(self, round_number: int) -> list[TrialRecord]:
         mine = [trial for trial in self.trials if trial.round == round_number]
@@ -209,92 +204,7 @@ class _Session:
         left = None if budget is None else max(0.0, budget - used)
         self._notify(RoundStarted(round_number, rounds, still, compared - still, left))
 
-    def _run_part(self, round_number: int, part: int, members: Sequence[Cell]) -> None:
-        if _next_cell(members, self._of(round_number, part, self._attempt(round_number, part, members))) is None:
-            return
-        self._bench.prepare(members, round_number)
-        while True:
-            attempt = self._attempt(round_number, part, members)
-            done = self._of(round_number, part, attempt)
-            cell = _next_cell(order_of_round(members, round_number, attempt, self._seed), done)
-            if cell is None:
-                return
-            if attempt > 1 and not done:
-                minutes = BROKEN_AFTER_SECONDS / 60
-                self._notify(
-                    Notice(f"round {round_number} was broken for more than {minutes:.0f} minutes and is run again")
-                )
-            number, total = min(len({t.cell for t in done}) + 1, len(members)), len(members)
-            self._notify(TrialStarted(cell, round_number, number, total))
-            for record in self._measured(cell, members, round_number, part, attempt, len(done) + 1):
-                self._add(record)
-                of = next(member for member in members if member.id == record.cell)
-                self._notify(TrialEnded(of, record, number, total))
-                number = min(number + 1, total)
-
-    def _of(self, round_number: int, part: int, attempt: int) -> list[TrialRecord]:
-        return [
-            trial
-            for trial in self.trials
-            if (trial.round, trial.part, trial.attempt) == (round_number, part, attempt) and trial.status != "skipped"
-        ]
-
-    def _attempt(self, round_number: int, part: int, members: Sequence[Cell]) -> int:
-        """Which attempt to go on with: the last one, or a new one when that was broken for too long."""
-        mine = [t for t in self.trials if (t.round, t.part) == (round_number, part) and t.status != "skipped"]
-        if not mine:
-            return 1
-        attempt = max(trial.attempt for trial in mine)
-        current = [trial for trial in mine if trial.attempt == attempt]
-        complete = _next_cell(members, current) is None
-        if complete or self._clock.now() - current[-1].ended <= BROKEN_AFTER_SECONDS:
-            return attempt
-        return attempt + 1
-
-    def _measured(
-        self, cell: Cell, members: Sequence[Cell], round_number: int, part: int, attempt: int, position: int
-    ) -> list[TrialRecord]:
-        """The trial of a cell; where its condition takes turns, those of all its cells, which ran at once.
-
-        Of these each is said to have taken its share of the time, one after the other.
-        """
-        # The same sequence of random numbers for every cell of a round, another one for every round.
-        seed = (self._seed * 1_000_003 + round_number) % 2**31
-        started = self._clock.now()
-        group = sorted(
-            (member for member in members if member.condition == cell.condition), key=lambda one: not one.baseline
-        )
-        measured: list[Measurement] | None = None
-        if self._bench.takes_turns(group):
-            loads = [load_of(one, round_number, self._plan.loads) for one in group]
-            measured = self._bench.measure_by_turns(group, loads, round_number=round_number, seed=seed)
-        if measured is None:
-            group = [cell]
-            measured = [self._bench.measure(cell, load=load_of(cell, round_number, self._plan.loads), seed=seed)]
-        share = (self._clock.now() - started) / len(group)
-        return [
-            TrialRecord(
-                cell=one.id,
-                round=round_number,
-                attempt=attempt,
-                position=position + place,
-                load=load_of(one, round_number, self._plan.loads),
-                status=measurement.status,
-                reason=measurement.reason,
-                started=started + place * share,
-                ended=started + (place + 1) * share,
-                seed=seed,
-                observations=measurement.observations,
-                settings=measurement.settings,
-                build=measurement.build,
-                facts=measurement.facts,
-                part=part,
-                series=measurement.series,
-            )
-            for place, (one, measurement) in enumerate(zip(group, measured, strict=True))
-        ]
-
-    def _add(self, record: TrialRecord) -> None:
+    def _commit(self, record: TrialRecord) -> TrialRecord:
         record = replace(record, identity=new_identity())
         waiting = self._sender.add(self._run, record)
         if waiting and not self._kept:
@@ -302,17 +212,4 @@ class _Session:
         elif self._kept and not waiting:
             self._notify(Notice("the store answers again, and has all ended trials"))
         self._kept = waiting
-        self.trials.append(record)
-
-
-def _next_cell(order: Sequence[Cell], done: Sequence[TrialRecord]) -> Cell | None:
-    """The first cell of the order without a trial in this attempt; then one whose trials are all invalid."""
-    for cell in order:
-        if not any(t.cell == cell.id for t in done):
-            return cell
-    for cell in order:
-        mine = [t for t in done if t.cell == cell.id]
-        tries = _TRIES_OF_BASELINE if cell.baseline or cell.control else _TRIES
-        if mine[-1].status == "invalid" and len(mine) < tries:
-            return cell
-    return None
+        return record

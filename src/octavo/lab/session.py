@@ -147,7 +147,7 @@ def _work(
         bench.prepare_host(cells)
         # The parts of a round follow from the room that there was at first, so that a resumed run has the same.
         bench.room = record.environment.get("room_bytes") or room_for_loads(workload, cells)
-        store.set_environment(run, {**_environment(plan, cells, bench.builds, found), "room_bytes": bench.room})
+        store.set_environment(run, {**environment_of(plan, cells, bench.builds, found), "room_bytes": bench.room})
         metric = next(iter(record.metrics))
         compared = frozenset(cell.id for cell in cells if not cell.baseline and not cell.control)
 
@@ -224,9 +224,10 @@ def _check_same(record: RunRecord, what: str, before: object, now: object) -> No
         )
 
 
-def _environment(
+def environment_of(
     plan: Plan, cells: Sequence[Cell], builds: Sequence[Build], found: Sequence[CheckFinding]
 ) -> dict[str, Any]:
+    """What could explain the numbers of this host, for the store."""
     return {
         "octavo": __version__,
         "host": host_facts(make_directory(octavo_home())),

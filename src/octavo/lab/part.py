@@ -1,0 +1,146 @@
+"""A part of a round: its cells in their random order, each until its trial is valid or has been tried often enough.
+
+What is left to do follows from the trials that are stored, so that a part that was stopped goes on where it was. A part
+is measured on one host; its trials are committed there one by one.
+"""
+
+from collections.abc import Callable, Sequence
+
+from octavo.lab.bench import Bench, Clock, Measurement
+from octavo.lab.events import Notice, Notify, TrialEnded, TrialStarted
+from octavo.plan.cells import Cell, load_of, order_of_round
+from octavo.plan.model import Plan
+from octavo.store.records import TrialRecord
+
+# A round is a comparison only while the host is the same: one that was broken for longer is run again.
+BROKEN_AFTER_SECONDS = 600.0
+# How often a cell is tried in a round while its trials are invalid. A round without its baseline compares
+# nothing, one without its control has no noise floor; what stays invalid says something about the host.
+_TRIES = 2
+_TRIES_OF_BASELINE = 3
+
+
+class PartRunner:
+    """Measures parts of rounds. `trials` are those so far, and grow; `commit` stores one before it is spoken of,
+    and returns it as it is stored."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        seed: int,
+        bench: Bench,
+        clock: Clock,
+        notify: Notify,
+        trials: list[TrialRecord],
+        commit: Callable[[TrialRecord], TrialRecord],
+    ) -> None:
+        self._plan = plan
+        self._seed = seed
+        self._bench = bench
+        self._clock = clock
+        self._notify = notify
+        self._commit = commit
+        self.trials = trials
+
+    def run(self, round_number: int, part: int, members: Sequence[Cell]) -> None:
+        """Measures what the part still lacks."""
+        if _next_cell(members, self._of(round_number, part, self._attempt(round_number, part, members))) is None:
+            return
+        self._bench.prepare(members, round_number)
+        while True:
+            attempt = self._attempt(round_number, part, members)
+            done = self._of(round_number, part, attempt)
+            cell = _next_cell(order_of_round(members, round_number, attempt, self._seed), done)
+            if cell is None:
+                return
+            if attempt > 1 and not done:
+                minutes = BROKEN_AFTER_SECONDS / 60
+                self._notify(
+                    Notice(f"round {round_number} was broken for more than {minutes:.0f} minutes and is run again")
+                )
+            number, total = min(len({t.cell for t in done}) + 1, len(members)), len(members)
+            self._notify(TrialStarted(cell, round_number, number, total))
+            for record in self._measured(cell, members, round_number, part, attempt, len(done) + 1):
+                self.add(record)
+                of = next(member for member in members if member.id == record.cell)
+                self._notify(TrialEnded(of, record, number, total))
+                number = min(number + 1, total)
+
+    def add(self, record: TrialRecord) -> None:
+        """Stores a trial."""
+        self.trials.append(self._commit(record))
+
+    def _of(self, round_number: int, part: int, attempt: int) -> list[TrialRecord]:
+        return [
+            trial
+            for trial in self.trials
+            if (trial.round, trial.part, trial.attempt) == (round_number, part, attempt) and trial.status != "skipped"
+        ]
+
+    def _attempt(self, round_number: int, part: int, members: Sequence[Cell]) -> int:
+        """Which attempt to go on with: the last one, or a new one when that was broken for too long."""
+        mine = [t for t in self.trials if (t.round, t.part) == (round_number, part) and t.status != "skipped"]
+        if not mine:
+            return 1
+        attempt = max(trial.attempt for trial in mine)
+        current = [trial for trial in mine if trial.attempt == attempt]
+        complete = _next_cell(members, current) is None
+        if complete or self._clock.now() - current[-1].ended <= BROKEN_AFTER_SECONDS:
+            return attempt
+        return attempt + 1
+
+    def _measured(
+        self, cell: Cell, members: Sequence[Cell], round_number: int, part: int, attempt: int, position: int
+    ) -> list[TrialRecord]:
+        """The trial of a cell; where its condition takes turns, those of all its cells, which ran at once.
+
+        Of these each is said to have taken its share of the time, one after the other.
+        """
+        # The same sequence of random numbers for every cell of a round, another one for every round.
+        seed = (self._seed * 1_000_003 + round_number) % 2**31
+        started = self._clock.now()
+        group = sorted(
+            (member for member in members if member.condition == cell.condition), key=lambda one: not one.baseline
+        )
+        measured: list[Measurement] | None = None
+        if self._bench.takes_turns(group):
+            loads = [load_of(one, round_number, self._plan.loads) for one in group]
+            measured = self._bench.measure_by_turns(group, loads, round_number=round_number, seed=seed)
+        if measured is None:
+            group = [cell]
+            measured = [self._bench.measure(cell, load=load_of(cell, round_number, self._plan.loads), seed=seed)]
+        share = (self._clock.now() - started) / len(group)
+        return [
+            TrialRecord(
+                cell=one.id,
+                round=round_number,
+                attempt=attempt,
+                position=position + place,
+                load=load_of(one, round_number, self._plan.loads),
+                status=measurement.status,
+                reason=measurement.reason,
+                started=started + place * share,
+                ended=started + (place + 1) * share,
+                seed=seed,
+                observations=measurement.observations,
+                settings=measurement.settings,
+                build=measurement.build,
+                facts=measurement.facts,
+                part=part,
+                series=measurement.series,
+            )
+            for place, (one, measurement) in enumerate(zip(group, measured, strict=True))
+        ]
+
+
+def _next_cell(order: Sequence[Cell], done: Sequence[TrialRecord]) -> Cell | None:
+    """The first cell of the order without a trial in this attempt; then one whose trials are all invalid."""
+    for cell in order:
+        if not any(t.cell == cell.id for t in done):
+            return cell
+    for cell in order:
+        mine = [t for t in done if t.cell == cell.id]
+        tries = _TRIES_OF_BASELINE if cell.baseline or cell.control else _TRIES
+        if mine[-1].status == "invalid" and len(mine) < tries:
+            return cell
+    return None
