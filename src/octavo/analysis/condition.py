@@ -12,6 +12,7 @@ from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.plan.negative import negative_in
+from octavo.plan.parts import host_of_part
 from octavo.store.records import TrialRecord
 
 
@@ -79,6 +80,9 @@ def layout_of(
     table[(table <= 0).any(axis=1)] = np.nan
     if np.isnan(table[baseline]).all():
         return None
+    hosts = np.array([host_of_part(part) for _, part in columns])
+    if len(columns) and int(hosts.max()) > 0:  # each host has made its own
+        loads = np.unique(loads + (1 + int(loads.max())) * hosts, return_inverse=True)[1].reshape(loads.shape)
     datasets = {name: number for number, name in enumerate(dict.fromkeys(cell.dataset for cell in condition.cells))}
     return Layout(
         values=np.log(table),
@@ -87,6 +91,7 @@ def layout_of(
         rounds=np.array([number for number, _ in columns]),
         baseline=baseline,
         groups=None if condition.groups is None else np.unique(np.array(condition.groups), return_inverse=True)[1],
+        hosts=hosts if len(set(hosts.tolist())) > 1 else None,
     )
 
 

@@ -21,7 +21,9 @@ class Contrasts:
 
     `freedom` are degrees of freedom, rounded down. `of_loads`: the part of the variance that only more loads
     reduce. `conditional`: speaks of these loads only. `own`: judged by its own scatter. `by_group`: the mean square and
-    degrees of freedom of each cell's group, where groups have pools of their own.
+    degrees of freedom of each cell's group, where groups have pools of their own. Of a fleet (`host_contrasts`):
+    on how many `hosts`, the variance of the ratio between them (`of_hosts`), and whether the interval speaks of hosts
+    in general; there `loads` and `rounds` are the most of any host.
     """
 
     centre: Floats
@@ -34,10 +36,13 @@ class Contrasts:
     own: Flags
     components: Components
     by_group: tuple[Floats, Floats] | None = None
+    hosts: Integers | None = None
+    of_hosts: Floats | None = None
+    hosts_in_general: Flags | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Ratios:
+class Ratios:
     """By cell: the mean over its loads of the loads' means of log ratios, and what scatters around them."""
 
     centre: Floats
@@ -52,10 +57,14 @@ def contrasts(layout: Layout) -> Contrasts:
     """D = mean over a cell's loads of the mean of its log ratios to the baseline within rounds, for every cell.
 
     Var(D) = [datasets differ] 2 σ²_load / L + 2 σ² Σ 1/n(l) / L², with n(l) ratios on load l, L loads, and the
-    variance components pooled over the condition.
+    variance components pooled over the condition. Trials of several hosts: see `host_contrasts`.
     """
+    if layout.hosts is not None:
+        from octavo.analysis.host_contrasts import host_contrasts
+
+        return host_contrasts(layout)
     components = variance_components(layout)
-    ratios = _ratios(layout)
+    ratios = ratios_of(layout)
     foreign = layout.datasets != layout.datasets[layout.baseline]
     general = (ratios.loads >= 2) & (components.general | ~foreign)
     weight_of_loads = np.where(foreign & general, 2 / np.maximum(ratios.loads, 1), 0.0)
@@ -80,7 +89,8 @@ def contrasts(layout: Layout) -> Contrasts:
     )
 
 
-def _ratios(layout: Layout) -> _Ratios:
+def ratios_of(layout: Layout) -> Ratios:
+    """The ratios to the baseline within columns, summed up by cell."""
     difference = layout.values - layout.values[layout.baseline]
     difference[layout.baseline] = np.nan
     cells, columns = np.nonzero(~np.isnan(difference))
@@ -99,7 +109,7 @@ def _ratios(layout: Layout) -> _Ratios:
     centre = means.reshape(count, width).sum(axis=1) / divisor
     around = np.where(present, means.reshape(count, width) - centre[:, None], 0.0)
     inverse = np.where(sizes > 0, 1 / np.maximum(sizes, 1), 0.0)
-    return _Ratios(
+    return Ratios(
         centre=centre,
         loads=loads,
         rounds=np.bincount(cells, minlength=count),
@@ -109,7 +119,7 @@ def _ratios(layout: Layout) -> _Ratios:
     )
 
 
-def _of_groups(layout: Layout, ratios: _Ratios, squares: Floats, freedom: Floats) -> tuple[Floats, Floats]:
+def _of_groups(layout: Layout, ratios: Ratios, squares: Floats, freedom: Floats) -> tuple[Floats, Floats]:
     """Variances where every load gave one trial: the cell's group's and the baseline's group's scatter."""
     here, there = squares * ratios.squared_weights, squares[layout.baseline] * ratios.squared_weights
     assert layout.groups is not None
@@ -119,7 +129,7 @@ def _of_groups(layout: Layout, ratios: _Ratios, squares: Floats, freedom: Floats
 
 
 def _guarded(
-    ratios: _Ratios, foreign: Flags, general: Flags, variance: Floats, freedom: Floats
+    ratios: Ratios, foreign: Flags, general: Flags, variance: Floats, freedom: Floats
 ) -> tuple[Floats, Floats, Flags]:
     """The variances, but larger for cells whose own scatter is: that of their loads' means where these differ, else
     of the ratios within loads."""

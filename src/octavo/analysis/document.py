@@ -15,6 +15,7 @@ from octavo.analysis.trials import Key, TrialKey, given_up, used_trials, values_
 from octavo.analysis.verdict_sentence import sentence
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
+from octavo.plan.parts import host_of_part
 from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.store import Store
 
@@ -176,10 +177,11 @@ def _summary(
     values: Mapping[Key, Mapping[TrialKey, float]],
 ) -> list[dict[str, Any]]:
     """For every cell and number: the mean over loads of the loads' means; geometric where all values are positive."""
-    by_cell: dict[str, dict[Key, dict[int, list[float]]]] = {cell.id: {} for cell in cells}
+    by_cell: dict[str, dict[Key, dict[tuple[int, int], list[float]]]] = {cell.id: {} for cell in cells}
     for key, by_place in values.items():
         for place, value in by_place.items():
-            by_cell[place[2]].setdefault(key, {}).setdefault(used[place].load, []).append(value)
+            load = host_of_part(place[1]), used[place].load
+            by_cell[place[2]].setdefault(key, {}).setdefault(load, []).append(value)
     rows: list[dict[str, Any]] = []
     for cell, by_key in by_cell.items():
         for (item, metric), by_load in by_key.items():

@@ -150,6 +150,10 @@ def _effect(
         "alarm": at.is_alarm(condition.question, row),
         "own_scatter": estimate.own,
         "noise_floor": _fraction(rule.floor) if rule.has_floor else None,
+        # Of a fleet: on how many hosts, how much the ratio differs between them, and whether it speaks of others.
+        "hosts": estimate.hosts,
+        "host_deviation_percent": _percent(estimate.of_hosts),
+        "hosts_in_general": estimate.hosts_in_general,
     }
 
 
@@ -195,6 +199,9 @@ def _model(condition: Condition, key: Key, last: InterimAnalysis, course: Interi
         "fewest_between_loads": FEWEST_BETWEEN_LOADS,
         "loads": int(last.contrasts.loads.max()),
         "rounds": int(last.contrasts.rounds.max()),
+        "hosts": 1 if last.contrasts.hosts is None else int(last.contrasts.hosts.max()),
+        "hosts_in_general": last.contrasts.hosts_in_general is not None
+        and bool(last.contrasts.hosts_in_general[compared].all()),
         "looks": len(course.looks),
         "first_look": course.looks[0].first if course.looks else None,
         "comparisons": len(compared),

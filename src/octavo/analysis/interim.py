@@ -110,6 +110,11 @@ class InterimAnalysis:
             of_loads=float(found.of_loads[row]),
             own=bool(found.own[row]),
             look=self.number,
+            hosts=1 if found.hosts is None else int(found.hosts[row]),
+            of_hosts=None
+            if found.of_hosts is None or found.hosts is None or found.hosts[row] < 2
+            else float(found.of_hosts[row]),
+            hosts_in_general=found.hosts_in_general is not None and bool(found.hosts_in_general[row]),
         )
 
 

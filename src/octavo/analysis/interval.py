@@ -18,7 +18,8 @@ class Estimate:
     `half_width` and `critical`, the standard errors in it, are None when there are too few trials to know the
     spread. `of_loads` is the part of the variance that only more loads reduce. `conditional` says that the interval
     holds for these loads only, `own` that it rests on the cell's own scatter, `look` after how many looks at the run
-    it still holds; 0 is a single look at its end.
+    it still holds; 0 is a single look at its end. `of_hosts` is the variance of the true ratio between hosts, None on
+    one; `hosts_in_general` says that the interval holds for hosts like these.
     """
 
     log_ratio: float
@@ -31,6 +32,9 @@ class Estimate:
     of_loads: float = 0.0
     own: bool = False
     look: int = 0
+    hosts: int = 1
+    of_hosts: float | None = None
+    hosts_in_general: bool = False
 
     @property
     def ratio(self) -> float:

@@ -18,7 +18,8 @@ class Layout:
     `values`: natural logarithms, cells × columns, NaN where there is no valid trial. `loads`: the load that the
     trial used, cells × columns; it means something only together with the cell's dataset. `datasets`: a number for
     each cell's dataset. `rounds`: the round of each column, ascending. `baseline`: the row of the baseline. `groups`: a
-    number for the cells that are taken to scatter alike; None where all are.
+    number for the cells that are taken to scatter alike; None where all are. `hosts`: the number of the host that each
+    column was measured on, whose loads are its own; None where that is one.
     """
 
     values: Floats
@@ -27,9 +28,24 @@ class Layout:
     rounds: Integers
     baseline: int
     groups: Integers | None = None
+    hosts: Integers | None = None
 
     def until(self, rounds: Integers) -> Self:
         """The same with each cell's trials up to a round only, and without the columns that this leaves empty."""
         kept = int((self.rounds <= rounds.max()).sum())
         values = np.where(self.rounds[:kept] <= rounds[:, None], self.values[:, :kept], np.nan)
-        return replace(self, values=values, loads=self.loads[:, :kept], rounds=self.rounds[:kept])
+        hosts = None if self.hosts is None else self.hosts[:kept]
+        return replace(self, values=values, loads=self.loads[:, :kept], rounds=self.rounds[:kept], hosts=hosts)
+
+    def by_host(self) -> list[Self]:
+        """What each host measured, as a table of its own; the whole where there is one."""
+        if self.hosts is None:
+            return [self]
+        found: list[Self] = []
+        for host in np.unique(self.hosts):
+            mine = self.hosts == host
+            table = replace(
+                self, values=self.values[:, mine], loads=self.loads[:, mine], rounds=self.rounds[mine], hosts=None
+            )
+            found.append(table)
+        return found

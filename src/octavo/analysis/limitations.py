@@ -69,7 +69,19 @@ def limits(
         found.append(f"Verdicts that are conditional hold for {which} made: another load may answer otherwise.")
     if any(effect["own_scatter"] for effect in effects if effect["item"] is None):
         found.append("Cells that scatter more than the others are judged by their own scatter, with wider intervals.")
-    found.append("The answer holds for this machine, compiler and filesystem; another one may answer otherwise.")
+    hosts = max((int(effect.get("hosts", 1)) for effect in effects), default=1)
+    if hosts == 1:
+        found.append("The answer holds for this machine, compiler and filesystem; another one may answer otherwise.")
+    elif not all(effect["hosts_in_general"] for effect in effects):
+        found.append(
+            f"The answer holds for these {hosts} hosts, their compilers and filesystems: what differs between hosts is "
+            "in the intervals from five hosts on."
+        )
+    else:
+        found.append(
+            "The answer holds for hosts like these, with their compilers and filesystems; it takes them for a random "
+            "choice of such hosts."
+        )
     if not plan.control:
         found.append("The plan has no control (A/A)" + ("." if plan.negative else ", so there is no noise floor."))
     if any(cell.levels["memory"] == "none" for cell in cells):

@@ -51,7 +51,26 @@ def sentence(
     conditional = (
         f", conditional on {'this load' if loads == 1 else f'these {loads} loads'}" if effect["conditional"] else ""
     )
-    return f"{where}{claim}: {figures}{regime}{conditional}."
+    return f"{where}{claim}: {figures}{regime}{_hosts(effect)}{conditional}."
+
+
+def _hosts(effect: Mapping[str, Any]) -> str:
+    """On which hosts of a fleet it holds, and how much they differ.
+
+    >>> _hosts({"hosts": 3, "host_deviation_percent": 1.26, "hosts_in_general": False})
+    ', on these 3 hosts (between-host deviation 1.3 %)'
+    >>> _hosts({"hosts": 6, "host_deviation_percent": 0.0, "hosts_in_general": True})
+    ', on hosts like these 6 (between-host deviation 0.0 %)'
+    >>> _hosts({"hosts": 1})
+    ''
+    """
+    if effect.get("hosts", 1) < 2:
+        return ""
+    which = "hosts like these" if effect["hosts_in_general"] else "these"
+    count = f"{effect['hosts']}" if effect["hosts_in_general"] else f"{effect['hosts']} hosts"
+    deviation = effect["host_deviation_percent"]
+    told = "" if deviation is None else f" (between-host deviation {deviation:.1f} %)"
+    return f", on {which} {count}{told}"
 
 
 def _as_beginning(condition: str) -> str:

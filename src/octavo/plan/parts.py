@@ -7,6 +7,9 @@ from octavo.errors import HostError
 from octavo.plan.cells import Cell
 from octavo.units import human_size
 
+# In a fleet the parts of host n, counted from 1, are numbered from n times so many; on a single host there are fewer.
+PARTS_OF_A_HOST = 1000
+
 # With more groups of cells than these, parts are filled greedily, without looking for fewer of them.
 _MOST_SEARCHED = 10
 
@@ -18,6 +21,15 @@ class _Group:
     datasets: frozenset[str]
     cells: frozenset[str]
     conditions: frozenset[str]
+
+
+def host_of_part(part: int) -> int:
+    """The number of the host in its run that a part was measured on; 0 where the run has one host.
+
+    >>> host_of_part(2), host_of_part(3001)
+    (0, 3)
+    """
+    return part // PARTS_OF_A_HOST
 
 
 def parts_of_round(cells: Sequence[Cell], bytes_by_dataset: Mapping[str, int], room: int) -> list[list[Cell]]:

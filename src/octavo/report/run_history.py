@@ -6,6 +6,7 @@ Questions to the document, as in `octavo.report.document`. Keys that an older do
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from octavo.plan.parts import PARTS_OF_A_HOST, host_of_part
 from octavo.report import numbers
 from octavo.report.document import Document, Row, cells, clean, effects_by_key, facts_of
 from octavo.report.memo import once
@@ -162,14 +163,20 @@ def ending_sentence(document: Document) -> str | None:
 
 
 def parts_sentence(document: Document) -> str | None:
-    """That rounds ran in parts, where they did."""
-    most = max((trial.get("part") or 1 for trial in document["trials"]), default=1)
-    if most == 1:
+    """That rounds ran in parts, where they did: on several hosts, or because the datasets did not fit at once."""
+    parts = {int(trial.get("part") or 1) for trial in document["trials"]}
+    hosts = {host_of_part(part) for part in parts}
+    most = max((part - host_of_part(part) * PARTS_OF_A_HOST for part in parts), default=1)
+    if most == 1 and len(hosts) < 2:
         return None
-    return (
-        f"Not all datasets fitted the disk at once: rounds ran in up to {most} parts, each with a baseline of its own, "
-        "and cells are compared with the baseline of their part."
+    where = f" on {len(hosts)} hosts" if len(hosts) > 1 else ""
+    why = (
+        f"Not all datasets fitted the disk at once: rounds ran{where} in up to {most} parts"
+        if most > 1
+        else (f"Rounds ran{where}")
     )
+    part = "part" if most > 1 else "host"
+    return f"{why}, each with a baseline of its own, and cells are compared with the baseline of their {part}."
 
 
 def disturbances(document: Document) -> list[Row]:

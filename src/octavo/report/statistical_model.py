@@ -36,6 +36,9 @@ def model_rows(row: Row) -> list[tuple[str, str]]:
         if row["loads_in_general"]
         else f"the loads that were made: to speak of others takes {needed} degrees of freedom between loads"
     )
+    hosts = row.get("hosts", 1)
+    if hosts > 1:
+        general = f"hosts like these {hosts}" if row["hosts_in_general"] else f"these {hosts} hosts, and {general}"
     looks, first = row["looks"], row.get("first_look")
     often = f"{human_count(looks, 'look')}{f', the first after round {first}' if first else ''}"
     share, count = row["confidence"], row["comparisons"]
