@@ -2,7 +2,8 @@
 
 from octavo.errors import HostError
 
-# The modules of the extra `lab` in pyproject.toml.
+# The modules of the extras in pyproject.toml; what `fleet` runs on is besides the lab's.
+FLEET = frozenset({"cryptography", "dask", "distributed"})
 LAB = frozenset({"altair", "duckdb", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_convert"})
 
 
@@ -15,10 +16,11 @@ def missing_extra(error: ModuleNotFoundError) -> HostError | None:
     True
     """
     module = (error.name or "").partition(".")[0]
-    if module not in LAB:
+    extra = "lab" if module in LAB else "fleet" if module in FLEET else None
+    if extra is None:
         return None
     # The file, not the name: nobody has promised that an index has no other package of this name.
     return HostError(
-        f"this verb needs {module}, which comes with octavo[lab]: "
-        "pip install 'WHEEL[lab]', with the wheel of script/package"
+        f"this verb needs {module}, which comes with octavo[{extra}]: "
+        f"pip install 'WHEEL[{extra}]', with the wheel of script/package"
     )

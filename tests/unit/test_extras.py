@@ -9,7 +9,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from octavo.extras import LAB
+from octavo.extras import FLEET, LAB
 
 ROOT = Path(__file__).parents[2]
 # A program, and files that DuckDB loads.
@@ -113,6 +113,7 @@ def test_the_extra_is_what_pyproject_says() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     modules = {re.split(r"[>=<\[]", one)[0].removesuffix("-python").replace("-", "_") for one in extras["lab"]}
     assert modules - NEVER_IMPORTED == LAB
+    assert {re.split(r"[>=<\[]", one)[0] for one in extras["fleet"]} | {"dask"} == FLEET  # dask comes with distributed
 
 
 def test_all_are_locked_to_the_same_versions() -> None:

@@ -16,6 +16,7 @@ from octavo.cli.cache import cache
 from octavo.cli.compare import compare
 from octavo.cli.costs import costs
 from octavo.cli.doctor import doctor
+from octavo.cli.fleet import fleet
 from octavo.cli.host import host
 from octavo.cli.hugepages import hugepages
 from octavo.cli.import_ import import_
@@ -58,6 +59,7 @@ app.add_typer(presets, name="presets")
 app.add_typer(build, name="build")
 app.add_typer(cache, name="cache")
 app.command(context_settings={"allow_interspersed_args": False})(shell)
+app.add_typer(fleet, name="fleet")
 app.add_typer(host, name="host")
 app.add_typer(hugepages, name="hugepages")
 app.command()(doctor)

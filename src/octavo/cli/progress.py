@@ -139,7 +139,10 @@ class RunProgress:
         ratios = running_ratios(self._cells, self._trials, first.metric) if first else {}
         ratio = ratios.get((event.cell.condition, event.cell.label))
         so_far = f", ratio so far {ratio:.3f}" if ratio is not None else ""
-        self._say(f"round {record.round}, trial {event.number} of {event.total}: {event.cell.id}: {status}{so_far}")
+        host = f"{name}: " if (name := (record.facts or {}).get("host")) else ""
+        self._say(
+            f"{host}round {record.round}, trial {event.number} of {event.total}: {event.cell.id}: {status}{so_far}"
+        )
         if self._bars is not None:
             self._show(f"round {record.round}", event.number, event.total, left)
 

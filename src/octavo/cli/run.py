@@ -2,13 +2,17 @@
 
 import random
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from octavo.fleet.runs import FleetTarget
+    from octavo.lab.events import Notify
+    from octavo.lab.session import SessionResult
     from octavo.plan.model import Plan
 
 _ROUNDS_SHOWN = 8
@@ -51,6 +55,14 @@ def run(
     retry_failed: Annotated[
         str | None, typer.Option(metavar="RUN", help="Repeat a run's failed and invalid trials, then go on with it.")
     ] = None,
+    fleet: Annotated[
+        str | None,
+        typer.Option(metavar="HOSTS.toml", help="Measure on the hosts of this file, all at once (docs/fleet.md)."),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="tls://ADDRESS:PORT", help="Measure on the workers of this Dask scheduler."),
+    ] = None,
 ) -> None:
     """Run an experiment: a preset or a plan of your own. It ends when every cell is decided.
 
@@ -59,6 +71,10 @@ def run(
     from octavo.errors import TrialsFailed, UsageError
 
     conf = None
+    work: Callable[[Notify], SessionResult]
+    on_fleet = _fleet(fleet, scheduler)
+    if on_fleet is not None and (retry_failed is not None or dry_run):
+        raise UsageError("--fleet and --scheduler take neither --retry-failed nor --dry-run")
     if resume is not None or retry_failed is not None:
         others = (plan, set_ or None, rounds, seed, size, pgio_conf)
         if dry_run or any(one is not None for one in others):
@@ -67,11 +83,15 @@ def run(
             )
         if resume is not None and retry_failed is not None:
             raise UsageError("--retry-failed goes on with the run as --resume does; give one of them")
-        from octavo.lab.session import resume_run
+        if on_fleet is not None:
+            from octavo.fleet import runs
 
-        work = partial(
-            resume_run, _find(resume or retry_failed or ""), budget=_duration(budget), retry=retry_failed is not None
-        )
+            work = partial(runs.resume, on_fleet, _find(resume or ""), _duration(budget))
+        else:
+            from octavo.lab.session import resume_run
+
+            again = _find(resume or retry_failed or "")
+            work = partial(resume_run, again, budget=_duration(budget), retry=retry_failed is not None)
     elif plan is not None:
         levels: Mapping[str, list[str]] = {}
         if pgio_conf is not None:
@@ -84,9 +104,15 @@ def run(
         if dry_run:
             _print_dry_run(chosen, seed)
             return
-        from octavo.lab.session import start_run
+        if on_fleet is not None:
+            from octavo.fleet import runs
 
-        work = partial(start_run, chosen, text, repeat, seed)
+            where = ("--fleet", fleet) if fleet is not None else ("--scheduler", scheduler or "")
+            work = partial(runs.start, on_fleet, chosen, text, f"{repeat} {shlex.join(where)}", seed)
+        else:
+            from octavo.lab.session import start_run
+
+            work = partial(start_run, chosen, text, repeat, seed)
     else:
         from octavo.plan.presets import preset_names
 
@@ -105,6 +131,19 @@ def run(
             f"{ended.outcome.failed} trials failed; octavo report {ended.run} names the reasons, "
             f"octavo run --retry-failed {ended.run} repeats them"
         )
+
+
+def _fleet(file: str | None, scheduler: str | None) -> "FleetTarget | None":
+    """Where the run goes; None for this host. Raises UsageError when both are given."""
+    if file is None and scheduler is None:
+        return None
+    from octavo.errors import UsageError
+
+    if file is not None and scheduler is not None:
+        raise UsageError("--fleet starts a scheduler of its own, --scheduler names one that is there; give one of them")
+    from octavo.fleet.runs import FleetTarget
+
+    return FleetTarget(None if file is None else Path(file), scheduler)
 
 
 def _duration(text: str | None) -> str | None:

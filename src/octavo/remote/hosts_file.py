@@ -12,6 +12,12 @@
     port = 2222                     # else as ssh has it
     class = "x86-nvme"              # hosts that are alike have the same; else all are
     octavo = "python3 octavo.pyz"
+    listen = "10.0.0.7:8790"        # where the fleet's worker there listens; else the address, port 8790
+    through = "ip netns exec db1"   # words before the command that bring it there, instead of ssh
+
+    [fleet]                         # what `octavo fleet` needs besides
+    scheduler = "10.0.0.1:8786"     # where the scheduler listens, on the machine that the run is started on
+    patience = "10min"              # a host that is away for longer is done without
 
 What a host does not say is the defaults' word. Passwords have no place in it: ssh asks its agent and its keys.
 """
@@ -25,6 +31,7 @@ from typing import Any, cast
 
 from octavo.errors import UsageError
 from octavo.toml import parse_toml, read_toml
+from octavo.units import parse_duration
 
 MOST_HOSTS = 1000
 # None of these begins with a dash, which ssh would take for an option, nor has what a shell would act upon.
@@ -46,6 +53,38 @@ class RemoteHost:
     host_class: str = "default"
     identity: Path | None = None
     known_hosts: Path | None = None
+    listen: str | None = None
+    through: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFile:
+    """The whole file. `scheduler` is ADDRESS:PORT, None where the file has no fleet; `patience` is in seconds."""
+
+    hosts: tuple[RemoteHost, ...]
+    scheduler: str | None
+    patience: float
+
+
+def read_fleet(path: Path) -> FleetFile:
+    """The file with what a fleet needs. Raises UsageError, one line that names the file and the host."""
+    return parse_fleet(read_toml(path), path)
+
+
+def parse_fleet(text: str, origin: Path) -> FleetFile:
+    """The fleet of a text. Raises UsageError."""
+    hosts = parse_hosts(text, origin)
+    what = f"{origin}: [fleet]"
+    table = _table(parse_toml(text, origin).get("fleet", {}), what)
+    _refuse_others(table, ("scheduler", "patience"), what)
+    scheduler = table.get("scheduler")
+    if scheduler is not None:
+        scheduler = _endpoint(scheduler, f"{what}: scheduler")
+    try:
+        patience = parse_duration(_text(table.get("patience", "10min"), f"{what}: patience"))
+    except UsageError as error:
+        raise UsageError(f"{what}: {error}") from None
+    return FleetFile(hosts, scheduler, patience)
 
 
 def read_hosts(path: Path) -> tuple[RemoteHost, ...]:
@@ -56,9 +95,10 @@ def read_hosts(path: Path) -> tuple[RemoteHost, ...]:
 def parse_hosts(text: str, origin: Path) -> tuple[RemoteHost, ...]:
     """The hosts of a text; paths in it are relative to the directory of `origin`. Raises UsageError."""
     content = parse_toml(text, origin)
-    _refuse_others(content, ("defaults", "host"), str(origin))
+    _refuse_others(content, ("defaults", "fleet", "host"), str(origin))
     defaults = _table(content.get("defaults", {}), f"{origin}: [defaults]")
-    _refuse_others(defaults, ("user", "port", "octavo", "class", "identity", "known_hosts"), f"{origin}: [defaults]")
+    common = ("user", "port", "octavo", "class", "identity", "known_hosts")
+    _refuse_others(defaults, common, f"{origin}: [defaults]")
     tables = content.get("host")
     if not isinstance(tables, list) or not tables:
         raise UsageError(f'{origin}: there is no host; write [[host]] and below it name = "db1"')
@@ -88,6 +128,8 @@ def _host(entry: Any, defaults: Mapping[str, Any], number: int, origin: Path) ->
         "class": lambda value, what: _matching(value, _NAME, what, "letters, digits, dots and dashes"),
         "identity": lambda value, what: _file(value, what, origin.parent),
         "known_hosts": lambda value, what: _file(value, what, origin.parent),
+        "listen": _endpoint,
+        "through": _words,
     }
     _refuse_others(table, ("name", *known), where)
     given = {"address": name, **defaults, **{key: value for key, value in table.items() if key != "name"}}
@@ -117,6 +159,14 @@ def _matching(value: Any, pattern: re.Pattern[str], what: str, allowed: str) -> 
 def _port(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65535:
         raise UsageError(f"{what} = {_cut(value)}: write a number from 1 to 65535")
+    return value
+
+
+def _endpoint(value: Any, what: str) -> str:
+    address, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    number = int(port) if port.isascii() and port.isdecimal() and len(port) <= 5 else 0
+    if not colon or not _ADDRESS.fullmatch(address.strip("[]")) or not 1 <= number <= 65535:
+        raise UsageError(f"{what} = {_cut(value)}: write an address and a port, such as 10.0.0.1:8786")
     return value
 
 

@@ -30,11 +30,11 @@ def test_what_a_host_does_not_say_is_the_defaults_word() -> None:
     port = 2222
     class = "arm"
     """
-    common = {"identity": Path("/etc/octavo/keys/fleet"), "known_hosts": Path("/keys/known")}
+    identity, known = Path("/etc/octavo/keys/fleet"), Path("/keys/known")
     command = ("python3", "/opt/o c.pyz")
     assert parse_hosts(text, ORIGIN) == (
-        RemoteHost("db1", "2001:db8::1", "octavo", None, command, "x86", **common),
-        RemoteHost("db2", "db2", "me", 2222, command, "arm", **common),
+        RemoteHost("db1", "2001:db8::1", "octavo", None, command, "x86", identity, known),
+        RemoteHost("db2", "db2", "me", 2222, command, "arm", identity, known),
     )
 
 

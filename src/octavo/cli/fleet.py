@@ -1,0 +1,200 @@
+"""`octavo fleet`: the hosts that a run goes to."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from octavo.cli.choices import TableFormat
+
+fleet = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+host = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+fleet.add_typer(host, name="host", hidden=True)
+
+_File = Annotated[Path, typer.Argument(metavar="HOSTS.toml", help="The file of hosts (docs/fleet.md).")]
+_Format = Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")]
+
+
+@fleet.callback()
+def about() -> None:
+    """Run experiments on many hosts: octavo run PLAN --fleet HOSTS.toml
+
+    \b
+    octavo fleet init hosts.toml    once: certificates, made here and sent to the hosts
+    octavo fleet check hosts.toml   is the same Octavo everywhere, does anything disturb?
+    octavo fleet run hosts.toml     start the scheduler here and a worker on every host
+    """
+
+
+@fleet.command()
+def init(
+    file: _File,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Make a new authority: certificates of before are void.")
+    ] = False,
+) -> None:
+    """Make the fleet's own certificate authority, and a certificate for every host, and send each host its own.
+
+    Example: octavo fleet init hosts.toml
+    """
+    from octavo.errors import HostError
+    from octavo.fleet import certificates, launch
+    from octavo.remote.hosts_file import read_fleet
+
+    chosen = read_fleet(file)
+    if renew or not certificates.has_authority():
+        certificates.make_authority()
+        print(f"authority: {certificates.directory() / 'ca.pem'}")
+    failed = 0
+    for answer in launch.send_certificates(chosen.hosts):
+        failed += answer.problem is not None
+        print(f"{answer.host.name}: {answer.problem or 'has its certificate'}")
+    if failed:
+        raise HostError(f"{failed} of {len(chosen.hosts)} hosts have no certificate; the same command tries again")
+
+
+@fleet.command()
+def check(file: _File, format: _Format = TableFormat.text) -> None:
+    """Look whether all hosts have this very Octavo and a certificate, and what would disturb a measurement there.
+
+    Exit code 1 when a host cannot take part.
+
+    Example: octavo fleet check hosts.toml
+    """
+    from octavo.cli.output import print_json
+    from octavo.fleet.launch import check as check_hosts
+    from octavo.remote.hosts_file import read_fleet
+
+    found = check_hosts(read_fleet(file).hosts)
+    if format is TableFormat.json:
+        rows = [
+            {"host": one.name, "problem": one.problem, "versions": one.versions, "disturbed": one.disturbed}
+            for one in found
+        ]
+        print_json({"schema_version": 1, "hosts": rows})
+    else:
+        for one in found:
+            print(f"{one.name}: {one.problem or 'can take part'}")
+            for line in one.disturbed:
+                print(f"  disturbs: {line}")
+    if any(one.problem for one in found):
+        raise typer.Exit(1)
+
+
+@fleet.command()
+def run(file: _File) -> None:
+    """Start the scheduler on this machine and a worker on every host, where they are not there yet.
+
+    Example: octavo fleet run hosts.toml
+    """
+    from octavo.fleet import launch
+    from octavo.remote.hosts_file import read_fleet
+
+    chosen = read_fleet(file)
+    launch.start(chosen, lambda line: print(line, file=sys.stderr))
+    print(f"scheduler: tls://{launch.scheduler_of(chosen)}")
+    print(f"go on with: octavo run PLAN --fleet {file}; octavo fleet stop {file} ends it")
+
+
+@fleet.command()
+def status(file: _File, format: _Format = TableFormat.text) -> None:
+    """Show which hosts are there, and what each is doing.
+
+    Example: octavo fleet status hosts.toml
+    """
+    from octavo.cli.output import print_json
+    from octavo.fleet.launch import scheduler_of
+    from octavo.fleet.status import look
+    from octavo.remote.hosts_file import read_fleet
+
+    chosen = read_fleet(file)
+    rows = look(scheduler_of(chosen), [one.name for one in chosen.hosts])
+    if format is TableFormat.json:
+        print_json({"schema_version": 1, "hosts": rows})
+        return
+    for row in rows:
+        print(f"{row['host']}: {row['state']}{'  ' + row['address'] if row['address'] else ''}")
+
+
+@fleet.command()
+def stop(file: _File) -> None:
+    """Stop the workers, which puts their hosts back as they were found, and the scheduler.
+
+    Example: octavo fleet stop hosts.toml
+    """
+    from octavo.errors import HostError
+    from octavo.fleet import launch
+    from octavo.remote.hosts_file import read_fleet
+
+    failed = launch.stop(read_fleet(file))
+    for name, problem in failed.items():
+        print(f"{name}: {problem}", file=sys.stderr)
+    if failed:
+        raise HostError(f"{len(failed)} hosts did not answer; octavo host restore puts them back, there")
+    print("stopped")
+
+
+@host.command("install")
+def install() -> None:
+    """Take this host's certificate from standard input. `octavo fleet init` calls it."""
+    import json
+
+    from octavo.errors import UsageError
+    from octavo.fleet import certificates
+
+    try:
+        texts = json.loads(sys.stdin.read(1024 * 1024))
+    except ValueError:
+        raise UsageError("this is no certificate of a fleet; octavo fleet init sends them") from None
+    certificates.install(texts)
+
+
+@host.command("facts")
+def facts() -> None:
+    """Print what `octavo fleet check` asks, as JSON."""
+    from octavo.cli.output import print_json
+    from octavo.errors import HostError
+    from octavo.fleet import certificates
+    from octavo.fleet.identity import versions
+    from octavo.home import make_directory, octavo_home
+    from octavo.host.checks import check_host, disturbing
+
+    try:
+        certified = bool(certificates.paths_of(certificates.HOST))
+    except HostError:
+        certified = False
+    found = disturbing(check_host(make_directory(octavo_home())))
+    print_json({"versions": versions(), "certificate": certified, "disturbed": [str(one) for one in found]})
+
+
+@host.command("start")
+def start(
+    scheduler: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where the scheduler listens.")],
+    listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where this host's worker listens.")],
+    name: Annotated[str, typer.Option(help="What the run calls this host.")],
+) -> None:
+    """Start this host's worker, unless it is there. `octavo fleet run` calls it."""
+    from octavo.fleet import certificates, daemon
+    from octavo.fleet.launch import WORKER
+
+    certificates.paths_of(certificates.HOST)
+
+    def serve(ready: "daemon.Ready") -> None:
+        from octavo.fleet.servers import serve_host
+
+        serve_host(scheduler, listen, name, ready)
+
+    print(f"worker: pid {daemon.start(WORKER, serve)}")
+
+
+@host.command("stop")
+def stop_worker() -> None:
+    """Stop this host's worker, which puts the host back. `octavo fleet stop` calls it."""
+    from octavo.fleet import daemon
+    from octavo.fleet.launch import WORKER
+    from octavo.host.journal import recover
+
+    print("stopped" if daemon.stop(WORKER) else "there was none")
+    for line in recover():
+        print(line)

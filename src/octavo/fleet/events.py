@@ -1,0 +1,47 @@
+"""What happens to a fleet while a run goes on, as the coordinator is told of it."""
+
+from dataclasses import dataclass
+
+from octavo.fleet.orders import Delivery, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A host is there, for the first time or again."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A host is away: what it was asked will not be answered."""
+
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A host is ready for the run."""
+
+    host: str
+    report: Report
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A host has measured its share of a round. `received`: when that was here, in seconds since the epoch."""
+
+    host: str
+    delivery: Delivery
+    received: float
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A host cannot do it."""
+
+    host: str
+    why: str
+
+
+HostEvent = Came | Left | Began | Delivered | Refused

@@ -1,0 +1,126 @@
+"""Bringing a fleet up and down: the scheduler on this machine, a worker on every host of the file."""
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from octavo.errors import HostError, UsageError
+from octavo.fleet import certificates, daemon
+from octavo.remote.hosts_file import FleetFile, RemoteHost
+from octavo.remote.shell import AT_ONCE, Answer, ask, ask_all
+
+SCHEDULER = "scheduler"
+WORKER = "worker"
+# Where the worker of a host listens that the file says nothing of.
+_PORT = 8790
+# How long a host has to start its worker.
+START_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """A host as `fleet check` sees it; `problem` is why it cannot take part, in a line."""
+
+    name: str
+    versions: dict[str, str]
+    disturbed: list[str]
+    problem: str | None
+
+
+def scheduler_of(fleet: FleetFile) -> str:
+    """Where the scheduler listens. Raises UsageError when the file does not say."""
+    if fleet.scheduler is None:
+        raise UsageError('the file has no scheduler; write [fleet] and below it scheduler = "ADDRESS:8786"')
+    return fleet.scheduler
+
+
+def send_certificates(hosts: Sequence[RemoteHost]) -> list[Answer]:
+    """Makes a certificate for every host and sends it there."""
+
+    def send(host: RemoteHost, text: str) -> Answer:
+        return ask(host, ["fleet", "host", "install"], text=text)
+
+    texts = [json.dumps(certificates.issue(host.name)) for host in hosts]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(send, hosts, texts))
+
+
+def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
+    """What the hosts are, in their order; equal to each other and to this Octavo, or with a problem."""
+    from octavo.fleet.identity import versions
+
+    ours = versions()
+    found: list[HostFacts] = []
+    for answer in ask_all(hosts, ["fleet", "host", "facts"]):
+        if answer.problem is not None:
+            found.append(HostFacts(answer.host.name, {}, [], answer.problem))
+            continue
+        try:
+            facts: dict[str, Any] = json.loads(answer.stdout)
+            theirs = {name: str(facts["versions"][name]) for name in ours}
+            disturbed = [str(one) for one in facts["disturbed"]]
+            certified = bool(facts["certificate"])
+        except (ValueError, KeyError, TypeError):
+            found.append(HostFacts(answer.host.name, {}, [], "its answer is none of Octavo's"))
+            continue
+        unequal = [name for name in ours if theirs[name] != ours[name]]
+        problem = None
+        if unequal:
+            what = unequal[0]
+            problem = f"another {what}: {theirs[what][:12]}, here {ours[what][:12]}; install the same Octavo"
+        elif not certified:
+            problem = "no certificate; octavo fleet init hosts.toml sends it"
+        found.append(HostFacts(answer.host.name, theirs, disturbed, problem))
+    return found
+
+
+def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
+    """Starts the scheduler, unless it is there, and the hosts' workers; whether there was none before.
+
+    Raises HostError when no host can be started; those that cannot are told.
+    """
+    address = scheduler_of(fleet)
+    new = daemon.running(SCHEDULER) is None
+    start_scheduler(address)
+    failed = start_workers(fleet)
+    for name, problem in failed.items():
+        tell(f"{name}: {problem}")
+    if len(failed) == len(fleet.hosts):
+        raise HostError(f"no host of the fleet could be started; the first: {next(iter(failed.values()))}")
+    return new
+
+
+def start_scheduler(address: str) -> int:
+    """Starts the scheduler here, unless it is there; its pid. Raises HostError."""
+
+    def serve(ready: Callable[[], None]) -> None:
+        from octavo.fleet.servers import serve_scheduler
+
+        serve_scheduler(address, ready)
+
+    certificates.paths_of(certificates.COORDINATOR)
+    return daemon.start(SCHEDULER, serve)
+
+
+def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[str, str]:
+    """Starts the workers of the hosts (of these, or of all) where they are not there; by name what stood in the way."""
+    address = scheduler_of(fleet)
+    chosen = [host for host in fleet.hosts if names is None or host.name in names]
+
+    def one(host: RemoteHost) -> Answer:
+        listen = host.listen or f"{host.address}:{_PORT}"
+        words = ["fleet", "host", "start", "--scheduler", address, "--listen", listen, "--name", host.name]
+        return ask(host, words, seconds=START_SECONDS)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = list(pool.map(one, chosen))
+    return {answer.host.name: answer.problem for answer in answers if answer.problem is not None}
+
+
+def stop(fleet: FleetFile) -> dict[str, str]:
+    """Stops the workers, which puts their hosts back, and the scheduler; by name what stood in the way."""
+    answers = ask_all(fleet.hosts, ["fleet", "host", "stop"])
+    daemon.stop(SCHEDULER)
+    return {answer.host.name: answer.problem for answer in answers if answer.problem is not None}

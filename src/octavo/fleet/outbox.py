@@ -1,0 +1,69 @@
+"""What a host has measured, committed there before anybody is told: a file for each run, until all is delivered.
+
+A trial is known by the outbox and its number in it. The coordinator says up to which number it has all, and whatever
+was cut off in between is sent again.
+"""
+
+import pickle
+import sqlite3
+import uuid
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from octavo.errors import HostError
+from octavo.home import make_directory, make_private_file, octavo_home
+from octavo.store.records import TrialRecord
+
+
+class Outbox:
+    """The trials of one run on this host. Raises HostError when the disk takes no more."""
+
+    def __init__(self, run: str) -> None:
+        make_directory(octavo_home() / "fleet", 0o700)
+        self.path = make_directory(octavo_home() / "fleet" / "outbox", 0o700) / f"{run}.sqlite"
+        make_private_file(self.path)
+        with self._told():
+            self._connection = sqlite3.connect(self.path, isolation_level=None)
+            for pragma in ("journal_mode=WAL", "synchronous=FULL"):
+                self._connection.execute(f"PRAGMA {pragma}")
+            self._connection.execute("CREATE TABLE IF NOT EXISTS outbox (name TEXT NOT NULL)")
+            self._connection.execute("CREATE TABLE IF NOT EXISTS trial (number INTEGER PRIMARY KEY, record BLOB)")
+            self._connection.execute(
+                "INSERT INTO outbox SELECT ? WHERE NOT EXISTS (SELECT 1 FROM outbox)", (uuid.uuid4().hex,)
+            )
+            (self.name,) = self._connection.execute("SELECT name FROM outbox").fetchone()
+
+    def add(self, record: TrialRecord) -> TrialRecord:
+        """Commits a trial, and returns it: it is on the disk then."""
+        with self._told():
+            self._connection.execute("INSERT INTO trial (record) VALUES (?)", (pickle.dumps(record),))
+        return record
+
+    def trials(self, after: int = 0) -> list[tuple[int, TrialRecord]]:
+        """The trials after that number, with theirs."""
+        with self._told():
+            rows = self._connection.execute("SELECT number, record FROM trial WHERE number > ? ORDER BY 1", (after,))
+            # Our own file in a directory that is its owner's alone.
+            return [(number, pickle.loads(record)) for number, record in rows]  # noqa: S301
+
+    def undelivered(self, have: Mapping[str, int]) -> list[tuple[int, TrialRecord]]:
+        """The trials that the coordinator does not have."""
+        return self.trials(have.get(self.name, 0))
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._connection.close()
+
+    def remove(self) -> None:
+        """Closes and removes the file: all was delivered."""
+        self._connection.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+
+    @contextmanager
+    def _told(self) -> Generator[None, None, None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise HostError(f"{self.path} cannot be written: {error}; make room there") from error

@@ -1,0 +1,93 @@
+"""`octavo run --fleet` and `--scheduler`: finds or starts the fleet, runs, and leaves it as it was."""
+
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.fleet import launch
+from octavo.fleet.dask_hosts import DaskHosts
+from octavo.fleet.on_postgres import on_postgres
+from octavo.fleet.orders import Prepare
+from octavo.fleet.session import FleetChoice, resume_fleet_run, start_fleet_run
+from octavo.lab.events import Notice, Notify
+from octavo.lab.session import SessionResult
+from octavo.plan.model import Plan
+from octavo.remote.hosts_file import FleetFile, read_fleet
+
+# How often a worker is started again on a host that is away, in seconds.
+_BETWEEN_STARTS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTarget:
+    """A file of hosts, or the scheduler of a Dask that somebody else keeps."""
+
+    file: Path | None
+    scheduler: str | None
+
+
+def start(
+    target: FleetTarget,
+    plan: Plan,
+    plan_text: str,
+    repeat: str,
+    seed: int | None,
+    notify: Notify,
+    *,
+    prepare: Prepare = on_postgres,
+) -> SessionResult:
+    """Runs a plan as a new run there; `prepare` makes a host ready. Raises OctavoError."""
+    with _opened(target, prepare, notify) as choice:
+        return start_fleet_run(plan, plan_text, repeat, seed, choice, notify)
+
+
+def resume(
+    target: FleetTarget, run: str, budget: str | None, notify: Notify, *, prepare: Prepare = on_postgres
+) -> SessionResult:
+    """Goes on with a run there. Raises OctavoError."""
+    with _opened(target, prepare, notify) as choice:
+        return resume_fleet_run(run, choice, notify, budget=budget)
+
+
+@contextmanager
+def _opened(target: FleetTarget, prepare: Prepare, notify: Notify) -> Generator[FleetChoice, None, None]:
+    if target.file is None:
+        assert target.scheduler is not None
+        with closing(DaskHosts(target.scheduler)) as hosts:
+            yield FleetChoice(hosts, prepare=prepare)
+        return
+    fleet = read_fleet(target.file)
+    address = launch.scheduler_of(fleet)
+    new = launch.start(fleet, lambda line: notify(Notice(line)))
+    try:
+        with closing(DaskHosts(address, lambda: _revive(address))) as hosts, _kept_up(fleet, hosts):
+            yield FleetChoice(hosts, tuple(host.name for host in fleet.hosts), fleet.patience, prepare)
+    finally:
+        if new:
+            for name, problem in launch.stop(fleet).items():
+                notify(Notice(f"{name}: {problem}; octavo host restore puts it back, there"))
+
+
+def _revive(address: str) -> None:
+    launch.start_scheduler(address)
+
+
+@contextmanager
+def _kept_up(fleet: FleetFile, hosts: DaskHosts) -> Generator[None, None, None]:
+    """Starts workers again on hosts that are away, as long as the run goes on."""
+    over = threading.Event()
+
+    def keep() -> None:
+        while not over.wait(_BETWEEN_STARTS):
+            if away := [host.name for host in fleet.hosts if host.name not in hosts.present()]:
+                launch.start_workers(fleet, away)
+
+    thread = threading.Thread(target=keep, name="keeper", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(launch.START_SECONDS)

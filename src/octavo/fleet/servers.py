@@ -1,0 +1,121 @@
+"""The two that listen: the scheduler, and the worker of a host. Each on the address that it was given, with TLS."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from distributed import Scheduler, Worker
+
+from octavo.fleet import certificates, workshop
+from octavo.fleet.tls import BENCH, quiet, security, split_address, tls_address
+from octavo.home import make_directory, octavo_home
+
+# Between two attempts to find the scheduler again, in seconds.
+_PAUSE = 1.0
+
+
+class _NoWebPages:
+    """Dask's servers have a web server beside: not here."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Starts none."""
+
+
+class FleetScheduler(_NoWebPages, Scheduler):
+    """Dask's scheduler, on one address."""
+
+
+class HostWorker(_NoWebPages, Worker):
+    """Dask's worker. What it had begun goes on in the main thread when it has lost its scheduler."""
+
+    async def close(self, *arguments: Any, **options: Any) -> Any:
+        """Does not wait for what is being measured."""
+        return await super().close(*arguments, **{**options, "executor_wait": False})
+
+
+def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
+    """Runs the scheduler of a fleet until a KeyboardInterrupt. Raises HostError, OSError when the address is taken."""
+    quiet()
+    address, port = split_address(listen)
+    secured = security(certificates.COORDINATOR)
+
+    async def run() -> None:
+        async with FleetScheduler(
+            host=address, port=port, protocol="tls", security=secured, dashboard=False, validate=False
+        ) as scheduler:
+            ready()
+            await scheduler.finished()
+
+    asyncio.run(run())
+
+
+def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]) -> None:
+    """Runs the worker of this host until a KeyboardInterrupt; measures in this thread, which has to be the main one."""
+    quiet()
+    address, port = split_address(listen)
+    secured = security(certificates.HOST)
+    scratch = make_directory(octavo_home() / "fleet" / "dask", 0o700)
+
+    def worker() -> HostWorker:
+        return HostWorker(
+            tls_address(scheduler), name=name, nthreads=1, resources={BENCH: 1}, host=address, port=port,
+            protocol="tls", security=secured, memory_limit=0, local_directory=str(scratch), dashboard=False,
+        )  # fmt: skip
+
+    connection = _Connection(worker)
+    connection.start()
+    ready()
+    try:
+        workshop.BENCH.serve()
+    finally:
+        connection.stop()
+
+
+class _Connection(threading.Thread):
+    """Dask's loop, beside the thread that measures: a worker, and another one whenever that has lost its scheduler."""
+
+    def __init__(self, worker: "Callable[[], HostWorker]") -> None:
+        super().__init__(name="dask", daemon=True)
+        self._worker = worker
+        self._loop = asyncio.new_event_loop()
+        self._stopping: asyncio.Event | None = None
+
+    def run(self) -> None:
+        """Until `stop`."""
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+
+    def stop(self) -> None:
+        """Says goodbye to the scheduler."""
+        if self._stopping is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self.join(10)
+
+    async def _serve(self) -> None:
+        self._stopping = stopping = asyncio.Event()
+        leaving = asyncio.ensure_future(stopping.wait())
+        while not stopping.is_set():
+            worker = self._worker()
+            try:
+                await _first(leaving, worker.start())
+                if not stopping.is_set():
+                    await _first(leaving, worker.finished())
+            except (OSError, ValueError, RuntimeError, TimeoutError) as error:
+                print(f"not connected: {error}", flush=True)
+            finally:
+                with suppress(Exception):
+                    await worker.close(timeout=2, nanny=False)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(leaving), _PAUSE)
+
+
+async def _first(leaving: "asyncio.Future[Any]", other: Awaitable[Any]) -> None:
+    """Waits until one of the two is done; what the other one raises is raised."""
+    task = asyncio.ensure_future(other)
+    await asyncio.wait({leaving, task}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+    else:
+        task.cancel()

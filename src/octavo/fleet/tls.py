@@ -1,0 +1,65 @@
+"""How Dask is used here: with mutual TLS or not at all, quietly, and without anything else that listens."""
+
+from typing import TYPE_CHECKING, Any
+
+from octavo.errors import UsageError
+from octavo.fleet.certificates import paths_of
+
+if TYPE_CHECKING:
+    from distributed.security import Security
+
+# The resource of a host: one trial at a time.
+BENCH = "bench"
+
+# What Dask does besides costs a host processor time while it measures: a profile of its own thread, ticks of its loop
+# every 20 ms, a look at the whole process every 500 ms.
+_QUIET: dict[str, Any] = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.admin.system-monitor.disk": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.diagnostics.nvml": False,
+    "distributed.worker.memory.monitor-interval": "10s",
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.scheduler.work-stealing": False,  # a host's part is that host's
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+    "distributed.worker.multiprocessing-method": "spawn",
+}
+
+
+def quiet() -> None:
+    """Sets Dask's configuration in this process."""
+    from dask import config
+
+    config.set(_QUIET)
+
+
+def security(role: str) -> "Security":
+    """Certificates for every connection of this process, and none without. Raises HostError when they are not there."""
+    from distributed.security import Security
+
+    authority, certificate, key = paths_of(role)
+    files: dict[str, Any] = {"tls_ca_file": authority}
+    for party in ("scheduler", "worker", "client"):
+        files |= {f"tls_{party}_cert": certificate, f"tls_{party}_key": key}
+    return Security(require_encryption=True, **files)
+
+
+def tls_address(text: str) -> str:
+    """ADDRESS:PORT as Dask writes it. Raises UsageError for another protocol."""
+    protocol, found, rest = text.partition("://")
+    if not found:
+        return f"tls://{text}"
+    if protocol != "tls":
+        raise UsageError(f"{text}: a fleet speaks TLS only; write tls://{rest}")
+    return text
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """Address and port. Raises UsageError."""
+    address, colon, port = text.removeprefix("tls://").rpartition(":")
+    if not colon or not port.isdecimal() or len(port) > 5:
+        raise UsageError(f"{text}: write an address and a port, such as 10.0.0.1:8786")
+    return address.strip("[]"), int(port)

@@ -1,0 +1,183 @@
+"""What a host does for a fleet: holds its run lock, measures its parts of rounds, keeps what it measured until it is
+delivered.
+
+The functions at the end are the tasks that Dask runs here. In Octavo's own worker the main thread does their work, one
+after the other, as it does in `octavo run`: a signal interrupts it, and it goes on when the connection is lost.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import ExitStack
+from queue import Queue
+from threading import Lock
+from typing import Any, TypeVar
+
+from octavo.errors import HostError
+from octavo.fleet.identity import package_digest
+from octavo.fleet.orders import Delivery, PartOrder, Report, RunOrder
+from octavo.fleet.outbox import Outbox
+from octavo.host.journal import Journal, recover
+from octavo.host.lock import host_lock
+from octavo.lab.events import Event, Notice, Preparing
+from octavo.lab.part import PartRunner
+from octavo.plan.model import restore_plan
+from octavo.plan.parts import PARTS_OF_A_HOST
+
+Result = TypeVar("Result")
+
+# A run whose coordinator has not asked for so long, in seconds, gives way to another one.
+_FORGOTTEN_AFTER = 600.0
+
+
+class Workshop:
+    """One run on this host."""
+
+    def __init__(self, order: RunOrder) -> None:
+        if (mine := package_digest()) != order.octavo:
+            raise HostError(
+                f"{order.host} has another Octavo ({mine[:12]}, the coordinator {order.octavo[:12]}); install the same"
+            )
+        self.order = order
+        self.asked = time.monotonic()
+        self._cells = {cell.id: cell for cell in order.cells}
+        self._notices: list[str] = []
+        plan = restore_plan(order.plan)
+        with ExitStack() as stack:
+            stack.enter_context(host_lock())
+            self._notices += recover()
+            journal = stack.enter_context(Journal())
+            self._outbox = Outbox(order.run)
+            stack.callback(self._outbox.close)
+            self._ready = order.prepare(order, plan, journal, self._notify)
+            stack.callback(self._ready.close)
+            self._stack = stack.pop_all()
+        trials = [trial for _, trial in self._outbox.trials()]
+        self._parts = PartRunner(
+            plan, order.seed_of_host, self._ready.bench, self._ready.clock, self._notify, trials, self._outbox.add
+        )
+
+    def report(self) -> Report:
+        """What this host is, and cannot do."""
+        return Report(self._ready.environment, self._ready.cannot, self._ready.room)
+
+    def measure(self, order: PartOrder) -> Delivery:
+        """Measures what this host's share of the round still lacks."""
+        members = [self._cells[cell] for cell in order.cells]
+        first = 1 + self.order.number * PARTS_OF_A_HOST
+        for part, cells in enumerate(self._ready.bench.parts(members), first):
+            self._parts.run(order.round, part, cells)
+        self.asked = time.monotonic()
+        return self.deliver(order.have)
+
+    def deliver(self, have: Any) -> Delivery:
+        """What the coordinator does not have."""
+        notices, self._notices = tuple(self._notices), []
+        return Delivery(self._outbox.name, tuple(self._outbox.undelivered(have)), self._ready.clock.now(), notices)
+
+    def close(self, have: Any = None) -> None:
+        """Puts the host back; removes the outbox when the coordinator has all of it."""
+        delivered = have is not None and not self._outbox.undelivered(have)
+        self._stack.close()
+        if delivered:
+            self._outbox.remove()
+
+    def _notify(self, event: Event) -> None:
+        if isinstance(event, Notice):
+            self._notices.append(event.text)
+        elif isinstance(event, Preparing):
+            print(f"preparing {event.what}", flush=True)  # the worker's log
+
+
+class Bench:
+    """The one place where this process works for a run: a queue that the main thread empties, or a lock."""
+
+    def __init__(self) -> None:
+        self.workshop: Workshop | None = None
+        self._queue: Queue[tuple[Callable[[], Any], Future[Any]] | None] = Queue()
+        self._lock = Lock()
+        self._serving = False
+
+    def serve(self) -> None:
+        """Does in this thread what is asked for, until `stop`; a KeyboardInterrupt ends it at once."""
+        self._serving = True
+        try:
+            while (asked := self._queue.get()) is not None:
+                work, answer = asked
+                try:
+                    answer.set_result(work())
+                except Exception as error:
+                    answer.set_exception(error)
+                except BaseException:
+                    answer.set_exception(HostError("the worker on this host was stopped"))
+                    raise
+        finally:
+            self._serving = False
+            self.close()
+
+    def stop(self) -> None:
+        """Ends `serve` after what was asked for before."""
+        self._queue.put(None)
+
+    def do(self, work: Callable[[], Result]) -> Result:
+        """Has the work done, after what was asked for before, and returns what it returns."""
+        if not self._serving:  # in a worker that somebody else has started
+            with self._lock:
+                return work()
+        answer: Future[Result] = Future()
+        self._queue.put((work, answer))
+        return answer.result()
+
+    def close(self) -> None:
+        """Puts the host back."""
+        if self.workshop is not None:
+            workshop, self.workshop = self.workshop, None
+            workshop.close()
+
+
+BENCH = Bench()
+
+
+def begin(order: RunOrder) -> Report:
+    """A task: makes this host ready for a run, or finds that it is. Raises OctavoError when it cannot."""
+    return BENCH.do(lambda: _begin(order))
+
+
+def measure(order: PartOrder) -> Delivery:
+    """A task: measures this host's share of a round. Raises OctavoError when it cannot go on."""
+    return BENCH.do(lambda: _workshop(order.run).measure(order))
+
+
+def deliver(run: str, have: dict[str, int]) -> Delivery:
+    """A task: what this host has measured and the coordinator does not have."""
+    return BENCH.do(lambda: _workshop(run).deliver(have))
+
+
+def finish(run: str, have: dict[str, int]) -> None:
+    """A task: the run is over; the host is put back."""
+
+    def end() -> None:
+        if BENCH.workshop is not None and BENCH.workshop.order.run == run:
+            workshop, BENCH.workshop = BENCH.workshop, None
+            workshop.close(have)
+
+    BENCH.do(end)
+
+
+def _begin(order: RunOrder) -> Report:
+    now = BENCH.workshop
+    if now is not None and now.order.run != order.run:
+        if time.monotonic() - now.asked < _FORGOTTEN_AFTER:
+            raise HostError(f"{order.host} measures for the run {now.order.run}; wait until that has ended")
+        BENCH.close()
+        now = None
+    if now is None:
+        BENCH.workshop = now = Workshop(order)
+    now.asked = time.monotonic()
+    return now.report()
+
+
+def _workshop(run: str) -> Workshop:
+    if BENCH.workshop is None or BENCH.workshop.order.run != run:
+        raise HostError(f"this host has not begun with {run}")
+    return BENCH.workshop

@@ -1,0 +1,115 @@
+"""Three hosts as network namespaces of this machine: certificates, a real run over them, and what it leaves."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.conftest import needs_root
+from tests.namespaces import Network, network, processes_in
+
+from octavo.analysis.document import make_document
+from octavo.host.journal import Journal
+from octavo.plan.parts import host_of_part
+from octavo.postgres.builds.make import ensure_builds
+from octavo.postgres.builds.spec import BuildSpec
+from octavo.store.store import Store
+
+pytestmark = needs_root
+
+_SHORT = (
+    "oltp-blocks-demo", "--size", "quick", "--rounds", "2", "--seed", "7",
+    "--set", "scale=1", "--set", "duration=1s", "--set", "mode=read-only", "--set", "device=native",
+    "--set", "memory=none", "--set", "clients=2",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fleet(home: Path) -> Iterator[Network]:
+    with Journal() as journal:  # the two that the plan needs, not all that other tests share
+        ensure_builds([BuildSpec("18", size, "8kB") for size in ("4kB", "8kB")], journal)
+    with network(["alpha", "beta", "gamma"], [(home / name).resolve() for name in ("builds", "sources")]) as made:
+        made.coordinator.octavo("fleet", "init", str(made.file))
+        yield made
+
+
+def test_a_host_without_a_certificate_cannot_take_part_and_one_with_it_can(fleet: Network) -> None:
+    told = fleet.coordinator.octavo("fleet", "check", str(fleet.file), check=False)
+    assert told.returncode == 0
+    assert re.findall(r"^(\w+): can take part$", told.stdout, re.MULTILINE) == ["alpha", "beta", "gamma"]
+    key = fleet.hosts[0].home / "fleet" / "host.key"
+    key.rename(key.with_name("away"))
+    try:
+        told = fleet.coordinator.octavo("fleet", "check", str(fleet.file), check=False)
+        assert told.returncode == 1
+        assert "alpha: no certificate" in told.stdout
+    finally:
+        key.with_name("away").rename(key)
+
+
+def test_only_who_has_a_certificate_is_let_in_and_nothing_else_listens(fleet: Network) -> None:
+    fleet.coordinator.octavo("fleet", "run", str(fleet.file))
+    try:
+        for place, port in ((fleet.coordinator, 8786), *((host, 8790) for host in fleet.hosts)):
+            listening = [line.split()[4] for line in place.run("ss", "-Hlntu").stdout.splitlines()]
+            assert listening == [f"{place.address}:{port}"]
+        stranger = fleet.coordinator.run("python3", "-c", _STRANGER, fleet.coordinator.address)
+        assert stranger.stdout.split() == ["refused", "refused"]
+    finally:
+        fleet.coordinator.octavo("fleet", "stop", str(fleet.file))
+    assert not [pid for place in (fleet.coordinator, *fleet.hosts) for pid in processes_in(place)]
+
+
+# Speaks TLS without a certificate, and then no TLS: both are refused before a word of Dask's.
+_STRANGER = """
+import socket, ssl, sys
+for secret in (True, False):
+    raw = socket.create_connection((sys.argv[1], 8786), timeout=20)
+    try:
+        context = ssl._create_unverified_context()
+        sock = context.wrap_socket(raw) if secret else raw
+        sock.sendall(b"\\0" * 64)
+        print("let in" if sock.recv(1) else "refused")
+    except (OSError, ssl.SSLError):
+        print("refused")
+"""
+
+
+def test_a_preset_over_three_hosts_is_analysed_as_the_same_trials_in_one_store(
+    fleet: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = fleet.coordinator.octavo("run", *_SHORT, "--fleet", str(fleet.file), check=False)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.setenv("OCTAVO_HOME", str(fleet.coordinator.home))
+    with closing(Store.open_to_read(fleet.coordinator.home / "octavo.sqlite")) as store:
+        (run,) = re.findall(r"runs/([^/]+)/report.html", done.stdout.replace("\n", ""))
+        document = make_document(store, run)
+        record, cells, trials = store.run(run), store.cells(run), store.trials(run)
+    places = {(trial.round, host_of_part(trial.part), trial.cell) for trial in trials if trial.status == "ok"}
+    assert len(places) == 2 * 3 * 3  # rounds, hosts, and 4 kB, 8 kB and 8 kB again
+    assert {(trial.facts or {})["host"] for trial in trials} == {"alpha", "beta", "gamma"}
+    assert "on these 3 hosts" in document["verdicts"][0]["sentence"]
+    assert {row["hosts"] for row in document["effects"]} == {3}
+
+    # As if a single host had measured one part after the other.
+    ordered = sorted(trials, key=lambda trial: (trial.part, trial.round, trial.position))
+    with closing(Store.open(tmp_path / "one.sqlite")) as one:
+        one.add_finished_run(record, cells, ordered)
+        again = make_document(one, run)
+    for part in ("effects", "noise_floor", "model", "verdicts"):
+        assert again[part] == document[part]
+    for host in fleet.hosts:
+        assert not list((host.home / "scratch").glob("*"))
+        assert not list((host.home / "journal").glob("*"))
+        assert not list((host.home / "fleet" / "outbox").glob("*"))
+    _secrets_are_nowhere_else(fleet, document)
+
+
+def _secrets_are_nowhere_else(fleet: Network, document: dict[str, Any]) -> None:
+    secret = (fleet.coordinator.home / "fleet" / "coordinator.key").read_text().splitlines()[1]
+    assert secret not in str(document)
+    logs = [file for place in (fleet.coordinator, *fleet.hosts) for file in (place.home / "fleet").glob("*.log")]
+    assert len(logs) == 4
+    assert not [file for file in logs if secret in file.read_text()]

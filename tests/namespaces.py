@@ -1,0 +1,141 @@
+"""Hosts of a fleet on one machine: each a network and mount namespace with a state directory and a run lock of its own.
+
+They are joined by a bridge in a namespace that is the coordinator's. A host is a process that does nothing; whatever
+runs there is brought there by nsenter(1). Nothing of it is in the machine's own network, and all of it ends with the
+processes that hold it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+OCTAVO = [sys.executable, "-m", "octavo"]
+# Each holds its namespaces until its standard input is closed, which ends with the test, however that ends.
+_HOLD = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c"]
+_READY = "mount -t tmpfs -o mode=755 none /run/octavo && ip link set lo up && echo ready && exec cat >/dev/null"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A host, or the coordinator's machine: the process that holds its namespaces, its state, and its address."""
+
+    name: str
+    holder: int
+    home: Path
+    address: str
+    environment: tuple[str, ...] = ()
+
+    @property
+    def through(self) -> list[str]:
+        """The words that bring a command there."""
+        there = ["nsenter", "-t", str(self.holder), "-n", "-m"]
+        return [*there, "env", f"OCTAVO_HOME={self.home}", f"PYTHONPATH={ROOT / 'src'}:{ROOT}", *self.environment]
+
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Runs a command there."""
+        return subprocess.run([*self.through, *arguments], check=check, capture_output=True, text=True, timeout=600)
+
+    def octavo(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Runs Octavo there."""
+        return self.run(*OCTAVO, *arguments, check=check)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts Octavo there."""
+        return subprocess.Popen(
+            [*self.through, *OCTAVO, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The coordinator and the hosts, in the file that `octavo fleet` reads."""
+
+    coordinator: Place
+    hosts: tuple[Place, ...]
+    file: Path
+
+    def cut(self, host: Place) -> None:
+        """Takes the host's cable out."""
+        self.coordinator.run("ip", "link", "set", f"to-{host.name}", "down")
+
+    def mend(self, host: Place) -> None:
+        """Puts it in again."""
+        self.coordinator.run("ip", "link", "set", f"to-{host.name}", "up")
+
+
+@contextmanager
+def network(
+    names: Sequence[str], shared: Sequence[Path] = (), *, patience: str = "10min", environment: Sequence[str] = ()
+) -> Generator[Network, None, None]:
+    """Hosts with these names; `shared` directories are linked into every state directory."""
+    with ExitStack() as stack:
+        directory = Path(tempfile.mkdtemp(prefix="octavo-fleet-", dir="/var/tmp"))
+        stack.callback(shutil.rmtree, directory, ignore_errors=True)
+        directory.chmod(0o755)
+
+        def place(name: str, number: int) -> Place:
+            home = directory / name
+            home.mkdir(mode=0o711)
+            for one in shared:
+                (home / one.name).symlink_to(one)
+            holder = subprocess.Popen(
+                [*_HOLD, _READY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+            )
+            stack.callback(_let_go, holder)
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "ready\n"
+            return Place(name, holder.pid, home, f"10.77.0.{number}", tuple(environment))
+
+        coordinator = place("coordinator", 1)
+        coordinator.run("ip", "link", "add", "hub", "type", "bridge")
+        coordinator.run("ip", "addr", "add", f"{coordinator.address}/24", "dev", "hub")
+        coordinator.run("ip", "link", "set", "hub", "up")
+        hosts = [place(name, number) for number, name in enumerate(names, 11)]
+        for host in hosts:
+            end = f"to-{host.name}"
+            peer = ["type", "veth", "peer", "name", "net0", "netns", str(host.holder)]
+            coordinator.run("ip", "link", "add", end, *peer)
+            coordinator.run("ip", "link", "set", end, "master", "hub", "up")
+            host.run("ip", "addr", "add", f"{host.address}/24", "dev", "net0")
+            host.run("ip", "link", "set", "net0", "up")
+        file = directory / "hosts.toml"
+        file.write_text(_file(coordinator, hosts, patience))
+        made = Network(coordinator, tuple(hosts), file)
+        stack.callback(coordinator.octavo, "fleet", "stop", str(file), check=False)
+        yield made
+
+
+def _let_go(holder: "subprocess.Popen[str]") -> None:
+    assert holder.stdin is not None
+    holder.stdin.close()
+    holder.wait(10)
+
+
+def _file(coordinator: Place, hosts: Sequence[Place], patience: str) -> str:
+    lines = ["[fleet]", f'scheduler = "{coordinator.address}:8786"', f'patience = "{patience}"']
+    for host in hosts:
+        words = " ".join(host.through)
+        lines += ["[[host]]", f'name = "{host.name}"', f'address = "{host.address}"', f'through = "{words}"']
+        lines.append(f'octavo = "{" ".join(OCTAVO)}"')
+    return "\n".join(lines) + "\n"
+
+
+def processes_in(place: Place) -> list[int]:
+    """The processes in the place's network, but for the one that holds it."""
+    mine = (Path("/proc") / str(place.holder) / "ns" / "net").readlink()
+    found: list[int] = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal() and int(entry.name) != place.holder:
+            try:
+                if (Path(entry.path) / "ns" / "net").readlink() == mine:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found

@@ -1,0 +1,93 @@
+"""The outbox, the certificates and what ssh is told."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import HostError, UsageError
+from octavo.fleet import certificates
+from octavo.fleet.outbox import Outbox
+from octavo.fleet.tls import split_address, tls_address
+from octavo.remote.hosts_file import RemoteHost, parse_fleet
+from octavo.remote.shell import words_for
+from octavo.store.records import TrialRecord
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # Not below a directory that others may write, which root's may not be.
+    monkeypatch.setattr(certificates, "octavo_home", lambda: tmp_path)
+    monkeypatch.setattr("octavo.fleet.outbox.octavo_home", lambda: tmp_path)
+    return tmp_path
+
+
+def trial(number: int) -> TrialRecord:
+    return TrialRecord("cell", number, 1, 1, 1, "ok", None, 0.0, 1.0, 1)
+
+
+def test_what_was_committed_is_sent_until_it_is_there() -> None:
+    first = Outbox("run")
+    for number in (1, 2, 3):
+        first.add(trial(number))
+    assert [number for number, _ in first.undelivered({first.name: 2})] == [3]
+    first.close()
+    again = Outbox("run")
+    assert again.name == first.name
+    assert [record.round for _, record in again.undelivered({})] == [1, 2, 3]
+    assert again.path.stat().st_mode & 0o777 == 0o600
+    again.remove()
+    assert not list(again.path.parent.iterdir())
+    assert Outbox("run").name != first.name
+
+
+def test_certificates_are_secret_and_of_one_authority() -> None:
+    certificates.make_authority()
+    made = certificates.issue("alpha")
+    certificates.install(made)
+    for path in certificates.directory().iterdir():
+        assert path.stat().st_mode & 0o777 == 0o600
+    assert certificates.directory().stat().st_mode & 0o777 == 0o700
+    authority, certificate, key = certificates.paths_of(certificates.HOST)
+    context = ssl.create_default_context(cafile=authority)
+    context.load_cert_chain(certificate, key)
+    Path(key).chmod(0o644)
+    with pytest.raises(HostError, match="may be read by others"):
+        certificates.paths_of(certificates.HOST)
+
+
+def test_without_certificates_nothing_is_opened() -> None:
+    with pytest.raises(HostError, match="octavo fleet init"):
+        certificates.paths_of(certificates.COORDINATOR)
+
+
+@pytest.mark.parametrize("texts", [{}, {"ca.pem": "x", "certificate": "y", "key": "z"}, {"ca.pem": 1}])
+def test_only_certificates_are_installed(texts: dict[str, str]) -> None:
+    with pytest.raises(HostError, match="no certificate"):
+        certificates.install(texts)
+
+
+def test_addresses_are_of_tls() -> None:
+    assert tls_address("10.0.0.1:8786") == tls_address("tls://10.0.0.1:8786") == "tls://10.0.0.1:8786"
+    assert split_address("tls://[fe80::1]:8786") == ("fe80::1", 8786)
+    with pytest.raises(UsageError, match="TLS only"):
+        tls_address("tcp://10.0.0.1:8786")
+
+
+def test_a_command_goes_over_ssh_as_one_word_and_through_other_words_as_it_is() -> None:
+    host = RemoteHost("a", "10.0.0.7", "root", 2222, ("python3", "/opt/o c.pyz"), identity=Path("/keys/fleet"))
+    words = words_for(host, ["fleet", "check"])
+    assert words[0] == "ssh"
+    assert words[-1] == "python3 '/opt/o c.pyz' fleet check"
+    assert "BatchMode=yes" in words
+    inside = RemoteHost("a", "a", through=("ip", "netns", "exec", "a"))
+    assert words_for(inside, ["fleet", "check"]) == ["ip", "netns", "exec", "a", "octavo", "fleet", "check"]
+
+
+def test_the_file_names_the_scheduler_and_how_long_a_host_is_waited_for() -> None:
+    text = '[fleet]\nscheduler = "10.0.0.1:8786"\npatience = "2min"\n[[host]]\nname = "a"\nlisten = "10.0.0.7:8790"'
+    fleet = parse_fleet(text, Path("hosts.toml"))
+    assert (fleet.scheduler, fleet.patience, fleet.hosts[0].listen) == ("10.0.0.1:8786", 120.0, "10.0.0.7:8790")
+    for wrong in ("scheduler = 'x'", "scheduler = 'a:0'", "patience = 'soon'", "port = 1"):
+        with pytest.raises(UsageError, match="fleet"):
+            parse_fleet(f"[fleet]\n{wrong}\n[[host]]\nname = 'a'", Path("hosts.toml"))

@@ -1,0 +1,220 @@
+"""Who measures what in a fleet, and what is stored, with hosts that take no time."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from tests.unit.plans import small_plan
+
+from octavo.errors import HostError
+from octavo.fleet.events import Began, Came, Delivered, HostEvent, Left, Refused
+from octavo.fleet.orders import Delivery, PartOrder, Report
+from octavo.fleet.rounds import FleetRounds
+from octavo.lab.events import Event, Notice
+from octavo.lab.execute import RunOutcome
+from octavo.observation import Observation
+from octavo.plan.cells import Cell, load_of, make_cells
+from octavo.plan.parts import PARTS_OF_A_HOST, host_of_part
+from octavo.store.records import TrialRecord
+
+PLAN = small_plan()
+CELLS = make_cells(PLAN)
+
+
+class FakeHosts:
+    """Measure at once what they are asked, in turn; `cut` hosts keep what they have measured."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.time = 1000.0
+        self.events: deque[HostEvent] = deque(Came(name) for name in names)
+        self.numbers: dict[str, int] = {}
+        self.outbox: dict[str, list[TrialRecord]] = {name: [] for name in names}
+        self.asked: list[tuple[str, int]] = []
+        self.cut: set[str] = set()
+        self.full: set[str] = set()
+        self.ahead: dict[str, float] = {}
+        self.cannot: dict[str, dict[str, str]] = {}
+
+    def now(self) -> float:
+        return self.time
+
+    def begin(self, host: str, number: int) -> None:
+        self.numbers[host] = number
+        self.events.append(Began(host, Report({}, self.cannot.get(host, {}), 0)))
+
+    def measure(self, host: str, order: PartOrder) -> None:
+        self.asked.append((host, order.round))
+        if host in self.full:
+            self.events.append(Refused(host, "the disk is full"))
+            return
+        ahead = self.ahead.get(host, 0.0)
+        part = 1 + self.numbers[host] * PARTS_OF_A_HOST
+        for position, name in enumerate(order.cells, 1):
+            if any((one.round, one.cell) == (order.round, name) for one in self.outbox[host]):
+                continue
+            cell = next(cell for cell in CELLS if cell.id == name)
+            self.time += 1
+            now = self.time + ahead
+            self.outbox[host].append(
+                TrialRecord(
+                    name, order.round, 1, position, load_of(cell, order.round, PLAN.loads), "ok", None, now - 1, now,
+                    1, (Observation("tps", 100.0, "1/s"),), part=part,
+                )
+            )  # fmt: skip
+        if host in self.cut:
+            self.events.append(Left(host))
+        else:
+            self.events.append(self.delivery(host, order.have.get(f"box-{host}", 0)))
+
+    def delivery(self, host: str, after: int = 0) -> Delivered:
+        trials = tuple(enumerate(self.outbox[host], 1))[after:]
+        return Delivered(host, Delivery(f"box-{host}", trials, self.time + self.ahead.get(host, 0.0)), self.time)
+
+    def next_event(self, seconds: float) -> HostEvent | None:
+        if self.events:
+            return self.events.popleft()
+        self.time += seconds
+        return None
+
+
+class Fleet:
+    """A run over such hosts, and its store."""
+
+    def __init__(self, *names: str) -> None:
+        self.hosts = FakeHosts(names)
+        self.expected = names
+        self.stored: list[TrialRecord] = []
+        self.told: list[Event] = []
+        self.decided_after: int | None = None
+
+    def commit(self, records: Sequence[TrialRecord]) -> list[TrialRecord]:
+        known = {one.identity for one in self.stored}
+        fresh = [one for one in records if one.identity not in known]
+        new = [replace(one, id=len(self.stored) + place) for place, one in enumerate(fresh, 1)]
+        self.stored += new
+        return new
+
+    def undecided(self, trials: Sequence[TrialRecord]) -> dict[str, float]:
+        done = max((trial.round for trial in trials), default=0)
+        if self.decided_after is not None and done >= self.decided_after:
+            return {}
+        return {cell.id: 1.0 for cell in CELLS if not cell.baseline and not cell.control}
+
+    def rounds(self) -> FleetRounds:
+        numbers = {name: number for number, name in enumerate(self.expected, 1)}
+        return FleetRounds(
+            "run", PLAN, CELLS, 7, numbers, self.hosts, list(self.stored), self.commit, lambda host, report: None,
+            self.hosts.begin, self.undecided, self.hosts, self.told.append, patience=60.0,
+        )  # fmt: skip
+
+    def work(self) -> RunOutcome:
+        return self.rounds().work()
+
+    def places(self) -> list[tuple[int, int, str]]:
+        return [(trial.round, host_of_part(trial.part), trial.cell) for trial in self.stored]
+
+    def notices(self) -> str:
+        return "\n".join(event.text for event in self.told if isinstance(event, Notice))
+
+
+def whole(*hosts: int, cells: Sequence[Cell] = CELLS, rounds: int = PLAN.rounds) -> list[tuple[int, int, str]]:
+    return sorted((number, host, cell.id) for number in range(1, rounds + 1) for host in hosts for cell in cells)
+
+
+def test_every_host_measures_every_cell_in_every_round() -> None:
+    fleet = Fleet("a", "b", "c")
+    outcome = fleet.work()
+    assert (outcome.ending, outcome.ok) == ("rounds", PLAN.rounds * 3 * len(CELLS))
+    assert sorted(fleet.places()) == whole(1, 2, 3)
+    assert {(trial.facts or {})["host"] for trial in fleet.stored} == {"a", "b", "c"}
+
+
+def test_no_host_is_two_rounds_ahead() -> None:
+    fleet = Fleet("a", "b")
+    fleet.work()
+    last = {"a": 0, "b": 0}
+    for host, number in fleet.hosts.asked:
+        last[host] = number
+        assert abs(last["a"] - last["b"]) <= 2
+
+
+def test_what_is_decided_ends_on_all_hosts() -> None:
+    fleet = Fleet("a", "b")
+    fleet.decided_after = 2
+    assert fleet.work().ending == "decided"
+    assert {number for number, _, _ in fleet.places()} <= {1, 2, 3}
+
+
+def test_a_host_that_is_cut_off_is_done_without_after_a_while_and_nothing_is_lost_or_doubled_when_it_is_back() -> None:
+    fleet = Fleet("a", "b")
+    fleet.hosts.cut = {"b"}
+    assert fleet.work().ending == "rounds"
+    assert "b has been away for too long: the run goes on without it" in fleet.notices()
+    assert sorted(fleet.places()) == whole(1)
+    fleet.hosts.cut = set()
+    again = fleet.rounds()
+    again.take_rest([fleet.hosts.delivery("b"), fleet.hosts.delivery("b")])
+    assert [place for place in fleet.places() if place[1] == 2] == whole(2, rounds=1)
+
+
+def test_a_host_that_comes_back_in_time_goes_on_with_its_part() -> None:
+    fleet = Fleet("a", "b")
+    fleet.hosts.cut = {"b"}
+    rounds = fleet.rounds()
+    ask = fleet.hosts.measure
+
+    def once(host: str, order: PartOrder) -> None:
+        ask(host, order)
+        if host == "b" and fleet.hosts.cut:
+            fleet.hosts.cut = set()
+            fleet.hosts.events.append(Came("b"))
+
+    fleet.hosts.measure = once
+    assert rounds.work().ending == "rounds"
+    assert sorted(fleet.places()) == whole(1, 2)
+
+
+def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
+    fleet = Fleet("a", "b")
+    fleet.hosts.full = {"b"}
+    assert fleet.work().ending == "rounds"
+    assert sorted(fleet.places()) == whole(1)
+    assert "b takes no further part: the disk is full" in fleet.notices()
+
+
+def test_without_any_host_left_the_run_cannot_go_on() -> None:
+    fleet = Fleet("a")
+    fleet.hosts.full = {"a"}
+    with pytest.raises(HostError, match=r"no host of the fleet is left \(a: the disk is full"):
+        fleet.work()
+
+
+def test_a_clock_that_is_off_is_corrected_and_told() -> None:
+    fleet = Fleet("a", "b")
+    fleet.hosts.ahead = {"b": 600.0}
+    fleet.work()
+    assert fleet.notices().count("the clock of b is 600 s ahead of ours: its times are corrected") == 1
+    assert all(1000 <= trial.started < trial.ended <= fleet.hosts.time for trial in fleet.stored)
+    assert {(trial.facts or {}).get("clock_ahead_seconds") for trial in fleet.stored} == {None, 600.0}
+
+
+def test_a_cell_goes_where_it_can_run_and_is_skipped_where_nobody_can() -> None:
+    compared = [cell for cell in CELLS if not cell.baseline and not cell.control]
+    first, second = compared[0].id, compared[-1].id
+    assert first != second
+    fleet = Fleet("a", "b")
+    fleet.hosts.cannot = {"a": {first: "no such device", second: "no root"}, "b": {second: "no root"}}
+    fleet.work()
+    places = fleet.places()
+    assert {host for _, host, cell in places if cell == first} == {2}
+    assert [trial.reason for trial in fleet.stored if trial.cell == second] == ["no root"]
+
+
+def test_a_run_that_is_resumed_stores_nothing_twice() -> None:
+    fleet = Fleet("a", "b")
+    fleet.work()
+    before = list(fleet.stored)
+    fleet.hosts.events = deque([Came("a"), Came("b")])
+    fleet.work()
+    assert fleet.stored == before
