@@ -160,9 +160,13 @@ pub fn cut<R: Read, W: Write>(
             break;
         }
     }
-    writer
-        .map(|writer| (writer, reader.missing()))
-        .ok_or(Error::NoTrace)
+    // A trace without anything is one, too.
+    let writer = match (writer, create, reader.page_size()) {
+        (Some(writer), ..) => writer,
+        (None, Some(create), Some(size)) => create(size)?,
+        _ => return Err(Error::NoTrace),
+    };
+    Ok((writer, reader.missing()))
 }
 
 #[cfg(test)]
@@ -230,6 +234,19 @@ mod tests {
         assert_eq!(found.events[&EventKind::Transactions], (2, 10));
         assert_eq!(found.facts.len(), 1);
         assert_eq!(found.missing, Missing::default());
+    }
+
+    #[test]
+    fn a_part_of_an_empty_trace_is_empty() {
+        let bytes = Writer::new(Vec::new(), 4096).unwrap().finish().unwrap();
+        let part = Part {
+            from: 0,
+            until: 60,
+            relation: None,
+        };
+        let create = |size: u32| Writer::new(Vec::new(), size.into());
+        let (writer, _) = cut(&mut Reader::new(&bytes[..]), create, part, &mut |_| true).unwrap();
+        assert_eq!(writer.finish().unwrap(), bytes);
     }
 
     #[test]
