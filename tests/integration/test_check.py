@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from octavo.check.outcome import Suite
+from octavo.check.perl_tests import run_scripts
 from octavo.check.run import check_builds
 from octavo.check.suites import run_regression
 from octavo.check.workspace import open_tests, open_workspace
@@ -79,3 +80,26 @@ def _leaves_cores() -> bool:
 def test_a_suite_that_does_not_exist_is_named(journal: Journal) -> None:
     with pytest.raises(UsageError, match="there is no suite 'speed'"):
         list(check_builds([], journal, suites=["speed"]))
+
+
+@pytest.mark.parametrize("block", ["4kB"])
+def test_scripts_of_programs_run_where_they_are_in_the_source(
+    block: str, builds: dict[str, Build], journal: Journal, account: Account
+) -> None:
+    """Two quick ones of those that `--suite programs` runs; at 4 kB in a copy whose shared_buffers are blocks."""
+    build, seen = builds[block], list[str]()
+    with (
+        open_tests(str(build.manifest["version"]), journal) as tests,
+        open_workspace(build, tests, journal, account) as workplace,
+    ):
+        suite = run_scripts(
+            workplace,
+            lambda doing, done, total: seen.append(f"{doing} {done}/{total}"),
+            "programs",
+            ("src/bin/pg_controldata", "src/bin/pg_config"),
+        )
+    if suite.skipped:
+        pytest.skip(suite.skipped[0][1])
+    assert not suite.failed, told(suite)
+    assert (suite.name, suite.tests, suite.identical) == ("programs", 2, 2)
+    assert seen[-1] == "programs 2/2"

@@ -14,7 +14,7 @@ from octavo.check.crashes import crashes_in_log
 from octavo.check.diffs import parse_diffs
 from octavo.check.outcome import CheckReport, ClassifiedDifference, Failure, Suite
 from octavo.check.outputs import Difference, compare_isolation, compare_regression
-from octavo.check.recovery import parse_tap, waited_for
+from octavo.check.perl_tests import parse_tap, waited_for
 from octavo.check.report import as_dict, markdown, text
 from octavo.check.run import covering_suites
 from octavo.postgres.builds.cache import Build

@@ -55,7 +55,7 @@ def make(
     check: Annotated[bool, typer.Option("--check", help="Run PostgreSQL's own tests on each.")] = False,
     suite: Annotated[
         str,
-        typer.Option(help="Of --check: installation, regression, isolation, recovery; all, or covering (one a build)."),
+        typer.Option(help="Of --check: all is installation, regression, isolation, recovery; also docs/builds.md."),
     ] = "all",
     check_operations: Annotated[
         bool, typer.Option("--check-operations", help="Try backup, replication, upgrade and the way over on each.")

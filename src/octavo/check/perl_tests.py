@@ -1,4 +1,4 @@
-"""PostgreSQL's recovery suite (src/test/recovery): Perl scripts, each with clusters of its own, judged by their TAP.
+"""PostgreSQL's suites of Perl scripts (recovery, subscription, programs), each with its clusters, judged by their TAP.
 
 They are run here and not by prove, which stops all of them when one bails out. The scripts ask for shared_buffers in
 bytes, as few as 16 blocks of 8 kB. At another block they get as many blocks as at 8 kB: at 32 kB there would be no
@@ -12,7 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ from octavo.host.trees import files, new_log
 from octavo.units import parse_size
 
 _POLL_SECONDS = 0.1
+_PG_UPGRADE = "src/bin/pg_upgrade"
 _STREAM_REGRESS = "027_stream_regress"  # runs the regression suite on a primary, with a standby behind it
 _STREAM_POINT = "regression tests pass"
 _POINT = re.compile(r"(?P<ok>ok|not ok) +(?P<number>\d+)(?: +- +(?P<name>.*))?")
@@ -73,23 +74,52 @@ def parse_tap(lines: Sequence[str]) -> TapResult:
 
 
 def run_recovery(workplace: TestWorkspace, progress: Progress) -> Suite:
-    """Runs every script, as many at once as there are CPUs. Without perl's IPC::Run it is skipped, with the reason."""
+    """Crash recovery, archiving, replication (src/test/recovery)."""
+    return run_scripts(workplace, progress, "recovery", ("src/test/recovery",))
+
+
+def run_subscription(workplace: TestWorkspace, progress: Progress) -> Suite:
+    """Logical replication (src/test/subscription)."""
+    return run_scripts(workplace, progress, "subscription", ("src/test/subscription",))
+
+
+def run_pg_upgrade(workplace: TestWorkspace, progress: Progress) -> Suite:
+    """pg_upgrade from the same build, with the regression suite's database (src/bin/pg_upgrade)."""
+    return run_scripts(workplace, progress, "pg_upgrade", (_PG_UPGRADE,))
+
+
+def run_programs(workplace: TestWorkspace, progress: Progress) -> Suite:
+    """The other programs: initdb, pg_ctl, pg_dump, pg_basebackup, pg_rewind, psql … (src/bin)."""
+    places = sorted((_tree(workplace) / "src" / "bin").glob("*/t"))
+    names = [f"src/bin/{place.parent.name}" for place in places]
+    return run_scripts(workplace, progress, "programs", [name for name in names if name != _PG_UPGRADE])
+
+
+def run_scripts(workplace: TestWorkspace, progress: Progress, name: str, directories: Sequence[str]) -> Suite:
+    """Runs every script of these directories of the source, as many at once as there are CPUs.
+
+    Without perl's IPC::Run it is skipped, with the reason.
+    """
     if reason := _perl_lacks(workplace):
-        kept = keep(workplace, "recovery", [], below=workplace.directory)
-        return Suite("recovery", 0, 0, (), (), (("recovery", reason),), 0.0, kept)
-    output = make_directory(workplace.directory / "recovery")
-    tests = _tests_in_blocks(workplace)
-    scripts = sorted((tests / "recovery" / "t").glob("*.pl"))
+        kept = keep(workplace, name, [], below=workplace.directory)
+        return Suite(name, 0, 0, (), (), ((name, reason),), 0.0, kept)
+    output = make_directory(workplace.directory / name)
+    tree = _tree_in_blocks(workplace, name, directories)
+    # A script's name is one in its directory; of several directories it has the directory's before it.
+    scripts = {
+        script.stem if len(directories) == 1 else f"{script.parent.parent.name}-{script.stem}": script
+        for directory in directories
+        for script in sorted((tree / directory / "t").glob("*.pl"))
+    }
     started = time.monotonic()
     with crashes.cores_allowed():
-        ended = _run_scripts(workplace, tests, output, scripts, progress)
+        ended = _run_all(workplace, tree, output, scripts, progress)
     seconds = time.monotonic() - started
     judged: list[ClassifiedDifference] = []
     failures = crashed(workplace, output, crashes.logs_below([output]), killing_is_tested=True)
     skipped: list[tuple[str, str]] = []
     identical = 0
-    for script in scripts:
-        test = script.stem
+    for test in scripts:
         tap = parse_tap(read_lines(output / test / "stdout"))
         if tap.skipped is not None:
             skipped.append((test, tap.skipped))
@@ -100,30 +130,37 @@ def run_recovery(workplace: TestWorkspace, progress: Progress) -> Suite:
             judged += found
             failures += unread
         elif (difference := _difference(test, tap, ended[test], output / test)) is not None:
-            allowed = classify("recovery", difference, workplace.build.manifest["data_block"])
+            allowed = classify(name, difference, workplace.build.manifest["data_block"])
             judged.append(ClassifiedDifference(difference, allowed))
         else:
             told = [*read_lines(output / test / "stdout"), *read_lines(output / test / "stderr")]
             failures.append(Failure(test, f"it ended early (exit {ended[test]})", tuple(told[-20:])))
     # The clusters themselves are large, and gone; what was said is kept.
     wrong = {each.difference.test for each in judged} | {failure.test for failure in failures}
-    told = [output / test / name for test in sorted(wrong) for name in ("stdout", "stderr", "log")]
+    told = [output / test / file for test in sorted(wrong) for file in ("stdout", "stderr", "log")]
     diffs = output / _STREAM_REGRESS / "data" / "regression.diffs"
-    kept = keep(workplace, "recovery", [diffs, *told], below=output)
+    kept = keep(workplace, name, [diffs, *told], below=output)
     return Suite(
-        "recovery", len(scripts), identical, tuple(judged), tuple(failures), tuple(skipped), seconds, kept
+        name, len(scripts), identical, tuple(judged), tuple(failures), tuple(skipped), seconds, kept
     )  # fmt: skip
 
 
-def _tests_in_blocks(workplace: TestWorkspace) -> Path:
-    """The tests with shared_buffers as a number of blocks; the tests themselves where blocks are 8 kB."""
+def _tree(workplace: TestWorkspace) -> Path:
+    """The unpacked source."""
+    return workplace.tests.parents[1]
+
+
+def _tree_in_blocks(workplace: TestWorkspace, name: str, directories: Sequence[str]) -> Path:
+    """The source with shared_buffers as a number of blocks; the source itself where blocks are 8 kB."""
+    tree = _tree(workplace)
     if workplace.build.manifest["data_block"] == _DEFAULT_BLOCK:
-        return workplace.tests
-    copy = make_directory(workplace.directory / "tests")
-    (copy / "regress").symlink_to(workplace.tests / "regress")
-    for name in ("recovery", "perl"):
-        shutil.copytree(workplace.tests / name, copy / name)
-        for file in (copy / name).rglob("*.p[lm]"):
+        return tree
+    copy = make_directory(workplace.directory / f"{name}-source")
+    make_directory(copy / "src" / "test")
+    (copy / "src" / "test" / "regress").symlink_to(workplace.tests / "regress")
+    for directory in ("src/test/perl", *directories):
+        shutil.copytree(tree / directory, copy / directory)
+        for file in (copy / directory).rglob("*.p[lm]"):
             file.write_text(_SHARED_BUFFERS.sub(_as_blocks, file.read_text()))
     return copy
 
@@ -132,8 +169,8 @@ def _as_blocks(match: re.Match[str]) -> str:
     return f"{match['setting']}{parse_size(match['size']) // parse_size(_DEFAULT_BLOCK)}"
 
 
-def _run_scripts(
-    workplace: TestWorkspace, tests: Path, output: Path, scripts: Sequence[Path], progress: Progress
+def _run_all(
+    workplace: TestWorkspace, tree: Path, output: Path, scripts: Mapping[str, Path], progress: Progress
 ) -> dict[str, int]:
     """Exit codes by test. What a script wrote is in `stdout` and `stderr` of its directory below the output."""
     waiting = list(scripts)
@@ -143,15 +180,15 @@ def _run_scripts(
     try:
         while waiting or running:
             while waiting and len(running) < (os.cpu_count() or 1):
-                script = waiting.pop(0)
-                running[script.stem] = _start(workplace, tests, output, script)
+                test = waiting.pop(0)
+                running[test] = _start(workplace, tree, output, test, scripts[test])
             for test, (child, entry) in list(running.items()):
                 code = child.poll()
                 if code is not None:
                     ended[test] = code
                     children.ended(workplace.journal, entry)
                     del running[test]
-                    progress("recovery", len(ended), len(scripts))
+                    progress(output.name, len(ended), len(scripts))
             time.sleep(_POLL_SECONDS)
     finally:
         for child, entry in running.values():
@@ -161,22 +198,24 @@ def _run_scripts(
     return ended
 
 
-def _start(workplace: TestWorkspace, tests: Path, output: Path, script: Path) -> tuple[subprocess.Popen[str], int]:
-    place = make_directory(output / script.stem)
+def _start(
+    workplace: TestWorkspace, tree: Path, output: Path, test: str, script: Path
+) -> tuple[subprocess.Popen[str], int]:
+    place, directory = make_directory(output / test), script.parents[1]
     environment = {
         **workplace.environment(),
         "PG_REGRESS": str(workplace.driver / "regress" / "pg_regress"),
         "REGRESS_SHLIB": str(workplace.libraries / "regress.so"),
-        "TESTDATADIR": str(workplace.own(f"{output.name}/{script.stem}/data")),
-        "TESTLOGDIR": str(workplace.own(f"{output.name}/{script.stem}/log")),
+        "TESTDATADIR": str(workplace.own(f"{output.name}/{test}/data")),
+        "TESTLOGDIR": str(workplace.own(f"{output.name}/{test}/log")),
         # One place for all, where scripts that run side by side agree on ports.
         "PG_TEST_PORT_DIR": str(output / "ports"),
         "enable_injection_points": "no",
     }
     with os.fdopen(new_log(place / "stdout"), "w") as stdout, os.fdopen(new_log(place / "stderr"), "w") as stderr:
         return children.start(
-            ["perl", "-I", tests / "perl", "-I", tests / "recovery", script], workplace.journal,
-            role="perl", account=workplace.account, network=True, rings=True, directory=tests / "recovery",
+            ["perl", "-I", tree / "src" / "test" / "perl", "-I", directory, script], workplace.journal,
+            role="perl", account=workplace.account, network=True, rings=True, directory=directory,
             environment=environment, stdout=stdout, stderr=stderr,
         )  # fmt: skip
 
