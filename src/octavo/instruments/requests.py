@@ -40,7 +40,7 @@ class DeviceRequests:
         submitted to it is counted."""
         if target.directory is None:
             raise UnavailableError(target.no_directory)
-        device, submitted = _volume(target.directory)
+        device, submitted = volume_under(target.directory)
         try:
             counter = RequestCounter(device, submitted=submitted)
         except PermissionError as error:
@@ -121,7 +121,7 @@ class _Roles:
             return GONE
 
 
-def _volume(directory: Path, sys: Path = Path("/sys")) -> tuple[int, bool]:
+def volume_under(directory: Path, sys: Path = Path("/sys")) -> tuple[int, bool]:
     """The kernel's number of the disk or volume under the directory (requests belong to disks, not to partitions), and
     whether it makes no requests of its own."""
     device = device_under(directory, sys)
