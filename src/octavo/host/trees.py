@@ -2,47 +2,39 @@
 
 Whoever runs as the account can put a link or a FIFO anywhere in such a tree, at any moment. So what is made, copied or
 changed inside is done by a child that has the account's rights alone; root opens files one by one, relative to a
-directory that it has open, and never through a link (openat(2), O_NOFOLLOW).
+directory that it has open, and never through a link (openat(2), O_NOFOLLOW). How files are opened so is in
+`careful_open`, how trees are walked in `tree_walk`; both are offered here, too.
 """
 
 import ctypes
-import errno
 import os
 import stat
 import subprocess
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
 from octavo.host import children
+from octavo.host.careful_open import CAREFULLY, open_directory, open_file, read_bytes, read_text
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
+from octavo.host.tree_walk import WalkedDirectory, walk, walk_from
 
-# Without waiting for the other end of a FIFO, and without becoming anybody's terminal.
-_CAREFULLY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+__all__ = [
+    "WalkedDirectory", "act_inside", "allocated_bytes", "check_plain", "copy", "copy_over", "file_bytes",
+    "files", "make_for", "make_readable", "new_log", "new_readable", "not_plain", "open_directory", "open_file",
+    "open_files", "open_own_file", "read_bytes", "read_text", "remove", "remove_inside", "shown", "sync",
+    "walk", "walk_from",
+]  # fmt: skip
+
 # PostgreSQL's own directories nest four deep. What is published must not be too deep for cp(1), which goes by names.
 _DEEPEST = 32
-_MOST_TEXT = 256 * 1024**2
 # Links are copied as links. Owner and mode are the copy's own: PostgreSQL takes no file that its group may write.
 _COPY = 'umask 077; exec cp -R -P --preserve=links,timestamps --reflink=never -T -- "$@"'
-
-
-@dataclass(frozen=True, slots=True)
-class WalkedDirectory:
-    """A directory on a walk: its path in the tree (empty for the tree's own), its entries, and a descriptor of it.
-
-    The walk goes on into those `directories` that are still in the list, and closes the descriptor.
-    """
-
-    path: str
-    directories: list[str]
-    names: list[str]
-    descriptor: int
 
 
 def make_for(path: Path, account: Account, mode: int = 0o700) -> Path:
@@ -131,23 +123,6 @@ def new_log(path: Path) -> int:
         raise HostError(f"cannot write {path}: {error.strerror}") from error
 
 
-def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a regular file. Links on the way are followed only in directories that nobody else may write.
-
-    Raises OSError for any other link, for what is no regular file, and for what cannot be opened.
-    """
-    path = path.absolute()
-    directory = _open_directory(path.parent, os.O_PATH)
-    try:
-        descriptor = os.open(path.name, flags | _CAREFULLY | _no_links_of_others(directory), dir_fd=directory)
-    finally:
-        os.close(directory)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "no regular file", str(path))
-    return descriptor
-
-
 def open_own_file(tree: Path, path: str, account: Account, flags: int = os.O_RDONLY) -> int:
     """A descriptor of a plain file of the account's at this path below its tree: what a server of its says may be any.
 
@@ -170,28 +145,6 @@ def open_own_file(tree: Path, path: str, account: Account, flags: int = os.O_RDO
     raise OctavoError(f"{shown(path)}, which the server names, is {problem or 'no regular file'}")
 
 
-def open_directory(path: Path) -> int:
-    """A descriptor of a directory to look into; links as in `open_file`. Raises OSError."""
-    return _open_directory(path, os.O_RDONLY)
-
-
-def read_text(path: Path) -> str:
-    """The text of a regular file, opened as `open_file` does.
-
-    Raises OSError, with EFBIG for one of more than 256 MB: the log of all of PostgreSQL's own tests has a tenth of it.
-    """
-    return read_bytes(path, _MOST_TEXT).decode(errors="replace")
-
-
-def read_bytes(path: Path, most: int) -> bytes:
-    """What a regular file holds, opened as `open_file` does. Raises OSError, with EFBIG for more than so many bytes."""
-    with os.fdopen(open_file(path), "rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise OSError(errno.EFBIG, f"it has more than {most // 1024**2} MB", str(path))
-    return content
-
-
 def open_files(tree: Path) -> Generator[int, None, None]:
     """A descriptor of each regular file below the directory, for reading, closed when the next one is asked for.
 
@@ -200,7 +153,7 @@ def open_files(tree: Path) -> Generator[int, None, None]:
     for place in walk(tree):
         for name in place.names:
             with suppress(OSError):
-                descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | _CAREFULLY, dir_fd=place.descriptor)
+                descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | CAREFULLY, dir_fd=place.descriptor)
                 try:
                     if stat.S_ISREG(os.fstat(descriptor).st_mode):
                         yield descriptor
@@ -253,100 +206,6 @@ def _facts(tree: Path) -> Generator[os.stat_result, None, None]:
         for name in (*place.directories, *place.names):
             with suppress(OSError):
                 yield os.stat(name, dir_fd=place.descriptor, follow_symlinks=False)
-
-
-def walk(tree: Path, *, strict: bool = False) -> Generator[WalkedDirectory, None, None]:
-    """Every directory of the tree, each before those below it, however deep; never through a link.
-
-    With few descriptors and without recursion: from a directory back up by "..", or, where it was moved meanwhile,
-    once more from the top. What cannot be opened is left out, or with `strict` raises OSError.
-    """
-    try:
-        top = open_directory(tree)
-    except OSError:
-        if strict:
-            raise
-        return
-    try:
-        yield from walk_from(top, strict=strict)
-    finally:
-        os.close(top)
-
-
-def walk_from(top: int, *, strict: bool = True) -> Generator[WalkedDirectory, None, None]:
-    """The same, of an open directory."""
-    here = os.dup(top)
-    # Each directory from the top to the one that is open, with what is still to be visited in it.
-    levels: list[_Level] = []
-    name: str | None = ""
-    try:
-        while name is not None:
-            path = f"{levels[-1].path}/{name}".lstrip("/") if levels else ""
-            place = _look(here, path)
-            yield place
-            levels.append(_Level(name, path, _identity(here), place.directories[::-1]))
-            name = None
-            while levels and name is None:
-                level = levels[-1]
-                while level.waiting and name is None:
-                    wanted = level.waiting.pop()
-                    try:
-                        below = os.open(wanted, _DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
-                    except OSError:
-                        if strict:
-                            raise
-                        continue
-                    os.close(here)
-                    here, name = below, wanted
-                if name is None:
-                    levels.pop()
-                    if levels:
-                        above = _above(here, levels, top)
-                        os.close(here)
-                        here = above
-    finally:
-        os.close(here)
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    name: str
-    path: str
-    identity: tuple[int, int]
-    waiting: list[str]
-
-
-def _look(descriptor: int, path: str) -> WalkedDirectory:
-    directories: list[str] = []
-    names: list[str] = []
-    with os.scandir(descriptor) as entries:
-        for entry in entries:
-            (directories if entry.is_dir(follow_symlinks=False) else names).append(entry.name)
-    return WalkedDirectory(path, sorted(directories), sorted(names), descriptor)
-
-
-def _above(here: int, levels: list[_Level], top: int) -> int:
-    """A descriptor of the last of the levels, which `here` was opened in; those that are gone by now are left out."""
-    with suppress(OSError):
-        above = os.open("..", _DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
-        if _identity(above) == levels[-1].identity:
-            return above
-        os.close(above)
-    found = os.dup(top)
-    for number, level in enumerate(levels[1:], 1):
-        try:
-            below = os.open(level.name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=found)
-        except OSError:
-            del levels[number:]
-            break
-        os.close(found)
-        found = below
-    return found
-
-
-def _identity(descriptor: int) -> tuple[int, int]:
-    facts = os.fstat(descriptor)
-    return facts.st_dev, facts.st_ino
 
 
 def check_plain(tree: Path, account: Account) -> None:
@@ -411,28 +270,6 @@ def _give(descriptor: int, uid: int, gid: int, mode: int) -> None:
     if os.geteuid() == 0:
         os.fchown(descriptor, uid, gid)
     os.fchmod(descriptor, mode)
-
-
-def _open_directory(path: Path, flags: int) -> int:
-    """A descriptor of a directory; links as in `open_file`. Raises OSError."""
-    descriptor = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    parts = path.absolute().parts[1:]
-    for number, part in enumerate(parts, 1):
-        how = (flags if number == len(parts) else os.O_PATH) | os.O_DIRECTORY | os.O_CLOEXEC
-        try:
-            below = os.open(part, how | _no_links_of_others(descriptor), dir_fd=descriptor)
-        finally:
-            os.close(descriptor)
-        descriptor = below
-    return descriptor
-
-
-def _no_links_of_others(directory: int) -> int:
-    """O_NOFOLLOW where somebody else may have put a link, else nothing."""
-    facts = os.fstat(directory)
-    # As root: what others can write. Else a user's own group is the user's affair.
-    writable = 0o022 if os.geteuid() == 0 else 0o002
-    return 0 if facts.st_uid in {0, os.geteuid()} and not facts.st_mode & writable else os.O_NOFOLLOW
 
 
 def _check_ours(directory: Path) -> None:
