@@ -18,13 +18,14 @@ from octavo.units import parse_size
 # What is compared: a figure of ours, and what it is among a trial's observations.
 METRICS: tuple[tuple[str, str], ...] = (
     ("tps", "tps"),
+    ("reads_per_transaction", "block_reads_per_transaction"),
     ("device_reads_per_transaction", "device_reads"),  # over transactions
     ("device_read_bytes_per_transaction", "device_read_bytes_per_transaction"),
     ("wal_bytes_per_transaction", "wal_bytes_per_transaction"),
     ("full_page_images_per_transaction", "wal_full_page_images_per_transaction"),
 )
 # Below so much a ratio says nothing: in a read-only run a few bytes are logged.
-_LEAST = {"device_reads": 0.02, "device_read_bytes": 200.0, "wal_bytes": 50.0, "full_page_images": 0.02}
+_LEAST = {"reads": 0.02, "device_reads": 0.02, "device_read_bytes": 200.0, "wal_bytes": 50.0, "full_page_images": 0.02}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def compare(
             shared_buffers=(condition.shared_buffers,),
             memory=memory,
             kernel_page=request.kernel_page,
-            device=None if condition.device == "native" else condition.device,
+            device=request.device if condition.device == "native" else condition.device,
             recorded_device=request.recorded_device,
             clients=condition.clients,
             checkpoint=request.checkpoint,

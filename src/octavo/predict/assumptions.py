@@ -29,6 +29,8 @@ class Assumptions:
     """To copy a byte and to compute its checksum."""
     waits: float = 0.5
     """The part of the recorded waiting (what CPU does not explain) that was for the device's reads."""
+    latency: float = 0.5e-3
+    """Of a request of a device whose limits are known and whose latency is not."""
     other_cpu: float = 0.0
     """CPU at pages twice or half as large, beside what is read: the part by which it may be more."""
 
@@ -70,6 +72,7 @@ def variations(
         Variation("CPU to read a block", "cpu_request", 1e-6, 4e-6),
         Variation("CPU to copy and check a byte", "cpu_byte", 0.1e-9, 0.6e-9),
         Variation("what the recorded transactions waited for", "waits", 0.0, 1.0),
+        Variation("latency of the device", "latency", 0.1e-3, 1.5e-3),
         Variation("CPU that depends on the page size otherwise", "other_cpu", -0.02, 0.02),
     ]
     if layouts > 1:

@@ -15,6 +15,8 @@ from octavo.predict.wal import Wal, record_bytes, wal_of
 # Where bisection for the recorded waiting ends.
 _STEPS = 60
 _LONGEST_WAIT = 1e3
+# Fewer reads of a transaction than this say nothing of the device.
+_HARDLY_READS = 0.02
 # In which speed and full-page images agree.
 _ROUNDS = 6
 
@@ -195,17 +197,22 @@ def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Condi
     waiting, others = _explained(recorded, others, processors, trace)
     needed = cpu(found, size, own, assumed, given) or trace.cpu_each
     stations = _stations(needed, others, found, assumed, given.device, processors)
-    known = given.device.latency is not None
     for_reads = 0.0
     if own.device_reads is not None and found.device_reads is not None:
-        if known:
-            was = min(waiting, given.device.waited(own.device_reads, own.device_read_bytes or 0.0))
-            waiting -= was
-            for_reads = given.device.waited(found.device_reads, found.device_read_bytes or 0.0)
-        elif own.device_reads > 0:
+        device = given.device
+        if device.latency is None and device.is_limited:
+            device = dataclasses.replace(device, latency=assumed.latency)
+        if device.latency is not None:
+            same = device.name == given.recorded_device.name or not given.recorded_device.is_known
+            if same:
+                waiting -= min(waiting, device.waited(own.device_reads, own.device_read_bytes or 0.0))
+            for_reads = device.waited(found.device_reads, found.device_read_bytes or 0.0)
+        elif own.device_reads > _HARDLY_READS:
             was = waiting * assumed.waits
             waiting -= was
             for_reads = was * found.device_reads / own.device_reads
+        elif found.device_reads > _HARDLY_READS:
+            return None  # nobody knows how long these take
     return throughput(stations, given.clients, waiting + for_reads)
 
 

@@ -63,7 +63,9 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
         raise HostError(f"{request.path} does not say how large shared_buffers is; --shared-buffers 1GB says it")
     buffers = request.shared_buffers or (here,)
     _check(request, trace, (*buffers, here))
-    own = Size(trace.data_block, here, request.memory, request.kernel_page, is_as_recorded=True)
+    own = Size(
+        trace.data_block, here, _recorded_memory(trace, here, request.memory), request.kernel_page, is_as_recorded=True
+    )
     factor = request.what_if.data
     asked = [
         Size(block, size, request.memory, request.kernel_page, factor)
@@ -100,6 +102,13 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
     }
     document["recommendation"] = advice.recommend(trace, document, base, rates, assumed, given)
     return document
+
+
+def _recorded_memory(trace: Recorded, buffers: int, asked: int | None) -> int | None:
+    """What the recorded server could have for buffers and page cache: three quarters of its host's memory."""
+    if asked is None or trace.memory is None:
+        return asked
+    return max(round(0.75 * trace.memory), 2 * buffers)
 
 
 def _check(request: Request, trace: Recorded, buffers: Sequence[int]) -> None:
@@ -201,7 +210,8 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
     elif not device.is_known and request.memory is not None:
         found.append(
             "the device is not known (--device): what recorded transactions waited for is taken to be half the "
-            "device's reads, and the interval has both ends"
+            "device's reads, and the interval has both ends; where the recorded server read hardly anything from it, "
+            "transactions a second of sizes that do are unknown"
         )
     if any(0 < one.cache_first_hits < 1 for many in rates.values() for one in many):
         found.append("the simulated page cache did not fill: reads of pages that were first seen are an interval")

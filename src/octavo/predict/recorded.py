@@ -31,6 +31,7 @@ class Recorded:
     processors: int | None
     cpu_each: float | None
     host_busy_share: float | None
+    memory: int | None
     wal_bytes_each: float | None
     wal_records_each: float | None
     images_each: float | None
@@ -114,6 +115,7 @@ def recorded(path: Path, observe: Observe = nobody) -> Recorded:
         processors=round(numbers["processors"]) if numbers.get("processors") else None,
         cpu_each=cpu / of_cpu if cpu and of_cpu else None,
         host_busy_share=numbers.get("work_host_busy_share"),
+        memory=round(numbers["host_memory_bytes"]) if numbers.get("host_memory_bytes") else None,
         wal_bytes_each=wal.growth_bytes / logged if wal and logged else None,
         wal_records_each=wal.records / logged if wal and logged else None,
         images_each=wal.images / logged if wal and logged else None,

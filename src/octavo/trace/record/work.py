@@ -79,6 +79,7 @@ def describe_cpu(writer: _core.TraceWriter, before: Work, after: Work, postmaste
         writer.describe("work_cpu_seconds", f"{cpu_between(before, after, postmaster):.6f}")
         writer.describe("work_cpu_transactions", f"{transactions:.0f}")
         writer.describe("processors", str(os.cpu_count() or 1))
+        writer.describe("host_memory_bytes", str(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
         if after.possible > before.possible:
             share = (after.busy - before.busy) / (after.possible - before.possible)
             writer.describe("work_host_busy_share", f"{share:.4f}")
