@@ -1,6 +1,6 @@
 """A trace as pgbench would leave it, from its own access distribution: for sizes that this machine has no room for.
 
-    .venv/bin/python benchmarks/predict_synthetic.py OUT.octrace --scale 100 --transactions 1000000 [--mode read-write]
+    .venv/bin/python -m benchmarks.predict_synthetic OUT.octrace --scale 100 --transactions 1000000 [--mode read-write]
 
 `-S` looks up an account drawn evenly: root, inner page and leaf of the index, then the row's page. `-N` finds it again
 for its UPDATE, changes that page and its index where the row moves, and appends to the history (pgbench's manual,

@@ -1,6 +1,6 @@
 """Traces for the proof of octavo predict: pgbench and a skewed script on a tracing build.
 
-    .venv/bin/python benchmarks/prediction_traces.py DIRECTORY [--workloads read-only,read-write,tpcb,skewed]
+    .venv/bin/python -m benchmarks.prediction_traces DIRECTORY [--workloads read-only,read-write,tpcb,skewed]
 
 One server with 8 kB data blocks, pgbench's tables, a checkpoint before each recording. `skewed` looks up and updates
 accounts by pgbench's random_zipfian. Needs the build (octavo build --traced), and the server's account or root. Beside

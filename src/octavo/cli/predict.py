@@ -32,6 +32,10 @@ def predict(
     checkpoint: Annotated[
         str | None, typer.Option(help="A checkpoint every so often, such as 5min: as the server had them.")
     ] = None,
+    until_checkpoint: Annotated[
+        bool,
+        typer.Option("--until-checkpoint", help="Only of the time before the next checkpoint."),
+    ] = False,
     what_if: Annotated[
         list[str] | None, typer.Option(help="transactions=2x, data=4x or device=gp3:6000/250; again for more.")
     ] = None,
@@ -43,6 +47,9 @@ def predict(
     where: Annotated[
         list[str] | None, typer.Option(help="Which of its trials, as mode=read-only; again for more factors.")
     ] = None,
+    disturbed: Annotated[
+        bool, typer.Option("--disturbed", help="Also its trials that are invalid for what else the machine did.")
+    ] = False,
     private_memory: Annotated[
         str, typer.Option(help="Of the run's memory, what processes have for themselves.")
     ] = "64MB",
@@ -84,13 +91,14 @@ def predict(
         recorded_device=recorded_device,
         clients=clients,
         checkpoint=every,
+        until_checkpoint=until_checkpoint,
         huge_pages=huge_pages,
         prices=Prices(device_price, memory_price),
         what_if=parse_what_if(what_if or []),
         threads=threads,
     )
     if against is not None:
-        _against(request, against, where or [], private_memory, format)
+        _against(request, against, where or [], private_memory, format, disturbed=disturbed)
         return
     with counting() as observe:
         document = predict(request, observe)
@@ -109,7 +117,9 @@ def predict(
             console().print(f"\npage: {written}")
 
 
-def _against(request: "PredictionRequest", run: str, where: list[str], private: str, format: TableFormat) -> None:
+def _against(
+    request: "PredictionRequest", run: str, where: list[str], private: str, format: TableFormat, *, disturbed: bool
+) -> None:
     from contextlib import closing
 
     from octavo.analysis.document import make_document
@@ -127,7 +137,7 @@ def _against(request: "PredictionRequest", run: str, where: list[str], private: 
     with closing(Store.open_to_read(store_path())) as store:
         measured = make_document(store, identifier, most_numbers=None)
     with counting() as observe:
-        document = compare(request, measured, levels, parse_size(private), observe)
+        document = compare(request, measured, levels, parse_size(private), observe, disturbed=disturbed)
     if format is TableFormat.json:
         print_json(document)
     else:

@@ -24,6 +24,8 @@ METRICS: tuple[tuple[str, str], ...] = (
     ("wal_bytes_per_transaction", "wal_bytes_per_transaction"),
     ("full_page_images_per_transaction", "wal_full_page_images_per_transaction"),
 )
+# How the reasons of trials begin that others disturbed (docs/validity.md).
+_DISTURBED = ("foreign processes", "steal")
 # Below so much a ratio says nothing: in a read-only run a few bytes are logged.
 _LEAST = {"reads": 0.02, "device_reads": 0.02, "device_read_bytes": 200.0, "wal_bytes": 50.0, "full_page_images": 0.02}
 
@@ -36,18 +38,34 @@ class Condition:
     memory: int | None
     device: str
     clients: int
+    until_checkpoint: bool
 
 
-def chosen(trials: Sequence[Mapping[str, Any]], where: Mapping[str, str]) -> list[Mapping[str, Any]]:
-    """The trials that counted and have these levels. Raises UsageError when there are none."""
+def chosen(
+    trials: Sequence[Mapping[str, Any]], where: Mapping[str, str], *, disturbed: bool = False
+) -> list[Mapping[str, Any]]:
+    """The trials that counted and have these levels; with `disturbed` also those that are invalid for what else the
+    machine did. Raises UsageError when there are none."""
     found = [
         trial
         for trial in trials
-        if trial["status"] == "ok" and all(trial["levels"].get(name) == level for name, level in where.items())
+        if _counts(trial, disturbed=disturbed)
+        and all(trial["levels"].get(name) == level for name, level in where.items())
     ]
     if not found:
         raise UsageError("the run has no valid trial with these levels; octavo report shows what it has")
     return found
+
+
+def _counts(trial: Mapping[str, Any], *, disturbed: bool) -> bool:
+    if trial["status"] == "ok":
+        return True
+    reason = str(trial["reason"] or "")
+    return (
+        disturbed
+        and trial["status"] == "invalid"
+        and all(part.lstrip().startswith(_DISTURBED) for part in reason.split(";"))
+    )
 
 
 def condition_of(levels: Mapping[str, str]) -> Condition:
@@ -59,17 +77,24 @@ def condition_of(levels: Mapping[str, str]) -> Condition:
             None if memory == "none" else parse_size(memory),
             levels.get("device", "native"),
             int(levels["clients"]),
+            levels.get("wal_regime") == "after-checkpoint",
         )
     except (KeyError, ValueError) as error:
         raise UsageError(f"the run's trials do not say their {error}; compare a run of pgbench") from None
 
 
 def compare(
-    request: Request, document: Mapping[str, Any], where: Mapping[str, str], private: int = 0, observe: Observe = nobody
+    request: Request,
+    document: Mapping[str, Any],
+    where: Mapping[str, str],
+    private: int = 0,
+    observe: Observe = nobody,
+    *,
+    disturbed: bool = False,
 ) -> dict[str, Any]:
     """Every figure that was both predicted and measured. `private` are bytes of the memory that processes have for
     themselves."""
-    trials = chosen(document["trials"], where)
+    trials = chosen(document["trials"], where, disturbed=disturbed)
     points: list[dict[str, Any]] = []
     recorded: dict[str, Any] = {}
     conditions = list(dict.fromkeys(condition_of(trial["levels"]) for trial in trials))
@@ -86,6 +111,7 @@ def compare(
             recorded_device=request.recorded_device,
             clients=condition.clients,
             checkpoint=request.checkpoint,
+            until_checkpoint=condition.until_checkpoint,
             threads=request.threads,
         )
         found = predict(asked, observe)
@@ -98,8 +124,15 @@ def compare(
                 and parse_size(trial["levels"]["data_block"]) == row["data_block_bytes"]
             ]
             points += _points(row, here, condition)
-    return {"schema_version": 1, "trace": str(request.path), "where": dict(where), "recorded": recorded,
-            "points": points, "summary": summary(points)}  # fmt: skip
+    return {
+        "schema_version": 1,
+        "trace": str(request.path),
+        "where": dict(where),
+        "disturbed": disturbed,
+        "recorded": recorded,
+        "points": points,
+        "summary": summary(points),
+    }
 
 
 def _points(row: Mapping[str, Any], trials: Sequence[Mapping[str, Any]], condition: Condition) -> list[dict[str, Any]]:
@@ -108,6 +141,8 @@ def _points(row: Mapping[str, Any], trials: Sequence[Mapping[str, Any]], conditi
         values = [value for trial in trials if (value := _measured(trial, name, metric)) is not None]
         interval = row["figures"][name]
         least = next((value for start, value in _LEAST.items() if name.startswith(start)), 0.0)
+        if name.startswith("device_") and condition.device == "native":
+            continue  # it counts everybody's requests
         if not values or interval is None or median(values) <= least:
             continue
         measured = median(values)
@@ -174,8 +209,8 @@ def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """For each condition the data block that was predicted to be fastest, the one that was, and how much slower the
-    predicted one really is."""
+    """For each condition with several sizes the data block that was predicted to be fastest, the one that was, and how
+    much slower the predicted one really is."""
     conditions: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for one in points:
         if one["metric"] == "tps":
@@ -183,6 +218,8 @@ def best_blocks(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             conditions.setdefault(key, []).append(one)
     found: list[dict[str, Any]] = []
     for (workload, device, buffers), rows in conditions.items():
+        if len({row["data_block_bytes"] for row in rows}) < 2:
+            continue
         predicted = max(rows, key=lambda row: float(row["predicted"]))
         measured = max(rows, key=lambda row: float(row["measured"]))
         found.append(

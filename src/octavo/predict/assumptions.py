@@ -18,6 +18,8 @@ class Assumptions:
     """Of the simulated counts, in half widths of their 95 % interval."""
     first_reads: float = 0.0
     """First reads that would have been hits, where caches were not full: -1 none of them, 1 twice as many as likely."""
+    cache: float = 0.0
+    """What the page cache reads more than it is simulated to, as a part."""
     growth: float = 0.0
     """Rows a page: -1 and 1 are the bounds."""
     image_fill: float = 0.95
@@ -67,6 +69,7 @@ def variations(
     found = [
         Variation("sampling: how long was recorded", "scatter", -1.0, 1.0),
         Variation("pages that were first seen when caches were not full yet", "first_reads", -1.0, 1.0),
+        Variation("the page cache as it is simulated", "cache", -0.1, 0.1),
         Variation("rows a page", "growth", -1.0, 1.0),
         Variation("how full pages are whose images are logged", "image_fill", least, most),
         Variation("CPU to read a block", "cpu_request", 1e-6, 4e-6),

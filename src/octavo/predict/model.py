@@ -121,6 +121,7 @@ def _below(
         return None, None, None, None, 0.0
     each = one.each
     missed = _missed(one.cache_first_hits, assumed)
+    kept *= 1 + assumed.cache
     amount = each["device_read_bytes"]
     first = min(amount, each["pages_read_first"] * size.kernel_page)
     stays = (amount - (1 - missed) * first) / amount if amount > 0 else 0.0

@@ -44,6 +44,8 @@ class Request:
     recorded_device: str | None = None
     clients: int | None = None
     checkpoint: float | None = None
+    until_checkpoint: bool = False
+    """Only the time after a checkpoint and before the next one, a cycle at most: only evicted pages are written."""
     huge_pages: bool = False
     prices: Prices = dataclasses.field(default_factory=Prices)
     what_if: WhatIf = dataclasses.field(default_factory=WhatIf)
@@ -68,11 +70,14 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
     )
     factor = request.what_if.data
     asked = [
-        Size(block, size, request.memory, request.kernel_page, factor)
+        Size(block, size, request.memory, request.kernel_page, factor, has_checkpoints=not request.until_checkpoint)
         for size in buffers
         for block in request.data_blocks
     ]
-    base = Size(trace.data_block, buffers[0], request.memory, request.kernel_page, factor)
+    base = Size(
+        trace.data_block, buffers[0], request.memory, request.kernel_page, factor,
+        has_checkpoints=not request.until_checkpoint,
+    )  # fmt: skip
     more = advice.more_memory(base)
     rates = simulate(trace, [own, *asked, base, *more], cycle, observe, request.threads)
     _refuse_uncovered(trace, own, rates[own][0])
@@ -94,6 +99,7 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
             "huge_pages": request.huge_pages,
             "clients": clients,
             "checkpoint_seconds": cycle,
+            "until_checkpoint": request.until_checkpoint,
             "what_if": dataclasses.asdict(request.what_if),
         },
         "sizes": sizes,

@@ -48,6 +48,8 @@ class Size:
     """So many times the data, as skewed as they are: caches hold so much less of them."""
     is_as_recorded: bool = False
     """Checkpoints are where the trace has them."""
+    has_checkpoints: bool = True
+    """Else it is the time after one and before the next: only evicted pages are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,10 @@ def simulate(
     """Rates of every size, one for each layout. Raises UsageError for what cannot be simulated, HostError for what
     cannot be read."""
     keys = [(size, layout) for size in dict.fromkeys(sizes) for layout in layouts(trace.data_block, size.data_block)]
-    points = [_point(trace, size, layout, None if size.is_as_recorded else cycle) for size, layout in keys]
+    points = [
+        _point(trace, size, layout, None if size.is_as_recorded or not size.has_checkpoints else cycle)
+        for size, layout in keys
+    ]
     first, last = trace.summary["times"] or (0, 1)
     marks = [first + (last - first) * step // MARKS for step in range(1, MARKS)]
     with reading(trace.path):
@@ -179,7 +184,9 @@ def _rates(
     transactions = trace.transactions * share
     each = {name: value / max(1.0, transactions) for name, value in part.items()}
     cycles = 0.0 if cycle is None else trace.seconds / cycle
-    if cycle is not None:  # images and checkpoints come in cycles: of the whole trace, or of its whole cycles
+    if not size.has_checkpoints:
+        each["full_page_images"] = end["full_page_images"] / trace.transactions
+    elif cycle is not None:  # images and checkpoints come in cycles: of the whole trace, or of its whole cycles
         for name in ("full_page_images", "checkpoint_writes", "writer_writes", "dirty_evictions", "device_writes",
                      "device_written_bytes"):  # fmt: skip
             each[name] = end[name] / trace.transactions
@@ -194,7 +201,7 @@ def _rates(
         if point.page_cache is None or cached is not None
         else _room(point.page_cache, seen_below, total),
         whole_cycles=cycles,
-        images_by_length=_images(trace, series, cycle),
+        images_by_length=_images(trace, series, cycle if size.has_checkpoints else cycle and trace.seconds * 2),
     )
 
 

@@ -1,5 +1,6 @@
 """Predictions from traces whose answers are known, and traces from which nothing can be told."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,11 @@ from typer.testing import CliRunner
 
 from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
-from octavo.predict.against import best_blocks, compare, parse_where
+from octavo.predict.against import best_blocks, chosen, compare, parse_where
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
 from octavo.predict.render_against import best_line
+from octavo.predict.scatter import scatter
 from octavo.predict.simulation import Rates
 from octavo.predict.what_if import WhatIf
 
@@ -168,7 +170,7 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
     trials = [
         trial("8kB", tps=700.0, transactions=7000.0, device_reads=5000.0, wal_bytes_per_transaction=3.0),
         trial("32kB", tps=650.0, transactions=6500.0, device_reads=5000.0),
-        {**trial("4kB", tps=1.0), "status": "invalid"},
+        {**trial("4kB", tps=1.0), "status": "invalid", "reason": "too short"},
     ]
     found = compare(request, {"trials": trials}, {"mode": "read-only"}, 15 * MB)
     metrics = {(one["metric"], one["data_block_bytes"]): one for one in found["points"]}
@@ -182,6 +184,10 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
     (best,) = best_blocks(found["points"])
     assert best["measured_block_bytes"] == 8192
     assert "predicted to be fastest" in best_line(best)
+    assert "<svg" in scatter(found["points"]).file("svg").decode()
+    foreign = {**trial("16kB", tps=5.0), "status": "invalid", "reason": "foreign processes took 9 % of the CPU"}
+    short = {**foreign, "reason": "too short"}
+    assert chosen([foreign, short], {}, disturbed=True) == [foreign]
     with pytest.raises(UsageError, match="no valid trial"):
         compare(request, {"trials": trials}, {"mode": "tpcb"})
     with pytest.raises(UsageError, match="mode=read-only"):
@@ -198,3 +204,23 @@ def test_transactions_follow_the_lookups_that_were_counted_with_them(tmp_path: P
     """20,000 accesses; the server counted 22,000 lookups and 22,000 transactions meanwhile, a second late."""
     path = made(tmp_path / "t.octrace", facts={"work_lookups": 22_000, "work_transactions": 22_000})
     assert predict(Request(path))["recorded"]["transactions"] == pytest.approx(20_000)
+
+
+def test_before_the_next_checkpoint_only_evicted_pages_are_written(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", writes=True)
+    asked = Request(path, (8192,), memory=64 * MB, checkpoint=4.0)
+    with_checkpoints, until = (
+        by_block(predict(dataclasses.replace(asked, until_checkpoint=value)))[8192] for value in (False, True)
+    )
+    assert with_checkpoints["checkpoint_bytes_per_transaction"]["value"] > 0
+    assert until["checkpoint_bytes_per_transaction"]["value"] == 0
+    # 4,000 transactions on 4,000 pages: 1 - 1/e of them are changed.
+    assert until["full_page_images_per_transaction"]["value"] == pytest.approx(0.63, abs=0.03)
+
+
+def test_reads_that_a_recording_had_not_are_unknown_without_a_device(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", facts={"host_memory_bytes": 64 * 1024 * MB}, transactions=60_000)
+    document = predict(Request(path, memory=12 * MB))
+    assert by_block(document)[8192]["tps"] is None
+    assert any("are unknown" in line for line in document["limitations"])
+    assert by_block(predict(Request(path, memory=12 * MB, device="iops=1000")))[8192]["tps"] is not None

@@ -1,0 +1,82 @@
+"""Predicted against measured as a drawing: a panel a figure, both axes logarithmic, the line where they are equal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from octavo.report.chart_colours import PLAIN, Theme
+from octavo.report.chart_style import Chart
+from octavo.units import format_size
+
+SIDE = 190
+_COLUMNS = 3
+_TITLES = {
+    "tps": "transactions a second",
+    "reads_per_transaction": "reads from the kernel",
+    "device_reads_per_transaction": "device reads",
+    "device_read_bytes_per_transaction": "device bytes read",
+    "wal_bytes_per_transaction": "WAL bytes",
+    "full_page_images_per_transaction": "full-page images",
+}
+
+
+def scatter(points: Sequence[dict[str, Any]], theme: Theme = PLAIN) -> Chart:
+    """Points of `against.compare`; vertical bars are the intervals. Figures of no point have no panel."""
+    panels = [
+        _panel(name, title, [one for one in points if one["metric"] == name], theme)
+        for name, title in _TITLES.items()
+        if any(one["metric"] == name for one in points)
+    ]
+    rows = [{"hconcat": panels[place : place + _COLUMNS]} for place in range(0, len(panels), _COLUMNS)]
+    return Chart({"vconcat": rows}, "predicted-measured", "Predicted against measured; on the line they are equal.")
+
+
+def _panel(name: str, title: str, points: Sequence[dict[str, Any]], theme: Theme) -> dict[str, Any]:
+    values = [
+        {
+            "measured": one["measured"],
+            "predicted": one["predicted"],
+            "low": max(one["low"], one["predicted"] / 100),
+            "high": one["high"],
+            "device": one["device"],
+            "block": format_size(one["data_block_bytes"]),
+        }
+        for one in points
+    ]
+    ends = [row[key] for row in values for key in ("measured", "predicted")]
+    low, high = min(ends) / 1.25, max(ends) * 1.25
+    devices = sorted({row["device"] for row in values})
+    axis = {"type": "log", "domain": [low, high], "nice": False, "clamp": True}
+    shown = {"tickCount": 4, "format": "~s", "grid": False}
+    x = {"field": "measured", "type": "quantitative", "title": "measured", "scale": axis, "axis": shown}
+    y = {"field": "predicted", "type": "quantitative", "title": "predicted", "scale": axis, "axis": shown}
+    names = [
+        "native",
+        "iops=2000",
+        "mbps=20",
+        *(one for one in devices if one not in ("native", "iops=2000", "mbps=20")),
+    ]
+    colour = {
+        "field": "device",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": names, "range": [theme.cells[place % len(theme.cells)] for place in range(len(names))]},
+        "legend": {"orient": "bottom"} if name == "tps" else None,
+    }
+    layers: list[dict[str, Any]] = [
+        {
+            "data": {"values": [{"measured": end, "predicted": end} for end in (low, high)]},
+            "mark": {"type": "line", "color": theme.soft, "strokeDash": [3, 3]},
+            "encoding": {"x": x, "y": y},
+        },
+        {
+            "data": {"values": values},
+            "mark": {"type": "rule", "opacity": 0.6},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": colour},
+        },
+        {
+            "data": {"values": values},
+            "mark": {"type": "point", "filled": True, "size": 36},
+            "encoding": {"x": x, "y": y, "color": colour},
+        },
+    ]
+    return {"title": title, "layer": layers, "width": SIDE, "height": SIDE}
