@@ -31,7 +31,7 @@ def scatter(points: Sequence[dict[str, Any]], theme: Theme = PLAIN) -> Chart:
 
 
 def _panel(name: str, title: str, points: Sequence[dict[str, Any]], theme: Theme) -> dict[str, Any]:
-    values = [
+    values: list[dict[str, Any]] = [
         {
             "measured": one["measured"],
             "predicted": one["predicted"],
@@ -42,13 +42,19 @@ def _panel(name: str, title: str, points: Sequence[dict[str, Any]], theme: Theme
         }
         for one in points
     ]
-    ends = [row[key] for row in values for key in ("measured", "predicted")]
+    ends: list[float] = [row[key] for row in values for key in ("measured", "predicted")]
     low, high = min(ends) / 1.25, max(ends) * 1.25
-    devices = sorted({row["device"] for row in values})
-    axis = {"type": "log", "domain": [low, high], "nice": False, "clamp": True}
+    devices: list[str] = sorted({row["device"] for row in values})
+    axis: dict[str, Any] = {"type": "log", "domain": [low, high], "nice": False, "clamp": True}
     shown = {"tickCount": 4, "format": "~s", "grid": False}
-    x = {"field": "measured", "type": "quantitative", "title": "measured", "scale": axis, "axis": shown}
-    y = {"field": "predicted", "type": "quantitative", "title": "predicted", "scale": axis, "axis": shown}
+    x: dict[str, Any] = {"field": "measured", "type": "quantitative", "title": "measured", "scale": axis, "axis": shown}
+    y: dict[str, Any] = {
+        "field": "predicted",
+        "type": "quantitative",
+        "title": "predicted",
+        "scale": axis,
+        "axis": shown,
+    }
     names = [
         "native",
         "iops=2000",
