@@ -10,6 +10,7 @@ variations' intervals.
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import tempfile
@@ -19,7 +20,13 @@ from typing import Any
 
 from benchmarks import predict_synthetic
 
-from octavo.predict.predict import Request, predict
+from octavo.predict.assumptions import intervals
+from octavo.predict.device import device_of
+from octavo.predict.model import Conditions, assumed_of, bottleneck, figures
+from octavo.predict.model import varied as varied_of
+from octavo.predict.recorded import recorded
+from octavo.predict.simulation import Rates, Size, simulate
+from octavo.trace.surface import PAGE_SIZES
 
 PART = 100
 MEMORY = 64 * 1024**3 // PART
@@ -36,39 +43,52 @@ BUFFERS = ("8GB", "16GB")
 CLIENTS = (16, 64)
 # Of a transaction in the server and its client, microseconds: of processors of 2.4 GHz of 2014.
 CPU = {"read-only": (60.0, 150.0), "read-write": (200.0, 400.0)}
-# Between checkpoints: that of the default, and of an experiment that avoids them.
-CHECKPOINTS = {"read-only": (None,), "read-write": (300.0, 1800.0)}
-TRANSACTIONS = {"read-only": 500_000, "read-write": 500_000}
+# Between checkpoints: that of the default, and twice as far apart.
+CHECKPOINTS = {"read-only": (None,), "read-write": (300.0, 600.0)}
+TRANSACTIONS = {"read-only": 250_000, "read-write": 250_000}
 # At which the made-up server is taken to have been recorded; only the distance of checkpoints in transactions follows.
 TPS = {"read-only": 100_000.0, "read-write": 42_000.0}
 
 
 def forecasts(mode: str, directory: Path) -> Iterator[dict[str, Any]]:
-    """A prediction for each variation."""
+    """A prediction for each variation; the simulations are those of one trace, at each shared_buffers and distance."""
     probe = directory / "disk.json"
     probe.write_text(json.dumps(DISK))
-    trace = directory / f"{mode}.octrace"
-    for buffers, clients, cpu in itertools.product(BUFFERS, CLIENTS, CPU[mode]):
-        size = int(buffers.removesuffix("GB")) * 1024**3 // PART
-        asked = argparse.Namespace(
-            out=trace, scale=SCALE, transactions=TRANSACTIONS[mode], mode=mode, tps=TPS[mode], clients=clients,
-            processors=PROCESSORS, cpu_us=cpu, busy=min(0.95, TPS[mode] * cpu / 1e6 / PROCESSORS),
-            shared_buffers=f"{size // 1024}kB", wal_bytes=700.0, seed=1,
-        )  # fmt: skip
-        predict_synthetic.write(asked)
-        for checkpoint in CHECKPOINTS[mode]:
-            length = TRANSACTIONS[mode] / TPS[mode]
-            seconds = None if checkpoint is None else min(checkpoint / PART, length)
-            found = predict(
-                Request(trace, memory=MEMORY, device=str(probe), recorded_device=str(probe), checkpoint=seconds)
-            )
-            yield {"mode": mode, "shared_buffers": buffers, "clients": clients, "cpu_us": cpu,
-                   "checkpoint_seconds": None if seconds is None else seconds * PART, "sizes": [
-                       {"data_block_bytes": row["data_block_bytes"], "tps": row["figures"]["tps"],
-                        "tps_ratio": row["figures"]["tps_ratio"], "bottleneck": row["bottleneck"],
-                        "wal": row["figures"]["wal_bytes_per_transaction"],
-                        "read_bytes": row["figures"]["device_read_bytes_per_transaction"]}
-                       for row in found["sizes"]]}  # fmt: skip
+    disk = device_of(str(probe))
+    path = directory / f"{mode}.octrace"
+    buffers = {text: int(text.removesuffix("GB")) * 1024**3 // PART for text in BUFFERS}
+    asked = argparse.Namespace(
+        out=path, scale=SCALE, transactions=TRANSACTIONS[mode], mode=mode, tps=TPS[mode], clients=CLIENTS[0],
+        processors=PROCESSORS, cpu_us=CPU[mode][0], busy=0.9, shared_buffers=f"{buffers[BUFFERS[0]] // 1024}kB",
+        wal_bytes=700.0, seed=1,
+    )  # fmt: skip
+    predict_synthetic.write(asked)
+    trace = recorded(path)
+    for checkpoint in CHECKPOINTS[mode]:
+        seconds = None if checkpoint is None else min(checkpoint / PART, trace.seconds)
+        sizes = {text: [Size(block, size, MEMORY) for block in PAGE_SIZES] for text, size in buffers.items()}
+        owns = {text: Size(8192, size, MEMORY, is_as_recorded=True) for text, size in buffers.items()}
+        rates = simulate(trace, [*(size for many in sizes.values() for size in many), *owns.values()], seconds)
+        for text, clients, cpu in itertools.product(BUFFERS, CLIENTS, CPU[mode]):
+            # Nothing waits but for CPU and disk: the recorded speed is what the model gives to these clients.
+            varied = dataclasses.replace(trace, cpu_each=cpu / 1e6, clients=clients, host_busy_share=None,
+                                         transactions=1e9 * trace.seconds)  # fmt: skip
+            own, base = owns[text], Size(8192, buffers[text], MEMORY)
+            given = Conditions(varied, own, rates[own], base, rates[base], disk, disk, clients, seconds)
+            found = [figures_of(size, rates[size], given) for size in sizes[text]]
+            yield {"mode": mode, "shared_buffers": text, "clients": clients, "cpu_us": cpu,
+                   "checkpoint_seconds": checkpoint, "sizes": found}  # fmt: skip
+
+
+def figures_of(size: Size, rates: list[Rates], given: Conditions) -> dict[str, Any]:
+    """TPS, its ratio to that at 8 kB, and what is used most."""
+    assumed = dataclasses.replace(assumed_of(given.trace), commits_a_sync=given.clients / 2)
+    found = intervals(
+        lambda one: figures(size, rates, 8192, one, given), assumed, varied_of(assumed, given, len(rates))
+    )
+    limit = bottleneck(size, rates, 8192, assumed, given)
+    shown = {name: (one.as_dict() if (one := found[name]) else None) for name in ("tps", "tps_ratio")}
+    return {"data_block_bytes": size.data_block, **shown, "bottleneck": limit}
 
 
 def main() -> None:
