@@ -17,7 +17,8 @@ from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.store.store import Store
 
-pytestmark = needs_root
+# Each host has a run lock of its own, and its numbers are of no interest.
+pytestmark = [needs_root, pytest.mark.beside]
 
 _SHORT = (
     "oltp-blocks-demo", "--size", "quick", "--rounds", "2", "--seed", "7",

@@ -1,0 +1,198 @@
+"""What goes wrong with a fleet, each once: no finished trial is lost or doubled, every host is as it was found, and the
+run goes on with who is left."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+from tests.integration.conftest import needs_root
+from tests.namespaces import Network, Place, network, processes_in
+from tests.sleeping_bench import AHEAD, SECONDS
+
+from octavo.plan.parts import host_of_part
+from octavo.store.records import TrialRecord
+from octavo.store.store import Store
+
+# Each host has a run lock of its own, and its numbers are of no interest.
+pytestmark = [needs_root, pytest.mark.beside]
+
+# Who does not answer is noticed as early as Dask's ten probes a second allow.
+_QUICK = ("DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP=12s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=5s")
+_CELLS = 6
+_ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Network]:
+    with network(["alpha", "beta"], patience="8s", environment=[*_QUICK, f"{SECONDS}=0.1"]) as made:
+        made.coordinator.octavo("fleet", "init", str(made.file))
+        yield made
+
+
+class Coordinator:
+    """A run as a process of its own, line by line."""
+
+    def __init__(self, fleet: Network, run: str = "") -> None:
+        words = [
+            sys.executable,
+            "-m",
+            "tests.fleet_coordinator",
+            str(fleet.file),
+            str(_ROUNDS),
+            *([run] if run else []),
+        ]
+        self.process = subprocess.Popen(
+            [*fleet.coordinator.through, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        self.lines: list[str] = []
+
+    def until(self, pattern: str) -> str:
+        """Reads up to a line that matches."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+            if re.search(pattern, line):
+                return line
+        raise AssertionError("\n".join(self.lines))
+
+
+@contextmanager
+def running(fleet: Network, run: str = "") -> Generator[Coordinator, None, None]:
+    """A run, ended with the test; afterwards nothing of it is left on any host."""
+    started = Coordinator(fleet, run)
+    try:
+        yield started
+    finally:
+        started.process.kill()
+        started.process.wait()
+        fleet.coordinator.octavo("fleet", "stop", str(fleet.file), check=False)
+
+
+def trials(fleet: Network) -> list[TrialRecord]:
+    """Those of the newest run."""
+    with closing(Store.open_to_read(fleet.coordinator.home / "octavo.sqlite")) as store:
+        return store.trials(newest(fleet))
+
+
+def newest(fleet: Network) -> str:
+    return max(path.name for path in (fleet.coordinator.home / "runs").iterdir())
+
+
+def measured(fleet: Network, host: int) -> list[tuple[int, str]]:
+    return sorted((one.round, one.cell) for one in trials(fleet) if host_of_part(one.part) == host)
+
+
+def assert_whole(fleet: Network, *hosts: int) -> None:
+    """These hosts have every cell in every round, once."""
+    for host in hosts:
+        found = measured(fleet, host)
+        assert len(found) == len(set(found)) == _ROUNDS * _CELLS
+
+
+def assert_as_found(fleet: Network, *, delivered: bool = True) -> None:
+    for place in (fleet.coordinator, *fleet.hosts):
+        assert not processes_in(place)
+        assert not list((place.home / "journal").glob("*"))
+        if delivered and place in fleet.hosts:
+            assert not list((place.home / "fleet" / "outbox").glob("*"))
+
+
+def kill(place: Place, what: str) -> None:
+    os.kill(json.loads((place.home / "fleet" / f"{what}.json").read_text())["pid"], signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_in_a_trial_goes_on_within_its_part(fleet: Network) -> None:
+    with running(fleet) as run:
+        run.until("trial beta")
+        kill(fleet.hosts[1], "worker")
+        run.until("beta is away")
+        run.until(r"^ended \S+ rounds")
+    assert_whole(fleet, 1, 2)
+    assert_as_found(fleet)
+
+
+def test_a_network_that_is_cut_for_a_while_delivers_afterwards(fleet: Network) -> None:
+    with running(fleet) as run:
+        run.until("trial beta")
+        fleet.cut(fleet.hosts[1])
+        try:
+            run.until("beta is away")
+        finally:
+            fleet.mend(fleet.hosts[1])
+        run.until(r"^ended \S+ rounds")
+    assert_whole(fleet, 1, 2)
+    assert_as_found(fleet)
+
+
+def test_a_network_that_is_cut_for_good_is_done_without(fleet: Network) -> None:
+    with running(fleet) as run:
+        run.until("trial beta")
+        fleet.cut(fleet.hosts[1])
+        try:
+            run.until("beta has been away for too long")
+            run.until(r"^ended \S+ rounds")
+        finally:
+            fleet.mend(fleet.hosts[1])
+    assert_whole(fleet, 1)
+    found = measured(fleet, 2)
+    assert 0 < len(found) == len(set(found)) < _ROUNDS * _CELLS
+    assert_as_found(fleet, delivered=False)  # what it had measured is still in its outbox
+
+
+def test_a_scheduler_that_is_killed_is_started_again(fleet: Network) -> None:
+    with running(fleet) as run:
+        run.until("trial alpha")
+        kill(fleet.coordinator, "scheduler")
+        run.until(r"^ended \S+ rounds")
+    assert_whole(fleet, 1, 2)
+    assert_as_found(fleet, delivered=False)
+
+
+def test_a_coordinator_that_is_killed_is_resumed(fleet: Network) -> None:
+    with running(fleet) as run:
+        run.until("trial beta")
+        run.process.kill()
+        run.process.wait()
+        again = Coordinator(fleet, newest(fleet))
+        again.until(r"^ended \S+ rounds")
+        again.process.wait()
+    assert_whole(fleet, 1, 2)
+    assert_as_found(fleet, delivered=False)
+
+
+def test_a_host_whose_disk_is_full_takes_no_further_part(fleet: Network) -> None:
+    alpha = fleet.hosts[0]
+    outbox = alpha.home / "fleet" / "outbox"
+    alpha.run("mount", "-t", "tmpfs", "-o", "size=80k", "none", str(outbox))
+    try:
+        with running(fleet) as run:
+            run.until("alpha takes no further part: .*make room")
+            run.until(r"^ended \S+ rounds")
+    finally:
+        alpha.run("umount", str(outbox))
+    assert_whole(fleet, 2)
+    found = measured(fleet, 1)
+    assert len(found) == len(set(found)) < _ROUNDS * _CELLS
+    assert_as_found(fleet, delivered=False)
+
+
+def test_a_clock_that_is_ten_minutes_off_is_corrected(fleet: Network) -> None:
+    text = fleet.file.read_text()
+    before, name, after = text.partition('name = "beta"')
+    fleet.file.write_text(before + name + after.replace(f"{SECONDS}=0.1", f"{SECONDS}=0.1 {AHEAD}=600"))
+    try:
+        with running(fleet) as run:
+            run.until("the clock of beta is 600 s ahead of ours")
+            run.until(r"^ended \S+ rounds")
+    finally:
+        fleet.file.write_text(text)
+    assert_whole(fleet, 1, 2)
+    found = trials(fleet)
+    assert max(one.ended for one in found) - min(one.started for one in found) < 500
+    assert {round((one.facts or {}).get("clock_ahead_seconds", 0)) for one in found} == {0, 600}

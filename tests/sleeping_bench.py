@@ -1,0 +1,68 @@
+"""A bench for fleets that takes time and nothing else: what a host measures is drawn from the cell, load and seed."""
+
+import os
+import random
+import time
+from collections.abc import Sequence
+
+from octavo.errors import HostError
+from octavo.fleet.orders import Ready, RunOrder
+from octavo.home import octavo_home
+from octavo.host.children import run as run_child
+from octavo.host.journal import Journal
+from octavo.lab.bench import Measurement
+from octavo.lab.events import Notify
+from octavo.observation import Observation
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan
+
+# Said to a worker in its environment: seconds a trial, and what its clock is ahead by.
+SECONDS, AHEAD = "TEST_FLEET_SECONDS", "TEST_FLEET_AHEAD"
+
+
+class SleepingBench:
+    """Each trial is a child that sleeps, journaled as every child, and gone with who started it."""
+
+    def __init__(self, journal: Journal, seconds: float) -> None:
+        self._journal = journal
+        self._seconds = seconds
+
+    def cannot_run(self, cell: Cell) -> str | None:
+        return None
+
+    def parts(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+        return [list(cells)]
+
+    def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
+        if (octavo_home() / "full").exists():
+            raise HostError("no space left on device")
+
+    def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
+        run_child(["sleep", str(self._seconds)], self._journal, role="trial")
+        value = random.Random(f"{cell.id}/{load}/{seed}").gauss(1000, 10)
+        return Measurement("ok", None, (Observation("tps", value, "1/s"),))
+
+    def takes_turns(self, cells: Sequence[Cell]) -> bool:
+        return False
+
+    def measure_by_turns(
+        self, cells: Sequence[Cell], loads: Sequence[int], *, round_number: int, seed: int
+    ) -> list[Measurement] | None:
+        return None
+
+
+class Clock:
+    """The host's clock, ahead by so many seconds."""
+
+    def __init__(self, ahead: float) -> None:
+        self._ahead = ahead
+
+    def now(self) -> float:
+        return time.time() + self._ahead
+
+
+def sleeping(order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -> Ready:
+    """Makes a host ready that sleeps."""
+    bench = SleepingBench(journal, float(os.environ.get(SECONDS, "0.2")))
+    environment = {"host": {"hostname": order.host, "kernel": "test", "cpu": "test"}}
+    return Ready(bench, Clock(float(os.environ.get(AHEAD, "0"))), environment, lambda: None)
