@@ -194,7 +194,7 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     from octavo import workloads
     from octavo.lab.estimate import estimate
     from octavo.lab.forecast import forecast_lines
-    from octavo.lab.runnable import left_out, refuse_nothing_left
+    from octavo.lab.runnable import cannot_run, left_out, missing_program, refuse_nothing_left
     from octavo.plan.cells import load_of, make_cells, order_of_round
     from octavo.plan.impossible import impossible_cells, refuse_impossible
     from octavo.plan.model import factors_of
@@ -207,9 +207,10 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
         print(f"cannot exist: {impossible.cell.id}: {impossible.reason}")
     if refused:
         refuse_impossible(plan, cells)
-    skipped = left_out(cells)
+    workload = workloads.find(plan.workload)
+    skipped = left_out(cells, lambda cell: missing_program(workload, cell) or cannot_run(cell))
     runnable = [cell for cell in cells if cell.id not in skipped]
-    needs = estimate(plan, runnable, workloads.find(plan.workload))
+    needs = estimate(plan, runnable, workload)
     print(plan.question)
     print("\nfactors:")
     known = factors_of(plan)

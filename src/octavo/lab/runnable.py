@@ -15,7 +15,7 @@ from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
 from octavo.workloads import find
-from octavo.workloads.base import NeedsPrograms, Workload
+from octavo.workloads.base import NeedsOfHost, NeedsPrograms, Workload
 
 
 def cannot_run(cell: Cell, directory: Path | None = None) -> str | None:
@@ -38,7 +38,10 @@ def cannot_run(cell: Cell, directory: Path | None = None) -> str | None:
 
 
 def missing_program(workload: Workload, cell: Cell) -> str | None:
-    """The program of a package of its own that the workload starts at these levels and that is not installed."""
+    """What the workload itself lacks at these levels: a program of a package of its own that it starts, or another
+    thing of the host's, with the way to it."""
+    if isinstance(workload, NeedsOfHost) and (reason := workload.cannot_run(cell.levels)):
+        return reason
     if isinstance(workload, NeedsPrograms):
         for name in workload.programs(cell.levels):
             if shutil.which(name, path=children.PLAIN_PATH) is None:

@@ -14,9 +14,15 @@ from octavo.host.journal import Journal
 from octavo.postgres.cluster import check_reachable
 from octavo.vm import images, job, machine, output
 from octavo.vm.images import Image
-from octavo.vm.kernels import machine_of
+from octavo.vm.kernels import Machine, machine_of
 from octavo.vm.machine import Limits
 from octavo.vm.output import Outcome
+
+
+def check_qemu(machine: Machine) -> None:
+    """Raises HostError without the program that emulates it."""
+    if shutil.which(machine.qemu, path=children.PLAIN_PATH) is None:
+        raise HostError(f"{machine.qemu} is missing; install {machine.qemu_package}")
 
 
 def run(
@@ -35,8 +41,7 @@ def run(
     before the command does, or writes more than `child_output.MOST_BYTES`.
     """
     kind = machine_of(image.manifest["machine"])
-    if shutil.which(kind.qemu, path=children.PLAIN_PATH) is None:
-        raise HostError(f"{kind.qemu} is missing; install {kind.qemu_package}")
+    check_qemu(kind)
     account = server_account()
     word = secrets.token_hex(16)
     work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)

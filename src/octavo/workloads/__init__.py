@@ -12,6 +12,7 @@ WORKLOADS = {
     "tpcc-like": "octavo.workloads.tpcc_like",
     "coalescing": "octavo.workloads.coalescing",
     "kernel-page": "octavo.workloads.kernel_page",
+    "kernel-page-real": "octavo.workloads.kernel_page_real",
     "scan": "octavo.workloads.scan",
     "tpch": "octavo.workloads.tpch",
     "pooled": "octavo.workloads.pooled",

@@ -180,6 +180,15 @@ class CountsBySlices(Protocol):
 
 
 @runtime_checkable
+class NeedsOfHost(Protocol):
+    """A workload that needs more of the host than its build and its knobs."""
+
+    def cannot_run(self, levels: Levels) -> str | None:
+        """Why these levels cannot be measured on this host, or None."""
+        ...
+
+
+@runtime_checkable
 class ChecksData(Protocol):
     """A workload that knows what must be true of its data after any run."""
 

@@ -35,7 +35,7 @@ _TEXT_BYTES = 500
 # The published table's block. Up to it 500 bytes are enough that two rows exceed a fillfactor of 10; above, as many
 # times more.
 _TEXT_BLOCK = 8192
-_QUERY = "SELECT max(x) FROM demo WHERE m = 0"
+QUERY = "SELECT max(x) FROM demo WHERE m = 0"
 # The published index: 90 MB for 3 million rows.
 _INDEX_BYTES_PER_ROW = 32
 # The page cache has settled when a run reads no less than this share of what the run before it read.
@@ -107,7 +107,7 @@ class KernelPage:
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
         """The published table. Nothing in it is random. Raises OctavoError when a block has no row or several."""
-        rows, width = _rows(levels), text_bytes(parse_size(levels["data_block"]))
+        rows, width = rows_of(levels), text_bytes(parse_size(levels["data_block"]))
         server.execute("CREATE TABLE demo (n bigint, m int, x text) WITH (fillfactor = 10)")
         # Neither compressed nor moved out of line, which smaller blocks would do to this text.
         server.execute("ALTER TABLE demo ALTER COLUMN x SET STORAGE PLAIN")
@@ -120,7 +120,7 @@ class KernelPage:
 
     def database_bytes(self, levels: Levels) -> int:
         """The table, its index, and the catalogues."""
-        return parse_size(levels["table"]) + _rows(levels) * _INDEX_BYTES_PER_ROW + 16 * _MB
+        return parse_size(levels["table"]) + rows_of(levels) * _INDEX_BYTES_PER_ROW + 16 * _MB
 
     def seconds_asked(self, levels: Levels) -> float:
         """The duration's seconds; a cold trial lasts as long as one run takes, which is not known before."""
@@ -165,7 +165,7 @@ class KernelPage:
             client_cpu_seconds=cpu,
             problems=() if problem is None else (problem,),
             output=json.dumps(runs[-1].explained.plan, indent=1) + "\n",
-            facts={"plans": {_QUERY: " / ".join(plans)}},
+            facts={"plans": {QUERY: " / ".join(plans)}},
         )
 
 
@@ -234,15 +234,15 @@ def _memory_holds(runs: Sequence[QueryRun], block: int, levels: Levels) -> bool:
 
 
 def _run(connection: Connection[DictRow], directory: Path) -> QueryRun:
-    before = _device_reads(directory)
-    explained = explain(connection, _QUERY)
-    after = _device_reads(directory)
+    before = device_reads(directory)
+    explained = explain(connection, QUERY)
+    after = device_reads(directory)
     if before is None or after is None:
         return QueryRun(explained, None, None)
     return QueryRun(explained, after[0] - before[0], after[1] - before[1])
 
 
-def _rows(levels: Levels) -> int:
+def rows_of(levels: Levels) -> int:
     """As many rows as blocks, in whole strides."""
     return parse_size(levels["table"]) // parse_size(levels["data_block"]) // _STRIDE * _STRIDE
 
@@ -261,7 +261,7 @@ def _is_direct(server: Server) -> bool:
     return "data" in server.settings().get("debug_io_direct", "")
 
 
-def _device_reads(directory: Path) -> tuple[int, int] | None:
+def device_reads(directory: Path) -> tuple[int, int] | None:
     """Requests and bytes that the device under the directory has read, or None where it cannot be told."""
     from octavo._core import device_statistics
 
