@@ -211,6 +211,8 @@ def _start(
         # One place for all, where scripts that run side by side agree on ports.
         "PG_TEST_PORT_DIR": str(output / "ports"),
         "enable_injection_points": "no",
+        # Scripts look it up as the Makefiles set it, and end with an error where it is not there.
+        "with_icu": "yes" if _has_icu(workplace) else "no",
     }
     with os.fdopen(new_log(place / "stdout"), "w") as stdout, os.fdopen(new_log(place / "stderr"), "w") as stderr:
         return children.start(
@@ -218,6 +220,12 @@ def _start(
             role="perl", account=workplace.account, network=True, rings=True, directory=directory,
             environment=environment, stdout=stdout, stderr=stderr,
         )  # fmt: skip
+
+
+def _has_icu(workplace: TestWorkspace) -> bool:
+    """Whether the build has ICU, by the header that it installed."""
+    header = workplace.build.prefix / "include" / "server" / "pg_config.h"
+    return "#define USE_ICU 1" in header.read_text(errors="replace")
 
 
 def _difference(test: str, tap: TapResult, code: int, place: Path) -> Difference | None:
