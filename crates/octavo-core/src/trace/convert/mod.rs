@@ -1,0 +1,114 @@
+//! Traces of other programs: libCacheSim's oracleGeneral, CSV, fio's iologs, the text of blkparse; a file for each.
+
+use std::io::{BufRead, Read, Write};
+
+use super::{Access, Accesses, Error, Item, Missing, Reader, Writer};
+
+mod blktrace;
+mod csv;
+mod iolog;
+mod oracle_general;
+#[cfg(test)]
+mod tests;
+
+pub use blktrace::read_blktrace;
+pub use csv::{read_csv, write_csv};
+pub use iolog::{read_iolog, write_iolog};
+pub use oracle_general::{read_oracle_general, write_oracle_general};
+
+/// Longer lines are none.
+const MOST_LINE: u64 = 1 << 16;
+/// Longer requests are none.
+const MOST_REQUEST: u64 = 1 << 30;
+/// Accesses that requests become: a line of a few bytes may be two million. Ours are 2 GB or less of so many.
+const MOST_ACCESSES: u64 = if cfg!(test) { 1 << 19 } else { 1 << 32 };
+
+/// How requests become accesses of pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Import {
+    /// Of the trace's pages, in bytes.
+    pub page_size: u64,
+}
+
+/// Calls with each line, its number and without its end. Lines are bytes; what is no UTF-8 is replaced.
+fn each_line<R: BufRead>(
+    mut from: R,
+    mut then: impl FnMut(u64, &str) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut bytes = Vec::new();
+    for line in 1.. {
+        bytes.clear();
+        if (&mut from).take(MOST_LINE).read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        if bytes.len() as u64 == MOST_LINE {
+            return Err(Error::Line {
+                line,
+                what: "it is longer than 65536 bytes",
+            });
+        }
+        then(
+            line,
+            String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']),
+        )?;
+    }
+    Ok(())
+}
+
+fn number<T: std::str::FromStr>(
+    text: Option<&str>,
+    line: u64,
+    what: &'static str,
+) -> Result<T, Error> {
+    text.and_then(|text| text.trim().parse().ok())
+        .ok_or(Error::Line { line, what })
+}
+
+/// Adds an access for each page that the request touches.
+fn push_request<W: Write>(
+    into: &mut Writer<W>,
+    mut access: Access,
+    offset: u64,
+    length: u64,
+    import: Import,
+    line: u64,
+) -> Result<(), Error> {
+    if length > MOST_REQUEST {
+        return Err(Error::Line {
+            line,
+            what: "a request is longer than 1 GB",
+        });
+    }
+    let Some(last) = offset.checked_add(length.max(1) - 1) else {
+        return Err(Error::Line {
+            line,
+            what: "a request ends behind the last offset that there is",
+        });
+    };
+    let (first, last) = (offset / import.page_size, last / import.page_size);
+    if into.accesses() + (last - first) >= MOST_ACCESSES {
+        return Err(Error::Line {
+            line,
+            what: "it is more than 4,294,967,296 accesses up to here; larger pages (--page-size) are fewer",
+        });
+    }
+    for block in first..=last {
+        access.block = block;
+        into.push(&access)?;
+    }
+    Ok(())
+}
+
+/// Calls with each access of the trace. Returns what of it is missing.
+fn each_access<R: Read>(
+    reader: &mut Reader<R>,
+    mut then: impl FnMut(Access) -> Result<(), Error>,
+) -> Result<Missing, Error> {
+    let mut accesses = Accesses::default();
+    while let Some(item) = reader.next(&mut accesses)? {
+        if item == Item::Accesses {
+            accesses.iter().try_for_each(&mut then)?;
+        }
+    }
+    Ok(reader.missing())
+}
