@@ -41,12 +41,14 @@ class _Seen:
 class DaskHosts:
     """A connection to a scheduler that is made anew when it breaks. One thread uses it."""
 
-    def __init__(self, scheduler: str, revive: Callable[[], None] | None = None) -> None:
-        """`revive` is called when the scheduler does not answer: it may start it again."""
+    def __init__(self, scheduler: str, revive: Callable[[], None] | None = None, tasks: Any = workshop) -> None:
+        """`revive` is called when the scheduler does not answer: it may start it again. `tasks` is the module whose
+        functions hosts are asked to run."""
         quiet()
         self._scheduler = tls_address(scheduler)
         self._security = security(certificates.COORDINATOR)
         self._revive = revive
+        self._tasks = tasks
         self._events: Queue[HostEvent] = Queue()
         self._seen: dict[str, _Seen] = {}
         self._looked = 0.0
@@ -60,20 +62,20 @@ class DaskHosts:
 
     def begin(self, order: RunOrder) -> None:
         """Asks a host to make itself ready."""
-        self._ask(order.host, workshop.begin, order, lambda report, _: Began(order.host, report))
+        self._ask(order.host, self._tasks.begin, order, lambda report, _: Began(order.host, report))
 
     def measure(self, host: str, order: PartOrder) -> None:
         """Asks a host for its share of a round."""
-        self._ask(host, workshop.measure, order, lambda delivery, now: Delivered(host, delivery, now))
+        self._ask(host, self._tasks.measure, order, lambda delivery, now: Delivered(host, delivery, now))
 
     def collect(self, run: str, have: Callable[[str], dict[str, int]]) -> list[Delivered]:
         """What the hosts that are there have still to deliver, as when one came back at the last moment."""
-        answers = self._of_all(lambda host: (workshop.deliver, run, have(host)))
+        answers = self._of_all(lambda host: (self._tasks.deliver, run, have(host)))
         return [Delivered(host, delivery, time.time()) for host, delivery in answers.items()]
 
     def finish(self, run: str, have: Callable[[str], dict[str, int]]) -> None:
         """Tells the hosts that are there that the run is over, and waits until they are as they were found."""
-        self._of_all(lambda host: (workshop.finish, run, have(host)))
+        self._of_all(lambda host: (self._tasks.finish, run, have(host)))
 
     def _of_all(self, order: Callable[[str], tuple[Any, ...]]) -> dict[str, Any]:
         """The answers of the hosts that are there, without those that have none."""
@@ -93,7 +95,7 @@ class DaskHosts:
         deadline = time.monotonic() + seconds
         while True:
             if time.monotonic() - self._looked >= _BETWEEN_LOOKS:
-                self._look()
+                self.look()
             with contextlib.suppress(Empty):
                 return self._events.get(timeout=max(0.0, min(_BETWEEN_LOOKS, deadline - time.monotonic())))
             if time.monotonic() >= deadline:
@@ -114,7 +116,7 @@ class DaskHosts:
         seen.asked.add(future)
 
         def done(_: Any) -> None:
-            # In a thread of Dask's. What was cancelled is told by `_look`.
+            # In a thread of Dask's. What was cancelled is told by `look`.
             if future not in seen.asked:
                 return
             seen.asked.discard(future)
@@ -134,7 +136,7 @@ class DaskHosts:
             retries=0,
         )  # fmt: skip
 
-    def _look(self) -> None:
+    def look(self) -> None:
         """Finds out who is there now."""
         self._looked = time.monotonic()
         if self._client is None or self._client.status != "running":

@@ -163,7 +163,8 @@ class FleetRounds:
         if self._plan.last_round is not None and number > self._plan.last_round:
             return [], "rounds"
         going_on = with_their_baselines(mine, undecided)
-        if number > 1 and going_on and not self._has_begun(host, number) and self._left_after(host, going_on) < 0:
+        budgeted = self._plan.budget is not None and number > 1 and bool(going_on)
+        if budgeted and not self._has_begun(host, number) and self._left_after(host, going_on) < 0:
             return [], "budget"
         return going_on, None
 

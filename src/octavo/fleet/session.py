@@ -118,7 +118,7 @@ def _work(
 ) -> SessionResult:
     run = record.id
     hosts = choice.hosts
-    environment = _Environment(store, run)
+    environment = HostNotes(store, run)
     metric = next(iter(record.metrics))
     compared = frozenset(cell.id for cell in cells if not cell.baseline and not cell.control)
     clock = WallClock()
@@ -176,16 +176,17 @@ def _work(
     return SessionResult(run, outcome)
 
 
-class _Environment:
+class HostNotes:
     """What is stored of the hosts: what each is, by name, and beside it what reports show of a host, of the first."""
 
     def __init__(self, store: Store, run: str) -> None:
         self._store, self._run = store, run
+        self._facts = dict(store.run(run).environment)
 
     @property
     def hosts(self) -> dict[str, dict[str, Any]]:
         """By name: its number in the run, the room of its datasets, and what it is."""
-        return dict(self._store.run(self._run).environment.get("fleet", {}))
+        return dict(self._facts.get("fleet", {}))
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -195,8 +196,8 @@ class _Environment:
     def number(self, name: str, number: int) -> None:
         """Notes a host's number."""
         hosts = self.hosts
-        hosts.setdefault(name, {})["number"] = number
-        self.note(fleet=hosts)
+        if name not in hosts or hosts[name].get("number") != number:
+            self.note(fleet={**hosts, name: {**hosts.get(name, {}), "number": number}})
 
     def began(self, name: str, report: Report) -> str | None:
         """Notes what a host is; why it may not take part, when it is another one than before."""
@@ -206,7 +207,17 @@ class _Environment:
         for what in _SAME:
             if what in before and before[what] != now.get(what):
                 return f"it began with another {what} ({before[what]}, now {now.get(what)}): rounds would not compare"
-        hosts[name] |= {"room_bytes": report.room, **{key: report.environment.get(key) for key in _OF_A_HOST}}
+        for other in hosts.values():
+            if "host" in other and class_of(other["host"]) != class_of(now):
+                return (
+                    f"it is of another class ({class_of(now)}, the others {class_of(other['host'])}): effects may "
+                    "differ with it; run each class as a fleet of its own"
+                )
+        hosts[name] = {
+            **hosts[name],
+            "room_bytes": report.room,
+            **{key: report.environment.get(key) for key in _OF_A_HOST},
+        }
         shared = {key: value for key, value in report.environment.items() if key != "octavo"}
         first = all("host" not in other for of, other in hosts.items() if of != name)
         self.note(fleet=hosts, **(shared if first else {}))
@@ -214,7 +225,19 @@ class _Environment:
 
     def note(self, **facts: Any) -> None:
         """Adds to what is stored."""
-        self._store.set_environment(self._run, {**self._store.run(self._run).environment, **facts})
+        self._facts |= facts
+        self._store.set_environment(self._run, self._facts)
 
 
 _OF_A_HOST = ("host", "host_checks", "builds")
+
+
+def class_of(host: Mapping[str, Any]) -> str:
+    """Architecture and kernel page of a host: where they differ, so may every effect of a page size.
+
+    >>> class_of({"kernel": "Linux 6.12 aarch64", "page_stack": [{"layer": "CPU memory page", "value": "64kB"}]})
+    'aarch64, 64kB kernel pages'
+    """
+    machine = str(host.get("kernel", "")).rpartition(" ")[2] or "unknown"
+    pages = [str(layer["value"]) for layer in host.get("page_stack", ()) if layer["layer"] == "CPU memory page"]
+    return f"{machine}, {pages[0] if pages else 'unknown'} kernel pages"
