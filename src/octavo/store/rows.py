@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, CursorResult, Table, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from octavo.errors import OctavoError
@@ -36,70 +36,107 @@ def put_run(connection: Connection, record: RunRecord, cells: Sequence[Cell]) ->
 def put_trials(connection: Connection, run: str, records: Sequence[TrialRecord]) -> list[int]:
     """Inserts trials with all that they have, unless one of their identity is there; returns the ids of all.
 
-    Raises OctavoError when one that is there under the same identity is another trial.
+    However many they are, the database is asked a few times only. Raises OctavoError when one that is there under the
+    same identity is another trial.
     """
-    _put_documents(connection, [one for record in records for one in (record.settings, record.build)])
+    digests = _put_documents(connection, records)
+    # Those without an identity cannot be told apart in what comes back: one by one.
+    named = {record.identity: _trial_row(run, record, digests) for record in records if record.identity}
+    statement = _upsert(connection, schema.trial).on_conflict_do_nothing(index_elements=["identity"])
+    returning = statement.returning(schema.trial.c.id, schema.trial.c.identity)
+    fresh: dict[str | None, int] = {}
+    if named:
+        fresh = {identity: number for number, identity in connection.execute(returning, list(named.values()))}
+    known = _known(connection, run, [record for record in records if record.identity and record.identity not in fresh])
     ids: list[int] = []
     observations: list[tuple[Any, ...]] = []
     series: list[tuple[Any, ...]] = []
     for record in records:
-        identifier = _put_trial(connection, run, record)
+        identifier = known.get(record.identity) if record.identity else None
         if identifier is None:
-            ids.append(_known(connection, run, record))
-            continue
+            if record.identity:
+                identifier = fresh[record.identity]
+                known[record.identity] = identifier  # once, should it be in the list again
+            else:
+                result = connection.execute(insert(schema.trial).values(_trial_row(run, record, digests)))
+                identifier = _inserted(result)
+            observations += _observations(identifier, record)
+            series += _series(identifier, record)
         ids.append(identifier)
-        for number, seen in enumerate(record.observations):
-            observations.append(
-                (identifier, number, _text(seen.item), seen.repetition, _text(seen.metric), _number(seen.value),
-                 _text(seen.unit))
-            )  # fmt: skip
-        for number, kept in enumerate(record.series):
-            series.append(
-                (identifier, number, _text(kept.metric), _text(kept.item), _text(kept.unit),
-                 pack_seconds(kept.seconds), pack_values(kept.values))
-            )  # fmt: skip
     _put_rows(connection, schema.observation, observations)
     _put_rows(connection, schema.series, series)
     return ids
 
 
-def _put_trial(connection: Connection, run: str, record: TrialRecord) -> int | None:
-    """The id of the new row, None when there is one of this identity."""
+def _inserted(result: CursorResult[Any]) -> int:
+    assert result.inserted_primary_key is not None
+    return result.inserted_primary_key[0]
+
+
+def _trial_row(run: str, record: TrialRecord, digests: Mapping[int, str]) -> dict[str, Any]:
     values = {name: value for name, value in _columns(record).items() if name not in _NOT_COLUMNS}
-    values |= {
+    return {
+        **values,
         "run": run,
         "facts": storable(record.facts or {}),
-        "settings": _digest(record.settings),
-        "build": _digest(record.build),
+        "settings": None if record.settings is None else digests[id(record.settings)],
+        "build": None if record.build is None else digests[id(record.build)],
     }
-    statement = _upsert(connection, schema.trial).values(values).on_conflict_do_nothing(index_elements=["identity"])
-    return connection.scalar(statement.returning(schema.trial.c.id))
 
 
-def _known(connection: Connection, run: str, record: TrialRecord) -> int:
+def _observations(identifier: int, record: TrialRecord) -> list[tuple[Any, ...]]:
+    return [
+        (identifier, number, _text(seen.item), seen.repetition, _text(seen.metric), _number(seen.value),
+         _text(seen.unit))
+        for number, seen in enumerate(record.observations)
+    ]  # fmt: skip
+
+
+def _series(identifier: int, record: TrialRecord) -> list[tuple[Any, ...]]:
+    return [
+        (identifier, number, _text(kept.metric), _text(kept.item), _text(kept.unit), pack_seconds(kept.seconds),
+         pack_values(kept.values))
+        for number, kept in enumerate(record.series)
+    ]  # fmt: skip
+
+
+def _known(connection: Connection, run: str, records: Sequence[TrialRecord]) -> dict[str | None, int]:
+    """The ids of trials that the store had before, by their identity."""
+    if not records:
+        return {}
     trial = schema.trial.c
-    query = select(trial.id, trial.run, trial.cell, trial.started).where(trial.identity == record.identity)
-    row = connection.execute(query).one()
-    if (row.run, row.cell, row.started) != (run, record.cell, record.started):
-        raise OctavoError(
-            f"the store has another trial under the identity {record.identity} (of {row.run}, {row.cell}); "
-            "the one that arrived is not stored"
-        )
-    return row.id
+    query = select(trial.id, trial.run, trial.cell, trial.started, trial.identity)
+    rows = connection.execute(query.where(trial.identity.in_([record.identity for record in records])))
+    found = {row.identity: row for row in rows}
+    for record in records:
+        row = found[record.identity]
+        if (row.run, row.cell, row.started) != (run, record.cell, record.started):
+            raise OctavoError(
+                f"the store has another trial under the identity {record.identity} (of {row.run}, {row.cell}); "
+                "the one that arrived is not stored"
+            )
+    return {identity: row.id for identity, row in found.items()}
 
 
-def _put_documents(connection: Connection, contents: Sequence[Mapping[str, Any] | None]) -> None:
-    """Stores each under its digest unless it is there, in the order of digests: two that store the same wait for each
-    other, and never in a circle."""
-    found = {digest: storable(content) for content in contents if content is not None and (digest := _digest(content))}
-    for digest, content in sorted(found.items()):
-        statement = _upsert(connection, schema.document).values(digest=digest, content=content)
+def _put_documents(connection: Connection, records: Sequence[TrialRecord]) -> dict[int, str]:
+    """Stores settings and builds under their digests unless they are there; returns the digests by the objects' id().
+
+    In the order of digests: two that store the same wait for each other, and never in a circle.
+    """
+    contents = {id(one): one for record in records for one in (record.settings, record.build) if one is not None}
+    digests = {number: _digest(content) for number, content in contents.items()}
+    wanted = {digests[number]: content for number, content in contents.items()}
+    document = schema.document.c
+    there: set[str] = set()
+    if wanted:
+        there.update(connection.scalars(select(document.digest).where(document.digest.in_(wanted))))
+    for digest in sorted(wanted.keys() - there):
+        statement = _upsert(connection, schema.document).values(digest=digest, content=storable(wanted[digest]))
         connection.execute(statement.on_conflict_do_nothing())
+    return digests
 
 
-def _digest(content: Mapping[str, Any] | None) -> str | None:
-    if content is None:
-        return None
+def _digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(dict(content), sort_keys=True).encode()).hexdigest()
 
 
