@@ -27,6 +27,9 @@ PREDICTED: dict[str, Any] = {
     "predict.sentence": "4kB data blocks are predicted to give × 1.50.", "predict.cost": "dump and restore: 1 h",
     "predict.trace": "t.octrace",
 }  # fmt: skip
+KHUGEPAGED = {
+    "host.thp.enabled": "madvise", "host.thp.khugepaged_pages_to_scan": 4096, "host.thp.khugepaged_pause_ms": 10_000,
+}  # fmt: skip
 EBS = {"host.device.model": "Amazon Elastic Block Store", "host.device.size_bytes": 200 * GB, **IDLE_LIVE}
 
 
@@ -239,6 +242,14 @@ def word(rule: str, changes: dict[str, Any]) -> str:
         ("cpu-governor", {"host.cpu.governors": ["powersave"]}, "ok"),
         ("cpu-governor", {"host.cpu.governors": ["powersave"], "host.cpu.preferences": ["power"]}, "note"),
         ("numa", {"host.numa.balancing": 1}, "note"),
+        ("khugepaged", KHUGEPAGED, "ok"),
+        ("khugepaged", KHUGEPAGED | {"host.thp.khugepaged_pause_ms": 0}, "warning"),
+        ("khugepaged", KHUGEPAGED | {"host.thp.khugepaged_pause_ms": 0, "host.thp.enabled": "never"}, "ok"),
+        ("khugepaged", KHUGEPAGED | {"host.thp.khugepaged_pause_ms": 10}, "note"),
+        ("oom-group", {"host.process.oom_group": False}, "ok"),
+        ("oom-group", {"host.process.oom_group": True, "host.process.postmaster_oom_adj": 0}, "note"),
+        ("oom-group", {"host.process.oom_group": True, "host.process.postmaster_oom_adj": -1000}, "ok"),
+        ("oom-group", {"host.process.oom_group": {"absent": "version 1"}}, "not applicable"),
         ("numa", {"host.numa.zone_reclaim": 1}, "warning"),
         ("numa", {"host.numa.balancing": 1, "host.numa.nodes": 1}, "not applicable"),
     ],

@@ -70,7 +70,13 @@ def _transparent(root: Path) -> list[Fact]:
     directory = root / "sys/kernel/mm/transparent_hugepage"
     files = {"enabled": "enabled", "defrag": "defrag", "shmem": "shmem_enabled"}
     found = [fact_of(f"host.thp.{name}", directory / file, choice) for name, file in files.items()]
-    return [*found, fact_of("host.thp.khugepaged_defrag", directory / "khugepaged/defrag", int)]
+    daemon = directory / "khugepaged"
+    return [
+        *found,
+        fact_of("host.thp.khugepaged_defrag", daemon / "defrag", int),
+        fact_of("host.thp.khugepaged_pages_to_scan", daemon / "pages_to_scan", int),
+        fact_of("host.thp.khugepaged_pause_ms", daemon / "scan_sleep_millisecs", int),
+    ]
 
 
 def _huge_pages(root: Path, postmaster: int | None) -> list[Fact]:

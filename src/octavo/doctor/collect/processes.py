@@ -38,6 +38,7 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         Fact("host.process.swap_bytes", swap, f"{where}: VmSwap"),
         Fact("host.process.private_bytes", private, f"{where}: RssAnon"),
         *_oom(postmaster, pids[1:], proc),
+        oom_group(postmaster, proc),
         _memlock(postmaster, proc),
         memory_limit(postmaster, proc),
     ]
@@ -57,6 +58,21 @@ def memory_limit(pid: int | None, proc: Path = Path("/proc")) -> Fact:
     if not limits:
         return Fact(name, None, f"{proc}/{pid or 'self'}/cgroup: no limit")
     return Fact(name, *min(limits))
+
+
+def oom_group(pid: int, proc: Path = Path("/proc")) -> Fact:
+    """Whether a control group of the process, or one above, is killed as a whole. Version 1 has no such thing."""
+    name, seen = "host.process.oom_group", ""
+    for group in group_directories("memory", pid, proc):
+        file = group / "memory.oom.group"
+        try:
+            text = file.read_text().strip()
+        except OSError:
+            continue
+        if text == "1":
+            return Fact(name, True, str(file))
+        seen = seen or str(file)
+    return Fact(name, False, seen) if seen else Fact(name, absent="there is no memory.oom.group here")
 
 
 def _oom(postmaster: int, children: list[int], proc: Path) -> list[Fact]:
