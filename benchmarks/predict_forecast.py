@@ -82,7 +82,7 @@ def forecasts(mode: str, directory: Path) -> Iterator[dict[str, Any]]:
 
 def figures_of(size: Size, rates: list[Rates], given: Conditions) -> dict[str, Any]:
     """TPS, its ratio to that at 8 kB, and what is used most."""
-    assumed = dataclasses.replace(assumed_of(given.trace), commits_a_sync=given.clients / 2)
+    assumed = dataclasses.replace(assumed_of(given.trace), commits_a_sync=(given.clients or 1) / 2)
     found = intervals(
         lambda one: figures(size, rates, 8192, one, given), assumed, varied_of(assumed, given, len(rates))
     )
