@@ -4,8 +4,11 @@ import io
 import json
 import os
 import shlex
+import shutil
+import subprocess
 import tarfile
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from hypothesis import strategies as st
 from octavo.cli import vm as cli
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host.journal import Journal
-from octavo.vm import images, initramfs, job, output
+from octavo.vm import atomics, images, initramfs, job, output
 from octavo.vm.build import _check_page  # pyright: ignore[reportPrivateUsage]
 from octavo.vm.images import FILES, Image
 from octavo.vm.initramfs import DIRECTORY, FILE, Entry, in_order, modules_in, pack
@@ -280,3 +283,68 @@ def test_cache_rm_takes_images_too(kept: Path, capsys: pytest.CaptureFixture[str
     assert images.list_images()
     with pytest.raises(UsageError, match="there is no image vm-other"):
         remove_datasets(["vm-other"], all=False, unused_for=None, dry_run=True)
+
+
+# ── Counting atomic instructions ──────────────────────────────────────────────────────────────
+
+
+def printed(number: int, times: int) -> str:
+    """What the plugin prints at a mark, when everything was executed so many times."""
+    names = (*atomics.EXCLUSIVE, *atomics.LSE, atomics.INSTRUCTIONS)
+    return "".join(
+        f"octavo-count {number} {where} {name} {times * (n + 1)}\n"
+        for where in ("program", "kernel")
+        for n, name in enumerate(names)
+    )
+
+
+def test_what_connecting_costs_cancels() -> None:
+    # Each pgbench connects, for 7, and runs 10 or 20 transactions, of 3 and of 5.
+    at = [7, 7 + 37, 7 + 37 + 67]
+    at += [at[2] + 1, at[2] + 1 + 57, at[2] + 1 + 57 + 107]
+    console = "boot\n" + "noise\n".join(printed(number, times) for number, times in enumerate(at))
+    select, tpcb = atomics.read(console, "max", "postgres (PostgreSQL) 17.12", 10)
+    assert (select.counts["ldxr"], tpcb.counts["ldxr"]) == (3, 5)
+    assert select.exclusive == 3 * (1 + 2 + 3 + 4) and select.lse == 3 * sum(range(5, 16))
+
+
+@pytest.mark.parametrize("was", ["octavo-count 5 program ldxr ", "octavo-count 2 program swp "])
+def test_counters_that_are_not_whole_are_refused(was: str) -> None:
+    console = "".join(printed(number, number) for number in range(6))
+    with pytest.raises(OctavoError, match="not 6 whole ones"):
+        atomics.read(console.replace(was, "x"), "max", "", 10)
+
+
+def test_the_program_that_marks_is_one_for_arm(tmp_path: Path) -> None:
+    from octavo.binary.read import read_one
+
+    (tmp_path / "mark").write_bytes(atomics.mark())
+    assert read_one(tmp_path / "mark")["machine"] == 183  # EM_AARCH64
+
+
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no cross-compiler for 64-bit Arm here")
+@pytest.mark.skipif(shutil.which("qemu-aarch64") is None, reason="no qemu-aarch64 here")
+def test_the_plugin_counts_what_a_program_executes(tmp_path: Path) -> None:
+    source = tmp_path / "loop.s"
+    source.write_text(
+        ".arch armv8.3-a\n.global _start\n_start: adr x1, place\n mov w2, 10\n"
+        "1: ldaddal w2, w3, [x1]\n swpa w2, w3, [x1]\n cas w2, w3, [x1]\n ldapr w3, [x1]\n ldar w3, [x1]\n"
+        " ldaxr w3, [x1]\n stlxr w4, w3, [x1]\n subs w2, w2, 1\n b.ne 1b\n hint 96\n mov x8, 93\n mov x0, 0\n svc 0\n"
+        ".data\n.align 4\nplace: .word 0\n"
+    )
+    plugin = resources.files("octavo.vm").joinpath("plugin", "atomics.c").read_bytes()
+    (tmp_path / "atomics.c").write_bytes(plugin)
+    for command_line in (
+        ["aarch64-linux-gnu-gcc", "-nostdlib", "-static", "-o", "loop", "loop.s"],
+        ["gcc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-o", "atomics.so", "atomics.c"],
+    ):
+        subprocess.run(command_line, cwd=tmp_path, check=True)
+    ran = subprocess.run(
+        ["qemu-aarch64", "-plugin", "./atomics.so", "-d", "plugin", "-D", "log", "./loop"], cwd=tmp_path, check=False
+    )
+    assert ran.returncode == 0
+    lines = (tmp_path / "log").read_text().splitlines()
+    seen = {line.split()[3]: int(line.split()[4]) for line in lines if line.split()[2] == "program"}
+    assert {name: count for name, count in seen.items() if count} == {
+        "ldxr": 10, "stxr": 10, "cas": 10, "swp": 10, "ldadd": 10, "instructions": 2 + 10 * 9 + 1 + 3,
+    }  # fmt: skip

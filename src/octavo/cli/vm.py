@@ -92,6 +92,51 @@ def run_command(
         raise typer.Exit(1)
 
 
+@vm.command("atomics")
+def count_atomics(
+    cpu: Annotated[str, typer.Option(help="qemu's CPU models, with commas between them.")] = "max,cortex-a72",
+    installation: Annotated[
+        Path | None, typer.Option(help="A PostgreSQL for 64-bit Arm, in place of Debian's: its directory.")
+    ] = None,
+    transactions: Annotated[int, typer.Option(min=1, max=100_000, help="Transactions that are counted.")] = 200,
+    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+) -> None:
+    """Count the atomic instructions that a pgbench transaction executes on CPUs with and without LSE.
+
+    On the emulated machine with pages of 4 kB, with one processor and one client. max has LSE, cortex-a72 has not.
+
+    Example: octavo vm atomics --cpu max,cortex-a72
+    """
+    from octavo.cli.output import print_json
+    from octavo.host.journal import Journal
+    from octavo.vm import images
+    from octavo.vm.atomics import Atomics, measure
+
+    image = images.newest("aarch64", "4kB")
+    found: list[Atomics] = []
+    with Journal() as journal:
+        for model in cpu.split(","):
+            found += measure(image, model, journal, transactions, installation)
+    if format is TableFormat.json:
+        print_json(
+            [
+                {
+                    "cpu": one.cpu, "postgres": one.postgres, "transaction": one.transactions,
+                    "lse": one.lse, "exclusive": one.exclusive, "counts": dict(one.counts),
+                }
+                for one in found
+            ]
+        )  # fmt: skip
+        return
+    print(f"{'CPU':14}  {'transaction':11}  {'instructions':>12}  {'LSE':>7}  {'exclusives':>10}  of these")
+    for one in found:
+        parts = ", ".join(f"{name} {n:.1f}" for name, n in one.counts.items() if n >= 0.05 and name != "instructions")
+        print(
+            f"{one.cpu:14}  {one.transactions:11}  {one.counts['instructions']:12,.0f}  {one.lse:7.1f}  "
+            f"{one.exclusive:10.1f}  {parts or 'none'}"
+        )
+
+
 @vm.command("list")
 def list_all(
     format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,

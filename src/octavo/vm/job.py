@@ -15,8 +15,10 @@ _MOST_BYTES = 1024**3
 _BLOCK = 10_240
 
 
-def write(descriptor: int, arguments: Sequence[str], word: str, files: Mapping[str, Path]) -> None:
-    """Writes the archive to an open file. `files`: what the machine has below /scratch, by name.
+def write(
+    descriptor: int, arguments: Sequence[str], word: str, files: Mapping[str, Path], programs: Mapping[str, bytes] = {}
+) -> None:
+    """Writes the archive to an open file. `files`: what the machine has below /scratch, by name; `programs`: ours.
 
     Only directories and regular files are taken. Raises HostError when one cannot be read, UsageError when they are
     too large.
@@ -27,6 +29,8 @@ def write(descriptor: int, arguments: Sequence[str], word: str, files: Mapping[s
     ):
         _add(archive, ".command", (shlex.join(arguments) + "\n").encode())
         _add(archive, ".word", word.encode())
+        for name, content in programs.items():
+            _add(archive, name, content, 0o755)
         for name, path in files.items():
             try:
                 archive.add(path, name, filter=_Plain())
@@ -52,7 +56,7 @@ class _Plain:
         return member
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o600) -> None:
     member = tarfile.TarInfo(name)
-    member.size, member.mode = len(content), 0o600
+    member.size, member.mode = len(content), mode
     archive.addfile(member, io.BytesIO(content))

@@ -14,19 +14,20 @@ _PANIC = re.compile(r"Kernel panic - not syncing: [^\n]{0,200}|octavo-guest: [^\
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command in a machine wrote, and its exit code."""
+    """What a command in a machine wrote, its exit code, and what came out beside it: the console, qemu's plugin."""
 
     text: str
     returncode: int
+    console: str = ""
 
 
-def outcome(written: str, word: str) -> Outcome | None:
+def outcome(written: str, word: str, console: str = "") -> Outcome | None:
     """The command's output without the last line, which has the word and the exit code; None where it is missing."""
     text, found, rest = written.rpartition(f"\n{word} ")
     match = re.fullmatch(r"([0-9]{1,3})\n?", rest)
     if not found or match is None:
         return None
-    return Outcome(printable(text), int(match[1]))
+    return Outcome(printable(text), int(match[1]), console)
 
 
 def why_not(console: str, returncode: int, seconds: float) -> OctavoError:

@@ -1,6 +1,7 @@
 """A command in a machine: disks made, the machine run to its end without rights or a network, its output believed by
 nobody."""
 
+import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
 from octavo.host import children, trees
-from octavo.host.children import server_account
+from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.postgres.cluster import check_reachable
 from octavo.vm import images, job, machine, output
@@ -25,6 +26,9 @@ def check_qemu(machine: Machine) -> None:
         raise HostError(f"{machine.qemu} is missing; install {machine.qemu_package}")
 
 
+_PLUGIN = "plugin.so"
+
+
 def run(
     image: Image,
     arguments: Sequence[str],
@@ -32,13 +36,16 @@ def run(
     limits: Limits,
     *,
     files: Mapping[str, Path] | None = None,
+    programs: Mapping[str, bytes] | None = None,
+    plugin: str | None = None,
     cpu: str | None = None,
     kernel_arguments: Sequence[str] = (),
 ) -> Outcome:
     """Boots the image, runs the command as the machine's root, and returns what it wrote. Its disks are gone then.
 
-    `files`: what it finds below /scratch. Raises HostError without qemu or room, OctavoError when the machine ends
-    before the command does, or writes more than `child_output.MOST_BYTES`.
+    `files` and `programs` are what it finds below /scratch; `plugin`: the source in C of a plugin of qemu's. Raises
+    HostError without qemu, gcc or room, OctavoError when the machine ends before the command does, or writes more than
+    `child_output.MOST_BYTES`.
     """
     kind = machine_of(image.manifest["machine"])
     check_qemu(kind)
@@ -51,7 +58,9 @@ def run(
         check_reachable(work / "machine", account)
         readable = trees.make_readable(work / "job", account)
         tree = trees.make_for(work / "machine", account)
-        job.write(trees.new_readable(readable / "job", account), arguments, word, files or {})
+        job.write(trees.new_readable(readable / "job", account), arguments, word, files or {}, programs or {})
+        if plugin is not None:
+            _compile(plugin, readable, tree, journal, account)
         # No journal: what is thrown away need not survive. Zeroed tables late: reads of the disk are the command's own.
         trees.act_inside(
             tree,
@@ -61,15 +70,31 @@ def run(
         )  # fmt: skip
         images.note_use(image)
         line = machine.command(
-            kind, image, tree / "data", readable / "job", limits, cpu=cpu, kernel_arguments=kernel_arguments
+            kind,
+            image,
+            tree / "data",
+            readable / "job",
+            limits,
+            cpu=cpu,
+            kernel_arguments=kernel_arguments,
+            plugin=str(tree / _PLUGIN) if plugin is not None else None,
         )
         finished = children.run(
             line, journal, role="machine", account=account, directory=tree, environment={"TMPDIR": str(tree)}
         )
-        found = output.outcome(finished.stdout, word)
+        found = output.outcome(finished.stdout, word, finished.stderr)
         if found is None:
             raise output.why_not(finished.stderr, finished.returncode, limits.seconds)
         return found
     finally:
         if trees.remove(work):
             journal.done(entry)
+
+
+def _compile(source: str, readable: Path, tree: Path, journal: Journal, account: Account) -> None:
+    """Compiles a plugin as the account that the machine runs as. Raises HostError without gcc."""
+    if shutil.which("gcc", path=children.PLAIN_PATH) is None:
+        raise HostError("gcc is missing; install it")
+    with os.fdopen(trees.new_readable(readable / "plugin.c", account), "w") as file:
+        file.write(source)
+    trees.act_inside(tree, ["gcc", "-O2", "-shared", "-fPIC", "-o", _PLUGIN, readable / "plugin.c"], journal, account)
