@@ -115,4 +115,4 @@ def _last_words(name: str) -> str:
         lines = read_tail(_log(name)).strip().splitlines()
     except OSError:
         lines = []
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "no output"

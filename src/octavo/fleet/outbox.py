@@ -4,7 +4,6 @@ A trial is known by the outbox and its number in it. The coordinator says up to 
 was cut off in between is sent again.
 """
 
-import pickle
 import sqlite3
 import uuid
 from collections.abc import Generator, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.home import make_directory, make_private_file, octavo_home
+from octavo.store import trial_json
 from octavo.store.records import TrialRecord
 
 
@@ -20,10 +20,11 @@ class Outbox:
     """The trials of one run on this host. Raises HostError when the disk takes no more."""
 
     def __init__(self, run: str) -> None:
+        self._run = run
         make_directory(octavo_home() / "fleet", 0o700)
         self.path = make_directory(octavo_home() / "fleet" / "outbox", 0o700) / f"{run}.sqlite"
         make_private_file(self.path)
-        with self._told():
+        with self._errors_named():
             self._connection = sqlite3.connect(self.path, isolation_level=None)
             for pragma in ("journal_mode=WAL", "synchronous=FULL"):
                 self._connection.execute(f"PRAGMA {pragma}")
@@ -36,16 +37,15 @@ class Outbox:
 
     def add(self, record: TrialRecord) -> TrialRecord:
         """Commits a trial, and returns it: it is on the disk then."""
-        with self._told():
-            self._connection.execute("INSERT INTO trial (record) VALUES (?)", (pickle.dumps(record),))
+        with self._errors_named():
+            self._connection.execute("INSERT INTO trial (record) VALUES (?)", (trial_json.encode(self._run, record),))
         return record
 
     def trials(self, after: int = 0) -> list[tuple[int, TrialRecord]]:
-        """The trials after that number, with theirs."""
-        with self._told():
+        """The trials after that number, with theirs. Raises OctavoError for a row that no Octavo wrote."""
+        with self._errors_named():
             rows = self._connection.execute("SELECT number, record FROM trial WHERE number > ? ORDER BY 1", (after,))
-            # Our own file in a directory that is its owner's alone.
-            return [(number, pickle.loads(record)) for number, record in rows]  # noqa: S301
+            return [(number, trial_json.decode(record)[1]) for number, record in rows]
 
     def undelivered(self, have: Mapping[str, int]) -> list[tuple[int, TrialRecord]]:
         """The trials that the coordinator does not have."""
@@ -62,7 +62,7 @@ class Outbox:
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     @contextmanager
-    def _told(self) -> Generator[None, None, None]:
+    def _errors_named(self) -> Generator[None, None, None]:
         try:
             yield
         except sqlite3.Error as error:

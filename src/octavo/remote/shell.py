@@ -1,15 +1,14 @@
 """Commands on another host: over SSH, or through the words that the file of hosts has instead."""
 
-import shlex
+import math
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from octavo.remote.hosts_file import RemoteHost
+from octavo.remote.ssh import AT_ONCE, command_line
 
-# How many hosts are asked at once.
-AT_ONCE = 20
 _MOST_OUTPUT = 16 * 1024**2
 _COULD_NOT = 255  # what ssh exits with when it could not do it
 
@@ -29,34 +28,23 @@ class Answer:
         if self.code == 0:
             return None
         said = self.stderr.strip() or self.stdout.strip()
-        last = said.splitlines()[-1][:300] if said else "it said nothing"
+        last = said.splitlines()[-1][:300] if said else "no output"
         return "no answer in time" if self.code is None else last.removeprefix("octavo: ")
 
 
-def words_for(host: RemoteHost, arguments: Sequence[str]) -> list[str]:
-    """The local command line that runs Octavo with these arguments on the host.
+def words_for(host: RemoteHost, arguments: Sequence[str], seconds: int) -> list[str]:
+    """The local command line that runs Octavo with these arguments on the host, for so many seconds at the most.
 
-    >>> words_for(RemoteHost("a", "10.0.0.7", user="root"), ["fleet", "check"])[-4:]
-    ['-l', 'root', '10.0.0.7', 'octavo fleet check']
+    >>> words_for(RemoteHost("a", "10.0.0.7", user="root"), ["fleet", "check"], 120)[-4:]
+    ['-l', 'root', '10.0.0.7', 'timeout 120 octavo fleet check']
     """
     command = [*host.octavo, *arguments]
-    if host.through:
-        return [*host.through, *command]
-    options = ["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
-    if host.identity is not None:
-        options += ["-o", "IdentitiesOnly=yes", "-i", str(host.identity)]
-    if host.known_hosts is not None:
-        options += ["-o", f"UserKnownHostsFile={host.known_hosts}", "-o", "StrictHostKeyChecking=yes"]
-    if host.port is not None:
-        options += ["-p", str(host.port)]
-    if host.user is not None:
-        options += ["-l", host.user]
-    return ["ssh", *options, host.address, shlex.join(command)]
+    return [*host.through, *command] if host.through else command_line(host, command, seconds)
 
 
 def ask(host: RemoteHost, arguments: Sequence[str], *, text: str = "", seconds: float = 120.0) -> Answer:
     """Runs Octavo with these arguments on the host; `text` is its standard input."""
-    words = words_for(host, arguments)
+    words = words_for(host, arguments, math.ceil(seconds))
     try:
         done = subprocess.run(
             words, input=text.encode(), capture_output=True, check=False, timeout=seconds, start_new_session=True

@@ -86,7 +86,7 @@ def measure(
     )  # fmt: skip
     if found.returncode != 0:
         last = found.text.strip().rpartition("\n")[2][:300]
-        raise OctavoError(f"pgbench failed in the machine (exit {found.returncode}): {last or 'it said nothing'}")
+        raise OctavoError(f"pgbench failed in the machine (exit {found.returncode}): {last or 'no output'}")
     return read(found.console, cpu, found.text.strip().rpartition("\n")[2][:80], transactions)
 
 

@@ -142,9 +142,7 @@ def _run(*command: str) -> None:
     )
     if finished.returncode != 0:
         said = (finished.stderr.strip() or finished.stdout.strip()).splitlines()
-        raise OctavoError(
-            f"{command[0]} failed (exit {finished.returncode}): {said[-1] if said else 'it said nothing'}"
-        )
+        raise OctavoError(f"{command[0]} failed (exit {finished.returncode}): {said[-1] if said else 'no output'}")
 
 
 if __name__ == "__main__":

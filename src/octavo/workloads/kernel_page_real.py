@@ -214,7 +214,7 @@ def read(outcome: "Outcome", block: int) -> Counted:
     """What the machine's script has counted. Raises OctavoError when it failed or wrote something else."""
     if outcome.returncode != 0:
         last = outcome.text.strip().rpartition("\n")[2][:300]
-        raise OctavoError(f"the query failed in the machine (exit {outcome.returncode}): {last or 'it said nothing'}")
+        raise OctavoError(f"the query failed in the machine (exit {outcome.returncode}): {last or 'no output'}")
     pieces = re.split(r"^octavo: ([a-z]{1,10})$", outcome.text, flags=re.MULTILINE)
     parts = dict(zip(pieces[1::2], pieces[2::2], strict=False))
     if tuple(parts) != _PARTS:

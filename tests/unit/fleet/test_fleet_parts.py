@@ -76,12 +76,12 @@ def test_addresses_are_of_tls() -> None:
 
 def test_a_command_goes_over_ssh_as_one_word_and_through_other_words_as_it_is() -> None:
     host = RemoteHost("a", "10.0.0.7", "root", 2222, ("python3", "/opt/o c.pyz"), identity=Path("/keys/fleet"))
-    words = words_for(host, ["fleet", "check"])
+    words = words_for(host, ["fleet", "check"], 9)
     assert words[0] == "ssh"
-    assert words[-1] == "python3 '/opt/o c.pyz' fleet check"
+    assert words[-1] == "timeout 9 python3 '/opt/o c.pyz' fleet check"
     assert "BatchMode=yes" in words
     inside = RemoteHost("a", "a", through=("ip", "netns", "exec", "a"))
-    assert words_for(inside, ["fleet", "check"]) == ["ip", "netns", "exec", "a", "octavo", "fleet", "check"]
+    assert words_for(inside, ["fleet", "check"], 9) == ["ip", "netns", "exec", "a", "octavo", "fleet", "check"]
 
 
 def test_the_file_names_the_scheduler_and_how_long_a_host_is_waited_for() -> None:
