@@ -9,11 +9,12 @@ waited for is done without; when it is there again it begins where the others ar
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from octavo.errors import HostError
 from octavo.fleet.events import Began, Came, Delivered, HostEvent, Left, Refused
-from octavo.fleet.orders import Delivery, PartOrder, Report
+from octavo.fleet.orders import PartOrder, Report
+from octavo.fleet.received import ReceivedTrials
 from octavo.lab.bench import Clock
 from octavo.lab.budget import seconds_measured, seconds_of
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded
@@ -26,8 +27,6 @@ from octavo.store.records import TrialRecord
 
 # How far a host may be ahead of the slowest one, in rounds.
 _AHEAD = 1
-# Seconds that a host's clock may be off before its trials' times are corrected: a delivery takes some of them.
-_CLOCK_SLACK = 5.0
 
 
 class Hosts(Protocol):
@@ -81,9 +80,9 @@ class FleetRounds:
         told what a host is, and may say why it is not to take part; `begin` asks one to make itself ready."""
         self._run, self._plan, self._cells, self._seed = run, plan, list(cells), seed
         self._hosts, self._commit, self._began, self._begin = hosts, commit, began, begin
+        self._received = ReceivedTrials(trials, commit, notify)
         self._undecided, self._clock, self._notify, self._patience = undecided, clock, notify, patience
         self.trials = list(trials)
-        self._have = self._delivered_before()
         self._started = clock.now()
         self._used_before = seconds_measured(self.trials)
         self._members = {
@@ -92,7 +91,6 @@ class FleetRounds:
         }
         self._open: tuple[int, frozenset[str]] | None = None
         self._told = 0
-        self._clocks: set[str] = set()
         self._skipped = {trial.cell for trial in self.trials if trial.status == "skipped"}
 
     @property
@@ -103,20 +101,26 @@ class FleetRounds:
     def take_rest(self, deliveries: Sequence[Delivered]) -> None:
         """Stores what hosts still had when the run was over."""
         for one in deliveries:
-            if (host := self._members.get(one.host)) is not None:
-                self._store(host, one.delivery, one.received)
+            if one.host in self._members:
+                self._received.add(one)
+        self._store_received()
 
     def have(self, host: str) -> dict[str, int]:
-        """Of each outbox of a host, up to which trial all are stored."""
-        return {box: number for (of, box), number in self._have.items() if of == host}
+        """Of each outbox of a host, up to which trial it need not send them again."""
+        return self._received.have(host)
 
     def work(self) -> RunOutcome:
         """Until every cell is decided, or the rounds or the budget are spent. Raises HostError when no host is left."""
         self._notify(RoundsStarted(tuple(self._cells), tuple(self.trials)))
         while (ending := self._hand_out()) is None:
-            if (event := self._hosts.next_event(1.0)) is not None:
+            # Hosts that come in together go on first; then all that they brought is stored at once.
+            event = self._hosts.next_event(0.0 if self._received.is_waiting else 1.0)
+            if event is not None:
                 self._take(event)
+            if event is None or self._received.is_full:
+                self._store_received()
             self._give_up_those_away()
+        self._store_received()
         statuses = [trial.status for trial in self.trials]
         return RunOutcome(ending, *(statuses.count(one) for one in ("ok", "invalid", "failed", "skipped")))
 
@@ -171,6 +175,7 @@ class FleetRounds:
     def _still_open(self) -> frozenset[str]:
         complete = self._complete()
         if self._open is None or self._open[0] != complete:
+            self._store_received()
             before = [trial for trial in self.trials if trial.round <= complete]
             self._open = complete, frozenset(self._undecided(before))
         return self._open[1]
@@ -183,15 +188,21 @@ class FleetRounds:
         return [host for host in self._members.values() if host.expected and host.state != "refused"]
 
     def _has_begun(self, host: _Host, number: int) -> bool:
-        return any(trial.round == number and host_of_part(trial.part) == host.number for trial in self.trials)
+        return any(trial.round == number for trial in self._trials_of(host))
 
     def _left_after(self, host: _Host, cells: Sequence[Cell]) -> float:
         """What the budget has left after another part of these cells on this host; in seconds."""
         budget = self._plan.budget_seconds
         if budget is None:
             return math.inf
-        mine = [trial for trial in self.trials if host_of_part(trial.part) == host.number]
+        mine = self._trials_of(host)
+        if not mine:
+            self._store_received()
+            mine = self._trials_of(host)
         return budget - self._used() - sum(seconds_of(cells, mine).values())
+
+    def _trials_of(self, host: _Host) -> list[TrialRecord]:
+        return [trial for trial in self.trials if host_of_part(trial.part) == host.number]
 
     def _used(self) -> float:
         return self._used_before + self._clock.now() - self._started
@@ -216,7 +227,7 @@ class FleetRounds:
                 else:
                     host.state, host.cannot, host.expected = "ready", event.report.cannot, True
             case Delivered():
-                self._store(host, event.delivery, event.received)
+                self._received.add(event)
                 if host.state == "measuring":
                     host.state, host.round = "ready", host.asked
             case Refused():
@@ -240,19 +251,8 @@ class FleetRounds:
                 host.expected = False
                 self._notify(Notice(f"{host.name} has been away for too long: the run goes on without it"))
 
-    def _store(self, host: _Host, delivery: Delivery, received: float) -> None:
-        for text in delivery.notices:
-            self._notify(Notice(f"{host.name}: {text}"))
-        ahead = delivery.now - received
-        corrected = ahead if abs(ahead) > _CLOCK_SLACK else 0.0
-        if corrected and host.name not in self._clocks:
-            self._clocks.add(host.name)
-            word = "ahead of" if ahead > 0 else "behind"
-            self._notify(Notice(f"the clock of {host.name} is {abs(ahead):.0f} s {word} ours: its times are corrected"))
-        records = [_as_ours(host.name, delivery.outbox, number, one, corrected) for number, one in delivery.trials]
-        stored = self._commit(records)
-        if delivery.trials:
-            self._have[host.name, delivery.outbox] = delivery.trials[-1][0]
+    def _store_received(self) -> None:
+        stored = self._received.store()
         self.trials += stored
         by_id = {cell.id: cell for cell in self._cells}
         for number, record in enumerate(stored, 1):
@@ -292,21 +292,3 @@ class FleetRounds:
             of = host_of_part(trial.part)
             rounds[of] = max(rounds[of], trial.round)
         return max(0, rounds.get(number, 0) - 1, max(rounds.values(), default=0) - 1 - _AHEAD)
-
-    def _delivered_before(self) -> dict[tuple[str, str], int]:
-        found: dict[tuple[str, str], int] = {}
-        for trial in self.trials:
-            if (host := (trial.facts or {}).get("host")) and trial.identity:
-                box, _, number = trial.identity.rpartition("/")
-                key = str(host), box
-                found[key] = max(found.get(key, 0), int(number))
-        return found
-
-
-def _as_ours(host: str, outbox: str, number: int, record: TrialRecord, ahead: float) -> TrialRecord:
-    """A host's trial as it is stored: with its host, its number there, and times of our clock."""
-    facts: dict[str, Any] = {**(record.facts or {}), "host": host}
-    if ahead:
-        facts["clock_ahead_seconds"] = round(ahead, 1)
-    started, ended = record.started - ahead, record.ended - ahead
-    return replace(record, facts=facts, identity=f"{outbox}/{number}", started=started, ended=ended)

@@ -85,10 +85,12 @@ class Fleet:
         self.hosts = FakeHosts(names)
         self.expected = names
         self.stored: list[TrialRecord] = []
+        self.commits = 0
         self.told: list[Event] = []
         self.decided_after: int | None = None
 
     def commit(self, records: Sequence[TrialRecord]) -> list[TrialRecord]:
+        self.commits += 1
         known = {one.identity for one in self.stored}
         fresh = [one for one in records if one.identity not in known]
         new = [replace(one, id=len(self.stored) + place) for place, one in enumerate(fresh, 1)]
@@ -128,6 +130,13 @@ def test_every_host_measures_every_cell_in_every_round() -> None:
     assert (outcome.ending, outcome.ok) == ("rounds", PLAN.rounds * 3 * len(CELLS))
     assert sorted(fleet.places()) == whole(1, 2, 3)
     assert {(trial.facts or {})["host"] for trial in fleet.stored} == {"a", "b", "c"}
+
+
+def test_what_hosts_bring_together_is_stored_together() -> None:
+    fleet = Fleet(*(f"host{number}" for number in range(50)))
+    fleet.work()
+    assert len(fleet.stored) == PLAN.rounds * 50 * len(CELLS)
+    assert fleet.commits <= 3 * PLAN.rounds
 
 
 def test_no_host_is_two_rounds_ahead() -> None:

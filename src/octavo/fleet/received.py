@@ -1,0 +1,89 @@
+"""What hosts have delivered: waiting to be stored together, then stored once, with times of the coordinator's clock."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from octavo.fleet.events import Delivered
+from octavo.lab.events import Notice, Notify
+from octavo.store.records import TrialRecord
+
+Commit = Callable[[Sequence[TrialRecord]], Sequence[TrialRecord]]
+
+# How many trials may wait.
+_MOST_WAITING = 1000
+# Seconds that a host's clock may be off before its trials' times are corrected: a delivery takes some of them.
+_CLOCK_SLACK = 5.0
+
+
+class ReceivedTrials:
+    """Deliveries of one run. `commit` stores trials, and returns those that were not there yet."""
+
+    def __init__(self, stored: Sequence[TrialRecord], commit: Commit, notify: Notify) -> None:
+        self._commit, self._notify = commit, notify
+        self._have = _stored_before(stored)
+        self._waiting: list[Delivered] = []
+        self._corrected: set[str] = set()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything was received and not stored."""
+        return bool(self._waiting)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much waits that it should be stored now."""
+        return sum(len(one.delivery.trials) for one in self._waiting) >= _MOST_WAITING
+
+    def have(self, host: str) -> dict[str, int]:
+        """Of each outbox of a host, up to which trial all were received. They are stored when this run is over;
+        another one that goes on with it begins with what is in the store, and hosts keep theirs until the end."""
+        return {box: number for (of, box), number in self._have.items() if of == host}
+
+    def add(self, came: Delivered) -> None:
+        """Takes a delivery."""
+        for text in came.delivery.notices:
+            self._notify(Notice(f"{came.host}: {text}"))
+        if came.delivery.trials:
+            self._waiting.append(came)
+            self._have[came.host, came.delivery.outbox] = came.delivery.trials[-1][0]
+
+    def store(self) -> Sequence[TrialRecord]:
+        """Commits all that waits; what is new of it. What cannot be stored goes on waiting."""
+        if not self._waiting:
+            return []
+        # A host that did not hear from us sends again what is waiting here.
+        records = {record.identity: record for came in self._waiting for record in self._records(came)}
+        stored = self._commit(list(records.values()))
+        self._waiting.clear()
+        return stored
+
+    def _records(self, came: Delivered) -> list[TrialRecord]:
+        ahead = came.delivery.now - came.received
+        corrected = ahead if abs(ahead) > _CLOCK_SLACK else 0.0
+        if corrected and came.host not in self._corrected:
+            self._corrected.add(came.host)
+            word = "ahead of" if ahead > 0 else "behind"
+            self._notify(Notice(f"the clock of {came.host} is {abs(ahead):.0f} s {word} ours: its times are corrected"))
+        return [
+            _as_ours(came.host, came.delivery.outbox, number, one, corrected) for number, one in came.delivery.trials
+        ]
+
+
+def _stored_before(trials: Sequence[TrialRecord]) -> dict[tuple[str, str], int]:
+    found: dict[tuple[str, str], int] = {}
+    for trial in trials:
+        if (host := (trial.facts or {}).get("host")) and trial.identity:
+            box, _, number = trial.identity.rpartition("/")
+            key = str(host), box
+            found[key] = max(found.get(key, 0), int(number))
+    return found
+
+
+def _as_ours(host: str, outbox: str, number: int, record: TrialRecord, ahead: float) -> TrialRecord:
+    """A host's trial as it is stored: with its host, its number there, and times of our clock."""
+    facts: dict[str, Any] = {**(record.facts or {}), "host": host}
+    if ahead:
+        facts["clock_ahead_seconds"] = round(ahead, 1)
+    started, ended = record.started - ahead, record.ended - ahead
+    return replace(record, facts=facts, identity=f"{outbox}/{number}", started=started, ended=ended)
