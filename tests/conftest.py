@@ -124,10 +124,15 @@ def memory_groups_of_runs(home: Path) -> set[Path]:
     tests have theirs at the same time."""
     controller = cgroup.memory_controller()
     assert controller is not None
+    return {group for token in tokens_of_runs(home) for group in controller.glob(f"octavo-{token[:8]}-*")}
+
+
+def tokens_of_runs(home: Path) -> list[str]:
+    """Of the journals of this state directory's runs, by which what they make is named."""
     with closing(sqlite3.connect(home / "octavo.sqlite")) as store:
         tokens = [token for (token,) in store.execute("SELECT token FROM run")]
     assert tokens
-    return {group for token in tokens for group in controller.glob(f"octavo-{token[:8]}-*")}
+    return tokens
 
 
 @pytest.fixture
