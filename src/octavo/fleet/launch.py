@@ -10,6 +10,7 @@ from octavo.errors import HostError, UsageError
 from octavo.fleet import certificates, daemon
 from octavo.remote.hosts_file import FleetFile, RemoteHost
 from octavo.remote.shell import AT_ONCE, Answer, ask, ask_all
+from octavo.text import one_line
 
 SCHEDULER = "scheduler"
 WORKER = "worker"
@@ -59,8 +60,8 @@ def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
             continue
         try:
             facts: dict[str, Any] = json.loads(answer.stdout)
-            theirs = {name: str(facts["versions"][name]) for name in ours}
-            disturbed = [str(one) for one in facts["disturbed"]]
+            theirs = {name: one_line(facts["versions"][name]) for name in ours}
+            disturbed = [one_line(one) for one in facts["disturbed"]]
             certified = bool(facts["certificate"])
         except (ValueError, KeyError, TypeError):
             found.append(HostFacts(answer.host.name, {}, [], "its answer is none of Octavo's"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from octavo.remote.hosts_file import RemoteHost
 from octavo.remote.ssh import AT_ONCE, command_line
+from octavo.text import one_line
 
 _MOST_OUTPUT = 16 * 1024**2
 _COULD_NOT = 255  # what ssh exits with when it could not do it
@@ -28,7 +29,7 @@ class Answer:
         if self.code == 0:
             return None
         said = self.stderr.strip() or self.stdout.strip()
-        last = said.splitlines()[-1][:300] if said else "no output"
+        last = one_line(said.splitlines()[-1])[:300] if said else "no output"
         return "no answer in time" if self.code is None else last.removeprefix("octavo: ")
 
 

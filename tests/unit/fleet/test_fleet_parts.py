@@ -10,7 +10,7 @@ from octavo.fleet import certificates
 from octavo.fleet.outbox import Outbox
 from octavo.fleet.tls import split_address, tls_address
 from octavo.remote.hosts_file import RemoteHost, parse_fleet
-from octavo.remote.shell import words_for
+from octavo.remote.shell import Answer, words_for
 from octavo.store.records import TrialRecord
 
 
@@ -82,6 +82,12 @@ def test_a_command_goes_over_ssh_as_one_word_and_through_other_words_as_it_is() 
     assert "BatchMode=yes" in words
     inside = RemoteHost("a", "a", through=("ip", "netns", "exec", "a"))
     assert words_for(inside, ["fleet", "check"], 9) == ["ip", "netns", "exec", "a", "octavo", "fleet", "check"]
+
+
+def test_what_a_host_says_reaches_no_terminal_as_it_is() -> None:
+    said = Answer(RemoteHost("a", "a"), 1, "", "first\noctavo: \x1b[31mno\u202e room\n").problem
+    assert said is not None
+    assert "no" in said and "\x1b" not in said and "\u202e" not in said
 
 
 def test_the_file_names_the_scheduler_and_how_long_a_host_is_waited_for() -> None:
