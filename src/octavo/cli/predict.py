@@ -13,45 +13,52 @@ if TYPE_CHECKING:
 
 def predict(
     file: Annotated[Path, typer.Argument(help="A trace (.octrace).")],
-    data_block: Annotated[str, typer.Option(help="One or more, as 4kB,8kB,32kB; or all.")] = "all",
-    wal_block: Annotated[str | None, typer.Option(help="One or more, or all: the recorded server's.")] = None,
-    shared_buffers: Annotated[str | None, typer.Option(help="One or more, as 1GB,4GB: the recorded server's.")] = None,
+    data_block: Annotated[str, typer.Option(help="Data blocks to predict, such as 4kB,8kB,32kB, or all.")] = "all",
+    wal_block: Annotated[str | None, typer.Option(help="WAL blocks to predict, or all; default: as recorded.")] = None,
+    shared_buffers: Annotated[str | None, typer.Option(help="Such as 1GB,4GB; default: as recorded.")] = None,
     memory: Annotated[
-        str | None, typer.Option(help="Of shared_buffers and the kernel's page cache together; else no page cache.")
+        str | None, typer.Option(help="shared_buffers plus page cache; without it no page cache is simulated.")
     ] = None,
-    kernel_page: Annotated[str, typer.Option(help="Of the page cache, 4kB to 64kB.")] = "4kB",
+    kernel_page: Annotated[str, typer.Option(help="The kernel's page, 4kB to 64kB.")] = "4kB",
     huge_pages: Annotated[bool, typer.Option("--huge-pages", help="Shared memory is in huge pages.")] = False,
     device: Annotated[
         str | None,
         typer.Option(help="A named volume, as gp3:3000/125 or iops=2000, or a file of octavo io probe --format json."),
     ] = None,
     recorded_device: Annotated[
-        str | None, typer.Option(help="The same of the device that the trace was recorded on, where it has limits.")
+        str | None, typer.Option(help="Limits of the device that the trace was recorded on, as for --device.")
     ] = None,
-    clients: Annotated[int | None, typer.Option(min=1, max=100_000, help="As many as when it was recorded.")] = None,
+    clients: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Number of clients; default: as recorded.")
+    ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="A checkpoint every so often, such as 5min: as the server had them.")
+        str | None, typer.Option(help="Time between checkpoints, such as 5min; default: as recorded.")
     ] = None,
     until_checkpoint: Annotated[
         bool,
-        typer.Option("--until-checkpoint", help="Only of the time before the next checkpoint."),
+        typer.Option("--until-checkpoint", help="Predict only the time before the next checkpoint."),
     ] = False,
     what_if: Annotated[
         list[str] | None, typer.Option(help="transactions=2x, data=4x or device=gp3:6000/250; again for more.")
     ] = None,
-    device_price: Annotated[float | None, typer.Option(min=0, help="For the five-minute rule.")] = None,
-    memory_price: Annotated[float | None, typer.Option(min=0, help="Of a GB, in the same money and time.")] = None,
+    device_price: Annotated[
+        float | None, typer.Option(min=0, help="Price of the device, for the five-minute rule.")
+    ] = None,
+    memory_price: Annotated[
+        float | None, typer.Option(min=0, help="Price of 1 GB of memory, in the same currency and period.")
+    ] = None,
     against: Annotated[
         str | None, typer.Option(help="A run (its id, or last) that measured it: predicted beside measured.")
     ] = None,
     where: Annotated[
-        list[str] | None, typer.Option(help="Which of its trials, as mode=read-only; again for more factors.")
+        list[str] | None,
+        typer.Option(help="Compare only these trials, such as mode=read-only; repeat for more factors."),
     ] = None,
     disturbed: Annotated[
-        bool, typer.Option("--disturbed", help="Also its trials that are invalid for what else the machine did.")
+        bool, typer.Option("--disturbed", help="Include trials that are invalid because others disturbed them.")
     ] = False,
     private_memory: Annotated[
-        str, typer.Option(help="Of the run's memory, what processes have for themselves.")
+        str, typer.Option(help="The part of the run's memory that processes use privately.")
     ] = "64MB",
     out: Annotated[Path | None, typer.Option("--out", "-o", help="An HTML page to write.")] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0 for every processor that may be used.")] = 0,

@@ -67,7 +67,7 @@ def server_address(url: str) -> ServerAddress:
     asked = read_dsn(url, _WRITE)
     if "password" in asked:
         raise UsageError(
-            f"{VARIABLE} has a password in it, which who sees our environment could read; "
+            f"{VARIABLE} has a password in it, and others may read an environment; "
             "put it into a file that PGPASSFILE names, or ~/.pgpass"
         )
     # The values of libpq's variables and of a service file, as PQconndefaults gives them.
