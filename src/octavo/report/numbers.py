@@ -52,15 +52,19 @@ def ordinal(number: int) -> str:
 
 
 def size(count: float | None) -> str:
-    """Bytes in the largest unit that leaves at least 1.
+    """Bytes in the largest unit that leaves at least 1; means below a hundredth of a byte are only bounded.
 
     >>> size(417), size(6144), size(5112), size(134217728), size(0), size(None)
     ('417 B', '6 kB', '4.99 kB', '128 MB', '0 B', '–')
     >>> size(0.25), size(-2048), size(1048575), size(1023)
     ('0.25 B', '-2 kB', '1 MB', '1,023 B')
+    >>> size(0.0000785)
+    '<0.01 B'
     """
     if count is None or not math.isfinite(count):
         return MISSING
+    if 0 < count < 0.01:
+        return "<0.01 B"
     amount, unit = count, 0
     while abs(amount) >= 1023.5 and unit < len(BYTE_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
