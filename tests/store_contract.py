@@ -171,7 +171,7 @@ class StoreContract:
 
     def test_a_store_whose_tables_were_never_made_has_no_runs(self, address: StoreAddress) -> None:
         assert list_runs(address) == []
-        with pytest.raises(UsageError, match="there is no run yet"):
+        with pytest.raises(UsageError, match="no runs yet"):
             find_run(address, "last")
         with closing(Store.open(address)) as store:
             add_run(store, "one")
@@ -192,7 +192,7 @@ class StoreContract:
             assert store.run(row["id"]).status == row["status"]
 
     def test_runs_are_found_by_how_they_begin(self, store: Store, address: StoreAddress) -> None:
-        with pytest.raises(UsageError, match="no run yet"):
+        with pytest.raises(UsageError, match="no runs yet"):
             find_run(address, "last")
         add_run(store, "20260101-a", started=1.0)
         add_run(store, "20260102-b", started=2.0)

@@ -91,3 +91,12 @@ def parse_percentage(text: str) -> float:
     if match is None:
         raise UsageError(f"{text!r} is not a percentage; write a number with %, such as 3%")
     return float(match[1]) / 100
+
+
+def spaced_sizes(text: str) -> str:
+    """Sizes and percentages as prose writes them.
+
+    >>> spaced_sizes("4kB/16kB"), spaced_sizes("memory 224MB, 8 clients"), spaced_sizes("3%")
+    ('4 kB/16 kB', 'memory 224 MB, 8 clients', '3 %')
+    """
+    return re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)(kB|MB|GB|TB|%)(?!\w)", r"\1 \2", text)

@@ -102,7 +102,7 @@ def test_what_decides_nothing_says_so_and_exits_with_4(imported: Importer) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{0}"], "compare needs two runs or more"),
+        (["{0}"], "compare needs two or more runs"),
         (["{0}", "{0}"], "a run cannot be compared with itself"),
         (["{0}", "nothing"], "no run 'nothing'"),
         (["{0}", "{1}"], "have no cell in common"),

@@ -55,7 +55,7 @@ def test_the_scatter_of_a_run_is_found_again() -> None:
 def test_without_history_it_says_so(tmp_path: Path) -> None:
     assert find_history(PLAN, tmp_path / "none.sqlite") is None
     (line,) = forecast_lines(PLAN, CELLS, 60.0, tmp_path / "none.sqlite")
-    assert line.startswith("forecast: none")
+    assert line.startswith("smallest difference that can be decided: unknown")
     add(tmp_path / "other.sqlite", "small", 1.0, 0.01, "elsewhere")
     assert find_history(PLAN, tmp_path / "other.sqlite") is None
 
@@ -73,13 +73,13 @@ def test_a_line_a_condition_for_the_rounds_that_the_budget_has_room_for(tmp_path
     store = tmp_path / "store.sqlite"
     add(store, "small", 1.0, 0.005)
     heading, *lines = forecast_lines(PLAN, CELLS, 60.0, store)
-    assert heading == "forecast for 10 rounds, if trials scatter as in small-1:"
+    assert heading == "smallest difference that 10 rounds can decide, if trials scatter as in small-1:"
     assert [line.split(":")[0].strip() for line in lines] == ["read-only", "read-write"]
-    assert all("is told, and that there is none of 3 %" in line for line in lines)
+    assert all("enough to decide 'same within 3 %'" in line for line in lines)
     few = forecast_lines(PLAN, CELLS, 400.0, store)
-    assert few[0].startswith("forecast for 1 round,") and "too few" in few[1]
+    assert few[0].startswith("smallest difference that 1 round can decide,") and "too few" in few[1]
     asked = PLAN.model_copy(update={"most_rounds": 4})
-    assert forecast_lines(asked, CELLS, 60.0, store)[0].startswith("forecast for 4 rounds")
+    assert forecast_lines(asked, CELLS, 60.0, store)[0].startswith("smallest difference that 4 rounds can decide")
 
 
 def test_more_rounds_reach_further_and_more_scatter_less() -> None:

@@ -82,7 +82,7 @@ def describe(row: Mapping[str, Any]) -> str:
     if resource == NOTHING:
         return resource
     if resource == UNKNOWN:
-        return f"{resource} (server or client have a part of the CPUs)"
+        return f"{resource} (server or client are limited to some CPUs)"
     if resource == LATENCY:
         busy = f"{row['device_busy_share'] * 100:.0f} %"
         return f"{resource} (the device busy {busy}, {row['queue']:.2g} requests at a time)"

@@ -147,17 +147,17 @@ def _limits(runs: Sequence[StoredRun], headline: Sequence[Mapping[str, Any]]) ->
     found: list[str] = []
     hosts = [run.record.environment.get("host", {}).get("hostname") for run in runs]
     if None in hosts:
-        found.append("Not every run tells on which machine it was measured: a difference may be the machines'.")
+        found.append("Not every run records its machine: a difference may be one between machines.")
     elif len({host for host in hosts if host is not None}) > 1:
-        found.append("The runs are of different machines: a difference is that of everything that differs below.")
+        found.append("The runs are from different machines: a difference may come from anything that differs below.")
     else:
         found.append(
-            "Each run is one sitting. What differs between two sittings of one machine beyond their rounds and loads "
-            "(its temperature, its neighbours, where memory and files came to lie) is in no interval: compare two runs "
-            "of the same plan to see it."
+            "The intervals do not cover differences between two runs on one machine that are not due to rounds or "
+            "loads (temperature, neighbours, placement of memory and files): compare two runs of the same plan to "
+            "see them."
         )
     if any(row["conditional"] for row in headline):
-        found.append("Too few loads to speak of others: the intervals hold for the loads that were made.")
+        found.append("Too few loads to generalise: the intervals hold for the loads that were measured.")
     unfinished = (run.record for run in runs if run.record.status != "finished")
     found += [f"{record.id} is {record.status}: more trials may change this." for record in unfinished]
     return found

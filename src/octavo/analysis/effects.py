@@ -207,7 +207,9 @@ def _model(condition: Condition, key: Key, last: InterimAnalysis, course: Interi
         "comparisons": len(compared),
         "confidence": question.confidence,
         "critical_value": max(known, default=None),
-        "method": "Dunnett, one look at the end" if question.once else "Dunnett, repeated at every look (Lan-DeMets)",
+        "method": "Dunnett, one analysis at the end"
+        if question.once
+        else "Dunnett, repeated at every interim analysis (Lan-DeMets)",
     }
 
 

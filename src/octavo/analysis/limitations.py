@@ -1,4 +1,4 @@
-"""What a report cannot say, and what should alarm its reader."""
+"""Limitations of a report, and its alarms."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,14 +20,14 @@ def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary:
         if not effect["alarm"] or effect["metric"] != primary or effect["item"] is not None:
             continue
         what = (
-            f"{cell.label} is the baseline itself, and seems to differ from it"
+            f"The A/A control {cell.label} seems to differ from the baseline, although both are the same"
             if cell.control
-            else f"Something that cannot matter seems to matter: {cell.label}"
+            else f"A negative control seems to differ from the baseline: {cell.label}"
         )
         where = f" ({cell.condition})" if cell.condition else ""
         found.append(
             f"{what}{where}: {title} × {ratio(effect['ratio'])} (95 % interval {ratio(effect['low'])} to "
-            f"{ratio(effect['high'])}). Effects of this size may be the host's, not the cells'."
+            f"{ratio(effect['high'])}). Do not trust effects of this size: the host may cause them."
         )
     return found
 
@@ -35,7 +35,7 @@ def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary:
 def warnings(
     trials: Sequence[TrialRecord], cells: Sequence[Cell], metrics: Mapping[str, Mapping[str, Any]], kind: str
 ) -> list[str]:
-    """A sentence for each number that is to be told so (`Metric.warns`) and that any trial had, counted or not."""
+    """A sentence for each metric with this kind of `Metric.warns` that is above zero in any trial, counted or not."""
     labels = {cell.id: cell.label for cell in cells}
     found: list[str] = []
     for name, metric in metrics.items():
@@ -60,72 +60,69 @@ def limits(
     values: Mapping[Key, Mapping[TrialKey, float]],
     written: set[str],
 ) -> list[str]:
-    """What holds only under conditions, in whole sentences. `effects` are those of the metric that verdicts speak of,
+    """The limitations as sentences. `effects` are those of the metric that verdicts speak of,
     `written` the cells whose trials wrote WAL."""
     found: list[str] = []
     loads = sorted({int(effect["loads"]) for effect in effects if effect["conditional"]})
     if loads:
         which = "the one load that was" if loads == [1] else f"the {_numbers(loads)} loads that were"
-        found.append(f"Verdicts that are conditional hold for {which} made: another load may answer otherwise.")
+        found.append(f"Conditional verdicts hold for {which} measured only; another load may give another result.")
     if any(effect["own_scatter"] for effect in effects if effect["item"] is None):
         found.append("Cells that scatter more than the others are judged by their own scatter, with wider intervals.")
     hosts = max((int(effect.get("hosts", 1)) for effect in effects), default=1)
     if hosts == 1:
-        found.append("The answer holds for this machine, compiler and filesystem; another one may answer otherwise.")
+        found.append("The answer holds for this machine, compiler and filesystem.")
     elif not all(effect["hosts_in_general"] for effect in effects):
         found.append(
-            f"The answer holds for these {hosts} hosts, their compilers and filesystems: what differs between hosts is "
-            "in the intervals from five hosts on."
+            f"The answer holds for these {hosts} hosts, their compilers and filesystems; with five hosts or more "
+            "the intervals include the differences between hosts."
         )
     else:
         found.append(
-            "The answer holds for hosts like these, with their compilers and filesystems; it takes them for a random "
-            "choice of such hosts."
+            "The answer holds for hosts like these, with their compilers and filesystems, if they are a random "
+            "sample of such hosts."
         )
     if not plan.control:
-        found.append("The plan has no control (A/A)" + ("." if plan.negative else ", so there is no noise floor."))
+        found.append("The plan has no A/A control" + ("." if plan.negative else ", so there is no noise floor."))
     if any(cell.levels["memory"] == "none" for cell in cells):
-        found.append(
-            "No memory limit: what does not fit shared_buffers is read from the kernel's page cache when memory allows."
-        )
+        found.append("No memory limit: data that does not fit shared_buffers may be read from the kernel's page cache.")
     if any(cell.levels["wal_regime"] == "after-checkpoint" for cell in cells if cell.id in written):
         found.append(
             "WAL regime after-checkpoint: the first change of each page writes a full-page image, "
-            "which favours small blocks; a server that is long past a checkpoint writes less WAL."
+            "which favours small blocks; long after a checkpoint a server writes less WAL."
         )
     if uneven := _uneven(cells, values.get((None, "checkpoints"), {})):
         found.append(
-            f"In {uneven} not every cell's trial saw as many checkpoints: the full-page images after one are in the "
-            "numbers of some and not of others. Trials as long as checkpoint_timeout have one each."
+            f"In {uneven} the cells had different numbers of checkpoints, and so different amounts of full-page "
+            "images. Trials as long as checkpoint_timeout have one checkpoint each."
         )
     if written:
         found.append(
-            "Bytes written at the device are those of the measured time: pages that were still dirty at its end, "
-            "in shared_buffers or in the page cache, are not in them."
+            "Bytes written to the device do not include pages that were still dirty in shared_buffers or the page "
+            "cache when the measurement ended."
         )
     if any(value > 0 for value in values.get((None, "wal_segments_created"), {}).values()):
-        found.append(
-            "Some trials wrote more WAL than there were recycled segments, and had to create new ones while measured."
-        )
+        found.append("Some trials ran out of recycled WAL segments and had to create new ones during the measurement.")
     return found
 
 
 def circumstances(plan: Plan, environment: Mapping[str, Any], undecided: int, *, finished: bool) -> list[str]:
-    """How the run stands or ended while that many cells need more trials, and what disturbed its host."""
+    """Why the run ended with that many cells undecided, or that it is not final, and what disturbed its host."""
     found: list[str] = []
     if plan.stopping == "fixed" and not finished:
-        found.append("The plan looks once, at its end: until then the intervals are not final, and decide nothing.")
+        found.append("The plan is analysed once, at its end; until then no interval is final and nothing is decided.")
     if undecided and finished:
         rounds = plan.last_round or plan.rounds
-        spent = {
-            "budget": f"the budget of {plan.budget} was spent; octavo run --resume with --budget gives it more",
-            "rounds": f"the plan's {human_count(rounds, 'round')} {'was' if rounds == 1 else 'were'} done",
+        left = f"with {human_count(undecided, 'cell')} undecided"
+        ending = {
+            "budget": f"Stopped when the budget of {plan.budget} was used up, {left}. "
+            "octavo run --resume RUN --budget TIME continues.",
+            "rounds": f"Stopped after {human_count(rounds, 'round')}, the plan's limit, {left}.",
         }.get(environment.get("ending", ""))
-        if spent is not None:
-            were = "was" if undecided == 1 else "were"
-            found.append(f"The run ended while {human_count(undecided, 'cell')} {were} undecided: {spent}.")
+        if ending is not None:
+            found.append(ending)
     found.extend(
-        f"The host disturbed the run from its start: {one['check']}: {one['found']}."
+        f"The host disturbed the run from the start: {one['check']}: {one['found']}."
         for one in environment.get("host_checks", ())
         if one["severity"] == "disturbs"
     )

@@ -1,4 +1,4 @@
-"""From an interval to a word: faster, slower (better, worse), same within x %, undecided (needs n more)."""
+"""From an interval to a word: faster, slower (better, worse), same within x %, undecided (needs n more rounds)."""
 
 import functools
 import itertools
@@ -9,6 +9,7 @@ import numpy as np
 
 from octavo.analysis.interval import Estimate
 from octavo.analysis.layout import Flags, Floats, Integers
+from octavo.units import human_count
 
 _MOST = 1000  # a need beyond this is no plan
 _SEARCHED = (20, 200, _MOST)  # most needs are small
@@ -81,12 +82,12 @@ def verdict(estimate: Estimate, rule: VerdictRule, words: tuple[str, str]) -> st
         return words[0] if estimate.log_ratio > 0 else words[1]
     if judged.narrow:
         low, high = (_signed(math.expm1(estimate.log_ratio + side * estimate.half_width)) for side in (-1, 1))
-        return f"undecided (within {low} and {high})"
+        return f"undecided (within {low} to {high})"
     more = rounds_needed(estimate, rule)
     if more is not None:
-        return f"undecided (needs {more} more)"
+        return f"undecided (needs {human_count(more, 'more round')})"
     with_loads = rounds_needed(estimate, replace(rule, most_loads=_MOST))
-    return f"undecided (needs {'more loads' if with_loads is not None else f'more than {_MOST} more'})"
+    return f"undecided (needs {'more loads' if with_loads is not None else f'more than {_MOST} more rounds'})"
 
 
 def noise_floor(controls: tuple[Estimate, ...]) -> float | None:

@@ -1,10 +1,11 @@
-"""A verdict as one sentence, in the words of the lab."""
+"""A verdict as one sentence."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.analysis import number_format
 from octavo.plan.cells import MOST_NAMED, Cell
+from octavo.units import spaced_sizes
 
 _NOUNS = {"data_block": "data pages", "wal_block": "WAL blocks", "wal_segment": "WAL segments"}
 
@@ -24,12 +25,12 @@ def sentence(
     """
     cell = next(cell for cell in cells if cell.id == effect["cell"])
     baseline = next(cell for cell in cells if cell.baseline and cell.condition == effect["condition"])
-    # "4kB data pages are faster than 8kB", but "clients 8 is faster than 4".
+    # "4 kB data pages are faster than 8 kB", but "clients 8 is faster than 4".
     noun = _NOUNS.get(compared[0]) if len(compared) == 1 else None
     # Of many factors the label names those in which a cell differs.
     named = "" if len(compared) > MOST_NAMED else f"{'/'.join(compared)} "
     before, after, verb = ("", f" {noun}", "are") if noun else (named, "", "is")
-    where = f"{_as_beginning(effect['condition'])}: " if effect["condition"] else ""
+    where = f"{_as_beginning(spaced_sizes(effect['condition']))}: " if effect["condition"] else ""
     figures = f"{title} × {number_format.ratio(effect['ratio'])}"
     if effect["low"] is None:
         figures += " (too few rounds for an interval)"
@@ -40,18 +41,20 @@ def sentence(
         low, high = (number_format.end_of_interval(effect[end], number_format.ratio) for end in ("low", "high"))
         figures += f" (95 % interval {low} to {high}; {noise})"
     word: str = effect["verdict"]
+    label, reference = spaced_sizes(cell.label), spaced_sizes(baseline.label)
+    separator = ": "
     if word.startswith("undecided"):
-        claim = f"{before}{cell.label} against {baseline.label}{after} is {word}"
+        claim, separator = f"{before}{label} vs {reference}{after}: {word}", ", "
     elif word.startswith("same"):
-        claim = f"{before}{cell.label} and {baseline.label}{after} are the {word}"
+        claim = f"{before}{label} and {reference}{after} are the {word}"
     else:
-        claim = f"{before}{cell.label}{after} {verb} {word} than {baseline.label}"
+        claim = f"{before}{label}{after} {verb} {word} than {reference}"
     regime = f", WAL regime {cell.levels['wal_regime']}" if writes else ""
     loads = effect["loads"]
     conditional = (
         f", conditional on {'this load' if loads == 1 else f'these {loads} loads'}" if effect["conditional"] else ""
     )
-    return f"{where}{claim}: {figures}{regime}{_hosts(effect)}{conditional}."
+    return f"{where}{claim}{separator}{figures}{regime}{_hosts(effect)}{conditional}."
 
 
 def _hosts(effect: Mapping[str, Any]) -> str:

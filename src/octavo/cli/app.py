@@ -43,8 +43,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="octavo",
-    help="Octavo, the page-size laboratory for PostgreSQL: measures what page sizes your workload should run on, here.",
-    epilog="Begin with: octavo run oltp-blocks-demo",
+    help="Octavo, the page-size laboratory for PostgreSQL: finds the page sizes that suit your workload here.",
+    epilog="Start with: octavo run oltp-blocks-demo",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -121,7 +121,7 @@ def _recover() -> None:
             print(f"octavo: {line}", file=sys.stderr)
     except (OctavoError, OSError) as error:
         said = error if isinstance(error, OctavoError) else _of_the_system(error)
-        print(f"octavo: could not put back what earlier commands left: {said}", file=sys.stderr)
+        print(f"octavo: could not restore what an interrupted command had changed: {said}", file=sys.stderr)
 
 
 def _call(arguments: list[str]) -> int:
@@ -159,9 +159,9 @@ def _of_the_system(error: OSError) -> str:
     """What the system refused, where, and the way out of it."""
     where = f"{error.filename}: " if error.filename else f"below {octavo_home()}: " if error.errno in _FULL else ""
     if error.errno in _FULL:
-        way_out = "make room there, then run the command again"
+        way_out = "free some space there, then run the command again"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        way_out = "give this user the right, or set OCTAVO_HOME to a directory of its own"
+        way_out = "grant this user access, or set OCTAVO_HOME to a directory that it owns"
     else:
         way_out = "fix this, then run the command again"
     return f"{where}{error.strerror or error}; {way_out}"

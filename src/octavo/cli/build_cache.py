@@ -48,7 +48,7 @@ def checked_spec(data_block: str, wal_block: str, pg: str) -> "BuildSpec":
 
 
 def list_cache(
-    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+    format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
     """List the builds in the cache: their sizes, extensions, last use and what they take on disk.
 

@@ -15,7 +15,7 @@ cache = typer.Typer(help="See, remove and limit the datasets that are kept betwe
 
 @cache.command("ls")
 def list_datasets(
-    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+    format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
     """List the datasets: what they hold, what they take on disk, and when a run used them last.
 

@@ -17,17 +17,15 @@ class ComparisonFormat(StrEnum):
 
 def compare(
     runs: Annotated[
-        list[str], typer.Argument(help="Two or more runs, by id or how it begins; the first is the reference.")
+        list[str], typer.Argument(help="Two or more runs, by id or unique prefix; the first is the reference.")
     ],
     fail_on: Annotated[
-        str | None, typer.Option(help="Exit with 1 for a decided regression, such as regression=3%.")
+        str | None, typer.Option(help="Exit with 1 if a regression of more than this is decided: regression=3%.")
     ] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write the comparison as a self-contained page to this file.")
     ] = None,
-    format: Annotated[
-        ComparisonFormat, typer.Option(help="Print it for people, or for programs.")
-    ] = ComparisonFormat.text,
+    format: Annotated[ComparisonFormat, typer.Option(help="Output format.")] = ComparisonFormat.text,
 ) -> None:
     """Compare runs: machines, versions or settings, with intervals on the differences.
 
@@ -48,7 +46,7 @@ def compare(
     from octavo.store.store import Store
 
     if len(runs) < 2:
-        raise UsageError("compare needs two runs or more; octavo runs lists them")
+        raise UsageError("compare needs two or more runs: octavo compare RUN1 RUN2 (octavo runs lists them)")
     margin = None if fail_on is None else _margin(fail_on)
     ids = [find_run(store_address(), run) for run in runs]
     with closing(Store.open_to_read(store_address())) as store:
@@ -85,7 +83,7 @@ def _margin(text: str) -> float:
 
     what, sign, percentage = text.partition("=")
     if what.strip() != "regression" or not sign:
-        raise UsageError(f"--fail-on: {text!r} is no condition; write regression=3%, with the margin that you accept")
+        raise UsageError(f"--fail-on: invalid condition {text!r}; write regression=3%, with the margin that you accept")
     try:
         return parse_percentage(percentage)
     except UsageError as error:

@@ -57,7 +57,7 @@ def doctor(
     watch: Annotated[str | None, typer.Option(help="Look again after so long, and print what changed.")] = None,
     interval: Annotated[str, typer.Option(help="How long disk and server are watched; 0s: not at all.")] = "2s",
     fail_on: Annotated[FailOn, typer.Option(help="Exit code 1 when there is a finding as bad as this.")] = FailOn.error,
-    format: Annotated[DoctorFormat, typer.Option(help="For people, or JSON for programs.")] = DoctorFormat.text,
+    format: Annotated[DoctorFormat, typer.Option(help="Output format: text, or JSON.")] = DoctorFormat.text,
     verbose: Annotated[bool, typer.Option("--verbose", help="List all rules, with all evidence.")] = False,
 ) -> None:
     """Find what page sizes cost a server and its host, and say what to change. It changes nothing.

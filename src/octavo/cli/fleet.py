@@ -13,7 +13,7 @@ host = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 fleet.add_typer(host, name="host", hidden=True)
 
 _File = Annotated[Path, typer.Argument(metavar="HOSTS.toml", help="The file of hosts (docs/fleet.md).")]
-_Format = Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")]
+_Format = Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")]
 
 
 @fleet.callback()

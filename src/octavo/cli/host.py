@@ -20,7 +20,7 @@ def show(
     check: Annotated[
         bool, typer.Option("--check", help="Look for what would disturb a measurement now, and say what to do.")
     ] = False,
-    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+    format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
     """Show every page size of this machine between a CPU and its devices, and what the sizes do to each other.
 
@@ -47,7 +47,7 @@ def show(
 
 @host.command()
 def restore(
-    format: Annotated[TableFormat, typer.Option(help="Print lines, or JSON for programs.")] = TableFormat.text,
+    format: Annotated[TableFormat, typer.Option(help="Output format: lines, or JSON.")] = TableFormat.text,
 ) -> None:
     """Put back what commands that were killed have changed on this host, and end what they started.
 

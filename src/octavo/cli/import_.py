@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from octavo.imports.run import Imported
 
 import_ = typer.Typer(
-    help="Import results that were measured elsewhere: they become a run, with verdicts, intervals and reports.",
+    help="Import results measured elsewhere as a run, with verdicts, intervals and reports.",
     no_args_is_help=True,
 )
 
-_Name = Annotated[str | None, typer.Option("--name", help="What the run is called; else after the file or directory.")]
-_Format = Annotated[TableFormat, typer.Option("--format", help="Say what was imported to people, or to programs.")]
+_Name = Annotated[str | None, typer.Option("--name", help="Name of the run; default: that of the file or directory.")]
+_Format = Annotated[TableFormat, typer.Option("--format", help="Output format.")]
 
 
 @import_.command("vondra-tpch")
@@ -67,8 +67,8 @@ def percona_thp(
 
 @import_.command("csv")
 def csv(
-    file: Annotated[Path, typer.Argument(help="A file with a line for each measurement.")],
-    map: Annotated[Path, typer.Option("--map", help="A TOML file that says what its columns mean (docs/report.md).")],
+    file: Annotated[Path, typer.Argument(help="A file with one line per measurement.")],
+    map: Annotated[Path, typer.Option("--map", help="A TOML file that describes its columns (docs/report.md).")],
     name: _Name = None,
     format: _Format = TableFormat.text,
 ) -> None:
@@ -102,7 +102,7 @@ def _save(imported: "Imported", format: TableFormat) -> None:
     trials, cells = human_count(len(imported.trials), "trial"), human_count(len(imported.cells), "cell")
     print(f"{run}: {trials} of {cells}, from {human_count(rows, 'row')}")
     if problems:
-        print(f"{human_count(len(problems), 'row')} left out, named above")
+        print(f"{human_count(len(problems), 'row')} left out, listed above")
     if invalid:
-        print(f"{len(invalid)} of the trials invalid, and kept; the first: {invalid[0].reason}")
-    print("look at it with: octavo report last")
+        print(f"{len(invalid)} of the trials kept as invalid; the first: {invalid[0].reason}")
+    print("show it with: octavo report last")

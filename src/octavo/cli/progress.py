@@ -104,7 +104,7 @@ class RunProgress:
         of = f" of at most {event.rounds}" if event.rounds is not None else ""
         left = f"; {human_duration(event.seconds_left)} of the budget left" if event.seconds_left is not None else ""
         self._say(
-            f"round {event.round}{of}: {human_count(event.undecided, 'cell')} open, {event.decided} decided{left}"
+            f"round {event.round}{of}: {human_count(event.undecided, 'cell')} undecided, {event.decided} decided{left}"
         )
 
     def _started(self, event: TrialStarted) -> None:
@@ -122,7 +122,7 @@ class RunProgress:
             for line in lines:
                 self._rounds.add(condition, line)
             told = ", ".join(f"{line.label} × {line.ratio:.3f} ({line.low:.3f} to {line.high:.3f})" for line in lines)
-            self._say(f"round {event.round}, about 95 % for this round alone: {told}")
+            self._say(f"round {event.round}, ratios of this round alone, about 95 % intervals: {told}")
         if self._bars is not None:
             so_far = [self._rounds.with_now(condition, line) for line in lines]
             self._bars.below = None if event.ended else table(condition or "ratio to the baseline", so_far)

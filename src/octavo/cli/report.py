@@ -12,20 +12,18 @@ if TYPE_CHECKING:
 
 
 def report(
-    run: Annotated[str, typer.Argument(help="The run's id or how it begins; last is the newest.")] = "last",
+    run: Annotated[str, typer.Argument(help="Run id or unique prefix; last is the newest run.")] = "last",
     html: Annotated[Path | None, typer.Option(help="Write the report as a self-contained page to this file.")] = None,
     png: Annotated[Path | None, typer.Option(help="Write every chart of the page into this directory, as PNG.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write every chart of the page into this directory, as SVG.")] = None,
     site: Annotated[
         Path | None,
-        typer.Option(help="Write a static site of all runs into this directory, or replace the one that it has."),
+        typer.Option(help="Write a static site of all runs into this directory, replacing an earlier one."),
     ] = None,
-    format: Annotated[ReportFormat, typer.Option(help="Print it for people, or for programs.")] = ReportFormat.text,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Follow a run that is going on, until it ends; Ctrl-C leaves it.")
-    ] = False,
+    format: Annotated[ReportFormat, typer.Option(help="Output format.")] = ReportFormat.text,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow a running run until it ends; Ctrl-C quits.")] = False,
     series: Annotated[
-        bool, typer.Option("--series", help="With --format json: all that instruments saw, too.")
+        bool, typer.Option("--series", help="With --format json: include every sample of the instruments.")
     ] = False,
 ) -> None:
     """Show a run again: verdict, ratios with their intervals, noise floor, and what was not used.
@@ -48,7 +46,7 @@ def report(
     from octavo.store.store import Store
 
     if series and format is not ReportFormat.json:
-        raise UsageError("--series is for programs: add --format json")
+        raise UsageError("--series needs --format json")
     if site is not None:
         if (
             run != "last"
@@ -57,13 +55,11 @@ def report(
             or format is not ReportFormat.text
             or (html, png, svg) != (None, None, None)
         ):
-            raise UsageError("--site writes all runs as pages; leave out the run and what else is asked for")
+            raise UsageError("--site writes all runs; do not combine it with a run or other output options")
         _site(site)
         return
     if watch and (format is not ReportFormat.text or png is not None or svg is not None):
-        raise UsageError(
-            "--watch draws on the terminal, or writes a page with --html; leave out what else is asked for"
-        )
+        raise UsageError("--watch draws on the terminal or writes --html; do not combine it with other output options")
     identifier = find_run(store_address(), run)
     if watch:
         from octavo.cli.output import console
@@ -126,7 +122,7 @@ def _site(directory: Path) -> None:
         print(line, file=sys.stderr, flush=True)
 
     if not runs:
-        raise UsageError("there is no run yet; start one with: octavo run oltp-blocks-demo")
+        raise UsageError("no runs yet; start one with: octavo run oltp-blocks-demo")
     with closing(Store.open_to_read(store_address())) as store:
         print(write_site(store, runs, directory, said))
 

@@ -25,39 +25,37 @@ def run(
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FACTOR=LEVEL[,LEVEL…]", help="Replace a factor's levels."),
+        typer.Option("--set", metavar="FACTOR=LEVEL[,LEVEL…]", help="Set a factor's levels; repeatable."),
     ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="The most rounds, also where the budget has room for more.")
-    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Upper limit on rounds, even within a budget.")] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, max=2**31 - 1, help="Seed of the order; drawn and stored if left out."),
+        typer.Option(min=0, max=2**31 - 1, help="Seed of the random order; by default drawn at random and stored."),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option(
-            metavar="quick|here|full", help="The plan's size: minutes, half an hour to one and a half, or all of it."
-        ),
+        typer.Option(metavar="quick|here|full", help="Size of the plan: minutes, about an hour, or hours and more."),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Stop when this much was measured (30m, 2h), decided or not."),
+        typer.Option(metavar="TIME", help="Stop after this much measuring time (30m, 2h), decided or not."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print cells, order, builds, disk and time; run nothing.")
+        bool, typer.Option("--dry-run", help="Print cells, order, builds, disk space and time; run nothing.")
     ] = False,
     pgio_conf: Annotated[
         str | None,
-        typer.Option("--pgio-conf", metavar="FILE", help="Levels from a pgio.conf, for a plan of the workload pgio."),
+        typer.Option("--pgio-conf", metavar="FILE", help="Read levels from a pgio.conf, for plans with workload pgio."),
     ] = None,
-    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with a run that was stopped.")] = None,
+    resume: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Continue an interrupted run; a finished one with more --budget.")
+    ] = None,
     retry_failed: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Repeat a run's failed and invalid trials, then go on with it.")
+        str | None, typer.Option(metavar="RUN", help="Repeat a run's failed and invalid trials, then continue it.")
     ] = None,
     fleet: Annotated[
         str | None,
-        typer.Option(metavar="HOSTS.toml", help="Measure on the hosts of this file, all at once (docs/fleet.md)."),
+        typer.Option(metavar="HOSTS.toml", help="Measure on all hosts of this file at once (docs/fleet.md)."),
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -79,10 +77,10 @@ def run(
         others = (plan, set_ or None, rounds, seed, size, pgio_conf)
         if dry_run or any(one is not None for one in others):
             raise UsageError(
-                "--resume and --retry-failed go on with a run's own plan and seed; they take only --budget"
+                "--resume and --retry-failed continue with the run's own plan and seed; only --budget may be added"
             )
         if resume is not None and retry_failed is not None:
-            raise UsageError("--retry-failed goes on with the run as --resume does; give one of them")
+            raise UsageError("--retry-failed includes --resume; give one of them")
         if on_fleet is not None:
             from octavo.fleet import runs
 
@@ -128,7 +126,7 @@ def run(
         original.print_result(conf, ended.run)
     if ended.outcome.failed:
         raise TrialsFailed(
-            f"{ended.outcome.failed} trials failed; octavo report {ended.run} names the reasons, "
+            f"{ended.outcome.failed} trials failed; octavo report {ended.run} lists the reasons, "
             f"octavo run --retry-failed {ended.run} repeats them"
         )
 
@@ -140,7 +138,7 @@ def _fleet(file: str | None, scheduler: str | None) -> "FleetTarget | None":
     from octavo.errors import UsageError
 
     if file is not None and scheduler is not None:
-        raise UsageError("--fleet starts a scheduler of its own, --scheduler names one that is there; give one of them")
+        raise UsageError("--fleet starts a scheduler, --scheduler uses a running one; give one of them")
     from octavo.fleet.runs import FleetTarget
 
     return FleetTarget(None if file is None else Path(file), scheduler)
@@ -217,7 +215,7 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
     for name, levels in plan.factors.items():
         factor = known[name]
         print(f"  {name} = {', '.join(levels)}  ({factor.meaning}; a change costs a {_COSTS[factor.kind]})")
-    print(f"  and {len(known) - len(plan.factors)} more at their defaults, which docs/plan.md lists")
+    print(f"  {len(known) - len(plan.factors)} other factors are at their defaults (docs/plan.md)")
     print(f"\ncells ({len(cells)}):")
     for cell in cells:
         role = "  (baseline)" if cell.baseline else "  (A/A control)" if cell.control else ""
@@ -225,15 +223,15 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
         print(f"  {cell.id}{role}{why}")
     refuse_nothing_left(cells, skipped)
     drawn = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
-    print(f"\norder with --seed {drawn}{' (drawn; another one is drawn without it)' if seed is None else ''}:")
+    print(f"\norder with --seed {drawn}{' (drawn at random; give --seed to repeat it)' if seed is None else ''}:")
     for number in range(1, min(plan.rounds, _ROUNDS_SHOWN) + 1):
         print(f"  round {number}, load {load_of(cells[0], number, plan.loads)}:")
         for cell in order_of_round(runnable, number, 1, drawn):
             print(f"    {cell.id}")
     if plan.rounds > _ROUNDS_SHOWN:
-        print(f"  … and {plan.rounds - _ROUNDS_SHOWN} rounds more{' at the most' if plan.last_round else ''}")
+        print(f"  … and {'up to ' if plan.last_round else ''}{plan.rounds - _ROUNDS_SHOWN} more rounds")
     if plan.stopping == "decided":
-        print(f"  from round {plan.first_look} on, cells that are decided are measured no more")
+        print(f"  from round {plan.first_look} on, decided cells are no longer measured")
     print(f"\nbuilds needed: {', '.join(map(str, needs.builds)) or 'none, all cached'}")
     print(f"loads needed: {needs.loads}")
     print(f"disk: about {human_size(needs.disk_bytes)} ({human_size(free_bytes())} free)")
@@ -244,8 +242,8 @@ def _print_dry_run(plan: "Plan", seed: int | None) -> None:
         f"{human_duration(needs.trial_seconds)} for {needs.trials} trials)"
     )
     if plan.budget is not None:
-        limit = "the rounds have no other limit" if plan.last_round is None else f"at most {plan.last_round} rounds"
-        print(f"budget: {plan.budget} of measuring, decided or not; {limit}")
+        limit = "no limit on rounds" if plan.last_round is None else f"at most {plan.last_round} rounds"
+        print(f"budget: stops after {plan.budget} of measuring, decided or not; {limit}")
     for line in forecast_lines(plan, runnable, needs.trial_seconds / plan.rounds, store_address()):
         print(line)
 

@@ -9,7 +9,7 @@ from octavo.cli.choices import TableFormat
 
 
 def runs(
-    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+    format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
     """List the runs, newest first.
 
@@ -24,7 +24,7 @@ def runs(
         print_json(found)
         return
     if not found:
-        print("no run yet; start one with: octavo run oltp-blocks-demo")
+        print("no runs yet; start one with: octavo run oltp-blocks-demo")
         return
     width = max(len(row["id"]) for row in found)
     print(f"{'run':{width}}  {'started':16}  {'status':11}  valid trials")

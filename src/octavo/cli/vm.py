@@ -99,7 +99,7 @@ def count_atomics(
         Path | None, typer.Option(help="A PostgreSQL for 64-bit Arm, in place of Debian's: its directory.")
     ] = None,
     transactions: Annotated[int, typer.Option(min=1, max=100_000, help="Transactions that are counted.")] = 200,
-    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+    format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
     """Count the atomic instructions that a pgbench transaction executes on CPUs with and without LSE.
 
@@ -139,7 +139,7 @@ def count_atomics(
 
 @vm.command("list")
 def list_all(
-    format: Annotated[TableFormat, typer.Option(help="Print a table, or JSON for programs.")] = TableFormat.text,
+    format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
     """List the images that are there. octavo cache rm removes them.
 

@@ -1,4 +1,4 @@
-"""How small an effect a plan's budget can tell on this host, by how earlier runs of its workload scattered here."""
+"""The smallest effect that a plan's budget can decide on this host, from the scatter of earlier runs."""
 
 import math
 import platform
@@ -58,36 +58,38 @@ class RunScatter:
 
 @dataclass(frozen=True, slots=True)
 class DetectableEffect:
-    """Differences from `smallest` on, a fraction, are told in four of five runs; `same`: so is that there is none of
-    interest."""
+    """`smallest`: the difference, a fraction, that four of five runs decide; `same`: whether they also decide that
+    there is none of interest."""
 
     smallest: float
     same: bool
 
 
 def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, store: StoreAddress) -> list[str]:
-    """What the plan's budget, or its rounds, can tell here: a heading and a line for each condition. Raises
+    """What the plan's budget, or its rounds, can decide here: a heading and a line for each condition. Raises
     OctavoError when the store cannot be read."""
     conditions = [one for one in conditions_of(plan, cells, ()) if one.question.asked]
     if not conditions:
         return []
     history = find_history(plan, store)
     if history is None:
-        return ["forecast: none, no run of this workload on this host has scatter to learn from; the first rounds tell"]
+        return ["smallest difference that can be decided: unknown until this workload has run on this host"]
     rounds = plan.rounds
     if plan.budget_seconds is not None and plan.last_round != plan.rounds and seconds_a_round > 0:
         rounds = max(1, int(plan.budget_seconds / seconds_a_round))
         rounds = min(rounds, plan.last_round or rounds)
-    heading = f"forecast for {human_count(rounds, 'round')}, if trials scatter as in {history.run}:"
+    heading = (
+        f"smallest difference that {human_count(rounds, 'round')} can decide, if trials scatter as in {history.run}:"
+    )
     found = [(one.name or "all", reach(one, history.of(one.name), plan, rounds)) for one in conditions]
     if len(found) > _MOST_LINES:
         known = sorted((seen for _, seen in found if seen), key=lambda seen: seen.smallest)
         if not known:
-            return [heading, f"  nothing in any of {len(found)} conditions: too few rounds"]
+            return [heading, f"  none in any of {len(found)} conditions: too few rounds"]
         return [
             heading,
-            f"  differences of {_percent(known[0].smallest)} to {_percent(known[-1].smallest)} and more are told, "
-            f"by condition; in {sum(seen.same for seen in known)} of {len(found)} conditions that there is none",
+            f"  {_percent(known[0].smallest)} to {_percent(known[-1].smallest)}, by condition; enough to decide 'same "
+            f"within {plan.threshold.replace('%', ' %')}' in {sum(seen.same for seen in known)} of {len(found)}",
         ]
     return [heading, *(f"  {name}: {_words(seen, plan)}" for name, seen in found)]
 
@@ -132,7 +134,7 @@ def scatter_of(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord],
 
 
 def reach(condition: Condition, scatter: Scatter, plan: Plan, rounds: int) -> DetectableEffect | None:
-    """How small a difference that many rounds tell in a condition; None where they are too few for any interval."""
+    """The smallest difference that so many rounds decide in a condition; None if they are too few for an interval."""
     question = condition.question
     loads = min(plan.loads, rounds)
     own = [condition.cells[row] for row in question.asked]
@@ -171,9 +173,9 @@ def reach(condition: Condition, scatter: Scatter, plan: Plan, rounds: int) -> De
 
 def _words(seen: DetectableEffect | None, plan: Plan) -> str:
     if seen is None:
-        return "nothing, the rounds are too few for an interval"
-    same = f", and that there is none of {plan.threshold.replace('%', ' %')}" if seen.same else ""
-    return f"a difference of {_percent(seen.smallest)} and more is told{same}"
+        return "none, too few rounds for an interval"
+    same = f"; enough to decide 'same within {plan.threshold.replace('%', ' %')}'" if seen.same else ""
+    return f"{_percent(seen.smallest)}{same}"
 
 
 def _percent(fraction: float) -> str:

@@ -229,7 +229,7 @@ def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> lis
     ratio = numbers.ratio(best.gain)
     text = f"{numbers.ratio(best.low)} to {numbers.ratio(best.high)}"
     if len(chosen) == 1:
-        return [f"95 % interval: {text} times."]
+        return [f"95 % interval of the ratio: {text}."]
     return [f"The best of these is {spaced(best.cell['label'])}, a factor of {ratio} (95 % interval {text}); "
             f"the others are as good within the noise."]  # fmt: skip
 
@@ -269,7 +269,7 @@ def _because(document: Document, cell: Row, baseline: Row) -> str:
         return ""
     if here == there:
         return f"; the bottleneck is {_BOTTLENECKS[here]}" if here in _BOTTLENECKS else ""
-    there_words, here_words = (_BOTTLENECKS.get(what, "neither device nor CPU") for what in (there, here))
+    there_words, here_words = (_BOTTLENECKS.get(what, "neither the device nor the CPU") for what in (there, here))
     return f"; the bottleneck is {there_words} at {spaced(baseline['label'])}, {here_words} at {spaced(cell['label'])}"
 
 
@@ -284,15 +284,15 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
     by_kind = {kind: sum(one.kind == kind for one in known) for kind in ("better", "best", "same", "undecided")}
     baseline = next(cell for cell in document["cells"] if cell["baseline"])
     told = {
-        "better": f"something is better than {_name(document, baseline)}",
-        "best": f"nothing is better than {_name(document, baseline)}",
-        "same": "all are the same",
-        "undecided": "nothing is decided",
+        "better": f"another level beats {_name(document, baseline)}",
+        "best": f"no level beats {_name(document, baseline)}",
+        "same": "all levels are the same",
+        "undecided": "no difference is found",
     }
     tally = ", ".join(f"in {by_kind[kind]} {words}" for kind, words in told.items() if by_kind[kind])
     lines = (
         f"Of {total} conditions: {tally}.",
-        f"The largest gain. {_sentence(leading, named=True)}",
+        f"Largest gain: {_sentence(leading, named=True)}",
         *leading.details,
     )
     if not counts:

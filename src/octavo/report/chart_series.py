@@ -24,22 +24,22 @@ WIDTH, HEIGHT, AXIS = 270, 110, 38
 
 # Metric, heading, what it tells.
 FIGURES = (
-    ("device_read_kb_per_second", "Read at the device", "what no cache had (rkB/s)"),
+    ("device_read_kb_per_second", "Read at the device", "not found in any cache (rkB/s)"),
     ("device_written_kb_per_second", "Written at the device", "WAL, and pages written back (wkB/s)"),
     ("device_util", "Device in use", "of the time with a request under way (%util)"),
-    ("rareq_sz", "Bytes a read", "once merged and split (rareq-sz)"),
-    ("wareq_sz", "Bytes a write", "once merged and split (wareq-sz)"),
+    ("rareq_sz", "Bytes a read", "after merging and splitting (rareq-sz)"),
+    ("wareq_sz", "Bytes a write", "after merging and splitting (wareq-sz)"),
     ("burst_credits", "Burst balance", "I/O credits that the volume has left"),
     ("memory_dirty_bytes", "Dirty in the page cache", "written, not yet at the device (Dirty)"),
-    ("memory_available_bytes", "Memory available", "to be had on this host (MemAvailable)"),
-    ("memory_page_tables_bytes", "Page tables, all processes", "the kernel's, to map memory (PageTables)"),
-    ("process_page_table_bytes", "Page tables, PostgreSQL", "of all its processes together (VmPTE)"),
+    ("memory_available_bytes", "Memory available", "available on this host (MemAvailable)"),
+    ("memory_page_tables_bytes", "Page tables, all processes", "the kernel's own count (PageTables)"),
+    ("process_page_table_bytes", "Page tables, PostgreSQL", "sum over its processes (VmPTE)"),
     ("swap_used_bytes", "Swap in use", "of this host (SwapTotal − SwapFree)"),
     ("swapped_out_bytes_per_second", "Swapped out", "memory to swap (so)"),
     ("swapped_in_bytes_per_second", "Swapped in", "swap to memory (si)"),
     ("wal_bytes_per_second", "WAL", "generated, page headers included"),
     ("wal_full_page_images_per_second", "Full-page images", "first changes of pages since a checkpoint"),
-    ("wal_amplification", "WAL written per WAL generated", "a WAL page is written again at each flush"),
+    ("wal_amplification", "WAL written per WAL generated", "a partly filled WAL page is written again at each flush"),
 )
 
 
@@ -187,12 +187,12 @@ def _caption(document: Document, rows: Sequence[Row], count: int, among: int) ->
     )
     longest = max(math.ceil(whole_intervals(row["seconds"]) / MOST_POINTS) for row in rows)
     sentences = [
-        f"{how_many}: a thin line each, all begun at 0 s; every scale begins at zero.",
+        f"{how_many}: one thin line each, starting at 0 s; every scale starts at zero.",
         f"A point is a mean of up to {longest} readings." if longest > 1 else "",
-        "A last interval that is shorter than the others is left out.",
-        "What the server counts, it reports about once a second: WAL written and images may be seen a second late.",
+        "A shorter last interval is left out.",
+        "The server reports its counters about once a second: WAL written and images may appear a second late.",
         f"Of {among} conditions the first {count} are shown." if among > count else "",
-        "What never differed from zero is left out. For programs: octavo report RUN --format json --series.",
+        "Metrics that stayed at zero are left out. For programs: octavo report RUN --format json --series.",
     ]
     return " ".join(sentence for sentence in sentences if sentence)
 

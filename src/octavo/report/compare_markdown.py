@@ -25,7 +25,7 @@ def render(document: Comparison) -> str:
     heads, found = differences(document)
     if found:
         cells = [[safe(entry) for entry in row] for row in found]
-        parts.append(f"## What is not alike\n\n{table(heads, cells, left=len(heads))}")
+        parts.append(f"## Differences between the runs\n\n{table(heads, cells, left=len(heads))}")
     sentences = [wrap(f"- {safe(sentence)}", "  ") for sentence in (*left_out(document), *document["limits"])]
-    parts.append("## What this comparison cannot tell\n\n" + "\n".join(sentences))
+    parts.append("## Limitations\n\n" + "\n".join(sentences))
     return "\n\n".join(parts) + "\n"

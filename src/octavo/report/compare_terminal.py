@@ -34,7 +34,7 @@ def print_comparison(document: Comparison, console: Console) -> None:
     heads, rows = differences(document)
     if rows:
         console.print()
-        console.print(_text("What is not alike", console, "bold"))
+        console.print(_text("Differences between the runs", console, "bold"))
         table = _table(console)
         for head in heads:
             table.add_column(head, overflow="fold")

@@ -106,10 +106,7 @@ def conclusion(document: Comparison) -> str:
             f"× {numbers.ratio_interval(first['ratio'], first['low'], first['high'])}{others}."
         )
     if not document["decided"]:
-        return (
-            f"Nothing could be decided: none of {cells} has an interval that is narrow enough. "
-            "More rounds or loads would help."
-        )
+        return f"Nothing could be decided: no interval is narrow enough ({cells}). More rounds or loads would help."
     tally = ", ".join(f"{count} {word}" for word, count in sorted(document["tally"].items(), key=lambda pair: -pair[1]))
     text = f"Of {cells}: {tally}."
     if margin is not None:
@@ -125,9 +122,7 @@ def left_out(document: Comparison) -> list[str]:
     for one in document["only_in"]:
         count, shown = len(one["cells"]), ", ".join(map(clean, one["cells"][:6]))
         more = f" and {count - 6} more" if count > 6 else ""
-        told.append(
-            f"Not compared, as only {names(document)[one['run']]} has {'it' if count == 1 else 'them'}: {shown}{more}."
-        )
+        told.append(f"Only in {names(document)[one['run']]}, so not compared: {shown}{more}.")
     return told
 
 

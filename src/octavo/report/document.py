@@ -240,7 +240,7 @@ def _reason(trials: Sequence[Row]) -> str:
     reasons = dict.fromkeys(trial.get("reason") or "no reason is recorded" for trial in trials)
     first = next(iter(reasons))
     if reasons.keys() == {"no reason is recorded"} and all(trial["status"] == "ok" for trial in trials):
-        return "measured, but its round was run again"
+        return "measured, but its round was repeated"
     return first if len(reasons) == 1 else f"{first} (and the like)"
 
 

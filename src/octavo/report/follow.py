@@ -91,7 +91,7 @@ def _draw(store: Store, run: str, console: Console, live: Live | None, html: Pat
     shown = [
         *lines[:room],
         Text(""),
-        Text(f"Ctrl-C leaves · {told}{cut}", style="bold", no_wrap=True, overflow="ellipsis"),
+        Text(f"Ctrl-C quits · {told}{cut}", style="bold", no_wrap=True, overflow="ellipsis"),
     ]
     live.update(Text("\n").join(shown), refresh=True)
 
@@ -103,9 +103,9 @@ def standing(store: Store, run: str, state: RunState) -> str:
     seen: DecisionProgress = outlook(plan, store.cells(run), store.trials(run), next(iter(record.metrics)))
     trials = human_count(state.trials, "trial")
     if plan.stopping == "fixed":  # it decides nothing before its end
-        return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials}, one look at the end"
+        return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials}, analysed once, at the end"
     cells = f"{seen.settled} of {seen.settled + seen.open} cells decided"
-    ahead = f", the last in about {seen.rounds} more rounds" if state.going_on and seen.open and seen.rounds else ""
+    ahead = f", all in about {seen.rounds} more rounds" if state.going_on and seen.open and seen.rounds else ""
     return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials} · {cells}{ahead}"
 
 

@@ -38,7 +38,7 @@ from octavo.report.picture import heading, heat_grids, is_forest
 from octavo.report.run_history import disturbances, ending_sentence, loads_words, rounds_words, time_sentence
 from octavo.report.tables import controls, item_tables, metric_table, sentences, statistical_model, verdict_table
 from octavo.report.trials import step
-from octavo.report.words import about_the_course, limits_of, status_sentence
+from octavo.report.words import limits_of, run_notes, status_sentence
 
 MOST_IDS = 100
 
@@ -84,7 +84,7 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
         items=items_of(document),
         item_tables=list(item_tables(document)),
         models=[found for condition in conditions(document) if (found := statistical_model(document, condition))],
-        told=about_the_course(document),
+        told=run_notes(document),
         spent=time_sentence(document),
         series=series_of(document),
         bottleneck_tables=list(bottleneck_tables(document)),
@@ -193,21 +193,20 @@ def _captions(document: Document) -> dict[str, str]:
         else ""
     )
     cut = any(main_cells(document, condition)[1] for condition in conditions(document))
-    some = " Of many cells those are shown that differ from the baseline in one factor." if cut else ""
+    some = " Only cells that differ from the baseline in one factor are shown." if cut else ""
     count, drawn = len(conditions(document)), len(chart_trials.drawn_conditions(document))
     first_rows = f" The first {drawn} of {count} conditions are drawn." if drawn < count else ""
     panels = min(count, chart_run.MOST_PANELS)
     first_panels = f" The first {panels} of {count} conditions are drawn." if panels < count else ""
     return {
-        "points": "Each mark above a row is a trial divided by the baseline trial of the same round; "
-        "the bar below it is the estimate with its 95 % interval; an arrow: farther out than the axis goes."
-        f"{' Inside the shaded band a difference is no larger than the noise floor.' if any(floors) else ''}"
+        "points": "Each mark is a trial divided by the baseline trial of the same round; the bar below is the "
+        "estimate with its 95 % interval. An arrow: beyond the axis."
+        f"{' Shaded: the noise floor.' if any(floors) else ''}"
         f"{some}{sample}{first_rows}",
-        "run": "Every measured trial in the order in which it ran; the line joins the baseline’s trials. "
-        "A slope common to all is drift of the machine, which the pairing within rounds takes out. "
-        f"A cross is a trial not counted.{sample}{first_panels}",
-        "drift": "The same trials, each divided by the mean of its own cell: what differs between cells is "
-        f"gone and drift, loads and noise are left. A flat cloud around 1 is what a quiet machine gives.{sample}",
+        "run": "Every measured trial in the order of the run; the line joins the baseline’s trials. A slope common to "
+        f"all cells is drift of the machine, which cancels within rounds. A cross: not counted.{sample}{first_panels}",
+        "drift": "The same trials, each divided by the mean of its cell, which leaves drift, loads and noise. "
+        f"A quiet machine gives a flat cloud around 1.{sample}",
     }
 
 

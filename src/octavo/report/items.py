@@ -129,8 +129,8 @@ def _plans_told(document: Document) -> list[str]:
     return [
         f"{one} of {len(rows)} items kept one plan in every cell. Of {sum(total)} differences of an item from the "
         f"baseline ({condition}), {decided} are decided: {total[0] + total[2]} with the baseline's plan, "
-        f"{total[1] + total[3]} with another plan on every load, {total[4]} with another plan on some loads. What "
-        "comes with another plan is the planner's choice at that page size, not the page's own cost."
+        f"{total[1] + total[3]} with another plan on every load, {total[4]} with another plan on some loads. "
+        "Where the plan changes, the difference includes the planner's choice at that page size."
     ]
 
 
@@ -153,11 +153,11 @@ def _noise_told(document: Document) -> list[str]:
         ]
         outside = sum(not effect["low"] <= 1 <= effect["high"] for effect in idle)
         told.append(
-            f"Noise floor of single items{f' ({condition})' if condition else ''}, from cells that cannot differ from "
-            f"the baseline: {numbers.noise_floor(statistics.median(floor for floor, _ in found))} in the median of "
+            f"Noise floor of single items{f' ({condition})' if condition else ''}, from negative controls: "
+            f"{numbers.noise_floor(statistics.median(floor for floor, _ in found))} in the median of "
             f"{len(found)} items, {numbers.noise_floor(min(found)[0])} ({clean(min(found)[1])}) to "
-            f"{numbers.noise_floor(max(found)[0])} ({clean(max(found)[1])}). {outside} of {len(idle)} intervals of "
-            "such cells exclude 1 all the same."
+            f"{numbers.noise_floor(max(found)[0])} ({clean(max(found)[1])}). {outside} of their "
+            f"{len(idle)} intervals exclude 1 nevertheless."
         )
     return told
 
@@ -188,7 +188,7 @@ def _groups_told(document: Document) -> list[str]:
 
 def _apart(goes_with: Mapping[str, Any] | None) -> str:
     if goes_with is None:
-        return "Nothing that was recorded tells them apart: their mean is a number that never happens."
+        return "Nothing recorded distinguishes the groups; the mean describes neither."
     if goes_with["factor"] == "plan":
-        return "The groups are those of two plans."
-    return f"The slower group is that of {words(goes_with['factor'])} {', '.join(map(clean, goes_with['high']))}."
+        return "The two groups have different plans."
+    return f"The slower group has {words(goes_with['factor'])} {', '.join(map(clean, goes_with['high']))}."

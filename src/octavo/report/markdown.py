@@ -26,7 +26,7 @@ from octavo.report.memo import remembered
 from octavo.report.run_history import absent, ending_sentence, negative_controls, rounds_words, time_sentence
 from octavo.report.statistical_model import model_sentence
 from octavo.report.terminal import note
-from octavo.report.words import about_the_course, limits_of, noise_sentence, status_sentence, steps_sentence
+from octavo.report.words import limits_of, noise_sentence, run_notes, status_sentence, steps_sentence
 
 WIDTH = 78
 
@@ -46,7 +46,7 @@ def render(document: Document) -> str:
     if found.lines:
         parts.append("\n".join(wrap(f"- {safe(line)}", "  ") for line in found.lines))
     sentences = [wrap(f"- {safe(verdict['sentence'])}", "  ") for verdict in document["verdicts"]]
-    parts.append("## Verdict\n\n" + ("\n".join(sentences) or "There is no verdict yet."))
+    parts.append("## Verdict\n\n" + ("\n".join(sentences) or "No verdict yet."))
     for condition in conditions(document):
         parts.append(f"## {safe(condition) or 'Results'}\n\n{_cells(document, condition)}")
         parts.append(wrap(safe(noise_sentence(document, condition))))
@@ -138,7 +138,7 @@ def _trials(document: Document) -> str:
         ending_sentence(document),
         f"{len(trials):,} trials in {rounds_words(document)}, of which {used:,} counted.",
     ]
-    told += [*about_the_course(document), time_sentence(document)]
+    told += [*run_notes(document), time_sentence(document)]
     text = "## Trials\n\n" + "\n\n".join(wrap(safe(sentence)) for sentence in told if sentence)
     lines = [wrap(f"- {len(g.trials):,} {safe(g.status)}: {safe(g.reason)}", "  ") for g in left_out(document)]
     return text + ("\n\n" + "\n".join(lines) if lines else "")

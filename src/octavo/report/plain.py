@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from octavo.report.document import Document, Row, clean, compared, levels, words
+from octavo.units import spaced_sizes
 
 _NOUNS = {
     "data_block": ("data pages", "data page size"),
@@ -19,7 +20,7 @@ def spaced(text: object) -> str:
     >>> spaced("4kB/16kB"), spaced("memory 224MB, 8 clients"), spaced("3%")
     ('4 kB/16 kB', 'memory 224 MB, 8 clients', '3 %')
     """
-    return re.sub(r"(?<![\w.])(\d+(?:\.\d+)?)(kB|MB|GB|TB|%)(?!\w)", r"\1 \2", clean(text))
+    return spaced_sizes(clean(text))
 
 
 def condition_words(condition: str) -> str:

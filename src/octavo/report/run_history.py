@@ -92,7 +92,7 @@ def steps(document: Document, condition: str) -> list[CellHistory]:
         effect = effects.get((cell["id"], primary, None))
         label = clean(cell["label"])
         if effect is None:
-            found.append(CellHistory(label, 0, 0, 0, 0, excused.get(cell["id"], "no round has it and its baseline")))
+            found.append(CellHistory(label, 0, 0, 0, 0, excused.get(cell["id"], "no complete round with its baseline")))
             continue
         why = excused.get(cell["id"]) or _why(document, effect)
         freedom = int(effect.get("degrees_of_freedom") or 0)
@@ -104,19 +104,19 @@ def steps(document: Document, condition: str) -> list[CellHistory]:
 def missing_reasons(document: Document) -> dict[str, str]:
     """Why a cell has no (more) trials, for those that were skipped or given up."""
     return {cell: f"skipped: {reason}" for cell, reason in skipped(document).items()} | {
-        cell: f"given up, it failed again and again: {reason}" for cell, reason in given_up(document).items()
+        cell: f"given up after repeated failures: {reason}" for cell, reason in given_up(document).items()
     }
 
 
 def _why(document: Document, effect: Row) -> str:
     run = document["run"]
     if run.get("stopping") == "fixed":
-        return "one look, at the end" if run["status"] == "finished" else "not final: the plan looks at its end"
+        return "analysed once, at the end" if run["status"] == "finished" else "not final: analysed at the end"
     if is_narrow(effect):
-        return f"narrow enough (± {numbers.percent(run.get('precision'))}) without a decision"
+        return f"undecided, but the interval is narrow enough (± {numbers.percent(run.get('precision'))})"
     if effect["verdict"].startswith("undecided"):
-        return {"budget": "open when the budget was spent", "rounds": "open when the rounds were spent"}.get(
-            str(run.get("ending")), "open at the end" if run["status"] == "finished" else "open so far"
+        return {"budget": "undecided when the budget was used up", "rounds": "undecided at the last round"}.get(
+            str(run.get("ending")), "undecided at the end" if run["status"] == "finished" else "undecided so far"
         )
     return "decided"
 
@@ -151,13 +151,10 @@ def loads_words(document: Document) -> str:
 def ending_sentence(document: Document) -> str | None:
     """Why a finished run has no more rounds; None while that is not known. What it left open is among the limits."""
     run = document["run"]
-    rounds = "the rounds of its plan"
     why = {
         "decided": "because no cell needs more trials",
-        "budget": f"because its budget of {numbers.seconds(run.get('budget_seconds'))} was spent",
-        "rounds": f"after {rounds}, which looks once, at the end"
-        if run.get("stopping") == "fixed"
-        else f"after {rounds}",
+        "budget": f"because its budget of {numbers.seconds(run.get('budget_seconds'))} was used up",
+        "rounds": "after the rounds of its plan",
     }.get(str(run.get("ending")))
     return f"The run ended {why}." if why and run["status"] == "finished" else None
 
@@ -171,12 +168,12 @@ def parts_sentence(document: Document) -> str | None:
         return None
     where = f" on {len(hosts)} hosts" if len(hosts) > 1 else ""
     why = (
-        f"Not all datasets fitted the disk at once: rounds ran{where} in up to {most} parts"
+        f"The datasets did not all fit on the disk at once: rounds ran{where} in up to {most} parts"
         if most > 1
         else (f"Rounds ran{where}")
     )
     part = "part" if most > 1 else "host"
-    return f"{why}, each with a baseline of its own, and cells are compared with the baseline of their {part}."
+    return f"{why}, each with its own baseline; cells are compared with the baseline of their {part}."
 
 
 def disturbances(document: Document) -> list[Row]:

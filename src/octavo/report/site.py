@@ -58,7 +58,7 @@ def write_site(store: Store, runs: Sequence[str], target: Path, said: Callable[[
     `said` is told each run as it begins. A run that cannot be shown is listed with the reason. Raises OctavoError.
     """
     if not runs:
-        raise UsageError("there is no run yet; start one with: octavo run oltp-blocks-demo")
+        raise UsageError("no runs yet; start one with: octavo run oltp-blocks-demo")
     names = _file_names(runs)
     earlier = _earlier(store, runs)
     with replacing_directory(target) as directory:

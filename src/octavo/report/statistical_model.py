@@ -1,4 +1,4 @@
-"""What the intervals of a condition rest on: how loads and trials scatter, how often was looked, which method."""
+"""The statistical model of a condition: scatter of loads and trials, interim analyses, method."""
 
 from octavo.report import numbers
 from octavo.report.document import Document, Row
@@ -7,7 +7,7 @@ from octavo.units import human_count
 
 
 def model(document: Document, condition: str) -> Row | None:
-    """What the intervals of a condition's primary metric rest on."""
+    """The statistical model of a condition's primary metric."""
     primary = document["run"]["primary_metric"]
     for row in document.get("model", ()):
         if row["condition"] == condition and row["metric"] == primary and row.get("item") is None:
@@ -16,39 +16,39 @@ def model(document: Document, condition: str) -> Row | None:
 
 
 def model_rows(row: Row) -> list[tuple[str, str]]:
-    """The same as pairs of a question and its answer."""
+    """The model as pairs of name and value."""
     freedom = numbers.freedom
     loads = freedom(row["load_degrees_of_freedom"])
     if row.get("by_group"):
         of = [f"{one['level']} {numbers.percent(one['deviation_percent'] / 100)}" for one in row["by_group"]]
-        scatter = [("loads and trials together scatter by", ", ".join(of))]
+        scatter = [("standard deviation of loads and trials", ", ".join(of))]
     elif row["together_deviation_percent"] is not None:
-        scatter = [("loads and trials together scatter by", _deviation(row["together_deviation_percent"], loads))]
+        scatter = [("standard deviation of loads and trials", _deviation(row["together_deviation_percent"], loads))]
     else:
         trials = freedom(row["residual_degrees_of_freedom"])
         scatter = [
-            ("loads differ by", _deviation(row["load_deviation_percent"], loads)),
-            ("trials of one load scatter by", _deviation(row["residual_deviation_percent"], trials)),
+            ("standard deviation between loads", _deviation(row["load_deviation_percent"], loads)),
+            ("standard deviation of trials on one load", _deviation(row["residual_deviation_percent"], trials)),
         ]
     needed = row.get("fewest_between_loads", 0)
     general = (
         "loads in general"
         if row["loads_in_general"]
-        else f"the loads that were made: to speak of others takes {needed} degrees of freedom between loads"
+        else f"the loads that were measured; loads in general need {needed} degrees of freedom between loads"
     )
     hosts = row.get("hosts", 1)
     if hosts > 1:
         general = f"hosts like these {hosts}" if row["hosts_in_general"] else f"these {hosts} hosts, and {general}"
     looks, first = row["looks"], row.get("first_look")
-    often = f"{human_count(looks, 'look')}{f', the first after round {first}' if first else ''}"
+    often = f"{looks}{f', the first after round {first}' if first else ''}"
     share, count = row["confidence"], row["comparisons"]
     return [
         *scatter,
-        ("the intervals speak of", general),
-        ("trials", f"{human_count(row['rounds'], 'round')}, {human_count(row['loads'], 'load')} at the most"),
-        ("looks", often),
+        ("the intervals hold for", general),
+        ("trials", f"{human_count(row['rounds'], 'round')}, at most {human_count(row['loads'], 'load')}"),
+        ("interim analyses", often),
         ("method", f"{row['method']}; {human_count(count, 'comparison')}, "
-         f"{numbers.percent(share)} for all of them at once"),
+         f"{numbers.percent(share)} simultaneous confidence"),
         ("critical value", numbers.significant(row["critical_value"]) if row["critical_value"] else "none yet"),
     ]  # fmt: skip
 
@@ -58,13 +58,13 @@ def _deviation(percent: float | None, freedom: str) -> str:
 
 
 def model_sentence(document: Document, condition: str) -> str | None:
-    """The scatter and the looks in one sentence, for a terminal or a mail."""
+    """Scatter and interim analyses in one sentence, for a terminal or a mail."""
     row = model(document, condition)
     if row is None:
         return None
     told = dict(model_rows(row))
-    scatter = [f"{what} {value}" for what, value in told.items() if "differ" in what or "scatter" in what]
-    text = f"{', '.join(scatter)}; {told['looks']}"
+    scatter = [f"{what} {value}" for what, value in told.items() if what.startswith("standard deviation")]
+    text = f"{', '.join(scatter)}; interim analyses: {told['interim analyses']}"
     if by_turns := slices(document, condition):
         text += f". Measured in slices {by_turns}"
     return f"{text[0].upper()}{text[1:]}."

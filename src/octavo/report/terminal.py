@@ -47,9 +47,9 @@ from octavo.report.statistical_model import model_sentence
 from octavo.report.terminal_grid import heatmap
 from octavo.report.words import (
     FEW,
-    about_the_course,
     limits_of,
     noise_sentence,
+    run_notes,
     status_sentence,
     steps_sentence,
     tally,
@@ -69,7 +69,7 @@ def print_report(document: Document, console: Console) -> None:
     _heading(document, console)
     for condition in conditions(document):
         _condition(document, condition, console)
-    if told := about_the_course(document):
+    if told := run_notes(document):
         console.print()
     for sentence in told:
         _say(sentence, console)
@@ -105,7 +105,7 @@ def _condition(document: Document, condition: str, console: Console) -> None:
     shown, more = main_cells(document, condition) if squares else (cells(document, condition), [])
     console.print(_cells(document, shown, beside, console))
     if more:
-        _say(f"{len(more)} more cells are in the squares above; --format md, csv or json has all numbers.", console)
+        _say(f"{len(more)} more cells are in the heatmap above; --format md, csv or json has all numbers.", console)
     if extra and not beside:
         console.print(_bytes(document, shown, extra, console))
     negative = negative_controls(document)

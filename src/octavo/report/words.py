@@ -18,17 +18,17 @@ def noise_sentence(document: Document, condition: str) -> str:
     """
     row = noise(document, condition)
     if row is None:
-        return "Noise floor: unknown, because no trial of an A/A pair counted."
+        return "Noise floor: unknown, because no trial of the A/A control counted."
     labels = {cell["id"]: cell["label"] for cell in document["cells"]}
     negative = row.get("cell") in negative_controls(document)
-    control = f"the negative control {labels[row['cell']]}" if negative else "the A/A pair"
+    control = f"the negative control {labels[row['cell']]}" if negative else "the A/A control"
     pair = numbers.ratio_interval(row["ratio"], row["low"], row["high"])
     if row["floor"] is None:
         return f"Noise floor: not known yet; {control} gave {pair}."
     text = f"Noise floor: {numbers.noise_floor(row['floor'])}; {control} gave {pair}."
     if row["low"] is not None and row["high"] is not None and not row["low"] <= 1 <= row["high"]:
         same = "it cannot differ from the baseline" if negative else "both are the same cell"
-        text += f" That interval excludes 1 although {same}: trust no effect of this size."
+        text += f" That interval excludes 1 although {same}: do not trust effects of this size."
     return text
 
 
@@ -39,9 +39,9 @@ def status_sentence(document: Document) -> str | None:
         return None
     note = {
         "running": "the numbers will change",
-        "interrupted": "what follows is what it had measured by then",
-        "failed": "what follows is what it had measured before it failed",
-    }.get(run["status"], "read the numbers with that in mind")
+        "interrupted": "the numbers below are from the trials until then",
+        "failed": "the numbers below are from the trials before that",
+    }.get(run["status"], "the numbers may be incomplete")
     state = "is still running" if run["status"] == "running" else f"is {run['status']}"
     if run["status"] == "interrupted":
         state = "was interrupted"
@@ -103,7 +103,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def limits_of(document: Document) -> list[str]:
-    """What the run cannot tell, without the alarms, which stand on top."""
+    """The limitations, without the alarms, which come first in the report."""
     loud = set(document.get("alarms", ()))
     return [limit for limit in document["limits"] if limit not in loud]
 
@@ -115,11 +115,11 @@ def missing_sentence(word: str, reason: str, cells: Sequence[str]) -> str:
     '8kB huge was skipped: no huge pages on this host'
     """
     verb = f"{'was' if len(cells) == 1 else 'were'} {word}"
-    again = " for failing again and again" if word == "given up" else ""
+    again = " after repeated failures" if word == "given up" else ""
     return f"{_few(cells)} {verb}{again}: {reason}"
 
 
-def about_the_course(document: Document) -> list[str]:
+def run_notes(document: Document) -> list[str]:
     """How the run went, as sentences: its parts, and the cells without an answer."""
     found = [parts_sentence(document)]
     found += [f"{missing_sentence(word, reason, mine)}." for word, reason, mine in missing_cells(document)]

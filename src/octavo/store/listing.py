@@ -87,7 +87,7 @@ def find_run(store: StoreAddress, wanted: str) -> str:
     """The id of the one run that the text begins; `last` is the newest. Raises OctavoError naming what there is."""
     ids = [row["id"] for row in list_runs(store)]
     if not ids:
-        raise UsageError("there is no run yet; start one with: octavo run oltp-blocks-demo")
+        raise UsageError("no runs yet; start one with: octavo run oltp-blocks-demo")
     if wanted == "last":
         return ids[0]
     found = [wanted] if wanted in ids else [identifier for identifier in ids if identifier.startswith(wanted)]

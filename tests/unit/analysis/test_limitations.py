@@ -32,11 +32,11 @@ def effect(**changes: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("compared", "word", "claim"),
     [
-        (["data_block"], "faster", "4kB data pages are faster than 8kB: TPS × 1.100"),
-        (["data_block"], "same within 3 %", "4kB and 8kB data pages are the same within 3 %: "),
-        (["clients"], "slower", "clients 4kB is slower than 8kB: "),
-        (["clients", "mode", "scale"], "slower", "4kB is slower than 8kB: "),
-        (["clients"], "undecided (needs 2 more)", "clients 4kB against 8kB is undecided (needs 2 more): "),
+        (["data_block"], "faster", "4 kB data pages are faster than 8 kB: TPS × 1.100"),
+        (["data_block"], "same within 3 %", "4 kB and 8 kB data pages are the same within 3 %: "),
+        (["clients"], "slower", "clients 4 kB is slower than 8 kB: "),
+        (["clients", "mode", "scale"], "slower", "4 kB is slower than 8 kB: "),
+        (["clients"], "undecided (needs 2 more rounds)", "clients 4 kB vs 8 kB: undecided (needs 2 more rounds), TPS "),
     ],
 )
 def test_a_sentence_names_what_is_compared(compared: list[str], word: str, claim: str) -> None:
@@ -59,9 +59,9 @@ def test_a_sentence_names_the_wal_regime_of_what_writes() -> None:
     [
         (
             {"cell": CONTROL.id, "alarm": True},
-            "8kB again is the baseline itself, and seems to differ from it: TPS × 1.100",
+            "The A/A control 8kB again seems to differ from the baseline, although both are the same: TPS ",
         ),
-        ({"negative_control": True, "alarm": True}, "Something that cannot matter seems to matter: 4kB: TPS × 1.100"),
+        ({"negative_control": True, "alarm": True}, "A negative control seems to differ from the baseline: 4kB: TPS "),
     ],
 )
 def test_a_control_that_excludes_1_is_said_loudly(changes: dict[str, object], words: str) -> None:
@@ -104,11 +104,11 @@ def told(
 
 
 def test_conditional_verdicts_name_their_loads() -> None:
-    assert "hold for the one load that was made: " in told(PLAN, effect(conditional=True, loads=1))
-    assert "hold for the 2 or 3 loads that were made: " in told(
+    assert "hold for the one load that was measured only; " in told(PLAN, effect(conditional=True, loads=1))
+    assert "hold for the 2 or 3 loads that were measured only; " in told(
         PLAN, *(effect(conditional=True, loads=loads) for loads in (2, 3))
     )
-    assert "hold for the 1 to 3 loads that were made: " in told(
+    assert "hold for the 1 to 3 loads that were measured only; " in told(
         PLAN, *(effect(conditional=True, loads=loads) for loads in (1, 2, 3))
     )
     assert "1 or 2 or 4 loads" in told(PLAN, *(effect(conditional=True, loads=loads) for loads in (1, 2, 4)))
@@ -137,7 +137,7 @@ def test_segments_that_had_to_be_created_are_told() -> None:
 
 def test_a_fixed_plan_that_has_not_ended_is_not_final() -> None:
     fixed = PLAN.model_copy(update={"stopping": "fixed"})
-    assert "not final" in circumstances(fixed, {}, 1, finished=False)[0]
+    assert "no interval is final" in circumstances(fixed, {}, 1, finished=False)[0]
     assert circumstances(fixed, {}, 1, finished=True) == []
     assert circumstances(PLAN, {}, 1, finished=False) == []
 
@@ -145,8 +145,8 @@ def test_a_fixed_plan_that_has_not_ended_is_not_final() -> None:
 @pytest.mark.parametrize(
     ("ending", "undecided", "words"),
     [
-        ("budget", 1, "The run ended while 1 cell was undecided: the budget of 2h was spent"),
-        ("rounds", 3, "The run ended while 3 cells were undecided: the plan's 4 rounds were done."),
+        ("budget", 1, "Stopped when the budget of 2h was used up, with 1 cell undecided. "),
+        ("rounds", 3, "Stopped after 4 rounds, the plan's limit, with 3 cells undecided."),
         ("decided", 1, None),  # given up
         ("rounds", 0, None),
     ],
@@ -163,17 +163,18 @@ def test_what_disturbed_the_host_is_told_and_notes_are_not() -> None:
         CheckFinding("SMT", "note", "on").as_dict(),
     ]
     (told_of,) = circumstances(PLAN, {"host_checks": checks}, 0, finished=True)
-    assert told_of == "The host disturbed the run from its start: processes: gcc takes 20 % of the CPU."
+    assert told_of == "The host disturbed the run from the start: processes: gcc takes 20 % of the CPU."
 
 
 def test_unlike_numbers_of_checkpoints_in_a_steady_round_are_said() -> None:
     steady = [replace(cell, levels={**cell.levels, "wal_regime": "steady"}) for cell in CELLS]
     seen = {(number, 1, cell.id): 1.0 for number in (1, 2, 3) for cell in CELLS}
     key: Key = (None, "checkpoints")
-    assert "as many checkpoints" not in "".join(limits(PLAN, steady, [], {key: seen}, set()))
+    assert "numbers of checkpoints" not in "".join(limits(PLAN, steady, [], {key: seen}, set()))
     seen |= {(2, 1, SMALL.id): 0.0}
-    assert "In 1 round not every cell's trial saw as many" in "".join(limits(PLAN, steady, [], {key: seen}, set()))
-    assert "as many checkpoints" not in told(values={key: seen})  # after a checkpoint there should be none
+    (found,) = (one for one in limits(PLAN, steady, [], {key: seen}, set()) if "numbers of checkpoints" in one)
+    assert found.startswith("In 1 round the cells had different numbers of checkpoints")
+    assert "numbers of checkpoints" not in told(values={key: seen})  # after a checkpoint there should be none
 
 
 def test_what_a_server_writes_by_itself_is_no_writing() -> None:

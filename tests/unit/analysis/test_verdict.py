@@ -41,8 +41,8 @@ def rule(floor: float) -> VerdictRule:
         (interval(-0.10, 0.02), 0.03, ("more", "less"), "less"),
         (interval(0.002, 0.01), 0.02, FASTER, "same within 3 %"),
         (interval(0.010, 0.005), 0.005, FASTER, "same within 3 %"),  # a difference, but of no interest
-        (interval(0.020, 0.012), 0.05, FASTER, "undecided (within +0.8 % and +3.3 %)"),
-        (interval(-0.020, 0.012), 0.05, FASTER, "undecided (within −3.1 % and −0.8 %)"),
+        (interval(0.020, 0.012), 0.05, FASTER, "undecided (within +0.8 % to +3.3 %)"),
+        (interval(-0.020, 0.012), 0.05, FASTER, "undecided (within −3.1 % to −0.8 %)"),
     ],
 )
 def test_the_words_of_a_verdict(estimated: Estimate, floor: float, words: tuple[str, str], word: str) -> None:
@@ -69,13 +69,13 @@ def test_a_control_without_numbers_is_no_floor_of_zero() -> None:
 
 def test_what_a_thousand_rounds_do_not_settle_is_not_for_want_of_loads() -> None:
     hopeless = interval(0.0, 30.0)
-    assert verdict(hopeless, WITHOUT_CONTROL, FASTER) == "undecided (needs more than 1000 more)"
+    assert verdict(hopeless, WITHOUT_CONTROL, FASTER) == "undecided (needs more than 1000 more rounds)"
 
 
 def test_undecided_says_how_many_more_rounds_and_that_number_decides() -> None:
     more = rounds_needed(interval(0.05, 0.06), WITHOUT_CONTROL)
     assert more is not None
-    assert verdict(interval(0.05, 0.06), WITHOUT_CONTROL, FASTER) == f"undecided (needs {more} more)"
+    assert verdict(interval(0.05, 0.06), WITHOUT_CONTROL, FASTER) == f"undecided (needs {more} more rounds)"
 
     def half_width(extra: int) -> float:
         rounds = 10 + extra

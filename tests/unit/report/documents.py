@@ -53,7 +53,7 @@ def sequential() -> Document:
     for index, share in zip(good[5::9], (3.1, 4.7, 12.0), strict=False):
         spoil(document, index, "invalid", f"the hypervisor took {share} % of the CPU while the trial ran")
     analyse(document)
-    words = {"4kB": "faster", narrow: "undecided (within −1.2 % and +4.1 %)", negative: "faster"}
+    words = {"4kB": "faster", narrow: "undecided (within −1.2 % to +4.1 %)", negative: "faster"}
     for effect in document["effects"]:
         block = next(c["levels"]["data_block"] for c in document["cells"] if c["id"] == effect["cell"])
         effect.update(look=4, degrees_of_freedom=17, negative_control=block == negative)
@@ -66,11 +66,12 @@ def sequential() -> Document:
         if effect["metric"] == "tps" and "again" not in effect["cell"]
     ]
     document["given_up"] = sorted({t["cell"] for t in kept if t["status"] == "failed"})
-    document["alarms"] = ["Something that cannot matter seems to matter: 32kB (read-only): TPS × 1.082."]
-    disturbed = "The host disturbed the run from its start: processes: others take 31 % of the CPU: cc1 31 %."
+    document["alarms"] = ["A negative control seems to differ from the baseline: 32kB (read-only): TPS × 1.082."]
+    disturbed = "The host disturbed the run from the start: processes: others take 31 % of the CPU: cc1 31 %."
     document["limits"] = [*document["alarms"], disturbed, *document["limits"]]
     for row in document["model"]:
-        row.update(looks=5, first_look=2, comparisons=3, method="Dunnett, repeated at every look (Lan-DeMets)")
+        method = "Dunnett, repeated at every interim analysis (Lan-DeMets)"
+        row.update(looks=5, first_look=2, comparisons=3, method=method)
     document["environment"]["host_checks"] = [
         {"check": "processes", "severity": "disturbs", "found": "others take 31 % of the CPU: cc1 31 %",
          "why": "what they take is missing to the server", "fix": "stop them, or wait until they are done"},

@@ -105,7 +105,7 @@ def make_model(condition: str, rounds: int) -> Document:
         "comparisons": 1,
         "confidence": 0.975,
         "critical_value": 2.87,
-        "method": "Dunnett, one look at the end",
+        "method": "Dunnett, one analysis at the end",
     }
 
 

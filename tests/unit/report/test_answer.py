@@ -37,7 +37,7 @@ def test_the_better_size_its_gain_and_the_bottleneck_are_one_sentence(store: Sto
     assert found.kind == "better"
     assert found.headline.startswith(("4 kB data pages give 1.5", "4 kB data pages give 1.6"))
     assert found.headline.endswith(" times the TPS of 8 kB; the bottleneck is the device's bandwidth.")
-    assert found.lines[0].startswith("95 % interval: 1.")
+    assert found.lines[0].startswith("95 % interval of the ratio: 1.")
 
 
 def test_of_few_conditions_each_has_its_line(store: Store) -> None:

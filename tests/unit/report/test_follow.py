@@ -97,7 +97,7 @@ def test_a_screen_that_is_too_small_says_so(store: Store, monkeypatch: pytest.Mo
     out = io.StringIO()
     follow(store, "one", Console(file=out, width=60, height=8, force_terminal=True), None)
     first = out.getvalue().partition("\x1b[?1049l")[0]  # before it leaves the alternate screen
-    assert "Ctrl-C leaves" in first
+    assert "Ctrl-C quits" in first
     assert first.count("\n") < 8 * 2
     assert "Trials: 0" not in first
     assert "Trials: 0" in out.getvalue()

@@ -75,4 +75,4 @@ def test_markdown_keeps_hostile_text_harmless() -> None:
 def test_markdown_of_edges(edge: Document) -> None:
     text = markdown.render(edge)
     assert "## Verdict" in text
-    assert ("There is no verdict yet." in text) == (not edge["verdicts"])
+    assert ("No verdict yet." in text) == (not edge["verdicts"])

@@ -86,7 +86,7 @@ def test_a_run_of_one_factor_has_its_items_down_and_says_how_plans_differ(tmp_pa
     [
         (0.5, "lower", "faster", "b7"),
         (0.5, "higher", "slower", "w7"),
-        (1.06, "lower", "undecided (needs 3 more)", "w2 open"),
+        (1.06, "lower", "undecided (needs 3 more rounds)", "w2 open"),
         (1.01, "lower", "same within 3 %", "e"),
     ],
 )
@@ -131,11 +131,11 @@ def test_what_stands_out_is_told(document: dict[str, Any]) -> None:
     assert "3 % in the median of 2 items, 2 % (q1) to 4 % (q9)" in noise
     assert first == (
         "load.fkey (load) falls into two groups at data block 32kB: 14 from 2 min 44 s to 5 min 31 s, "
-        "7 from 31 min 2 s to 2 h, × 16.50 apart. Nothing that was recorded tells them apart: "
-        "their mean is a number that never happens."
+        "7 from 31 min 2 s to 2 h, × 16.50 apart. Nothing recorded distinguishes the "
+        "groups; the mean describes neither."
     )
     assert "at data block 4kB, 8kB" in second
-    assert second.endswith("The slower group is that of WAL segment 1MB.")
+    assert second.endswith("The slower group has WAL segment 1MB.")
 
 
 def test_wal_blocks_are_a_negative_control_for_queries_only(document: dict[str, Any]) -> None:
@@ -156,7 +156,7 @@ def test_negative_controls_are_not_among_the_undecided(tmp_path: Path, monkeypat
     store.close()
     undecided = [verdict["cell"] for verdict in found["verdicts"] if "undecided" in verdict["sentence"]]
     assert len(undecided) == 9  # two of them are the negative controls
-    assert any(limit.startswith("The run ended while 7 cells were undecided") for limit in found["limits"])
+    assert any(limit.endswith("the plan's limit, with 7 cells undecided.") for limit in found["limits"])
 
 
 def test_limits_say_how_it_was_measured(document: dict[str, Any]) -> None:

@@ -30,17 +30,17 @@ def texts(document: Document) -> dict[str, str]:
 
 def test_every_form_tells_how_it_ended_and_what_is_missing(sequential: Document) -> None:
     for name, text in texts(sequential).items():
-        assert "The run ended because its budget of 2 h was spent" in text, name
+        assert "The run ended because its budget of 2 h was used up" in text, name
         assert "rounds ran in up to 2 parts" in text, name
         assert "read-only: 1kB, read-write: 1kB were skipped: no device for 1kB sectors here" in text, name
         assert "read-only: 2kB, read-write: 2kB were given up" in text, name
         assert "initdb ended with 1 in round 2" in text, name
-        assert "undecided (within −1.2 % and +4.1 %)" in text, name
+        assert "undecided (within −1.2 % to +4.1 %)" in text, name
         assert "negative control" in text, name
         assert "others take 31 % of the CPU: cc1 31 %" in text, name
         assert "nothing is swapped" not in text, name
         assert text.count(sequential["alarms"][0]) == 1, name
-        assert "5 looks, the first after round 2" in text, name
+        assert "5, the first after round 2" in text, name
         assert "1.2 % (12 degrees of freedom)" in text, name
         assert "Measuring took" in text, name
         assert "6 of 100" not in text, name
@@ -51,14 +51,15 @@ def test_each_cell_says_why_it_has_no_more_trials(sequential: Document) -> None:
     why = {step.label: step.why for step in run_history.steps(sequential, "read-only")}
     assert why == {
         "1kB": "skipped: no device for 1kB sectors here",
-        "2kB": "given up, it failed again and again: initdb ended with 1 in round 2",
+        "2kB": "given up after repeated failures: initdb ended with 1 in round 2",
         "4kB": "decided",
-        "16kB": "narrow enough (± 1.5 %) without a decision",
+        "16kB": "undecided, but the interval is narrow enough (± 1.5 %)",
     }
 
 
 def test_rounds_of_each_cell_in_one_sentence(sequential: Document) -> None:
-    told = "16kB was narrow enough (± 1.5 %) without a decision after 4 rounds; 4kB was decided after 5 rounds."
+    narrow = "16kB was undecided, but the interval is narrow enough (± 1.5 %) after 4 rounds"
+    told = f"{narrow}; 4kB was decided after 5 rounds."
     assert steps_sentence(sequential, "read-only") == told
     found = texts(sequential)
     assert told in found["terminal"]
@@ -76,8 +77,8 @@ def test_negative_controls_are_not_compared(sequential: Document) -> None:
     [
         ("decided", "decided", "The run ended because no cell needs more trials."),
         ("rounds", "decided", "The run ended after the rounds of its plan."),
-        ("rounds", "fixed", "The run ended after the rounds of its plan, which looks once, at the end."),
-        ("budget", "decided", "The run ended because its budget of 10 min was spent."),
+        ("rounds", "fixed", "The run ended after the rounds of its plan."),
+        ("budget", "decided", "The run ended because its budget of 10 min was used up."),
     ],
 )
 def test_why_a_run_ended(ending: str, stopping: str, told: str) -> None:
@@ -100,9 +101,9 @@ def test_components_that_cannot_be_told_apart(sequential: Document) -> None:
     row = model(sequential, "read-only")
     assert row is not None
     together = {**row} | {"together_deviation_percent": 1.3, "residual_deviation_percent": None}
-    assert dict(model_rows(together))["loads and trials together scatter by"] == "1.3 % (1 degree of freedom)"
+    assert dict(model_rows(together))["standard deviation of loads and trials"] == "1.3 % (1 degree of freedom)"
     alone = {**row} | {"load_deviation_percent": None, "load_degrees_of_freedom": 0}
-    assert dict(model_rows(alone))["loads differ by"] == "unknown (0 degrees of freedom)"
+    assert dict(model_rows(alone))["standard deviation between loads"] == "unknown (0 degrees of freedom)"
 
 
 def test_a_document_without_the_newer_keys_is_shown() -> None:

@@ -254,7 +254,7 @@ def test_the_page_with_series_is_well_formed(name: str) -> None:
     document = with_series(getattr(documents, name)(), 6, figures=3)
     page = check_form(render(document))
     assert "While the trials ran" in page.text
-    assert "every scale begins at zero" in page.text
+    assert "every scale starts at zero" in page.text
 
 
 def test_used_trials_are_those_that_may_be_drawn() -> None:

@@ -131,9 +131,9 @@ def test_files_that_were_added_to_a_site_are_not_deleted(tmp_path: Path) -> None
 
 
 def test_site_goes_alone(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="leave out the run"):
+    with pytest.raises(UsageError, match="do not combine it with a run"):
         report("20260101", site=tmp_path / "site")
-    with pytest.raises(UsageError, match="there is no run yet"), pytest.MonkeyPatch.context() as patch:
+    with pytest.raises(UsageError, match="no runs yet"), pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCTAVO_HOME", str(tmp_path))
         report(site=tmp_path / "site")
 
