@@ -17,7 +17,7 @@ from octavo.doctor import examine as examine_module
 from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
-from octavo.doctor.collect.live import LiveCounters, live_facts
+from octavo.doctor.collect.live import LiveCounters, ServerCounters, live_facts
 from octavo.doctor.collect.processes import memory_limit, process_facts
 from octavo.doctor.collect.server import setting_fact
 from octavo.doctor.collect.storage import storage_facts
@@ -198,19 +198,25 @@ def test_a_filesystem_that_does_not_say_its_block_is_not_believed(tmp_path: Path
 
 
 def test_live_facts_are_differences() -> None:
-    before = LiveCounters(10.0, DiskTotals(100, 1000, 0, 0), 5, (10, 80), 1000)
-    after = LiveCounters(12.0, DiskTotals(300, 9000, 4, 40), 25, (110, 880), 3000)
+    before = LiveCounters(10.0, DiskTotals(100, 1000, 0, 0), 5, ServerCounters(10, 80, 0), 1000, 500)
+    after = LiveCounters(12.0, DiskTotals(300, 9000, 4, 40), 25, ServerCounters(110, 880, 200), 3000, 2000)
     facts = Facts(live_facts(before, after, "vda"))
     assert facts["live.device.reads_per_second"].value == 100.0
     assert facts["live.server.reads_per_second"].value == 50.0
     assert facts["live.server.fetched_bytes_per_second"].value == 1000.0
+    assert facts["live.server.scan_bytes_per_second"].value == 100.0
+    assert facts["live.server.checkpoint_bytes_per_second"].absent
+    assert facts["live.server.long_transactions"].unknown
+    assert facts["live.device.busy_share"].value == 0.75
     assert facts["live.swapped_pages_per_second"].value == 10.0
     none = Facts(live_facts(LiveCounters(10.0, None, None, None, None), after, None))
     for name in ("device.reads", "server.reads", "swapped_pages", "server.fetched_bytes"):
         assert none[f"live.{name}_per_second"].unknown
     # Statistics that were reset meanwhile are no negative rate.
     assert (
-        Facts(live_facts(after, LiveCounters(14.0, None, None, (0, 0), 0), None))["live.server.reads_per_second"].value
+        Facts(live_facts(after, LiveCounters(14.0, None, None, ServerCounters(0, 0), 0), None))[
+            "live.server.reads_per_second"
+        ].value
         == 0
     )
 

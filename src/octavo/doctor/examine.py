@@ -25,20 +25,20 @@ class ExaminedServer:
     def __init__(self, name: str, connection: UsersConnection) -> None:
         self.name = name
         self.connection = connection
-        self._sizes: Fact | None = None
+        self._known: list[Fact] = []
 
     def look(self, seconds: float, more: Iterable[Fact] = ()) -> dict[str, Any]:
         """What is said of it now; `more` is known from elsewhere. Raises HostError when it has gone."""
         import psycopg
 
         try:
-            facts = gather.of_server(self.connection, seconds, self._sizes)
+            facts = gather.of_server(self.connection, seconds, self._known)
         except psycopg.Error as error:
             raise HostError(
                 f"{self.name}: the server does not answer any more: {' '.join(str(error).split())}"
             ) from None
-        sizes = facts["server.databases_bytes"]
-        self._sizes = sizes if sizes.is_known else None
+        if facts["server.databases_bytes"].is_known:
+            self._known = [facts[name] for name in gather.DEAR]
         return report.part(self.name, Facts([*facts.values(), *more]))
 
     def close(self) -> None:

@@ -178,6 +178,11 @@ class RuleFacts:
         """Text, None where it is unknown or there is none."""
         return self.text(name) if self.has(name) else None
 
+    def why_not(self, name: str) -> str:
+        """Why a fact has no value."""
+        fact = self._facts[name]
+        return fact.unknown or fact.absent or "there is none"
+
     def has(self, name: str) -> bool:
         """Whether it is known and there is one."""
         fact = self._facts[name]

@@ -9,9 +9,9 @@ from octavo.units import format_size, human_count, human_size
 _MOST = 80
 # Settings in bytes.
 _SIZES = frozenset({
-    "block_size", "effective_cache_size", "huge_page_size", "io_combine_limit", "io_max_combine_limit",
-    "maintenance_work_mem", "max_wal_size", "shared_buffers", "shared_memory_size", "wal_block_size",
-    "wal_segment_size", "work_mem",
+    "autovacuum_work_mem", "block_size", "effective_cache_size", "huge_page_size", "io_combine_limit",
+    "io_max_combine_limit", "maintenance_work_mem", "max_wal_size", "shared_buffers", "shared_memory_size",
+    "wal_block_size", "wal_segment_size", "work_mem",
 })  # fmt: skip
 
 

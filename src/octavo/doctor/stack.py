@@ -19,11 +19,12 @@ _LAYERS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("WAL segment", "setting.wal_segment_size", ()),
     ("I/O request", _COMBINED, ("setting.io_method",)),
     ("readahead", "host.device.readahead_bytes", ()),
+    ("page-cache folio", "host.fs.least_folio_bytes", ("host.fs.large_folios",)),
     ("filesystem block", "host.fs.block_bytes", ("host.fs.type",)),
     ("largest device request", "host.device.largest_request_bytes", ()),
-    ("device physical sector", "host.device.physical_sector_bytes", ("host.device.name",)),
+    ("device physical sector", "host.device.physical_sector_bytes", ("host.device.name", "host.device.model")),
     ("atomic write unit", "host.device.atomic_write_bytes", ()),
-    ("RAID stripe", "host.device.optimal_io_bytes", ()),
+    ("RAID stripe", "host.raid.stripe_bytes", ("host.raid.name", "host.raid.level")),
 )
 
 

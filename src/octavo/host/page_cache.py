@@ -24,7 +24,7 @@ def cached_bytes(directory: Path) -> int:
     Raises OSError where the kernel cannot tell: it is older, or the files are not ours.
     """
     page = os.sysconf("SC_PAGE_SIZE")
-    return sum(_cached_pages(descriptor) * page for descriptor in open_files(directory))
+    return sum(cached_pages(descriptor) * page for descriptor in open_files(directory))
 
 
 def forget(directory: Path) -> None:
@@ -36,10 +36,14 @@ def forget(directory: Path) -> None:
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _cached_pages(descriptor: int) -> int:
-    whole, counts = _Range(0, 0), _Counts()  # a length of 0 is the whole file
+def cached_pages(descriptor: int, offset: int = 0, length: int = 0) -> int:
+    """Pages of a range of the file that are in the page cache; a length of 0 is all that follows.
+
+    Raises OSError where the kernel cannot tell: it is older, or the file is not ours.
+    """
+    asked, counts = _Range(offset, length), _Counts()
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(_CACHESTAT, descriptor, ctypes.byref(whole), ctypes.byref(counts), 0) != 0:
+    if libc.syscall(_CACHESTAT, descriptor, ctypes.byref(asked), ctypes.byref(counts), 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"cachestat: {os.strerror(number)}")
     return int(counts.cache)

@@ -2,14 +2,14 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from octavo.binary.machines import name_of
 from octavo.binary.read import read_one
 from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.host import host_facts
-from octavo.doctor.collect.live import LiveCounters, live_facts, take
+from octavo.doctor.collect.live import LiveCounters, ServerCounters, live_facts, take
 from octavo.doctor.collect.processes import memory_limit, process_facts
 from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.facts import Fact, Facts
@@ -17,13 +17,16 @@ from octavo.errors import HostError, UsageError
 from octavo.postgres.user_connection import UsersConnection
 
 _BEFORE_START = "no server yet"
+# What is not looked at again while a server is watched.
+DEAR = ("server.databases_bytes", "server.buffers.in_page_cache_share", "server.buffers.used_bytes")
 
 
-def of_server(connection: UsersConnection, seconds: float, sizes: Fact | None = None) -> Facts:
+def of_server(connection: UsersConnection, seconds: float, known: Iterable[Fact] = ()) -> Facts:
     """A running server, and this host where it runs here; `seconds` are watched for the live facts (0: none).
 
-    `sizes` of the databases, where they are known from an earlier look.
+    `known` is what costs much and was looked at before: the databases' sizes, what is in shared_buffers.
     """
+    from octavo.doctor.collect.buffers import buffer_facts
     from octavo.doctor.collect.server import reads, server_facts
     from octavo.watch.connect import listener, target_of
 
@@ -32,7 +35,8 @@ def of_server(connection: UsersConnection, seconds: float, sizes: Fact | None = 
     postmaster = target.postmaster or listener(connection)
     directory = target.directory
     before = _live(connection, postmaster, directory, reads) if seconds else None
-    found = server_facts(connection, sizes)
+    known = list(known)
+    found = [*server_facts(connection, with_sizes=not known), *(known or buffer_facts(connection, directory))]
     if postmaster is None:
         found.append(Fact("host.", unknown=target.no_processes))
     else:
@@ -108,7 +112,7 @@ def _live(
     connection: UsersConnection,
     postmaster: int | None,
     directory: Path | None,
-    reads: Callable[[UsersConnection], tuple[int, int] | None],
+    reads: Callable[[UsersConnection], ServerCounters | None],
 ) -> tuple[str | None, LiveCounters]:
     from octavo.host.block_devices import device_under
 

@@ -17,6 +17,9 @@ from octavo.hugepages.groups import group_limits
 from octavo.hugepages.limits import container_of
 from octavo.hugepages.pool import default_page, read_pools
 
+_VENDORS = {"Amazon EC2": "amazon", "Google": "google"}
+# Hyper-V elsewhere has the vendor of Azure's machines; this tag is Azure's (cloud-init knows it by that, too).
+_AZURE_TAG = "7783-7084-3265-9085-8269-3286-77"
 _MEMORY = {
     "host.memory.total_bytes": "MemTotal",
     "host.memory.available_bytes": "MemAvailable",
@@ -34,6 +37,7 @@ def host_facts(root: Path = Path("/"), postmaster: int | None = None) -> list[Fa
         Fact("host.machine", os.uname().machine, "uname -m"),
         Fact("host.kernel", os.uname().release, "uname -r"),
         Fact("host.cores", os.cpu_count() or 1, "sysconf(_SC_NPROCESSORS_ONLN)"),
+        _platform(root),
         Fact("host.container", container_of(root), "marks of Kubernetes, Docker, Podman and systemd"),
         *_memory(root),
         *_transparent(root),
@@ -41,6 +45,17 @@ def host_facts(root: Path = Path("/"), postmaster: int | None = None) -> list[Fa
         *_cpu(root),
         *_nodes(root),
     ]
+
+
+def _platform(root: Path) -> Fact:
+    """Which cloud's machine it is, None where it looks like none: what its firmware says (SMBIOS)."""
+    name, directory = "host.platform", root / "sys/class/dmi/id"
+    said = {file: fact_of(file, directory / file).value for file in ("sys_vendor", "chassis_asset_tag")}
+    if said["sys_vendor"] in _VENDORS:
+        return Fact(name, _VENDORS[said["sys_vendor"]], f"{directory}/sys_vendor")
+    if said["chassis_asset_tag"] == _AZURE_TAG:
+        return Fact(name, "azure", f"{directory}/chassis_asset_tag")
+    return Fact(name, None, f"{directory}: no cloud's")
 
 
 def _memory(root: Path) -> list[Fact]:
@@ -53,11 +68,17 @@ def _memory(root: Path) -> list[Fact]:
     else:
         absent = f"this kernel has no such line in {file}"
     found = [Fact("host.memory.page_bytes", os.sysconf("SC_PAGE_SIZE"), "getconf PAGESIZE")]
+    numbers = {line: text.removesuffix("kB").strip() for line, text in told.items()}
+    known = {line: int(number) * 1024 for line, number in numbers.items() if number.isdecimal()}
     for name, line in _MEMORY.items():
-        number = told.get(line, "").removesuffix("kB").strip()
-        found.append(
-            Fact(name, int(number) * 1024, f"{file}: {line}") if number.isdecimal() else Fact(name, unknown=absent)
-        )
+        found.append(Fact(name, known[line], f"{file}: {line}") if line in known else Fact(name, unknown=absent))
+    # Shared memory is counted as page cache, too.
+    cache = {"Cached", "Shmem"} <= known.keys()
+    found.append(
+        Fact("host.memory.file_cache_bytes", max(0, known["Cached"] - known["Shmem"]), f"{file}: Cached less Shmem")
+        if cache
+        else Fact("host.memory.file_cache_bytes", unknown=absent)
+    )
     return [
         *found,
         fact_of("host.memory.overcommit", vm / "overcommit_memory", int),

@@ -1,11 +1,12 @@
 """What disk, memory and server did over a few seconds: two readings, and the difference.
 
-Sources: kernel Documentation/admin-guide/iostats.rst, proc_pid_io(5), proc_vmstat(5), PostgreSQL's pg_stat_io.
+Sources: kernel Documentation/admin-guide/iostats.rst and block/stat.rst, proc_pid_io(5), proc_vmstat(5), PostgreSQL's
+pg_stat_io, pg_stat_database and pg_stat_progress_basebackup.
 """
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from octavo.doctor.facts import Fact
@@ -13,7 +14,28 @@ from octavo.host.process_table import read_process
 from octavo.instruments.processes import child_pids
 from octavo.iotop.diskstats import DiskTotals, read_diskstats
 
-Reads = Callable[[], tuple[int, int] | None]
+
+@dataclass(frozen=True, slots=True)
+class ServerCounters:
+    """What the server has asked of the kernel since its statistics were reset.
+
+    Requests for blocks and their bytes, those of large scans, blocks that the checkpointer wrote, bytes of temporary
+    files; base backups that run now, and how long the oldest transaction with an active statement does, which reports
+    what it has read when it ends; the checkpointer's pid. None where the version does not count it, or the user may not
+    see it.
+    """
+
+    reads: int
+    read_bytes: int
+    scan_bytes: int | None = None
+    checkpoint_bytes: int | None = None
+    temporary_bytes: int | None = None
+    base_backups: int | None = None
+    oldest_active_seconds: float | None = None
+    checkpointer: int | None = None
+
+
+Reads = Callable[[], ServerCounters | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +45,25 @@ class LiveCounters:
     at: float
     disk: DiskTotals | None
     swapped_pages: int | None
-    asked: tuple[int, int] | None
+    asked: ServerCounters | None
     fetched_bytes: int | None
+    busy_ms: int | None = None
+    checkpointer_dirtied: int | None = None
 
 
-def take(device: str | None, postmaster: int | None, asked: Reads, proc: Path = Path("/proc")) -> LiveCounters:
+def take(
+    device: str | None, postmaster: int | None, asked: Reads, proc: Path = Path("/proc"), sys: Path = Path("/sys")
+) -> LiveCounters:
     """One reading; the counters that cost most to read come last."""
+    at, disk, swapped = time.monotonic(), read_diskstats(proc).get(device) if device else None, _swapped(proc)
+    busy, server = _busy(device, sys) if device else None, asked()
+    here = postmaster is not None
     return LiveCounters(
-        time.monotonic(),
-        read_diskstats(proc).get(device) if device else None,
-        _swapped(proc),
-        asked(),
+        at, disk, swapped, server,
         _fetched(postmaster, proc) if postmaster is not None else None,
-    )
+        busy,
+        _dirtied(server.checkpointer, proc) if here and server and server.checkpointer else None,
+    )  # fmt: skip
 
 
 def live_facts(before: LiveCounters, after: LiveCounters, device: str | None) -> list[Fact]:
@@ -52,17 +80,17 @@ def live_facts(before: LiveCounters, after: LiveCounters, device: str | None) ->
             Fact("live.device.writes_per_second", disk.writes / seconds, file),
             Fact("live.device.written_bytes_per_second", disk.written_bytes / seconds, file),
         ]
+    if before.busy_ms is None or after.busy_ms is None:
+        found.append(Fact("live.device.busy_share", unknown="the kernel does not say how busy the disk is"))
+    else:
+        share = min(1.0, max(0, after.busy_ms - before.busy_ms) / 1000 / seconds)
+        found.append(Fact("live.device.busy_share", share, f"/sys/block/{device}/stat: io_ticks"))
     if before.swapped_pages is None or after.swapped_pages is None:
         found.append(Fact("live.swapped_pages_per_second", unknown="/proc/vmstat cannot be read"))
     else:
         rate = (after.swapped_pages - before.swapped_pages) / seconds
         found.append(Fact("live.swapped_pages_per_second", rate, "/proc/vmstat: pswpin, pswpout"))
-    if before.asked is None or after.asked is None:
-        found.append(Fact("live.server.", unknown="the server did not say what it read"))
-    else:
-        view = f"pg_stat_io (before 16 pg_stat_database), over {seconds:.1f} s"
-        for name, then, now in zip(("reads", "read_bytes"), before.asked, after.asked, strict=True):
-            found.append(Fact(f"live.server.{name}_per_second", max(0, now - then) / seconds, view))
+    found += _of_server(before.asked, after.asked, seconds)
     if before.fetched_bytes is None or after.fetched_bytes is None:
         found.append(
             Fact("live.server.fetched_bytes_per_second", unknown="/proc/PID/io is for the server's user and root")
@@ -70,7 +98,51 @@ def live_facts(before: LiveCounters, after: LiveCounters, device: str | None) ->
     else:
         rate = max(0, after.fetched_bytes - before.fetched_bytes) / seconds
         found.append(Fact("live.server.fetched_bytes_per_second", rate, "/proc/PID/io of the server: read_bytes"))
-    return found
+    name = "live.server.checkpoint_dirtied_bytes_per_second"
+    if before.checkpointer_dirtied is None or after.checkpointer_dirtied is None:
+        return [*found, Fact(name, unknown="/proc/PID/io of the checkpointer is for the server's user and root")]
+    rate = max(0, after.checkpointer_dirtied - before.checkpointer_dirtied) / seconds
+    return [*found, Fact(name, rate, "/proc/PID/io of the checkpointer: write_bytes")]
+
+
+def _dirtied(pid: int, proc: Path) -> int | None:
+    """Bytes of page cache that a process of the server has made dirty."""
+    try:
+        process = read_process(pid, proc, storage=True)
+    except (OSError, ValueError):
+        return None
+    return process.written_bytes if process is not None and process.is_postgres else None
+
+
+def _of_server(before: ServerCounters | None, after: ServerCounters | None, seconds: float) -> list[Fact]:
+    if before is None or after is None:
+        return [Fact("live.server.", unknown="the server did not say what it read")]
+    view = f"pg_stat_io (before 16 pg_stat_database), over {seconds:.1f} s"
+    names = ("reads", "read_bytes", "scan_bytes", "checkpoint_bytes", "temporary_bytes")
+    found: list[Fact] = []
+    for name, then, now in zip(names, astuple(before), astuple(after), strict=False):
+        fact = f"live.server.{name}_per_second"
+        found.append(
+            Fact(fact, absent="this version does not count it")
+            if then is None or now is None
+            else Fact(fact, max(0, now - then) / seconds, view)
+        )
+    backups = max(before.base_backups or 0, after.base_backups or 0)
+    found.append(Fact("live.server.base_backups", backups, "pg_stat_progress_basebackup"))
+    name = "live.server.long_transactions"
+    if after.oldest_active_seconds is None:
+        return [*found, Fact(name, unknown="needs pg_read_all_stats: GRANT pg_monitor TO this user")]
+    return [
+        *found,
+        Fact(name, after.oldest_active_seconds > seconds, "pg_stat_activity: xact_start of active sessions"),
+    ]
+
+
+def _busy(device: str, sys: Path) -> int | None:
+    try:
+        return int((sys / "block" / device / "stat").read_text().split()[9])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _swapped(proc: Path) -> int | None:

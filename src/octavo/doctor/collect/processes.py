@@ -7,6 +7,7 @@ from pathlib import Path
 
 from octavo.doctor.facts import Fact
 from octavo.host.kernel_text import lines, words
+from octavo.host.process_table import read_process
 from octavo.hugepages.groups import NO_LIMIT, group_directories
 from octavo.instruments.processes import child_pids
 from octavo.instruments.procfs import number_after
@@ -38,6 +39,7 @@ def process_facts(postmaster: int, proc: Path = Path("/proc")) -> list[Fact]:
         Fact("host.process.swap_bytes", swap, f"{where}: VmSwap"),
         Fact("host.process.private_bytes", private, f"{where}: RssAnon"),
         *_oom(postmaster, pids[1:], proc),
+        _first_to_die(postmaster, pids, proc),
         oom_group(postmaster, proc),
         _memlock(postmaster, proc),
         memory_limit(postmaster, proc),
@@ -94,6 +96,28 @@ def _oom(postmaster: int, children: list[int], proc: Path) -> list[Fact]:
     if lowest is None:
         return [*found, Fact("host.process.children_oom_adj", unknown="no child of the postmaster could be read")]
     return [*found, Fact("host.process.children_oom_adj", lowest, f"{proc}/PID/oom_score_adj, the lowest")]
+
+
+def _first_to_die(postmaster: int, server: list[int], proc: Path) -> Fact:
+    """The process that the OOM killer would take now: that with the largest oom_score (proc_pid_oom_score(5))."""
+    name, worst, first = "host.oom.first", 0, 0
+    for directory in proc.glob("[0-9]*"):
+        try:
+            score = int((directory / "oom_score").read_bytes())
+        except (OSError, ValueError):
+            continue
+        if score > worst:
+            worst, first = score, int(directory.name)
+    try:
+        found = read_process(first, proc) if first else None
+        own = int((proc / str(postmaster) / "oom_score").read_bytes())
+    except (OSError, ValueError):
+        found, own = None, 0
+    if found is None:
+        return Fact(name, unknown=f"{proc}/PID/oom_score cannot be read")
+    whose = "postmaster" if first == postmaster else "server" if first in server else "other"
+    value = {"name": found.name, "pid": first, "score": worst, "whose": whose, "postmaster_score": own}
+    return Fact(name, value, f"{proc}/PID/oom_score, the largest")
 
 
 def _memlock(postmaster: int, proc: Path) -> Fact:

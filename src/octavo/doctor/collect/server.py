@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 
+from octavo.doctor.collect.live import ServerCounters
 from octavo.doctor.facts import Fact
 from octavo.errors import UsageError
 from octavo.postgres import sql
@@ -23,9 +24,9 @@ _UNIT = re.compile(r"(\d*)(B|kB|MB|GB|TB)")
 Row = Mapping[str, Any]
 
 
-def server_facts(connection: UsersConnection, sizes: Fact | None = None) -> list[Fact]:
-    """All of it, in one transaction. The databases' sizes cost most: who knows them gives them."""
-    with _transaction(connection):
+def server_facts(connection: UsersConnection, *, with_sizes: bool = True) -> list[Fact]:
+    """All of it, in one transaction. The databases' sizes cost most: who knows them goes without."""
+    with transaction(connection):
         return [
             *_settings(connection),
             *_probe(connection, "doctor_server", "server.", _server),
@@ -39,18 +40,25 @@ def server_facts(connection: UsersConnection, sizes: Fact | None = None) -> list
                 connection, "doctor_scans", "server.scans.",
                 _as_they_are("server.scans.", "pg_stat_io, context bulkread"),
             ),
-            *([sizes] if sizes else _probe(connection, "doctor_sizes", SIZES, _sizes)),
+            *(_probe(connection, "doctor_sizes", SIZES, _sizes) if with_sizes else ()),
         ]  # fmt: skip
 
 
-def reads(connection: UsersConnection) -> tuple[int, int] | None:
-    """Requests for blocks and their bytes since the statistics were reset; None when that is refused."""
-    with _transaction(connection):
+def reads(connection: UsersConnection) -> ServerCounters | None:
+    """What was asked of the kernel since the statistics were reset; None when that is refused."""
+    with transaction(connection):
         try:
             row = connection.execute(_text(connection, "doctor_reads")).fetchone()
         except psycopg.Error:
             return None
-    return None if row is None else (int(row["reads"]), int(row["read_bytes"]))
+    try:
+        return None if row is None else ServerCounters(**{name: _number(value) for name, value in row.items()})
+    except (TypeError, ValueError):  # another server than PostgreSQL
+        return None
+
+
+def _number(value: Any) -> Any:
+    return value if value is None or isinstance(value, float) else int(value)
 
 
 def setting_fact(name: str, setting: str, unit: str | None, kind: str, source: str) -> Fact:
@@ -139,7 +147,7 @@ def _text(connection: UsersConnection, query: str) -> bytes:
     return sql.load(query, connection.info.server_version).encode()
 
 
-def _transaction(connection: UsersConnection) -> AbstractContextManager[Any]:
+def transaction(connection: UsersConnection) -> AbstractContextManager[Any]:
     """A read-only one with the limits, whoever stands between."""
     return connection.transaction() if connection.limits is None else limited(connection, connection.limits)
 

@@ -1,9 +1,10 @@
 """The filesystem and the disk under the data directory.
 
-Sources: kernel Documentation/ABI/stable/sysfs-block, statvfs(3), proc_pid_mountinfo(5).
+Sources: kernel Documentation/ABI/stable/sysfs-block, admin-guide/md.rst, statvfs(3), proc_pid_mountinfo(5).
 """
 
 import os
+import re
 from pathlib import Path
 
 from octavo.doctor.collect.reading import choice, fact_of, kilobytes
@@ -12,6 +13,8 @@ from octavo.host.block_devices import device_under
 from octavo.host.kernel_text import shown
 from octavo.host.mounts import Mount, mounts
 
+# The first Linux whose readahead makes folios larger than a page for it.
+_LARGE_FOLIOS = {"xfs": (5, 18), "ext4": (6, 16)}
 # Those whose statvfs block is what the page cache or the filesystem reads at the least. On others (NFS, FUSE …) it is
 # the size of a request over the network, or anything.
 _HONEST = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "jfs", "bcachefs"})
@@ -30,15 +33,30 @@ def _filesystem(directory: Path, root: Path) -> list[Fact]:
     if mount is None:
         return [Fact("host.fs.", unknown=f"no mount of {directory} is in /proc/self/mountinfo")]
     where = f"/proc/self/mountinfo: {shown(str(mount.target))}"
-    block = os.statvfs(directory).f_bsize
+    block, page = os.statvfs(directory).f_bsize, os.sysconf("SC_PAGE_SIZE")
     honest = mount.kind in _HONEST
+    release = os.uname().release
     return [
         Fact("host.fs.type", mount.kind, where),
         Fact("host.fs.mount", shown(str(mount.target)), where),
         Fact("host.fs.options", shown(mount.options), where),
         Fact("host.fs.block_bytes", block, f"statvfs({shown(str(directory))})") if honest
         else Fact("host.fs.block_bytes", unknown=f"{mount.kind} does not say what it reads at the least"),
+        Fact("host.fs.least_folio_bytes", max(page, block) if honest else page, "memory page, filesystem's block"),
+        Fact("host.fs.large_folios", large_folios(mount.kind, release), f"{mount.kind} of Linux {release}"),
     ]  # fmt: skip
+
+
+def large_folios(kind: str, release: str) -> str:
+    """Whether the filesystem keeps files in folios larger than the least, as far as that is known of the kernel.
+
+    >>> large_folios("xfs", "6.1.0-18-amd64"), large_folios("ext4", "6.1.0-18-amd64"), large_folios("xfs", "5.14.0.el9")
+    ('made by readahead', 'none', 'unknown')
+    """
+    since, numbers = _LARGE_FOLIOS.get(kind), re.match(r"(\d{1,4})\.(\d{1,4})", release)
+    if since is None or numbers is None or ".el" in release:
+        return "unknown"
+    return "made by readahead" if (int(numbers[1]), int(numbers[2])) >= since else "none"
 
 
 def _device(directory: Path, sys: Path) -> list[Fact]:
@@ -53,15 +71,64 @@ def _device(directory: Path, sys: Path) -> list[Fact]:
         "optimal_io_bytes": "optimal_io_size",
         "atomic_write_bytes": "atomic_write_unit_max_bytes",
     }
+    disks = disks_below(device)
     return [
         Fact("host.device.name", device.name, str(device)),
-        fact_of("host.device.model", device / "device/model"),
-        fact_of("host.device.size_bytes", device / "size", lambda text: int(text) * 512),
+        Fact("host.device.disks", [disk.name for disk in disks], f"{device}/slaves"),
+        *_make(disks),
+        fact_of("host.device.size_bytes", disks[0] / "size", lambda text: int(text) * 512),
+        *_raid(device),
         *(fact_of(f"host.device.{name}", queue / file, int) for name, file in numbers.items()),
         fact_of("host.device.readahead_bytes", queue / "read_ahead_kb", kilobytes),
         fact_of("host.device.largest_request_bytes", queue / "max_sectors_kb", kilobytes),
         fact_of("host.device.rotational", queue / "rotational", lambda text: bool(int(text))),
         fact_of("host.device.scheduler", queue / "scheduler", choice),
+    ]
+
+
+def disks_below(device: Path) -> list[Path]:
+    """The whole disks that a device of LVM, md or dm-crypt is made of; the device itself where it is one."""
+    return [found for found in _family(device) if not _slaves(found)]
+
+
+def _family(device: Path) -> list[Path]:
+    """The device and all that it is made of, each once."""
+    found = {device: None}
+    for slave in _slaves(device):
+        found |= dict.fromkeys(_family(slave))
+    return list(found)
+
+
+def _slaves(device: Path) -> list[Path]:
+    try:
+        names = sorted((device / "slaves").iterdir())
+    except OSError:
+        return []
+    parts = (name.resolve() for name in names)
+    return [part.parent if (part / "partition").exists() else part for part in parts]
+
+
+def _make(disks: list[Path]) -> list[Fact]:
+    """Vendor and model, where they are the same for all of the disks."""
+    found: list[Fact] = []
+    for name in ("vendor", "model"):
+        facts = [fact_of(f"host.device.{name}", disk / "device" / name) for disk in disks]
+        same = len({(fact.value, fact.unknown, bool(fact.absent)) for fact in facts}) == 1
+        found.append(facts[0] if same else Fact(f"host.device.{name}", absent="the disks below are of several kinds"))
+    return found
+
+
+def _raid(device: Path) -> list[Fact]:
+    """Of the software RAID that the device is, or lies on."""
+    raid = next((one for one in _family(device) if (one / "md/level").exists()), None)
+    if raid is None:
+        return [Fact("host.raid.", absent="there is no software RAID (md) below the data directory")]
+    return [
+        Fact("host.raid.name", raid.name, str(raid)),
+        fact_of("host.raid.level", raid / "md/level"),
+        fact_of("host.raid.disks", raid / "md/raid_disks", lambda text: int(text.split()[0])),
+        fact_of("host.raid.chunk_bytes", raid / "md/chunk_size", int),
+        fact_of("host.raid.stripe_bytes", raid / "queue/optimal_io_size", int),
     ]
 
 

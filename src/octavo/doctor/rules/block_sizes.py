@@ -15,9 +15,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         seen,
-        "another build's pg_waldump, pg_upgrade, pg_rewind or standby refuses this data directory; pgBackRest reads "
-        f"blocks of 8 kB only; defaults that count blocks are {data / _DEFAULT:g} times their usual bytes "
-        "(effective_cache_size, wal_buffers, temp_buffers, flush_after)",
+        "another build's pg_waldump, pg_upgrade, pg_rewind or standby refuses this data directory; pg_probackup "
+        "and pgBackRest before its pull request 2197 (2023) take blocks of 8 kB only" + _defaults(data),
         ("# backups with this build's own pg_basebackup; standbys and tools of the same build",
          "octavo build --data-block " + format_size(data) + " --check-operations"),
         "now",
@@ -25,11 +24,23 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     )  # fmt: skip
 
 
+def _defaults(data: int) -> str:
+    if data == _DEFAULT:
+        return ""
+    return (
+        f"; defaults that count blocks are {data / _DEFAULT:g} times their usual bytes (effective_cache_size, "
+        "temp_buffers, "
+        "checkpoint_flush_after and others)"
+    )
+
+
 RULE = DoctorRule(
     "block-sizes",
     "Are the block sizes those that tools expect?",
     "the data or the WAL block is not 8 kB",
-    "what PostgreSQL's own tools do at each block size is in docs/builds.md; pgBackRest's user guide (page size 8 kB)",
+    "what PostgreSQL's own tools do at each block size is in docs/builds.md; pgbackrest/pgbackrest 1820 and pull "
+    "request 2197, "
+    "postgrespro/pg_probackup 491",
     _judge,
     ("data block",),
 )

@@ -8,6 +8,7 @@ from octavo.units import format_size, human_size
 _SETTLED, _ENOUGH, _MUCH = 3600.0, 1024**3, 0.60
 _WITH_ALGORITHMS = 150000
 _DAY = 86400
+_OTHERS = {"on": (), "lz4": ("# 'on' where this build has no lz4",)}
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -31,7 +32,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"{seen}; wal_compression = off",
         f"about {human_size(daily)} a day are images of {format_size(block)}; blocks of {format_size(block // 2)} "
         "would make each half as large, where they are not changed next to each other",
-        (alter("wal_compression", method), RELOAD, "# and fewer checkpoints: checkpoint_timeout, max_wal_size"),
+        (
+            alter("wal_compression", method),
+            RELOAD,
+            *_OTHERS[method],
+            "# and fewer checkpoints: checkpoint_timeout, max_wal_size",
+        ),
         "reload",
         "SELECT wal_fpi, wal_bytes FROM pg_stat_wal;",
     )

@@ -1,4 +1,9 @@
-"""full_page_writes = off on storage that may tear a block."""
+"""full_page_writes = off on storage that may tear a block.
+
+A device that can write a block at once (atomic_write_unit_max_bytes) does so when it is asked to: by direct I/O with
+RWF_ATOMIC, Linux 6.11 and later, which PostgreSQL up to 18 does not use. What the page cache writes back may be cut
+anywhere between two sectors, also on such a device.
+"""
 
 from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -10,18 +15,30 @@ _COPY_ON_WRITE = ("zfs", "btrfs", "bcachefs")
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     block = asked.whole("setting.block_size")
+    atomic = asked.whole_or_none("host.device.atomic_write_bytes") or 0
     if asked.flag("setting.full_page_writes"):
-        return Ok("full_page_writes = on")
+        could = (
+            f"; the device could write {format_size(atomic)} at once, if PostgreSQL asked for it"
+            if atomic >= block
+            else ""
+        )
+        return Ok(f"full_page_writes = on{could}")
     kind = asked.text_or_none("host.fs.type")
     if kind in _COPY_ON_WRITE:
         return Ok(f"full_page_writes = off on {kind}, which does not write in place")
     sector = asked.whole("host.device.physical_sector_bytes")
-    atomic = asked.whole_or_none("host.device.atomic_write_bytes") or 0
-    if block <= max(sector, atomic):
-        return Ok(f"full_page_writes = off; the device writes {format_size(max(sector, atomic))} at once")
+    if block <= sector:
+        return Ok(f"full_page_writes = off; a block is written in one sector of {format_size(sector)}")
+    unasked = (
+        f"; the device can write {format_size(atomic)} at once, and does where it is asked to (RWF_ATOMIC), which "
+        "PostgreSQL "
+        "does not"
+        if atomic >= block
+        else ""
+    )
     return Finding(
         "error",
-        f"full_page_writes = off, data blocks of {format_size(block)}, sectors of {format_size(sector)}",
+        f"full_page_writes = off, data blocks of {format_size(block)}, sectors of {format_size(sector)}{unasked}",
         f"a power cut in the middle of a write leaves a block of {block // sector} sectors of two ages, which recovery "
         "cannot repair: data is lost",
         (alter("full_page_writes", "on"), RELOAD),
@@ -33,8 +50,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "full-page-writes",
     "Can a power cut tear a data block for good?",
-    "full_page_writes is off, the filesystem writes in place, and the device does not write a block at once",
-    "PostgreSQL's manual, full_page_writes and Reliability; kernel sysfs-block (atomic_write_unit_max_bytes)",
+    "full_page_writes is off, the filesystem writes in place, and a data block is larger than a sector",
+    "PostgreSQL's manual, full_page_writes and Reliability; kernel sysfs-block (physical_block_size, "
+    "atomic_write_unit_max_bytes) and filesystems/ext4/atomic_writes.rst (with direct I/O only)",
     _judge,
-    ("data block", "device physical sector"),
+    ("data block", "device physical sector", "atomic write unit"),
 )

@@ -6,6 +6,7 @@ from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size
 
 _DEFAULT = 128 * 1024
+_MORE_BLOCKS = 180000
 _SCAN = 100 * 1024**2
 
 
@@ -22,7 +23,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             "restart",
             "SHOW io_max_combine_limit;",
         )
-    default = min(_DEFAULT, 128 * block)
+    # The most is 32 blocks in 17 and 128 from 18 on, and so is the default at small blocks.
+    blocks = 128 if asked.whole("server.version_number") >= _MORE_BLOCKS else 32
+    default = min(_DEFAULT, blocks * block)
     if limit < default:
         return Finding(
             "note",

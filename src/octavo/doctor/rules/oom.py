@@ -1,7 +1,8 @@
 """Who dies first when memory runs out."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.text import one_line
 from octavo.units import human_size
 
 _STRICT = 2
@@ -42,8 +43,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning" if available < _SCARCE * total else "note",
         f"the postmaster's oom_score_adj is {own}, vm.overcommit_memory is not 2",
-        f"{human_size(available)} of {human_size(total)} are available; when they are gone the postmaster may be "
-        "killed, and all connections with it",
+        f"{human_size(available)} of {human_size(total)} are available. When they are gone {_first(asked)}. A backend "
+        "that is killed ends all connections, and the postmaster recovers; of a postmaster nothing does",
         (
             "# systemctl edit postgresql.service",
             "[Service]",
@@ -56,11 +57,24 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     )
 
 
+def _first(asked: RuleFacts) -> str:
+    """Whom the kernel kills first, as far as it can be seen."""
+    try:
+        found = asked.value("host.oom.first")
+        score, own, name = int(found["score"]), int(found["postmaster_score"]), str(found["name"])
+    except (UnknownError, NotApplicableError, KeyError, TypeError, ValueError):
+        return "the kernel kills the process with the largest oom_score, which may be the postmaster"
+    if found.get("whose") == "postmaster":
+        return f"the postmaster is killed first (oom_score {score})"
+    whose = "one of the server's processes" if found.get("whose") == "server" else one_line(name)
+    return f"{whose} is killed first (oom_score {score}; the postmaster has {own})"
+
+
 RULE = DoctorRule(
     "oom",
     "Is the postmaster protected from the OOM killer?",
     "memory is overcommitted and the postmaster's oom_score_adj is not negative (a warning below a tenth of memory "
     "available), its backends share its protection, or a pod is the first to go",
-    "PostgreSQL's manual, Linux Memory Overcommit; proc_pid_oom_score_adj(5)",
+    "PostgreSQL's manual, Linux Memory Overcommit; proc_pid_oom_score(5) and proc_pid_oom_score_adj(5)",
     _judge,
 )

@@ -1,36 +1,83 @@
-"""A software RAID whose stripe the filesystem does not know."""
+"""A software RAID: whether the filesystem knows its stripe, and what a smaller write costs on one with parity."""
+
+import re
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.facts import RuleFacts, UnknownError
 from octavo.units import format_size
+
+_SECTOR = 512  # the unit of xfs' mount options
+# Requests that a write of less than a stripe makes: the old block and the old parity are read, the new ones written.
+_PARITY = {"raid4": 4, "raid5": 4, "raid6": 6}
+_FEWEST = 100.0
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
-    name = asked.text("host.device.name")
-    stripe, chunk = asked.whole("host.device.optimal_io_bytes"), asked.whole("host.device.minimum_io_bytes")
-    if not name.startswith("md") or stripe <= chunk:
-        raise NotApplicableError(f"{name} is no software RAID with stripes")
-    kind, options = asked.text("host.fs.type"), asked.text("host.fs.options")
+    name, level = asked.text("host.raid.name"), asked.text("host.raid.level")
+    stripe, chunk = asked.whole("host.raid.stripe_bytes"), asked.whole("host.raid.chunk_bytes")
+    if stripe <= chunk or not chunk:
+        return Ok(f"{name} ({level}) has no stripes")
+    found = _geometry(asked, name, stripe, chunk) or _parity(asked, name, level, stripe)
+    if found is not None:
+        return found
+    kind = asked.text("host.fs.type")
     if kind != "xfs":
-        raise NotApplicableError(f"{kind} does not say in its mount options what stripe it has")
-    if "swidth=" in options:
-        return Ok(f"xfs knows the stripe of {name} ({format_size(stripe)})")
+        # ext4 shows it as a mount option only where that differs from its superblock.
+        raise UnknownError(
+            f"{kind} does not say in its mount options which stripe it has: tune2fs -l, RAID stripe width"
+        )
+    return Ok(f"xfs knows the stripe of {name} ({level}, {format_size(stripe)})")
+
+
+def _geometry(asked: RuleFacts, name: str, stripe: int, chunk: int) -> Finding | None:
+    options, mount = asked.text("host.fs.options"), asked.text_or_none("host.fs.mount") or "MOUNT"
+    if asked.text("host.fs.type") != "xfs":
+        return None
+    unit, width = (int(found[1]) * _SECTOR if (found := re.search(rf"\b{word}=(\d{{1,9}})\b", options)) else 0
+                   for word in ("sunit", "swidth"))  # fmt: skip
+    # Any whole number of stripes is aligned to them, as is a stripe unit of whole chunks.
+    if width and width % stripe == 0 and unit % chunk == 0:
+        return None
+    has = f"sunit {format_size(unit)}, swidth {format_size(width)}" if width else "no sunit and swidth"
     return Finding(
         "note",
-        f"{name} has stripes of {format_size(stripe)} in chunks of {format_size(chunk)}, and xfs has no "
-        "sunit and swidth",
-        f"allocations are not aligned to stripes: a write of {format_size(stripe)} may touch two of them",
-        (f"mount -o remount,sunit={chunk // 512},swidth={stripe // 512} MOUNT", "# and the same options in /etc/fstab"),
-        "now",
-        "xfs_info MOUNT",
+        f"{name} has stripes of {format_size(stripe)} in chunks of {format_size(chunk)}, and xfs has {has}",
+        f"allocations are not aligned to stripes: a write of {format_size(stripe)} touches two of them",
+        (
+            f"mount -o remount,sunit={chunk // _SECTOR},swidth={stripe // _SECTOR} {mount}",
+            "# and the same options in /etc/fstab",
+        ),
+        "the next mount, where remount refuses; for files written from then on",
+        f"xfs_info {mount}",
+    )
+
+
+def _parity(asked: RuleFacts, name: str, level: str, stripe: int) -> Finding | None:
+    requests = _PARITY.get(level)
+    writes = asked.number_or_none("live.device.writes_per_second") or 0.0
+    written = asked.number_or_none("live.device.written_bytes_per_second") or 0.0
+    if requests is None or writes < _FEWEST or written / writes >= stripe:
+        return None
+    return Finding(
+        "note",
+        f"{name} is {level} with stripes of {format_size(stripe)}, and takes {writes:,.0f} writes/s of "
+        f"{format_size(round(written / writes / 1024) * 1024)} on average",
+        f"each is less than a stripe and makes {requests} requests of the disks (old block and parity read, new ones "
+        f"written): {requests * writes:,.0f} a second, where RAID 10 makes {2 * writes:,.0f}",
+        ("# data and WAL on RAID 10", "mdadm --create /dev/mdX --level=10 --raid-devices=4 DISKS"),
+        "a new filesystem, and the data directory copied to it",
+        f"cat /sys/block/{name}/md/level; iostat -x 10   # w/s of {name} and of its disks",
     )
 
 
 RULE = DoctorRule(
     "raid-stripe",
-    "Does the filesystem know the stripe of its RAID?",
-    "an xfs on a Linux software RAID with stripes is mounted without sunit and swidth",
-    "xfs(5), mount options sunit and swidth; mkfs.xfs sets them where the device says its stripe",
+    "Does the filesystem know the stripe of its RAID, and what does a write of a block cost on it?",
+    "on a Linux software RAID with stripes, an xfs is mounted without sunit and swidth or with others than those of "
+    "the RAID; "
+    "or one with parity takes 100 writes/s and more that are smaller than a stripe",
+    "xfs(5), mount options sunit and swidth; mkfs.xfs sets them where the device says its stripe; md(4), RAID4, RAID5 "
+    "and RAID6; kernel Documentation/admin-guide/md.rst",
     _judge,
     ("RAID stripe",),
 )

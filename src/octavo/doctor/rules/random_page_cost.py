@@ -24,8 +24,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.flag("host.device.rotational"):
         raise NotApplicableError(f"{seen}, and the device says that it rotates")
     name = asked.text("host.device.name")
+    size = asked.whole_or_none("server.databases_bytes")
+    # Of what is in shared_buffers nothing is read, and plans on little data cost little.
+    small = size is not None and size <= asked.whole("setting.shared_buffers")
     return Finding(
-        "warning",
+        "note" if small else "warning",
         f"{seen}, and {name} is solid state",
         f"an index scan of 1,000 scattered blocks is costed as {1000 * random / sequential:,.0f} sequential ones; on "
         "this device they differ by little, so sequential scans are chosen too early",
@@ -38,7 +41,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "random-page-cost",
     "Do the planner's page costs fit the device?",
-    "random_page_cost is three times seq_page_cost or more on a device that says it does not rotate, or is below it",
+    "random_page_cost is three times seq_page_cost or more on a device that says it does not rotate (a note where the "
+    "databases "
+    "fit in shared_buffers), or is below it",
     "PostgreSQL's manual, random_page_cost (4.0 is for rotating disks with caching)",
     _judge,
 )

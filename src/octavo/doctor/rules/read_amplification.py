@@ -2,7 +2,7 @@
 
 from octavo.doctor.amounts import least_read
 from octavo.doctor.engine import DoctorRule, Finding, Ok
-from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.units import format_size, human_size
 
 _FEWEST = 50.0  # requests a second, below which a ratio says nothing
@@ -18,6 +18,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     block, unit = asked.whole("setting.block_size"), least_read(asked)
     if fetched < _MOST * wanted:
         return Ok(f"{human_size(wanted)}/s asked for, {human_size(fetched)}/s fetched from storage")
+    # What a transaction has read is reported when it ends: until then it was fetched and not asked for.
+    if asked.has("live.server.long_transactions") and asked.flag("live.server.long_transactions"):
+        raise UnknownError(
+            f"a transaction runs longer than the {asked.number('live.seconds'):.0f} s that were watched, and "
+            "PostgreSQL "
+            "counts what it reads when it ends; try --interval 30s"
+        )
     if unit <= block:  # a base backup and temporary files are fetched too, and not asked for as blocks
         return Ok(
             f"{human_size(wanted)}/s of blocks asked for, {human_size(fetched)}/s fetched; pages are not larger than "

@@ -1,34 +1,38 @@
-"""A WAL block that is smaller than a memory page."""
+"""A WAL block that is smaller than the filesystem's."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
 from octavo.units import format_size
 
+_LARGEST = 65536
+
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
-    block, page = asked.whole("setting.wal_block_size"), asked.whole("host.memory.page_bytes")
-    if block >= page:
-        return Ok(f"WAL blocks of {format_size(block)}, memory pages of {format_size(page)}")
+    block, filesystem = asked.whole("setting.wal_block_size"), asked.whole("host.fs.block_bytes")
+    if block >= filesystem:
+        return Ok(f"WAL blocks of {format_size(block)}, filesystem blocks of {format_size(filesystem)}")
     return Finding(
         "note",
-        f"WAL blocks of {format_size(block)} are parts of memory pages of {format_size(page)}",
-        f"a write of one block into a recycled segment that is not cached reads {format_size(page)} first, and each "
-        f"commit writes up to {page // block} times the block",
+        f"WAL blocks of {format_size(block)} are parts of filesystem blocks of {format_size(filesystem)}",
+        f"a write of one block into a recycled segment that is not cached reads {format_size(filesystem)} first, and a "
+        f"commit of one block writes {format_size(filesystem)}: {filesystem // block} times the bytes",
         (
-            (f"octavo build --wal-block {format_size(page)}",)
-            if page <= 65536
-            else ("# no build of PostgreSQL has WAL blocks so large: a kernel with 4 kB pages",)
+            (f"octavo build --wal-block {format_size(filesystem)}",)
+            if filesystem <= _LARGEST
+            else ("# no build of PostgreSQL has WAL blocks so large: pg_wal on a filesystem of 4 kB blocks",)
         ),
-        "a new data directory (WAL geometry is fixed at initdb)",
+        "a new data directory (the WAL block is fixed at initdb)",
         "SHOW wal_block_size;",
     )
 
 
 RULE = DoctorRule(
     "wal-block",
-    "Are WAL blocks whole memory pages?",
-    "the WAL block is smaller than the memory page",
-    "PostgreSQL src/backend/access/transam/xlog.c (XLogWrite); the preset oltp-blocks-wal measures it",
+    "Are WAL blocks whole blocks of the filesystem?",
+    "the WAL block is smaller than the filesystem's block",
+    "PostgreSQL src/backend/access/transam/xlog.c (XLogWrite); kernel fs/buffer.c and fs/iomap/buffered-io.c (a block "
+    "of the "
+    "filesystem that is written in part is read first); the preset oltp-blocks-wal measures it",
     _judge,
-    ("WAL block",),
+    ("WAL block", "filesystem block"),
 )

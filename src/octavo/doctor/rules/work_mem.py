@@ -1,4 +1,4 @@
-"""work_mem times the sessions that may use it."""
+"""work_mem times the sessions that may use it, and what autovacuum may take besides."""
 
 from octavo.doctor.amounts import RELOAD, alter, memory_bytes
 from octavo.doctor.engine import DoctorRule, Finding, Ok
@@ -13,30 +13,45 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     work, connections = asked.whole("setting.work_mem"), asked.whole("setting.max_connections")
     multiplier = asked.number("setting.hash_mem_multiplier")
     memory, buffers = memory_bytes(asked), asked.whole("setting.shared_buffers")
-    sessions = int(work * multiplier) * connections
+    sessions, workers = int(work * multiplier) * connections, _autovacuum(asked)
     seen = f"work_mem = {format_size(work)}, hash_mem_multiplier = {multiplier:g}, max_connections = {connections:,}"
-    ratio = (buffers + sessions) / memory
+    beside = f", autovacuum {human_size(workers)}" if workers else ""
+    ratio = (buffers + sessions + workers) / memory
     if ratio <= 1 or (work <= _DEFAULT and ratio <= _MUCH):
-        return Ok(f"{seen}: {human_size(sessions)} with one hash each, {human_size(memory - buffers)} beside "
-                  "shared_buffers")  # fmt: skip
-    fits = max(1, (memory - buffers) // 2 // max(1, int(connections * multiplier)) // _MB)
+        left = human_size(max(0, memory - buffers))
+        return Ok(f"{seen}: {human_size(sessions)} with one hash each{beside}, {left} beside shared_buffers")
+    fits = max(1, (memory - buffers - workers) // 2 // max(1, int(connections * multiplier)) // _MB)
+    few = max(10, (memory - buffers - workers) // 2 // max(1, int(work * multiplier)))
+    lines = (
+        (alter("work_mem", f"{fits}MB"), RELOAD, "# more where it is needed: SET work_mem in that session or role")
+        if fits * _MB < work
+        else (alter("max_connections", str(few)), "# and a pooler in front (pgbouncer, pool_mode = transaction)")
+    )
     return Finding(
         "warning" if ratio > _MUCH else "note",
         seen,
-        f"one hash in each session is {human_size(sessions)}, with shared_buffers {human_size(sessions + buffers)} of "
-        f"{human_size(memory)}: the OOM killer, when they come together",
-        (alter("work_mem", f"{fits}MB"), RELOAD, "# more where it is needed: SET work_mem in that session or role"),
-        "reload",
+        f"one hash in each session is {human_size(sessions)}{beside}, with shared_buffers "
+        f"{human_size(sessions + workers + buffers)} of {human_size(memory)}: the OOM killer, when they come together",
+        lines,
+        "reload" if fits * _MB < work else "restart",
         "SHOW work_mem;",
     )
+
+
+def _autovacuum(asked: RuleFacts) -> int:
+    """What all workers may take at once (autovacuum_work_mem; -1 is maintenance_work_mem); 0 where that is unknown."""
+    own, count = (asked.whole_or_none(f"setting.{name}") for name in ("autovacuum_work_mem", "autovacuum_max_workers"))
+    each = own if own is not None and own >= 0 else asked.whole_or_none("setting.maintenance_work_mem")
+    return (each or 0) * (count or 0)
 
 
 RULE = DoctorRule(
     "work-mem",
     "Is there memory for what all sessions may sort and hash at once?",
-    "shared_buffers and one hash of each of max_connections sessions are more than the memory (a warning from twice "
-    "the memory on; with the default work_mem only then)",
+    "shared_buffers, one hash of each of max_connections sessions and what autovacuum's workers may take are more than "
+    "the "
+    "memory (a warning from twice the memory on; with the default work_mem only then)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021): work_mem and connections are the "
-    "first causes of OOM kills; PostgreSQL's manual, work_mem and hash_mem_multiplier",
+    "first causes of OOM kills; PostgreSQL's manual, work_mem, hash_mem_multiplier and autovacuum_work_mem",
     _judge,
 )

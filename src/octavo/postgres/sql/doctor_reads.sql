@@ -1,4 +1,12 @@
--- Blocks that were asked of the kernel since the statistics were reset. Before 16 a block is a request.
+-- Blocks that were asked of the kernel since the statistics were reset. Before 16 a block is a request. Temporary files
+-- and base backups are read too, and are none of these; a transaction that runs reports its reads when it ends.
 SELECT coalesce(sum(blks_read), 0)::bigint AS reads,
-       coalesce(sum(blks_read), 0)::bigint * current_setting('block_size')::bigint AS read_bytes
+       coalesce(sum(blks_read), 0)::bigint * current_setting('block_size')::bigint AS read_bytes,
+       NULL::bigint AS scan_bytes, NULL::bigint AS checkpoint_bytes,
+       (SELECT coalesce(sum(temp_bytes), 0) FROM pg_stat_database)::bigint AS temporary_bytes,
+       (SELECT count(*) FROM pg_stat_progress_basebackup)::int AS base_backups,
+       CASE WHEN pg_has_role('pg_read_all_stats', 'USAGE') THEN
+            (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0) FROM pg_stat_activity
+             WHERE state = 'active' AND pid <> pg_backend_pid()) END::float8 AS oldest_active_seconds,
+       (SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer') AS checkpointer
 FROM pg_stat_database

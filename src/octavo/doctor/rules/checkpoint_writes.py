@@ -1,0 +1,51 @@
+"""A checkpoint that writes while reads wait for the same disk."""
+
+from octavo.doctor.amounts import RELOAD, alter, percent
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import RuleFacts
+from octavo.units import human_duration, human_size
+
+_BUSY, _SHARE, _FEWEST = 0.90, 0.50, 50.0
+_SPREAD = 0.9
+
+
+def _judge(asked: RuleFacts) -> Ok | Finding:
+    written, reads = (
+        asked.number("live.server.checkpoint_bytes_per_second"),
+        asked.number("live.server.reads_per_second"),
+    )
+    seen = f"{human_size(written)}/s by the checkpointer while {reads:,.0f} reads/s were asked for"
+    busy = asked.number("live.device.busy_share")
+    served = asked.number("live.device.read_bytes_per_second") + asked.number("live.device.written_bytes_per_second")
+    if reads < _FEWEST or busy < _BUSY or written < _SHARE * served:
+        return Ok(seen)
+    spread, timeout = asked.number("setting.checkpoint_completion_target"), asked.number("setting.checkpoint_timeout")
+    lines = (
+        (alter("checkpoint_completion_target", "0.9"), RELOAD)
+        if spread < _SPREAD
+        else (alter("checkpoint_timeout", f"{round(max(15.0, timeout / 30))}min"), RELOAD,
+              "# and max_wal_size so large that checkpoints come by time: octavo doctor --explain checkpoints")
+    )  # fmt: skip
+    return Finding(
+        "note",
+        f"{seen}; the disk was busy {percent(busy)} of the time",
+        f"{percent(min(1.0, written / served))} of the disk's {human_size(served)}/s are the checkpoint's, so a scan "
+        "that is "
+        f"slow now need not be slow otherwise; it writes during {percent(spread)} of {human_duration(timeout)}",
+        lines,
+        "reload",
+        "SELECT backend_type, writes FROM pg_stat_io WHERE backend_type = 'checkpointer';",
+    )
+
+
+RULE = DoctorRule(
+    "checkpoint-writes",
+    "Do reads wait for a checkpoint?",
+    "while it was watched the disk was busy nine tenths of the time, at least half of what it moved was the "
+    "checkpointer's, "
+    "and 50 reads/s or more were asked for (16 and later)",
+    "PostgreSQL reads each 8k block (a mailing-list thread, 2009): a scan is slow while a checkpoint runs; "
+    "PostgreSQL's manual, "
+    "WAL Configuration (checkpoint_completion_target)",
+    _judge,
+)

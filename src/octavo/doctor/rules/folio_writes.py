@@ -1,0 +1,70 @@
+"""A filesystem that writes a whole folio of the page cache where PostgreSQL has changed a block of it.
+
+iomap, which xfs uses, tracks what is dirty by filesystem block since Linux 6.6, and by folio before. A folio is a
+memory page, or more: since Linux 5.18 xfs reads ahead into large ones. ext4 has always tracked blocks (buffer heads).
+"""
+
+import re
+
+from octavo.doctor.engine import DoctorRule, Finding, Ok
+from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.units import format_size, human_size
+
+_BY_BLOCK, _LARGE_FOLIOS = (6, 6), (5, 18)
+_FEWEST, _MOST = 512 * 1024.0, 2.0  # bytes a second that are enough to tell, and how many times is a finding
+
+
+def _judge(asked: RuleFacts) -> Ok | Finding:
+    kind, kernel = asked.text("host.fs.type"), asked.text("host.kernel")
+    block, page = asked.whole("setting.block_size"), asked.whole("host.memory.page_bytes")
+    if kind != "xfs":
+        raise NotApplicableError(f"{kind} does not write its files by iomap, as far as is known here")
+    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", kernel)
+    if numbers is None or ".el" in kernel:
+        raise UnknownError(f"what Linux {kernel} has of Linux 6.6 is not known")
+    version = int(numbers[1]), int(numbers[2])
+    if version >= _BY_BLOCK:
+        return Ok(f"xfs of Linux {kernel} writes the filesystem's blocks that are dirty, however large the folio is")
+    if page > block:
+        return _finding(kernel, block, page, f"memory pages of {format_size(page)}", f"{page // block} times the bytes")
+    if version < _LARGE_FOLIOS:
+        return Ok(f"xfs of Linux {kernel} has folios of one page, {format_size(page)}")
+    # Such a kernel accounts a folio that becomes dirty as a whole to who wrote to it, and writes it as a whole.
+    asked_for = asked.number("live.server.checkpoint_bytes_per_second")
+    dirtied = asked.number("live.server.checkpoint_dirtied_bytes_per_second")
+    if asked_for < _FEWEST:
+        raise NotApplicableError(
+            "no checkpoint wrote while the server was watched; it shows what large folios cost here"
+        )
+    if dirtied < _MOST * asked_for:
+        return Ok(f"the checkpointer wrote {human_size(asked_for)}/s and dirtied {human_size(dirtied)}/s of page cache")
+    return _finding(
+        kernel, block, asked.whole_or_none("host.device.readahead_bytes") or page,
+        f"the checkpointer wrote {human_size(asked_for)}/s and dirtied {human_size(dirtied)}/s of page cache",
+        f"{dirtied / asked_for:.1f} times the bytes",
+    )  # fmt: skip
+
+
+def _finding(kernel: str, block: int, folio: int, seen: str, times: str) -> Finding:
+    return Finding(
+        "warning",
+        f"{seen}, on xfs of Linux {kernel}, which writes whole folios",
+        f"a changed block of {format_size(block)} has up to {format_size(folio)} written: {times} at each checkpoint",
+        ("# Linux 6.6 or later, for example on Debian 12:",
+         "apt install -t bookworm-backports linux-image-amd64"),
+        "reboot",
+        "uname -r; octavo doctor --interval 10s   # while a checkpoint runs",
+    )  # fmt: skip
+
+
+RULE = DoctorRule(
+    "folio-writes",
+    "Does the filesystem write more than the blocks that were changed?",
+    "xfs before Linux 6.6 with memory pages larger than a data block, or whose large folios had the checkpointer dirty "
+    "twice "
+    "the bytes that it wrote, while it was watched (16 and later)",
+    'Linux commits "iomap: Add per-block dirty state tracking to improve performance" (6.6: 16 times the throughput of '
+    'writes of 4 kB with pages of 64 kB) and "xfs: Support large folios"',
+    _judge,
+    ("page-cache folio", "filesystem block"),
+)

@@ -1,0 +1,104 @@
+"""What cloud volumes give by their documentation: requests and bytes a second, by kind and size.
+
+The kind that was bought cannot be seen from inside of a machine; the disk's make and its size leave a few. Sources:
+Amazon EBS volume types; "Azure managed disk types" and "Managed disk bursting" (MB are 10^6 bytes there); Google
+Cloud, "About Persistent Disk performance" (a baseline, and so much for each GiB on top) and "Hyperdisk performance
+limits". How the disks call themselves: the udev rules of azure-vm-utils, Google's "disk symlinks", and NVMe on EC2.
+"""
+
+from dataclasses import dataclass
+
+MIB, GIB, MB = 1024**2, 1024**3, 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeKind:
+    """One kind at one size: what it gives for good; what it gives for a while, and for how many requests above that."""
+
+    name: str
+    requests: float
+    bytes_per_second: float
+    burst_requests: float = 0
+    burst_bytes_per_second: float = 0
+    bucket: float = 0
+
+    def lasts(self, requests: float) -> float:
+        """Seconds until a full bucket is empty at so many requests a second."""
+        return self.bucket / (requests - self.requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """A provider's volume: what it is called, its kinds, the command that gives it more, and the one that shows it."""
+
+    name: str
+    kinds: tuple[VolumeKind, ...]
+    more: str
+    shows: str
+
+
+# Largest size in GiB of each performance tier of Azure's premium SSD, requests and MB a second. Up to P20 they burst.
+_PREMIUM = (
+    ("P4", 32, 120, 25), ("P6", 64, 240, 50), ("P10", 128, 500, 100), ("P15", 256, 1100, 125), ("P20", 512, 2300, 150),
+    ("P30", 1024, 5000, 200), ("P40", 2048, 7500, 250), ("P50", 4096, 7500, 250), ("P60", 8192, 16000, 500),
+    ("P70", 16384, 18000, 750), ("P80", 32767, 20000, 900),
+)  # fmt: skip
+_BURSTS_UP_TO, _HALF_AN_HOUR = 512, 1800
+
+
+def cloud_of(platform: str | None, vendor: str, model: str, size: int) -> Cloud | None:
+    """Whose volume it is, by the machine's platform and the disk's vendor and model; None when it is none of these.
+
+    A local disk of a cloud's machine is none.
+    """
+    if model == "Amazon Elastic Block Store":
+        return _amazon(size / GIB)
+    if (vendor, model) == ("Google", "PersistentDisk") or model == "nvme_card-pd":
+        return _google(size / GIB)
+    # Hyper-V's disks have these names everywhere.
+    if platform == "azure" and ((vendor, model) == ("Msft", "Virtual Disk") or model == "MSFT NVMe Accelerator v1.0"):
+        return _azure(size / GIB)
+    return None
+
+
+def _amazon(size: float) -> Cloud:
+    baseline = min(16_000.0, max(100.0, 3 * size))
+    throughput = (128 if size <= 170 else 250) * MIB
+    gp2 = VolumeKind("gp2", baseline, throughput, 3000 if baseline < 3000 else 0, throughput, 5_400_000)
+    return Cloud(
+        "Amazon EBS",
+        (VolumeKind("gp3 as it comes", 3000, 125 * MIB), gp2),
+        "aws ec2 modify-volume --volume-id VOLUME --volume-type gp3 --iops 6000 --throughput 500",
+        "nvme amzn stats DEVICE   # ebs_volume_performance_exceeded_iops and _tp; nvme-cli 2.13 and later",
+    )
+
+
+def _azure(size: float) -> Cloud:
+    tier, _, requests, megabytes = next((row for row in _PREMIUM if size <= row[1]), _PREMIUM[-1])
+    kind = f"premium SSD ({tier})"
+    premium = (
+        VolumeKind(kind, requests, megabytes * MB, 3500, 170 * MB, (3500 - requests) * _HALF_AN_HOUR)
+        if size <= _BURSTS_UP_TO
+        else VolumeKind(kind, requests, megabytes * MB)
+    )
+    return Cloud(
+        "Azure managed disk",
+        (premium, VolumeKind("premium SSD v2 as it comes", 3000, 125 * MB)),
+        "az disk update --resource-group GROUP --name DISK --set tier=P40   # premium SSD v2: --disk-iops-read-write",
+        "az monitor metrics list --resource VM --metric 'Data Disk IOPS Consumed Percentage' "
+        "'Data Disk Bandwidth Consumed Percentage'",
+    )
+
+
+def _google(size: float) -> Cloud:
+    return Cloud(
+        "Google Cloud disk",
+        (
+            VolumeKind("pd-balanced", 3000 + 6 * size, (140 + 0.28 * size) * MIB),
+            VolumeKind("pd-ssd", 6000 + 30 * size, (240 + 0.48 * size) * MIB),
+            VolumeKind("hyperdisk-balanced as it comes", 3000, 140 * MIB),
+        ),
+        "gcloud compute disks update DISK --provisioned-iops=6000 --provisioned-throughput=300   # hyperdisk; "
+        "gcloud compute disks resize DISK --size=…   # Persistent Disk: larger is faster",
+        "gcloud compute disks describe DISK --format='value(type,sizeGb,provisionedIops,provisionedThroughput)'",
+    )
