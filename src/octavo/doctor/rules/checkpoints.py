@@ -15,7 +15,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     timed, requested = asked.whole("server.checkpoints.timed"), asked.whole("server.checkpoints.requested")
     seconds = asked.number("server.checkpoints.seconds")
     seen = f"{timed:,} checkpoints by time, {requested:,} requested"
-    every, timeout = seconds / max(1, timed + requested), asked.number("setting.checkpoint_timeout")
+    if not timed + requested:
+        return Ok(f"no checkpoint in the {human_duration(seconds)} since the statistics were reset")
+    every, timeout = seconds / (timed + requested), asked.number("setting.checkpoint_timeout")
     # Requested ones are also those of backups and by hand: only where checkpoints come too often it is max_wal_size.
     if requested < _FEW or requested <= timed or every >= timeout * 0.8:
         return Ok(f"{seen}, one in {human_duration(every)}")

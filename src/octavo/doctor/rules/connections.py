@@ -3,14 +3,14 @@
 from octavo.doctor.amounts import memory_bytes, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.units import human_size
+from octavo.units import human_count, human_size
 
 _FEW, _A_CORE, _IDLE, _MUCH = 200, 10, 0.80, 0.02
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     now, cores = asked.whole("server.connections"), asked.whole("host.cores")
-    seen = f"{now:,} connections on {cores} cores"
+    seen = f"{human_count(now, 'connection')} on {human_count(cores, 'core')}"
     if now <= max(_FEW, _A_CORE * cores):
         return Ok(seen)
     idle = asked.whole("server.idle_connections")

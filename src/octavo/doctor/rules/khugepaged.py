@@ -1,4 +1,4 @@
-"""How much memory khugepaged looks through for pages to put together."""
+"""How much memory khugepaged scans for pages to put together."""
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
@@ -16,11 +16,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     pages, pause = asked.whole("host.thp.khugepaged_pages_to_scan"), asked.whole("host.thp.khugepaged_pause_ms")
     size = pages * asked.whole("host.memory.page_bytes")
     rate = size * 1000 / pause if pause else None
-    seen = f"khugepaged looks through {human_size(size)} every {pause:,} ms"
+    seen = f"khugepaged scans {human_size(size)} every {pause:,} ms"
     if rate is not None and rate < _MANY:
         return Ok(seen)
     if rate is None:
-        cost = "it never pauses: one CPU looks through memory all the time, and locks the processes that it visits"
+        cost = "it never pauses: one CPU scans memory all the time, and locks the processes that it visits"
     else:
         again = human_duration(asked.whole("host.memory.total_bytes") / rate)
         cost = f"{human_size(rate)}/s, all memory of this host every {again}, beside the server"
@@ -36,8 +36,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "khugepaged",
-    "How much does khugepaged look through?",
-    "it never pauses (a warning), or looks through 256 MB/s and more",
+    "How much memory does khugepaged scan?",
+    "it never pauses (a warning), or scans 256 MB/s and more",
     "kernel Documentation/admin-guide/mm/transhuge.rst (khugepaged: scan_sleep_millisecs of 0 is all of one core)",
     _judge,
     ("transparent huge page",),
