@@ -117,7 +117,7 @@ def test_what_is_wrong_is_a_line(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     with pytest.raises(HostError, match="cannot be written"):
         files.import_(tmp_path / "text", "csv", tmp_path / "nowhere" / "out", 8192)
-    with pytest.raises(UsageError, match="has no accesses"):
+    with pytest.raises(HostError, match="has no accesses"):
         surface(SurfaceRequest(trace_of(tmp_path / "empty", [])))
 
 

@@ -15,6 +15,7 @@ _Dsn = Annotated[str | None, typer.Option(help="The server, as psql takes it.")]
 _Length = Annotated[str, typer.Option("--for", help="How long to record.")]
 _Out = Annotated[Path | None, typer.Option("--out", "-o", help="The new trace.")]
 _Overhead = Annotated[str, typer.Option(help="Record only a part of the time where all of it would cost more.")]
+_Counters = Annotated[bool, typer.Option("--counters", help="Record only what the server counts: for any server.")]
 _Names = Annotated[bool, typer.Option("--names", help="Write the names of relations into the trace.")]
 _Trace = Annotated[Path, typer.Argument(help="A trace (.octrace).")]
 
@@ -27,6 +28,7 @@ def record_or_help(
     out: _Out = None,
     max_overhead: _Overhead = "5%",
     names: _Names = False,
+    counters: _Counters = False,
 ) -> None:
     """Without a command: octavo trace record."""
     if context.invoked_subcommand is not None:
@@ -34,7 +36,7 @@ def record_or_help(
     if out is None and dsn is None:
         print(context.get_help())
         return
-    record(dsn, length, out, max_overhead, names)
+    record(dsn, length, out, max_overhead, names, counters)
 
 
 @trace.command()
@@ -44,10 +46,12 @@ def record(
     out: _Out = None,
     max_overhead: _Overhead = "5%",
     names: _Names = False,
+    counters: _Counters = False,
 ) -> None:
     """Record the page accesses of a live server, through the probes of its package (bpftrace, root). It reads only.
 
-    What it would cost is shown first. No data and no SQL is recorded, and names of relations only with --names.
+    What it would cost is shown first. No data and no SQL is recorded, and names of relations only with --names. Where
+    there are no probes and no tracing build, as on a managed service, --counters records what the server counts.
 
     Example: octavo trace record --dsn 'host=/run/postgresql dbname=shop' --for 60s -o shop.octrace
     """
@@ -67,7 +71,7 @@ def record(
     if most <= 0:
         raise UsageError(f"--max-overhead {max_overhead}: it has to be above 0%")
     screen = console(stderr=True)
-    request = RecordingRequest(dsn, seconds, out, None if most >= 1 else most, names)
+    request = RecordingRequest(dsn, seconds, out, None if most >= 1 else most, names, counters)
     with Journal() as journal:
         found = record(request, journal, lambda line: screen.print(f"octavo trace: {line}"))
     console().print(f"{out}: {found.accesses:,} accesses in {found.recorded_seconds:.1f} s")

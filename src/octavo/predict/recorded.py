@@ -5,7 +5,7 @@ from pathlib import Path
 
 from octavo.errors import HostError, UsageError
 from octavo.trace.core_types import Relation, Summary
-from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, summarize
+from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, require_accesses, summarize
 from octavo.trace.simulate import recorded_seconds
 from octavo.trace.surface import server_buffers
 from octavo.trace.wal import written
@@ -136,8 +136,7 @@ def _number(text: str) -> float | None:
 
 
 def _refuse_damaged(path: Path, summary: Summary) -> None:
-    if not summary["reads"] + summary["extends"]:
-        raise HostError(f"{path} has no accesses: record for longer, while the server works")
+    require_accesses(path, summary)
     if (share := lost_share(summary)) > MOST_LOST:
         raise HostError(
             f"{path} lacks {share:.2%} of its accesses, and above {MOST_LOST:.1%} nothing is predicted: record again "

@@ -19,6 +19,8 @@ READABLE = ("csv", "oracle-general", "iolog", "blktrace")
 WRITABLE = ("csv", "oracle-general", "iolog")
 # More lost accesses than this part of all, and a trace says less than it seems to.
 MOST_LOST = 0.001
+# The source of a trace that has no page accesses.
+COUNTERS = "counters of the server"
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -70,6 +72,18 @@ def summarize(path: Path, observe: Observe = nobody) -> Summary:
     """What is in a trace. Raises UsageError when nothing of it is one, HostError when it cannot be read."""
     with reading(path):
         return _core.trace_summary(path, observe)
+
+
+def require_accesses(path: Path, summary: Summary) -> None:
+    """Raises HostError for a trace that has none: there is nothing to simulate."""
+    if summary["reads"] + summary["extends"]:
+        return
+    if summary["properties"].get("source") == COUNTERS:
+        raise HostError(
+            f"{path} has the server's counters and no page accesses (octavo trace --counters), so that nothing is "
+            "known of other sizes; record where bpftrace or a tracing build can run"
+        )
+    raise HostError(f"{path} has no accesses; record for longer, while the server works")
 
 
 def lost_share(summary: Summary) -> float:

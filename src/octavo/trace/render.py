@@ -1,5 +1,6 @@
 """Summaries and surfaces in the terminal."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Group
@@ -13,6 +14,7 @@ from octavo.trace.wal import Written, written
 from octavo.units import format_size, human_size
 
 MOST_STREAMS = 10
+_BUFFERS = "buffers_"
 _FORKS = ("", " fsm", " vm", " init")
 _LAYOUTS = {"merged": "", "spread": ", spread", "concentrated": ", concentrated"}
 
@@ -82,12 +84,44 @@ def summary_view(summary: Summary, size: int) -> Group:
         lines.append(f"{summary['changes']:,} changes, {summary['full_page_images']:,} full-page images")
     lines += [f"{name.replace('_', ' ')}: {count:,}, {total:,} in all" for name, (count, total) in
               sorted(summary["events"].items()) if name != "lost"]  # fmt: skip
-    lines += [f"{name.replace('_', ' ')}: {value}" for name, value in summary["properties"].items()]
+    lines += [
+        f"{name.replace('_', ' ')}: {value}"
+        for name, value in summary["properties"].items()
+        if not name.startswith(_BUFFERS)
+    ]
+    lines += _counted(summary["properties"])
     parts: list[Any] = [Text(line) for line in (*missing_lines(summary), *lines)]
     parts.append(_streams(summary, accesses))
     if (wal := written(summary)) is not None:
         parts += _wal(wal)
     return Group(*parts)
+
+
+def _counted(properties: Mapping[str, str]) -> list[str]:
+    """What the server counted, where the trace says it: the hit ratio, and how its buffers were used."""
+    lines = list[str]()
+    lookups, reads = (whole(properties.get(name)) for name in ("work_lookups", "work_reads"))
+    if lookups and reads is not None:
+        lines.append(f"counted by the server: {ratio(1 - reads / lookups)} hits of {lookups:,} lookups")
+    counts = {name.removeprefix(_BUFFERS): whole(value) for name, value in properties.items()
+              if name.startswith(_BUFFERS)}  # fmt: skip
+    dirty = counts.pop("dirty", None)
+    if total := sum(value or 0 for value in counts.values()):
+        parts = [
+            f"{numbers.percent((value or 0) / total)} {name.replace('_', ' ')}"
+            for name, value in sorted(counts.items())
+        ]
+        lines.append(f"{total:,} buffers at the end: {', '.join(parts)}; {numbers.percent((dirty or 0) / total)} dirty")
+    return lines
+
+
+def whole(text: str | None) -> int | None:
+    """A whole number; what others write may be anything.
+
+    >>> whole("12"), whole("-1"), whole(None), whole("x" * 99)
+    (12, None, None, None)
+    """
+    return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) <= 18 else None
 
 
 def _wal(wal: Written) -> list[Any]:

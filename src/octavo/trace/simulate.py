@@ -10,7 +10,7 @@ from typing import Any
 from octavo import _core
 from octavo.errors import UsageError
 from octavo.trace.core_types import ServerCounts, Summary
-from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, summarize
+from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, require_accesses, summarize
 from octavo.trace.surface import rings, server_buffers
 from octavo.trace.wal import written
 from octavo.units import format_size, parse_duration, parse_size
@@ -92,8 +92,7 @@ def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int
 def simulate(request: SimulationRequest, observe: Observe = nobody) -> dict[str, Any]:
     """The document. Raises UsageError for what cannot be simulated, HostError for what cannot be read."""
     summary = summarize(request.path)
-    if not summary["reads"] + summary["extends"]:
-        raise UsageError(f"{request.path} has no accesses; record for longer, while the server works")
+    require_accesses(request.path, summary)
     points = servers(summary, request)
     with reading(request.path):
         totals, found = _core.trace_servers(

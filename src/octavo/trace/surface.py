@@ -11,7 +11,7 @@ from typing import Any
 from octavo import _core
 from octavo.errors import UsageError
 from octavo.trace.core_types import BufferPoint, Curve, Summary
-from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, summarize
+from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, require_accesses, summarize
 from octavo.units import format_size, parse_size
 
 SCHEMA_VERSION = 1
@@ -62,8 +62,7 @@ def surface(request: SurfaceRequest, observe: Observe = nobody) -> dict[str, Any
     """The document. Raises UsageError for what is no trace or an impossible size, HostError for what cannot be read."""
     summary = summarize(request.path)
     own = summary["page_size"]
-    if not summary["reads"] + summary["extends"]:
-        raise UsageError(f"{request.path} has no accesses; record for longer, while the server works")
+    require_accesses(request.path, summary)
     sizes = request.page_sizes or tuple(size for size in PAGE_SIZES if own / 32 <= size <= own * 64) or (own,)
     buffers = request.shared_buffers or server_buffers(summary)
     threads = request.threads or len(os.sched_getaffinity(0))

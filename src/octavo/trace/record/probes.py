@@ -32,7 +32,9 @@ def require_bpftrace() -> None:
     if os.geteuid() != 0:
         raise HostError("recording needs root, to attach probes; run it with sudo")
     if shutil.which("bpftrace", path=PLAIN_PATH) is None:
-        raise HostError("recording needs bpftrace; apt-get install bpftrace")
+        raise HostError(
+            "recording needs bpftrace; apt-get install bpftrace, or record the server's counters alone (--counters)"
+        )
 
 
 def is_traced(postmaster: int, proc: Path = Path("/proc")) -> bool:
@@ -66,7 +68,7 @@ def executable(postmaster: int, proc: Path = Path("/proc")) -> Path:
     if not has_probes:
         raise HostError(
             f"{path} has no probes: it was built without --enable-dtrace; the packages of Debian and PGDG have them, "
-            "and octavo build --traced makes servers that need none"
+            "octavo build --traced makes servers that need none, and --counters does without page accesses"
         )
     return path
 

@@ -15,8 +15,8 @@ from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.postgres.user_connection import UsersConnection
 from octavo.report.text_file import refuse_planted
-from octavo.trace.files import NEW_FILE, opened_as
-from octavo.trace.record import traced
+from octavo.trace.files import COUNTERS, NEW_FILE, opened_as
+from octavo.trace.record import counters, traced
 from octavo.trace.record.budget import (
     FIRST_SLOWDOWN,
     SLICE_SECONDS,
@@ -51,13 +51,15 @@ _READ = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecordingRequest:
-    """What is recorded. `most_overhead` is the part of the server's speed that may be lost, None for no limit."""
+    """What is recorded. `most_overhead` is the part of the server's speed that may be lost, None for no limit;
+    `counters` are the server's alone, without page accesses."""
 
     dsn: str | None
     seconds: float
     out: Path
     most_overhead: float | None = 0.05
     names: bool = False
+    counters: bool = False
 
 
 @dataclass
@@ -88,8 +90,10 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
     connection = connect(request.dsn, "octavo trace")
     try:
         target, server = target_of(connection)
+        if request.counters:
+            return _record_counters(request, connection, target, int(server["data_block"]), say)
         if target.postmaster is None:
-            raise HostError(f"{target.no_processes}; record where the server runs")
+            raise HostError(f"{target.no_processes}; record where the server runs, or its counters alone (--counters)")
         if is_traced(target.postmaster):
             return _record_traced(request, connection, target, int(server["data_block"]), say)
         require_bpftrace()
@@ -155,6 +159,22 @@ def _record_traced(
             found.accesses = writer.accesses
             writer.finish()
     return found
+
+
+def _record_counters(
+    request: RecordingRequest, connection: UsersConnection, target: Any, data_block: int, say: Callable[[str], object]
+) -> Recorded:
+    """Records what the server counts, from wherever it can be reached."""
+    say(counters.UNKNOWN)
+    writer = _new_trace(request.out, data_block)
+    try:
+        write_facts(writer, target.query, target.version, names=request.names, source=COUNTERS)
+        writer.flush()
+        for note in counters.record(connection, target, writer, request.seconds, time.monotonic_ns()):
+            say(note)
+    finally:
+        writer.finish()
+    return Recorded(recorded_seconds=request.seconds, slices=1)
 
 
 def _buffers(target: Any) -> int:

@@ -1,0 +1,81 @@
+"""A recording of the server's counters alone, for where no page accesses can be had: a managed service, another host,
+a package without probes.
+
+It has what the server counts (pg_stat_database, pg_stat_io, pg_stat_wal), the WAL's kinds and, where the database has
+pg_buffercache, how its buffers are used. Hit ratios at any other size need the accesses themselves.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from octavo import _core
+from octavo.errors import HostError
+from octavo.postgres import sql
+from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
+from octavo.trace.record.wal import WalMeter
+from octavo.trace.record.work import describe, work_of
+
+UNKNOWN = (
+    "unknown without page accesses: hit ratios at any other shared_buffers or page size, the working set, device reads"
+)
+_TURN_SECONDS = 1.0
+_IO_SINCE = 160000
+# A view of all buffers before 16: 16 million of them, 128 GB, take seconds.
+_LIMITS = SessionLimits(statement_timeout="10s", lock_timeout="100ms")
+
+
+def record(
+    connection: UsersConnection, target: Any, writer: _core.TraceWriter, seconds: float, began: int
+) -> list[str]:
+    """Counts for so long, and writes what was counted. Returns what could not be. Raises psycopg.Error."""
+
+    def now() -> int:
+        return (time.monotonic_ns() - began) // 1000
+
+    before, io = work_of(target.query, target.version), _io(target)
+    wal = WalMeter(target.query, writer, now())
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        time.sleep(min(_TURN_SECONDS, left))
+        wal.take(now())
+        writer.flush()
+    after, io_after = work_of(target.query, target.version), _io(target)
+    describe(writer, before, after)
+    for name, value in io.items():
+        if io_after[name] >= value:  # below they were reset meanwhile
+            writer.describe(f"work_{name}", f"{io_after[name] - value:.0f}")
+    transactions = after.counters.get("transactions", 0) - before.counters.get("transactions", 0)
+    if transactions > 0:
+        writer.event(now(), "transactions", round(transactions))
+    return [note for note in (wal.finish(connection, now()), _buffers(connection, target.query, writer)) if note]
+
+
+def _io(target: Any) -> dict[str, float]:
+    if target.version < _IO_SINCE:
+        return {}
+    (row,) = target.query("recorded_io")
+    return {name: float(value or 0) for name, value in row.items()}
+
+
+def _buffers(connection: UsersConnection, query: Callable[[str], Any], writer: _core.TraceWriter) -> str | None:
+    """Writes how many buffers have which usage count, and how many are dirty. Returns why it did not."""
+    try:
+        found = query("buffer_cache_schema")
+        if not found:
+            return (
+                "usage counts of buffers are unknown: CREATE EXTENSION pg_buffercache in this database and pg_monitor "
+                "give them"
+            )
+        text = sql.load("buffer_usage", connection.info.server_version).format(schema=found[0]["schema"])
+        with limited(connection, _LIMITS):
+            rows = connection.execute(text.encode()).fetchall()
+    except (psycopg.Error, HostError) as error:
+        return f"usage counts of buffers are unknown: {' '.join(str(error).split())}"
+    for row in rows:
+        name = "buffers_unused" if row["usage"] is None else f"buffers_usage_{int(row['usage'])}"
+        writer.describe(name, str(row["buffers"]))
+    writer.describe("buffers_dirty", str(sum(row["dirty"] for row in rows)))
+    return None

@@ -1,0 +1,72 @@
+"""A server of which no page accesses can be had: its counters, its WAL and its buffers are recorded over TCP or a
+socket, as any user with pg_monitor, and nothing is said of other sizes."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from tests.integration.servers import data_directory, running
+from typer.testing import CliRunner
+
+from octavo.cli.app import app
+from octavo.errors import HostError
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.cluster import DATABASE
+from octavo.trace.files import summarize
+from octavo.trace.record.recorder import RecordingRequest, record
+from octavo.trace.surface import SurfaceRequest, surface
+from octavo.trace.wal import written
+
+_PACKAGES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+_SETUP = """
+CREATE EXTENSION pg_buffercache;
+CREATE ROLE monitor LOGIN IN ROLE pg_monitor;
+CREATE TABLE t AS SELECT id, repeat('x', 500) AS filler FROM generate_series(1, 20000) AS id;
+"""
+
+
+@pytest.mark.parametrize("which", ["18", "package"])
+def test_counters_alone(
+    which: str, builds: dict[str, Build], journal: Journal, account: Account, tmp_path: Path
+) -> None:
+    build, trace, said = builds["8kB"], tmp_path / "t.octrace", list[str]()
+    if which == "package":  # of the distribution: 15, without pg_stat_io
+        if not _PACKAGES:
+            pytest.skip("no PostgreSQL of the distribution's packages")
+        package = _PACKAGES[0].parents[1]
+        build = Build(f"package-{package.name}", package, {"version": f"{package.name}.0"})
+    with (
+        data_directory(build, journal, account) as directory,
+        running(build, directory, journal, account, shared_buffers="4MB", autovacuum="off") as server,
+        server.connect(DATABASE) as connection,
+    ):
+        connection.execute(_SETUP)
+        request = RecordingRequest(
+            f"host={server.socket_directory} port=5432 user=monitor dbname=octavo", 4.0, trace, counters=True
+        )
+        recording = threading.Thread(target=lambda: record(request, journal, said.append))
+        recording.start()
+        while recording.is_alive():
+            connection.execute("SELECT sum(length(filler)) FROM t")
+            connection.execute("INSERT INTO t SELECT generate_series(1, 100)")
+            connection.execute("SELECT pg_stat_force_next_flush()")
+        recording.join()
+    summary = summarize(trace)
+    assert (summary["reads"], summary["missing"]["is_cut"]) == (0, False)
+    counts = {name: int(value) for name, value in summary["properties"].items() if value.isdecimal()}
+    # The table is larger than the buffers: each scan reads it again.
+    assert counts["work_lookups"] >= counts["work_reads"] > 512
+    assert counts["work_transactions"] > 2
+    if which == "18":
+        assert counts["work_evictions"] > 0
+    assert sum(value for name, value in counts.items() if name.startswith("buffers_u")) == 512
+    assert 0 < counts["buffers_dirty"] <= 512
+    wal = written(summary)
+    assert wal is not None and wal.records > 100
+    assert said[0].startswith("unknown without page accesses")
+    with pytest.raises(HostError, match="counters and no page accesses"):
+        surface(SurfaceRequest(trace))
+    shown = CliRunner().invoke(app, ["trace", "info", str(trace)]).output
+    assert "counted by the server" in shown and "512 buffers at the end" in shown
