@@ -48,8 +48,8 @@ def init(
         print(f"authority: {certificates.directory() / 'ca.pem'}")
     failed = 0
     for answer in launch.send_certificates(chosen.hosts):
-        failed += answer.problem is not None
-        print(f"{answer.host.name}: {answer.problem or 'has its certificate'}")
+        failed += answer.failure is not None
+        print(f"{answer.host.name}: {answer.failure or 'has its certificate'}")
     if failed:
         raise HostError(f"{failed} of {len(chosen.hosts)} hosts have no certificate; the same command tries again")
 

@@ -1,23 +1,24 @@
 """Bringing a fleet up and down: the scheduler on this machine, a worker on every host of the file."""
 
 import json
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from octavo.errors import HostError, UsageError
 from octavo.fleet import certificates, daemon
+from octavo.host.journal import Journal
 from octavo.remote.hosts_file import FleetFile, RemoteHost
-from octavo.remote.shell import AT_ONCE, Answer, ask, ask_all
+from octavo.remote.ssh import Answer, on_each
 from octavo.text import one_line
 
 SCHEDULER = "scheduler"
 WORKER = "worker"
 # Where the worker of a host listens that the file says nothing of.
 _PORT = 8790
-# How long a host has to start its worker.
-START_SECONDS = 120.0
+# How long a host has for each command; its worker has to start within that.
+COMMAND_SECONDS = 120
+_MOST_BYTES = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +40,8 @@ def scheduler_of(fleet: FleetFile) -> str:
 
 def send_certificates(hosts: Sequence[RemoteHost]) -> list[Answer]:
     """Makes a certificate for every host and sends it there."""
-
-    def send(host: RemoteHost, text: str) -> Answer:
-        return ask(host, ["fleet", "host", "install"], text=text)
-
-    texts = [json.dumps(certificates.issue(host.name)) for host in hosts]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(send, hosts, texts))
+    made = {host.name: json.dumps(certificates.issue(host.name)).encode() for host in hosts}
+    return _ask(hosts, lambda _: ["install"], made)
 
 
 def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
@@ -54,12 +50,12 @@ def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
 
     ours = versions()
     found: list[HostFacts] = []
-    for answer in ask_all(hosts, ["fleet", "host", "facts"]):
-        if answer.problem is not None:
-            found.append(HostFacts(answer.host.name, {}, [], answer.problem))
+    for answer in _ask(hosts, lambda _: ["facts"]):
+        if answer.failure is not None:
+            found.append(HostFacts(answer.host.name, {}, [], answer.failure))
             continue
         try:
-            facts: dict[str, Any] = json.loads(answer.stdout)
+            facts: dict[str, Any] = json.loads(answer.output)
             theirs = {name: one_line(facts["versions"][name]) for name in ours}
             disturbed = [one_line(one) for one in facts["disturbed"]]
             certified = bool(facts["certificate"])
@@ -110,18 +106,35 @@ def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[
     address = scheduler_of(fleet)
     chosen = [host for host in fleet.hosts if names is None or host.name in names]
 
-    def one(host: RemoteHost) -> Answer:
+    def words(host: RemoteHost) -> list[str]:
         listen = host.listen or f"{host.address}:{_PORT}"
-        words = ["fleet", "host", "start", "--scheduler", address, "--listen", listen, "--name", host.name]
-        return ask(host, words, seconds=START_SECONDS)
+        return ["start", "--scheduler", address, "--listen", listen, "--name", host.name]
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        answers = list(pool.map(one, chosen))
-    return {answer.host.name: answer.problem for answer in answers if answer.problem is not None}
+    return _failures(_ask(chosen, words))
 
 
 def stop(fleet: FleetFile) -> dict[str, str]:
     """Stops the workers, which puts their hosts back, and the scheduler; by name what stood in the way."""
-    answers = ask_all(fleet.hosts, ["fleet", "host", "stop"])
+    failed = _failures(_ask(fleet.hosts, lambda _: ["stop"]))
     daemon.stop(SCHEDULER)
-    return {answer.host.name: answer.problem for answer in answers if answer.problem is not None}
+    return failed
+
+
+def _ask(
+    hosts: Sequence[RemoteHost],
+    words: Callable[[RemoteHost], Sequence[str]],
+    inputs: Mapping[str, bytes] | None = None,
+) -> list[Answer]:
+    """Runs `octavo fleet host` with these words on every host; the answers in the order of the hosts."""
+
+    def command(host: RemoteHost) -> list[str]:
+        return [*host.octavo, "fleet", "host", *words(host)]
+
+    with Journal() as journal:
+        answers = on_each(hosts, command, journal, seconds=COMMAND_SECONDS, most_bytes=_MOST_BYTES, inputs=inputs)
+        by_name = {answer.host.name: answer for answer in answers}
+    return [by_name[host.name] for host in hosts]
+
+
+def _failures(answers: Sequence[Answer]) -> dict[str, str]:
+    return {answer.host.name: answer.failure for answer in answers if answer.failure is not None}

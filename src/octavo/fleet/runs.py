@@ -90,4 +90,4 @@ def _kept_up(fleet: FleetFile, hosts: DaskHosts) -> Generator[None, None, None]:
         yield
     finally:
         over.set()
-        thread.join(launch.START_SECONDS)
+        thread.join(launch.COMMAND_SECONDS)

@@ -91,6 +91,7 @@ def start(
     network: bool = False,
     becomes: bool = False,
     rings: bool = False,
+    stdin: int = subprocess.DEVNULL,
     stdout: int | IO[str] | IO[bytes] = subprocess.PIPE,
     stderr: int | IO[str] | IO[bytes] = subprocess.PIPE,
     directory: Path | None = None,
@@ -119,7 +120,7 @@ def start(
     def begin() -> "subprocess.Popen[str]":
         return subprocess.Popen(
             arranged,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             text=True,

@@ -1,6 +1,7 @@
 """A command on many hosts over SSH: so many at a time, each with so much time and output, and no host's error ends it.
 
-The user's own ssh does it, with his agent, keys and configuration. It asks nothing, and forwards nothing.
+The user's own ssh does it, with his agent, keys and configuration. It asks nothing, and forwards nothing. A host with
+`through` is reached by those words instead.
 """
 
 import os
@@ -9,14 +10,15 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import IO
 
+from octavo.errors import HostError
 from octavo.host import children
-from octavo.host.journal import Journal
+from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.remote.hosts_file import RemoteHost
 from octavo.text import one_line
 from octavo.units import human_size
@@ -38,12 +40,24 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a host's command wrote and its exit code, or the `problem` on one line: then neither is worth anything."""
+    """What a host's command wrote and its exit code, or the `problem` on one line: then neither is worth anything.
+
+    `last_error` is the last line of its standard error, harmless to print.
+    """
 
     host: RemoteHost
     code: int
     output: bytes
     problem: str | None = None
+    last_error: str = ""
+
+    @property
+    def failure(self) -> str | None:
+        """Why the command did not do its work, on one line; None when its exit code is 0."""
+        if self.problem is not None or self.code == 0:
+            return self.problem
+        said = self.last_error or _last_line(self.output) or f"no output (exit {self.code})"
+        return said.removeprefix("octavo: ")
 
 
 def command_line(host: RemoteHost, words: Sequence[str], seconds: int) -> list[str]:
@@ -51,7 +65,13 @@ def command_line(host: RemoteHost, words: Sequence[str], seconds: int) -> list[s
 
     >>> command_line(RemoteHost("a", "a.example.com", "me", 2222), ["octavo", "runs; rm"], 9)[-6:]
     ['-p', '2222', '-l', 'me', 'a.example.com', "timeout 9 octavo 'runs; rm'"]
+    >>> command_line(RemoteHost("a", "a", through=("chroot", "/a")), ["octavo", "runs"], 9)
+    ['chroot', '/a', 'env', '-u', 'OCTAVO_TOKEN', 'timeout', '9', 'octavo', 'runs']
     """
+    limited = ["timeout", str(seconds), *words]
+    if host.through:
+        # As over ssh, what the command leaves running there is not ours: without the token no journal ends it.
+        return [*host.through, "env", "-u", TOKEN_VARIABLE, *limited]
     found = ["ssh"]
     for option in _OPTIONS:
         found += ["-o", option]
@@ -64,7 +84,7 @@ def command_line(host: RemoteHost, words: Sequence[str], seconds: int) -> list[s
     if host.user is not None:
         found += ["-l", host.user]
     # No "--": what the file allows as an address does not begin with a dash.
-    return [*found, host.address, shlex.join(["timeout", str(seconds), *words])]
+    return [*found, host.address, shlex.join(limited)]
 
 
 def on_each(
@@ -75,10 +95,12 @@ def on_each(
     seconds: int,
     most_bytes: int,
     at_once: int = AT_ONCE,
+    inputs: Mapping[str, bytes] | None = None,
 ) -> Iterator[Answer]:
-    """Runs a command on every host, and gives each one's answer as it comes. Raises HostError when there is no ssh.
+    """Runs a command on every host, and gives each one's answer as it comes.
 
-    `seconds` are the command's; connecting has its own. Whoever leaves off early ends those that run.
+    `seconds` are the command's; connecting has its own. `inputs` are standard inputs by the host's name. Whoever leaves
+    off early ends those that run.
     """
     waiting = list(reversed(hosts))
     running: list[_Running] = []
@@ -88,10 +110,12 @@ def on_each(
             while waiting or running:
                 while waiting and len(running) < at_once:
                     host = waiting.pop()
-                    running.append(
-                        _Running(host, command_line(host, words(host), seconds), journal, patience, selector)
-                    )
-                first = min(one.deadline for one in running)
+                    command, text = command_line(host, words(host), seconds), (inputs or {}).get(host.name)
+                    try:
+                        running.append(_Running(host, command, text, journal, patience, selector))
+                    except HostError as error:  # there is no ssh, or no such word
+                        yield Answer(host, _NOT_FOUND, b"", str(error))
+                first = min((one.deadline for one in running), default=0.0)
                 for key, _ in selector.select(max(0.0, first - time.monotonic())):
                     key.data()
                 for one in [one for one in running if one.is_done(most_bytes)]:
@@ -103,16 +127,25 @@ def on_each(
 
 
 class _Running:
-    """One host's ssh."""
+    """One host's ssh. Raises HostError when it cannot be started."""
 
     def __init__(
-        self, host: RemoteHost, command: list[str], journal: Journal, patience: int, selector: selectors.BaseSelector
+        self,
+        host: RemoteHost,
+        command: list[str],
+        text: bytes | None,
+        journal: Journal,
+        patience: int,
+        selector: selectors.BaseSelector,
     ) -> None:
         self._host, self._patience, self._journal, self._selector = host, patience, journal, selector
         self._output, self._errors = bytearray(), bytearray()
         self._problem: str | None = None
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        self._child, self._number = children.start(command, journal, role="ssh", environment=environment)
+        with _standard_input(text) as stdin:
+            self._child, self._number = children.start(
+                command, journal, role="ssh", environment=environment, stdin=stdin
+            )
         self.deadline = time.monotonic() + patience
         self._open: list[IO[str]] = []
         for pipe, kept in ((self._child.stdout, self._output), (self._child.stderr, self._errors)):
@@ -157,19 +190,37 @@ class _Running:
             with suppress(subprocess.TimeoutExpired):  # it has closed its output, and ends now or never
                 self._child.wait(max(0.0, self.deadline - time.monotonic()))
         self.end()
-        code = self._child.returncode
-        return Answer(self._host, code, bytes(self._output), self._problem or self._why(code))
+        code, last_error = self._child.returncode, _last_line(self._errors)
+        problem = self._problem or self._why(code, last_error)
+        return Answer(self._host, code, bytes(self._output), problem, last_error)
 
-    def _why(self, code: int) -> str | None:
+    def _why(self, code: int, said: str) -> str | None:
         """What went wrong where the command could not be run; what it says itself of its code is the caller's."""
-        lines = self._errors.decode(errors="replace").strip().splitlines()
-        said = one_line(lines[-1])[:_LONGEST_TOLD] if lines else ""
         if code == _SSH_FAILED:
             return said or "ssh failed and says nothing"
         if code == _TIMED_OUT:
             return "its command was still running when its time was over"
         if code == _NOT_FOUND:
             return f"there is no such command there ({said})"
-        if not self._output:
-            return said or f"its command says nothing (exit {code})"
+        if code != 0 and not self._output:
+            return said.removeprefix("octavo: ") or f"no output (exit {code})"
         return None
+
+
+@contextmanager
+def _standard_input(text: bytes | None) -> Generator[int, None, None]:
+    """A descriptor of this text, which may be a private key: in memory, and without a limit as a pipe has one."""
+    if text is None:
+        yield subprocess.DEVNULL
+        return
+    with os.fdopen(os.memfd_create("stdin", os.MFD_CLOEXEC), "wb") as file:
+        file.write(text)
+        file.flush()
+        file.seek(0)
+        yield file.fileno()
+
+
+def _last_line(written: bytes | bytearray) -> str:
+    """The last line of what a host wrote, without what a terminal would act upon."""
+    lines = written.decode(errors="replace").strip().splitlines()
+    return one_line(lines[-1])[:_LONGEST_TOLD] if lines else ""

@@ -10,7 +10,7 @@ from octavo.fleet import certificates
 from octavo.fleet.outbox import Outbox
 from octavo.fleet.tls import split_address, tls_address
 from octavo.remote.hosts_file import RemoteHost, parse_fleet
-from octavo.remote.shell import Answer, words_for
+from octavo.remote.ssh import Answer, command_line
 from octavo.store.records import TrialRecord
 
 
@@ -76,16 +76,18 @@ def test_addresses_are_of_tls() -> None:
 
 def test_a_command_goes_over_ssh_as_one_word_and_through_other_words_as_it_is() -> None:
     host = RemoteHost("a", "10.0.0.7", "root", 2222, ("python3", "/opt/o c.pyz"), identity=Path("/keys/fleet"))
-    words = words_for(host, ["fleet", "check"], 9)
+    words = command_line(host, [*host.octavo, "fleet", "check"], 9)
     assert words[0] == "ssh"
     assert words[-1] == "timeout 9 python3 '/opt/o c.pyz' fleet check"
     assert "BatchMode=yes" in words
     inside = RemoteHost("a", "a", through=("ip", "netns", "exec", "a"))
-    assert words_for(inside, ["fleet", "check"], 9) == ["ip", "netns", "exec", "a", "octavo", "fleet", "check"]
+    words = command_line(inside, [*inside.octavo, "fleet", "check"], 9)
+    assert words[:4] == ["ip", "netns", "exec", "a"]
+    assert words[-5:] == ["timeout", "9", "octavo", "fleet", "check"]
 
 
 def test_what_a_host_says_reaches_no_terminal_as_it_is() -> None:
-    said = Answer(RemoteHost("a", "a"), 1, "", "first\noctavo: \x1b[31mno\u202e room\n").problem
+    said = Answer(RemoteHost("a", "a"), 1, "first\noctavo: \x1b[31mno\u202e room\n".encode()).failure
     assert said is not None
     assert "no" in said and "\x1b" not in said and "\u202e" not in said
 
