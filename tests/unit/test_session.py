@@ -10,6 +10,7 @@ from octavo.errors import UsageError
 from octavo.host import lock
 from octavo.lab import session
 from octavo.lab.events import Event
+from octavo.lab.run_record import pinned_and_varying
 from octavo.lab.session import resume_run
 from octavo.plan.cells import make_cells
 from octavo.store.records import RunRecord, RunStatus
@@ -86,10 +87,10 @@ def test_a_finished_run_goes_on_only_when_more_is_asked_of_it(store: Store, monk
 
 def test_settings_that_differ_between_cells_are_not_said_to_be_the_same() -> None:
     plan = small_plan(**{"data_block": ["4kB", "8kB"], "settings.full_page_writes": ["on", "off"]})
-    told = session.pinned_and_varying(plan, make_cells(plan))
+    told = pinned_and_varying(plan, make_cells(plan))
     everything = {**told["pinned"], **told["varying"]}
     assert "full_page_writes" not in everything, "a factor that is compared is in neither list"
     assert not any(" / " in value for value in told["pinned"].values())
     assert all(" / " in value for value in told["varying"].values())
     one = small_plan(data_block=["8kB"], **{"settings.full_page_writes": ["off"]})
-    assert session.pinned_and_varying(one, make_cells(one))["varying"] == {}
+    assert pinned_and_varying(one, make_cells(one))["varying"] == {}

@@ -9,8 +9,8 @@ from octavo.lab.bench import WallClock
 from octavo.lab.events import Notice, Notify
 from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
+from octavo.lab.run_record import environment_of
 from octavo.lab.runnable import left_out
-from octavo.lab.session import environment_of
 from octavo.plan.model import Plan
 
 

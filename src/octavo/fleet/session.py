@@ -1,20 +1,14 @@
 """A run on a fleet from its plan to its last trial, as the coordinator goes through it."""
 
-import json
-import math
-import random
-import secrets
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from octavo import __version__, workloads
-from octavo.analysis.decide import open_cells
+from octavo import __version__
 from octavo.errors import HostError, Interrupted, OctavoError, UsageError
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.identity import package_digest
@@ -23,11 +17,9 @@ from octavo.fleet.orders import Prepare, Report, RunOrder
 from octavo.fleet.rounds import FleetRounds
 from octavo.home import make_directory, octavo_home
 from octavo.host.journal import Journal, recover
-from octavo.instruments import instruments
-from octavo.instruments.running import InstrumentSet
 from octavo.lab.bench import WallClock
-from octavo.lab.budget import Forecast
 from octavo.lab.events import Notice, Notify
+from octavo.lab.run_record import extended, forecaster, new_run
 from octavo.lab.session import SessionResult
 from octavo.plan.cells import Cell, make_cells, with_defaults
 from octavo.plan.impossible import refuse_impossible
@@ -55,30 +47,14 @@ def start_fleet_run(
     plan: Plan, plan_text: str, repeat: str, seed: int | None, choice: FleetChoice, notify: Notify
 ) -> SessionResult:
     """Runs a plan as a new run on a fleet. Without a seed one is drawn, and stored. Raises OctavoError."""
-    chosen = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
-    now = time.time()
-    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
-    run = f"{stamp}-{plan.name}-{secrets.token_hex(2)}"
     cells = make_cells(plan)
     refuse_impossible(plan, cells)
     with _working(notify) as (journal, store):
-        record = RunRecord(
-            id=run,
-            name=plan.name,
-            status="running",
-            token=journal.token,
-            seed=chosen,
-            started=now,
-            ended=None,
-            plan=json.loads(plan.model_dump_json()),
-            plan_text=plan_text,
-            repeat=f"{repeat} --seed {chosen}" if seed is None else repeat,
-            metrics=_metrics(plan),
-            environment={"octavo": __version__, "fleet": {}},
-        )
+        environment: dict[str, Any] = {"octavo": __version__, "fleet": {}}
+        record = new_run(plan, plan_text, repeat, seed, journal.token, environment)
         store.create_run(record, cells)
-        store.claim(run)
-        make_directory(octavo_home() / "runs" / run)  # its report's place
+        store.claim(record.id)
+        make_directory(octavo_home() / "runs" / record.id)  # its report's place
         return _work(record, plan, cells, choice, store, notify)
 
 
@@ -91,10 +67,7 @@ def resume_fleet_run(run: str, choice: FleetChoice, notify: Notify, *, budget: s
         if record.status == "finished" and budget is None:
             raise UsageError(f"{run} is finished; octavo report {run} shows it; --budget gives it more time")
         store.claim(run)
-        plan = restore_plan(record.plan)
-        if budget is not None:
-            plan = plan.model_copy(update={"budget": budget, "most_rounds": None})
-            store.set_plan(run, json.loads(plan.model_dump_json()))
+        plan = extended(store, run, restore_plan(record.plan), budget)
         store.set_status(run, "running", token=journal.token)
         return _work(record, plan, with_defaults(store.cells(run), plan), choice, store, notify)
 
@@ -108,20 +81,12 @@ def _working(notify: Notify) -> Generator[tuple[Journal, Store], None, None]:
         yield journal, store
 
 
-def _metrics(plan: Plan) -> dict[str, dict[str, Any]]:
-    observers = InstrumentSet(instruments(plan.instruments), lambda _: None)
-    return {one.name: one.as_dict() for one in (*workloads.find(plan.workload).metrics, *observers.metrics)}
-
-
 def _work(
     record: RunRecord, plan: Plan, cells: Sequence[Cell], choice: FleetChoice, store: Store, notify: Notify
 ) -> SessionResult:
     run = record.id
     hosts = choice.hosts
     environment = HostNotes(store, run)
-    metric = next(iter(record.metrics))
-    compared = frozenset(cell.id for cell in cells if not cell.baseline and not cell.control)
-    clock = WallClock()
     known = store.trials(run)
     identities = {trial.identity for trial in known}
 
@@ -131,13 +96,6 @@ def _work(
         ids = store.add_trials(run, new, PATIENCE) if new else []
         identities.update(one.identity for one in new)
         return [replace(one, id=number) for one, number in zip(new, ids, strict=True)]
-
-    def still_open(trials: Sequence[TrialRecord]) -> Forecast:
-        if not compared:  # the baseline is looked at for its own sake
-            return dict.fromkeys((cell.id for cell in cells), math.inf)
-        if plan.stopping == "fixed":
-            return dict.fromkeys(compared, math.inf)
-        return open_cells(plan, cells, trials, metric)
 
     def begin(host: str, number: int) -> None:
         environment.number(host, number)
@@ -150,8 +108,8 @@ def _work(
     for name in choice.expected:
         numbers.setdefault(name, 1 + max(numbers.values(), default=0))
     rounds = FleetRounds(
-        run, plan, cells, record.seed, numbers, hosts, known, commit, environment.began, begin, still_open, clock,
-        notify, choice.patience,
+        run, plan, cells, record.seed, numbers, hosts, known, commit, environment.began, begin,
+        forecaster(record, plan, cells), WallClock(), notify, choice.patience,
     )  # fmt: skip
     try:
         try:

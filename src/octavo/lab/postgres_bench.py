@@ -69,12 +69,6 @@ class PostgresBench:
         self._trials = max((int(log.name.partition(".")[0]) for log in self._logs.glob("[0-9]*.server.log")), default=0)
 
     @property
-    def metrics(self) -> dict[str, dict[str, Any]]:
-        """What the observations mean, by metric."""
-        everything = [*self._workload.metrics, *self._observers.metrics]
-        return {m.name: m.as_dict() for m in everything}
-
-    @property
     def builds(self) -> list[Build]:
         """The builds that were prepared."""
         return list(self._builds.values())

@@ -1,44 +1,34 @@
 """A run from its plan to its last trial: the host's lock, the journal, preparation, rounds, and how it ended."""
 
-import json
-import math
-import random
-import secrets
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from octavo import __version__, workloads
-from octavo.analysis.decide import open_cells
+from octavo import workloads
 from octavo.errors import HostError, Interrupted, OctavoError, StoreAwayError, UsageError
 from octavo.home import make_directory, octavo_home
 from octavo.host.checks import check_host, disturbing
-from octavo.host.checks.base import CheckFinding
 from octavo.host.facts import host_facts
 from octavo.host.journal import Journal, recover
 from octavo.host.lock import host_lock
 from octavo.lab.bench import WallClock
-from octavo.lab.budget import Forecast
 from octavo.lab.estimate import estimate
 from octavo.lab.events import Estimated, Notice, Notify
 from octavo.lab.execute import RunOutcome, execute
 from octavo.lab.loads import room_for_loads
 from octavo.lab.postgres_bench import PostgresBench
+from octavo.lab.run_record import environment_of, extended, forecaster, new_run
 from octavo.lab.runnable import left_out
 from octavo.lab.slices.eligibility import refuse
 from octavo.plan.cells import Cell, make_cells, with_defaults
 from octavo.plan.impossible import refuse_impossible
 from octavo.plan.model import Plan, restore_plan
-from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.cache import Build
-from octavo.postgres.pinned import not_pinned, pinned_settings
 from octavo.store.address import store_address
-from octavo.store.records import RunRecord, TrialRecord
+from octavo.store.records import RunRecord
 from octavo.store.sender import TrialSender
 from octavo.store.store import Store
 from octavo.units import human_count
@@ -57,31 +47,14 @@ class SessionResult:
 
 def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify: Notify) -> SessionResult:
     """Runs a plan as a new run. Without a seed one is drawn, and stored. Raises OctavoError."""
-    chosen = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
-    now = time.time()
-    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
-    run = f"{stamp}-{plan.name}-{secrets.token_hex(2)}"
     cells = make_cells(plan)
     refuse_impossible(plan, cells)
     refuse(plan, workloads.find(plan.workload), cells)
     with _working(notify) as (journal, store):
-        bench = PostgresBench(run, plan, workloads.find(plan.workload), journal, notify)
-        record = RunRecord(
-            id=run,
-            name=plan.name,
-            status="running",
-            token=journal.token,
-            seed=chosen,
-            started=now,
-            ended=None,
-            plan=json.loads(plan.model_dump_json()),
-            plan_text=plan_text,
-            repeat=f"{repeat} --seed {chosen}" if seed is None else repeat,
-            metrics=bench.metrics,
-            environment={},
-        )
+        record = new_run(plan, plan_text, repeat, seed, journal.token, {})
+        bench = PostgresBench(record.id, plan, workloads.find(plan.workload), journal, notify)
         store.create_run(record, cells)
-        store.claim(run)
+        store.claim(record.id)
         with closing(bench):
             return _work(record, plan, cells, bench, store, notify, retry=False)
 
@@ -100,9 +73,7 @@ def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bo
         _check_resumable(record, more=budget is not None or retry)
         store.claim(run)
         workload = workloads.find(plan.workload)
-        if budget is not None:
-            plan = plan.model_copy(update={"budget": budget, "most_rounds": None})
-            store.set_plan(run, json.loads(plan.model_dump_json()))
+        plan = extended(store, run, plan, budget)
         bench = PostgresBench(run, plan, workload, journal, notify)
         store.set_status(run, "running", token=journal.token)
         with closing(bench):
@@ -148,16 +119,7 @@ def _work(
         # The parts of a round follow from the room that there was at first, so that a resumed run has the same.
         bench.room = record.environment.get("room_bytes") or room_for_loads(workload, cells)
         store.set_environment(run, {**environment_of(plan, cells, bench.builds, found), "room_bytes": bench.room})
-        metric = next(iter(record.metrics))
-        compared = frozenset(cell.id for cell in cells if not cell.baseline and not cell.control)
-
-        def still_open(trials: Sequence[TrialRecord]) -> Forecast:
-            if not compared:  # the baseline is looked at for its own sake
-                return dict.fromkeys((cell.id for cell in cells), math.inf)
-            if plan.stopping == "fixed":
-                return dict.fromkeys(compared, math.inf)
-            return open_cells(plan, cells, trials, metric)
-
+        still_open = forecaster(record, plan, cells)
         outcome = execute(run, plan, cells, record.seed, bench, store, WallClock(), notify, still_open, retry=retry)
         TrialSender(store).flush()
         store.set_environment(run, {**store.run(run).environment, "ending": outcome.ending})
@@ -222,49 +184,3 @@ def _check_same(record: RunRecord, what: str, before: object, now: object) -> No
             f"{record.id} began with another {what} ({before}, now {now}): its rounds would not compare; "
             "start a new run"
         )
-
-
-def environment_of(
-    plan: Plan, cells: Sequence[Cell], builds: Sequence[Build], found: Sequence[CheckFinding]
-) -> dict[str, Any]:
-    """What could explain the numbers of this host, for the store."""
-    return {
-        "octavo": __version__,
-        "host": host_facts(make_directory(octavo_home())),
-        "host_checks": [one.as_dict() for one in found],
-        "builds": [
-            {
-                "name": build.name,
-                **{
-                    name: build.manifest[name]
-                    for name in ("version", "data_block", "wal_block", "origin", "compiler", "options")
-                },
-            }
-            for build in builds
-        ],
-        **pinned_and_varying(plan, cells),
-        "not_pinned": not_pinned(),
-    }
-
-
-def pinned_and_varying(plan: Plan, cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
-    """`pinned`: the settings that are the same in every cell. `varying`: those that follow another factor, such as the
-    data block, with their values. Settings that are factors with several levels are in neither."""
-    of_cells = [
-        {
-            **pinned_settings(cell.levels["version"], cell.levels["data_block"]),
-            **plan.settings,
-            **settings_of(cell.levels),
-        }
-        for cell in cells
-    ]
-    chosen = {name for cell in cells for name in settings_of(cell.levels)}
-    pinned: dict[str, str] = {}
-    varying: dict[str, str] = {}
-    for name in dict.fromkeys(name for settings in of_cells for name in settings):
-        values = list(dict.fromkeys(settings.get(name, "default") for settings in of_cells))
-        if len(values) == 1:
-            pinned[name] = values[0]
-        elif name not in chosen:
-            varying[name] = " / ".join(values)
-    return {"pinned": pinned, "varying": varying}

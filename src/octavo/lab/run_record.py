@@ -1,0 +1,125 @@
+"""The record of a run, on this host or on a fleet: what is stored as it begins, and what could explain its numbers."""
+
+import json
+import math
+import random
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from octavo import __version__, workloads
+from octavo.analysis.decide import open_cells
+from octavo.home import make_directory, octavo_home
+from octavo.host.checks.base import CheckFinding
+from octavo.host.facts import host_facts
+from octavo.instruments import instruments
+from octavo.instruments.running import InstrumentSet
+from octavo.lab.budget import Forecast
+from octavo.plan.cells import Cell
+from octavo.plan.model import Plan
+from octavo.plan.server_settings import settings_of
+from octavo.postgres.builds.cache import Build
+from octavo.postgres.pinned import not_pinned, pinned_settings
+from octavo.store.records import RunRecord, TrialRecord
+from octavo.store.store import Store
+
+
+def new_run(
+    plan: Plan, plan_text: str, repeat: str, seed: int | None, token: str, environment: dict[str, Any]
+) -> RunRecord:
+    """The record of a run that begins now. Without a seed one is drawn, and added to the command that repeats it."""
+    chosen = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
+    now = time.time()
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
+    return RunRecord(
+        id=f"{stamp}-{plan.name}-{secrets.token_hex(2)}",
+        name=plan.name,
+        status="running",
+        token=token,
+        seed=chosen,
+        started=now,
+        ended=None,
+        plan=json.loads(plan.model_dump_json()),
+        plan_text=plan_text,
+        repeat=f"{repeat} --seed {chosen}" if seed is None else repeat,
+        metrics=_metrics(plan),
+        environment=environment,
+    )
+
+
+def extended(store: Store, run: str, plan: Plan, budget: str | None) -> Plan:
+    """The plan with this budget and no limit of its rounds, which the store has then, too; without one as it is."""
+    if budget is None:
+        return plan
+    longer = plan.model_copy(update={"budget": budget, "most_rounds": None})
+    store.set_plan(run, json.loads(longer.model_dump_json()))
+    return longer
+
+
+def forecaster(record: RunRecord, plan: Plan, cells: Sequence[Cell]) -> Callable[[Sequence[TrialRecord]], Forecast]:
+    """What says, of the trials so far, which cells are still measured: none is decided where nothing is compared."""
+    metric = next(iter(record.metrics))
+    compared = frozenset(cell.id for cell in cells if not cell.baseline and not cell.control)
+
+    def still_open(trials: Sequence[TrialRecord]) -> Forecast:
+        if not compared:  # the baseline is looked at for its own sake
+            return dict.fromkeys((cell.id for cell in cells), math.inf)
+        if plan.stopping == "fixed":
+            return dict.fromkeys(compared, math.inf)
+        return open_cells(plan, cells, trials, metric)
+
+    return still_open
+
+
+def _metrics(plan: Plan) -> dict[str, dict[str, Any]]:
+    """What the observations mean, by metric."""
+    observers = InstrumentSet(instruments(plan.instruments), lambda _: None)
+    return {one.name: one.as_dict() for one in (*workloads.find(plan.workload).metrics, *observers.metrics)}
+
+
+def environment_of(
+    plan: Plan, cells: Sequence[Cell], builds: Sequence[Build], found: Sequence[CheckFinding]
+) -> dict[str, Any]:
+    """What could explain the numbers of this host, for the store."""
+    return {
+        "octavo": __version__,
+        "host": host_facts(make_directory(octavo_home())),
+        "host_checks": [one.as_dict() for one in found],
+        "builds": [
+            {
+                "name": build.name,
+                **{
+                    name: build.manifest[name]
+                    for name in ("version", "data_block", "wal_block", "origin", "compiler", "options")
+                },
+            }
+            for build in builds
+        ],
+        **pinned_and_varying(plan, cells),
+        "not_pinned": not_pinned(),
+    }
+
+
+def pinned_and_varying(plan: Plan, cells: Sequence[Cell]) -> dict[str, dict[str, str]]:
+    """`pinned`: the settings that are the same in every cell. `varying`: those that follow another factor, such as the
+    data block, with their values. Settings that are factors with several levels are in neither."""
+    of_cells = [
+        {
+            **pinned_settings(cell.levels["version"], cell.levels["data_block"]),
+            **plan.settings,
+            **settings_of(cell.levels),
+        }
+        for cell in cells
+    ]
+    chosen = {name for cell in cells for name in settings_of(cell.levels)}
+    pinned: dict[str, str] = {}
+    varying: dict[str, str] = {}
+    for name in dict.fromkeys(name for settings in of_cells for name in settings):
+        values = list(dict.fromkeys(settings.get(name, "default") for settings in of_cells))
+        if len(values) == 1:
+            pinned[name] = values[0]
+        elif name not in chosen:
+            varying[name] = " / ".join(values)
+    return {"pinned": pinned, "varying": varying}
