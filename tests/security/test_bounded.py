@@ -17,7 +17,7 @@ from tests.security.test_endless import in_time
 
 from octavo.check.crashes import crashes_in_log
 from octavo.errors import HostError, OctavoError, UsageError
-from octavo.host import child_output, children, trees
+from octavo.host import careful_open, child_output, children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster, extension
@@ -79,7 +79,7 @@ def test_a_small_output_is_whole_whatever_its_bytes(journal: Journal) -> None:
 
 def test_a_text_is_read_up_to_a_size(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="more than 256 MB") as caught:
-        in_time(lambda: trees.read_text(sparse(tmp_path / "log")))
+        in_time(lambda: careful_open.read_text(sparse(tmp_path / "log")))
     assert caught.value.errno == errno.EFBIG
     # No log that could not be read passes for one without a crash.
     assert "more than 256 MB" in crashes_in_log(tmp_path / "log", killing_is_tested=False)[0].what

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import OctavoError
-from octavo.host import kept, trees
+from octavo.host import kept, tree_walk, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 
@@ -185,15 +185,15 @@ def test_what_is_planted_while_a_tree_is_taken_is_found(
     """In a directory whose entries were read and which is not root's yet."""
     elsewhere = place / "elsewhere"
     elsewhere.write_text("root's")
-    walk = trees.walk
+    walk = tree_walk.walk
 
-    def planting(top: Path, *, strict: bool = False) -> Iterator[trees.WalkedDirectory]:
+    def planting(top: Path, *, strict: bool = False) -> Iterator[tree_walk.WalkedDirectory]:
         for found in walk(top, strict=strict):
             if found.path == "base":
                 link(tree, elsewhere)
             yield found
 
-    monkeypatch.setattr(trees, "walk", planting)
+    monkeypatch.setattr(tree_walk, "walk", planting)
     with pytest.raises(OctavoError, match="base/odd is a symbolic link"):
         kept.keep(tree, account)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import HostError, OctavoError, UsageError
-from octavo.host import children, mode_filter, set_user_id, trees
+from octavo.host import careful_open, children, mode_filter, set_user_id, tree_walk, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.workload_support import files
@@ -56,7 +56,7 @@ def dig(tree: Path, depth: int) -> None:
 
 def test_a_tree_of_any_depth_is_walked_and_removed(tree: Path) -> None:
     dig(tree, DEPTH)
-    assert sum(1 for _ in trees.walk(tree)) == DEPTH + 1
+    assert sum(1 for _ in tree_walk.walk(tree)) == DEPTH + 1
     assert sum(1 for _ in trees.open_files(tree)) == 1
     assert trees.allocated_bytes(tree) > 0
     assert trees.remove(tree)
@@ -67,11 +67,11 @@ def test_a_walk_visits_everything_once_and_comes_back_up(tree: Path) -> None:
     for name in ("a/b/c", "a/d", "e"):
         (tree / name).mkdir(parents=True)
         (tree / name / "file").touch()
-    assert [place.path for place in trees.walk(tree)] == ["", "a", "a/b", "a/b/c", "a/d", "e"]
+    assert [place.path for place in tree_walk.walk(tree)] == ["", "a", "a/b", "a/b/c", "a/d", "e"]
     trees.sync(tree)
     assert trees.files(tree) == [tree / name / "file" for name in ("a/b/c", "a/d", "e")]
     pruned: list[str] = []
-    for place in trees.walk(tree):
+    for place in tree_walk.walk(tree):
         pruned.append(place.path)
         place.directories[:] = [name for name in place.directories if name != "b"]
     assert pruned == ["", "a", "a/d", "e"]
@@ -81,7 +81,7 @@ def test_a_directory_that_is_moved_during_a_walk_ends_no_walk(tree: Path, place:
     for name in ("a/b", "c"):
         (tree / name).mkdir(parents=True)
     seen: list[str] = []
-    for found in trees.walk(tree):
+    for found in tree_walk.walk(tree):
         seen.append(found.path)
         if found.path == "a/b":
             (tree / "a").rename(place / "elsewhere")
@@ -151,16 +151,16 @@ def test_links_are_followed_only_where_nobody_else_may_have_put_them(
 ) -> None:
     (tree / "planted").symlink_to(secret)
     with pytest.raises(OSError, match="symbolic link"):
-        trees.open_file(tree / "planted")
+        careful_open.open_file(tree / "planted")
     (tree / "data").symlink_to(place)
     with pytest.raises(OSError, match="Not a directory"):
-        trees.open_file(tree / "data" / "secret")
-    assert list(trees.walk(tree / "data")) == []
+        careful_open.open_file(tree / "data" / "secret")
+    assert list(tree_walk.walk(tree / "data")) == []
     (place / "ours").symlink_to(secret)
-    assert trees.read_text(place / "ours") == "secret"
+    assert careful_open.read_text(place / "ours") == "secret"
     os.mkfifo(tree / "fifo")
     with pytest.raises(OSError, match="no regular file"):
-        trees.open_file(tree / "fifo")
+        careful_open.open_file(tree / "fifo")
     assert list(trees.open_files(tree)) == []
 
 

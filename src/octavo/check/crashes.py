@@ -10,7 +10,7 @@ from pathlib import Path
 
 from octavo.check.outcome import Failure
 from octavo.errors import HostError
-from octavo.host import children, trees
+from octavo.host import careful_open, children, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -39,7 +39,7 @@ def crashes_in_log(log: Path, *, killing_is_tested: bool) -> list[Failure]:
     `killing_is_tested`: the suite itself ends backends with SIGKILL, which is then no crash.
     """
     try:
-        lines = trees.read_text(log).splitlines()
+        lines = careful_open.read_text(log).splitlines()
     except OSError as error:
         return [Failure(log.stem, f"{log}: {error.strerror}", ())] if error.errno == errno.EFBIG else []
     found: list[Failure] = []
@@ -72,7 +72,7 @@ def backtraces(build: Build, directory: Path, journal: Journal, account: Account
 def _is_core(path: Path) -> bool:
     if not re.fullmatch(r"core(\.\d+)?", path.name):
         return False
-    with suppress(OSError), os.fdopen(trees.open_file(path), "rb") as file:
+    with suppress(OSError), os.fdopen(careful_open.open_file(path), "rb") as file:
         return file.read(4) == b"\x7fELF"
     return False
 

@@ -15,7 +15,7 @@ from octavo.check.outputs import Difference, compare_isolation, compare_regressi
 from octavo.check.workspace import TestWorkspace
 from octavo.errors import OctavoError
 from octavo.home import make_directory
-from octavo.host import children, trees
+from octavo.host import careful_open, children, trees
 
 # What is being done, and how many of how many tests are done.
 Progress = Callable[[str, int, int], None]
@@ -136,7 +136,7 @@ def read_lines(path: Path) -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        return trees.read_text(path)
+        return careful_open.read_text(path)
     except OSError:
         return ""
 
@@ -169,7 +169,7 @@ def keep(workplace: TestWorkspace, name: str, paths: Sequence[Path], below: Path
 def _keep_file(path: Path, place: int, name: PurePath, most: int) -> int:
     """Copies a file to this name below the open directory. Returns how many bytes that are, `most` at most."""
     try:
-        descriptor = trees.open_file(path)
+        descriptor = careful_open.open_file(path)
     except OSError:
         return 0
     copied = 0

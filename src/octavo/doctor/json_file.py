@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from octavo.errors import UsageError
-from octavo.host import trees
+from octavo.host import careful_open
 
 _MOST_BYTES = 64 * 1024**2
 
@@ -15,7 +15,7 @@ _MOST_BYTES = 64 * 1024**2
 def read_json(path: Path) -> Any:
     """What the file holds. Raises UsageError when it cannot be read, is too large or is no JSON (NaN is none)."""
     try:
-        content = trees.read_bytes(path, _MOST_BYTES)
+        content = careful_open.read_bytes(path, _MOST_BYTES)
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise UsageError(

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from octavo.errors import OctavoError
-from octavo.host import trees
+from octavo.host import tree_walk, trees
 from octavo.host.children import Account
 
 _CAREFULLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -37,7 +37,7 @@ def keep(tree: Path, account: Account) -> None:
         return
     path = Path(tree.name)
     try:
-        for place in trees.walk(tree, strict=True):
+        for place in tree_walk.walk(tree, strict=True):
             path = Path(tree.name, place.path)
             _check(os.fstat(place.descriptor), path, account)
             _take(place.descriptor, account, _DIRECTORY_MODE)

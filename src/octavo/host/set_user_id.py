@@ -13,7 +13,8 @@ from pathlib import Path
 from octavo.errors import OctavoError
 from octavo.host import mode_filter
 from octavo.host.children import Account
-from octavo.host.trees import shown, walk
+from octavo.host.tree_walk import walk
+from octavo.host.trees import shown
 
 # The host's world-writable sticky directories (Filesystem Hierarchy Standard; shm_overview(7)).
 PLACES = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108

@@ -2,8 +2,7 @@
 
 Whoever runs as the account can put a link or a FIFO anywhere in such a tree, at any moment. So what is made, copied or
 changed inside is done by a child that has the account's rights alone; root opens files one by one, relative to a
-directory that it has open, and never through a link (openat(2), O_NOFOLLOW). How files are opened so is in
-`careful_open`, how trees are walked in `tree_walk`; both are offered here, too.
+directory that it has open, and never through a link (openat(2), O_NOFOLLOW): `careful_open`, `tree_walk`.
 """
 
 import ctypes
@@ -16,20 +15,14 @@ from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
 from octavo.host import children
-from octavo.host.careful_open import CAREFULLY, open_directory, open_file, read_bytes, read_text
+from octavo.host.careful_open import CAREFULLY, open_directory
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
-from octavo.host.tree_walk import WalkedDirectory, walk, walk_from
+from octavo.host.tree_walk import walk
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-__all__ = [
-    "WalkedDirectory", "act_inside", "allocated_bytes", "check_plain", "copy", "copy_over", "file_bytes",
-    "files", "make_for", "make_readable", "new_log", "new_readable", "not_plain", "open_directory", "open_file",
-    "open_files", "open_own_file", "read_bytes", "read_text", "remove", "remove_inside", "shown", "sync",
-    "walk", "walk_from",
-]  # fmt: skip
 
 # PostgreSQL's own directories nest four deep. What is published must not be too deep for cp(1), which goes by names.
 _DEEPEST = 32
@@ -162,7 +155,7 @@ def open_files(tree: Path) -> Generator[int, None, None]:
 
 
 def files(tree: Path) -> list[Path]:
-    """The paths of the regular files below the directory, sorted; nothing is opened by them but with `open_file`."""
+    """The paths of the regular files below the directory, sorted; nothing is opened by them but with `careful_open`."""
     found: list[Path] = []
     for place in walk(tree):
         for name in place.names:

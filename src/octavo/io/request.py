@@ -143,7 +143,7 @@ def _blocks(request: SweepRequest, block: int) -> int | None:
 
 
 def _read(path: Path) -> str:
-    from octavo.host.trees import read_bytes
+    from octavo.host.careful_open import read_bytes
 
     try:
         return read_bytes(path, _MOST_LIST).decode()

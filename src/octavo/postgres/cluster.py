@@ -15,7 +15,7 @@ from psycopg.rows import DictRow
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import SOCKET_PATH_LIMIT, make_directory, runtime_directory
-from octavo.host import children, trees
+from octavo.host import careful_open, children, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.safe_read import read_tail, read_text
@@ -203,7 +203,7 @@ class Server:
         self._end_cleanly()
         children.ended(self.journal, self.entries.pop())
         meanwhile()
-        log = trees.open_file(self.log, os.O_WRONLY | os.O_APPEND)
+        log = careful_open.open_file(self.log, os.O_WRONLY | os.O_APPEND)
         try:
             self.process, entry = _launch(
                 self.arguments, self.directory, self.journal, self.account, log, self.group, self.below

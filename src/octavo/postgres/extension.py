@@ -21,7 +21,7 @@ import psycopg
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory, sync_directory, write_durably
-from octavo.host import children, trees
+from octavo.host import careful_open, children
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
@@ -89,7 +89,7 @@ def check_source(directory: Path) -> None:
         raise UsageError(f"--with-extension {directory}: no such directory")
     makefiles = [directory / name for name in ("GNUmakefile", "makefile", "Makefile")]
     try:
-        text = next((trees.read_text(path) for path in makefiles if path.is_file()), None)
+        text = next((careful_open.read_text(path) for path in makefiles if path.is_file()), None)
     except OSError as error:
         raise UsageError(f"--with-extension {directory}: its Makefile cannot be read: {error.strerror}") from error
     if text is None:

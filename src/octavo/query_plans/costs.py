@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from octavo.errors import UsageError
-from octavo.host import trees
+from octavo.host import careful_open
 from octavo.query_plans.effects import DEFAULT
 from octavo.query_plans.force import Settings
 from octavo.units import format_size
@@ -31,7 +31,7 @@ def compared(blocks: Sequence[int], calibration: Path | None) -> dict[str, dict[
     }
     if calibration is not None:
         try:
-            text = trees.read_text(calibration)
+            text = careful_open.read_text(calibration)
         except OSError as error:
             raise UsageError(f"--calibration {calibration}: it cannot be read: {error.strerror}") from error
         measured = parse_calibration(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home, replace_file, sync_directory
-from octavo.host.trees import read_bytes
+from octavo.host.careful_open import read_bytes
 from octavo.store.records import TrialRecord
 from octavo.store.trial_json import decode, encode
 

@@ -15,7 +15,7 @@ from typing import IO
 
 from octavo.errors import UsageError
 from octavo.home import make_directory, octavo_home
-from octavo.host import trees
+from octavo.host import careful_open, tree_walk, trees
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
@@ -50,12 +50,12 @@ def absolute(text: str) -> Path:
 
 
 def opened(path: Path) -> IO[bytes]:
-    """The user's own file for reading; never through a link that others could have put there (`trees.open_file`).
+    """The user's own file for reading; never through a link that others could have put there (`careful_open`).
 
     Raises UsageError for such a link, for what is no regular file or cannot be read.
     """
     try:
-        return os.fdopen(trees.open_file(path), "rb")
+        return os.fdopen(careful_open.open_file(path), "rb")
     except OSError as error:
         raise _refusal(path, error) from None
 
@@ -80,7 +80,7 @@ def each(path: Path) -> Generator[tuple[str, int], None, None]:
             yield "", file.fileno()
         return
     try:
-        top = trees.open_directory(path)
+        top = careful_open.open_directory(path)
     except OSError as error:
         raise _refusal(path, error) from None
     try:
@@ -99,7 +99,7 @@ def each(path: Path) -> Generator[tuple[str, int], None, None]:
 
 def _names(path: Path, top: int) -> list[str]:
     names: list[str] = []
-    for place in trees.walk_from(top):
+    for place in tree_walk.walk_from(top):
         for name in place.names:
             inside = f"{place.path}/{name}".lstrip("/")
             _check_regular(path, inside, os.stat(name, dir_fd=place.descriptor, follow_symlinks=False))

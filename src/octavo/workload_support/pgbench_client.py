@@ -10,8 +10,8 @@ from pathlib import Path
 from octavo.errors import OctavoError, UsageError
 from octavo.factor import Check, Factor, duration, one_of, whole_number
 from octavo.host import children
+from octavo.host.careful_open import open_file
 from octavo.host.safe_read import lines_of
-from octavo.host.trees import open_file
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.units import human_size, parse_duration

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.home import make_directory
-from octavo.host import trees
+from octavo.host import careful_open
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
 from octavo.postgres.sources import fetched
@@ -28,10 +28,10 @@ _MOST_TEXT = 16 * 1024**2
 def opened_tree(root: Path) -> Generator[int, None, None]:
     """A descriptor of the tree's own directory: what is looked at, and as whom, and what is taken is then one tree.
 
-    Links as in `trees.open_directory`. Raises UsageError.
+    Links as in `careful_open.open_directory`. Raises UsageError.
     """
     try:
-        top = trees.open_directory(root)
+        top = careful_open.open_directory(root)
     except OSError as error:
         why = (
             "a link that another user may have made" if error.errno in (errno.ELOOP, errno.ENOTDIR) else error.strerror

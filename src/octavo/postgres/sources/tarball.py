@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO
 
 from octavo.errors import UsageError
-from octavo.host import trees
+from octavo.host import careful_open
 from octavo.host.journal import Journal
 from octavo.postgres.sources.base import TELLING_FILES, Source, sha256_of, version_in_name, version_in_text
 from octavo.postgres.sources.snapshot import new_directory
@@ -30,7 +30,7 @@ def take(path: Path, journal: Journal, /) -> Source:
     It is opened once, so that what is built is what the digest says, whatever happens to the file meanwhile.
     """
     try:
-        with os.fdopen(trees.open_file(path), "rb") as file:
+        with os.fdopen(careful_open.open_file(path), "rb") as file:
             version = version_in_name(path) or _version_inside(file)
             if version is None or not is_version(version):
                 raise UsageError(
