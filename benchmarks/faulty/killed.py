@@ -13,8 +13,8 @@ from octavo.host.block_limit import cannot_limit
 from octavo.host.cgroup import memory_controller
 from octavo.host.children import server_account
 from octavo.host.loop_volume import cannot_make
+from octavo.host.published import MANIFEST
 from octavo.knobs.base import not_writable
-from octavo.postgres.builds.cache import MANIFEST
 
 from .fingerprint import Ours, take
 from .victim import KILLED, Row, Stored, Trial, check_ended, draw_kills, newest, octavo, put_back

@@ -17,7 +17,7 @@ from tests.integration.servers import MB, data_directory, running
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children
+from octavo.host import children, published
 from octavo.host.children import Account
 from octavo.host.journal import Journal, recover
 from octavo.postgres import cluster
@@ -268,7 +268,7 @@ def test_a_new_load_makes_the_least_recently_used_go_but_none_in_use(
 
     names = [load(number).name for number in (1, 2, 3)]
     for age, name in enumerate((names[2], names[0], names[1])):  # the third is the one not used for longest
-        os.utime(cache.datasets_directory() / name / cache.MANIFEST, (age, age))
+        os.utime(cache.datasets_directory() / name / published.MANIFEST, (age, age))
     size = max(entry.size for entry in cache.list_loads())
     disk_space.set_limit(3 * size + size // 2)
     cache.release(names[1])  # the first and the third are still held

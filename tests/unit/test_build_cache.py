@@ -14,6 +14,7 @@ import pytest
 from octavo.cli import build_cache
 from octavo.cli.choices import TableFormat
 from octavo.errors import HostError, OctavoError, UsageError
+from octavo.host import trees
 from octavo.host.journal import Journal
 from octavo.host.lock import host_lock
 from octavo.postgres.builds import usage
@@ -112,7 +113,7 @@ def test_a_removal_that_is_stopped_half_way_leaves_no_build(cache: Path, monkeyp
 
     with Journal() as journal:
         with monkeypatch.context() as patched:
-            patched.setattr(shutil, "rmtree", stop)
+            patched.setattr(trees, "remove", stop)
             with pytest.raises(KeyboardInterrupt):
                 usage.remove(build, journal)
         assert list_builds() == []

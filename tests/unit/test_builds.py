@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import UsageError
+from octavo.host.published import MANIFEST
 from octavo.postgres.builds import recipe
-from octavo.postgres.builds.cache import MANIFEST, builds_directory, find_build
+from octavo.postgres.builds.cache import builds_directory, find_build
 from octavo.postgres.builds.commands import Command
 from octavo.postgres.builds.selection import selected_specs
 from octavo.postgres.builds.size_dependence import NotShareable, files_with_conditionals, with_macros

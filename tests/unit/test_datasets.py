@@ -21,7 +21,7 @@ from octavo.cli import cache as cli
 from octavo.cli.choices import TableFormat
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
-from octavo.host import lock
+from octavo.host import lock, published
 from octavo.host.journal import Journal, recover
 from octavo.lab.loads import keep_only
 from octavo.postgres.builds.cache import Build
@@ -51,12 +51,12 @@ def manifest(size: int = 100 * MB) -> dict[str, object]:
 
 
 def make_load(name: str, *, size: int = 100 * MB, days_ago: float = 0) -> cache.Load:
-    with Journal() as journal, cache.workplace(name, journal) as work:
+    with Journal() as journal, cache.unpublished(name, journal) as work:
         (work / "data").mkdir()
         (work / "data" / "file").write_bytes(b"x" * 1000)
-        cache.publish(work, cache.datasets_directory() / name, manifest(size))
+        published.publish(work, cache.datasets_directory() / name, manifest(size))
     used = time.time() - days_ago * DAY
-    os.utime(cache.datasets_directory() / name / cache.MANIFEST, (used, used))
+    os.utime(cache.datasets_directory() / name / published.MANIFEST, (used, used))
     load = cache.read_load(name)
     assert load is not None
     return load

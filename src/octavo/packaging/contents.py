@@ -9,11 +9,12 @@ from typing import Any
 
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
+from octavo.host.published import MANIFEST
 from octavo.packaging import sbom
 from octavo.packaging.binaries import Linkage, linkage, strip
 from octavo.packaging.names import PackageNames, names_of
 from octavo.packaging.release import Release, release_of
-from octavo.postgres.builds.cache import MANIFEST, Build
+from octavo.postgres.builds.cache import Build
 
 # What the manifest says of the way, not of the result: two builds of the same may differ in it. The files are
 # those before stripping.

@@ -1,21 +1,18 @@
 """The images that are kept: a directory each below `vm` in the state directory, which appears whole or not at all."""
 
-import json
-import os
 import re
 import shutil
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from octavo.errors import HostError, UsageError
-from octavo.home import make_directory, octavo_home, sync_directory, write_durably
-from octavo.host import trees
+from octavo.home import make_directory, octavo_home
+from octavo.host import published, trees
 from octavo.host.journal import Journal
 
-MANIFEST = "manifest.json"
 FILES = ("kernel", "initrd", "root")
 _NAME = re.compile(r"vm-[A-Za-z0-9][A-Za-z0-9.+_-]{0,200}")
 
@@ -48,17 +45,13 @@ def is_name(text: str) -> bool:
 def read(name: str) -> Image | None:
     """The image of this name, if it is finished."""
     path = directory() / name
-    try:
-        manifest = json.loads((path / MANIFEST).read_text())
-        return Image(name, path, manifest, (path / MANIFEST).stat().st_mtime)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
+    found = published.read(path)
+    return None if found is None else Image(name, path, *found)
 
 
 def list_images() -> list[Image]:
     """The finished images, by name."""
-    names = sorted(path.parent.name for path in directory().glob(f"vm-*/{MANIFEST}"))
-    return [image for name in names if (image := read(name)) is not None]
+    return [image for name in published.names(directory(), "vm-*") if (image := read(name)) is not None]
 
 
 def by_name(name: str) -> Image:
@@ -84,45 +77,25 @@ def newest(machine: str, page: str) -> Image:
     return max(found, key=lambda image: str(image.manifest["made"]))
 
 
-def note_use(image: Image) -> None:
-    """Remembers that the image is used now."""
-    with suppress(OSError):
-        os.utime(image.path / MANIFEST)
-
-
 @contextmanager
 def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
     """A hidden directory of ours to make an image in, gone at the end unless it was published."""
-    work = make_directory(directory()) / f".{name}-{journal.token[:8]}"
-    entry = journal.record("directory", path=str(work))
-    try:
+    with published.unpublished(directory(), name, journal) as work:
         work.mkdir(mode=0o711)
         yield work
-    finally:
-        if trees.remove(work):
-            journal.done(entry)
 
 
 def publish(work: Path, name: str, manifest: Mapping[str, Any]) -> Image:
     """Puts what is complete into its place, and returns it."""
-    write_durably(work / MANIFEST, json.dumps(manifest, indent=1))
     trees.sync(work)
-    place = directory() / name
-    trees.remove(place)  # one whose manifest cannot be read
-    work.rename(place)
-    sync_directory(place.parent)
+    published.publish(work, directory() / name, manifest)
     return by_name(name)
 
 
 def remove(image: Image, journal: Journal) -> int:
     """Removes an image and returns the bytes that this freed. A machine that runs from it keeps its open files."""
     size = image.size
-    hidden = image.path.with_name(f".removed-{image.name}-{journal.token[:8]}")
-    entry = journal.record("directory", path=str(hidden))
-    image.path.rename(hidden)
-    if not trees.remove(hidden):
-        raise HostError(f"could not remove {hidden} whole; octavo host restore tries again")
-    journal.done(entry)
+    published.remove(image.path, journal)
     return size
 
 

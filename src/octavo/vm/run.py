@@ -9,11 +9,11 @@ from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
-from octavo.host import children, trees
+from octavo.host import children, published, trees
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.postgres.cluster import check_reachable
-from octavo.vm import images, job, machine, output
+from octavo.vm import job, machine, output
 from octavo.vm.images import Image
 from octavo.vm.kernels import Machine, machine_of
 from octavo.vm.machine import Limits
@@ -68,7 +68,7 @@ def run(
              "root_owner=0:0,lazy_itable_init=0", "data", f"{limits.disk // 1024}k"],
             journal, account,
         )  # fmt: skip
-        images.note_use(image)
+        published.note_use(image.path)
         line = machine.command(
             kind,
             image,

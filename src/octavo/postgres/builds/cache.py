@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.home import lock_file, make_directory, octavo_home, sync_directory
-from octavo.host import trees
+from octavo.home import lock_file, make_directory, octavo_home
+from octavo.host import published
 from octavo.host.journal import Journal
 from octavo.postgres.builds import traced
 from octavo.postgres.builds.recipe import options
@@ -19,7 +19,6 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.sources.fetched import digests
 from octavo.postgres.versions import order_of
 
-MANIFEST = "manifest.json"
 # The directory for the records of extensions that were added.
 RECORDS = "extensions"
 
@@ -50,16 +49,13 @@ def key_of(ingredients: Mapping[str, Any]) -> str:
 def read_build(name: str) -> Build | None:
     """The build of this name, if it is finished."""
     prefix = builds_directory() / name
-    try:
-        return Build(name, prefix, json.loads((prefix / MANIFEST).read_text()))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    found = published.read(prefix)
+    return None if found is None else Build(name, prefix, found[0])
 
 
 def list_builds() -> list[Build]:
     """The finished builds, by name."""
-    names = sorted(path.parent.name for path in builds_directory().glob(f"[!.]*/{MANIFEST}"))
-    return [build for name in names if (build := read_build(name)) is not None]
+    return [build for name in published.names(builds_directory()) if (build := read_build(name)) is not None]
 
 
 def find_build(spec: BuildSpec) -> Build | None:
@@ -84,28 +80,18 @@ def find_build(spec: BuildSpec) -> Build | None:
 
 
 def publish(root: Path, name: str, manifest: Mapping[str, Any]) -> Build:
-    """Moves a complete installation into the cache. Whoever looks sees all of it or nothing, after a power cut too."""
-    (root / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    """Moves a complete installation into the cache."""
     os.sync()
     prefix = builds_directory() / name
-    root.rename(prefix)
-    sync_directory(prefix.parent)
+    published.publish(root, prefix, manifest)
     return Build(name, prefix, dict(manifest))
 
 
 @contextmanager
 def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
-    """A hidden place for a build, beside those that are finished, so that the last step is a rename.
-
-    It is not there yet, and what is left there at the end is removed.
-    """
-    path = make_directory(builds_directory()) / f".new-{name}-{journal.token[:8]}"
-    entry = journal.record("directory", path=str(path))
-    try:
-        yield path
-    finally:
-        trees.remove(path)
-        journal.done(entry)
+    """A hidden place for a build, which is not there yet; what is left there at the end is removed."""
+    with published.unpublished(builds_directory(), name, journal) as root:
+        yield root
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 """What the cache's builds take and when they were last used, and removing those that nobody needs."""
 
 import os
-import shutil
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -10,13 +9,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from octavo.errors import OctavoError, UsageError
-from octavo.host import children
+from octavo.host import children, published
 from octavo.host.journal import Journal
+from octavo.host.published import MANIFEST
 from octavo.postgres.builds.cache import (
-    MANIFEST,
     RECORDS,
     Build,
-    builds_directory,
     find_build,
     list_builds,
     locked,
@@ -37,9 +35,8 @@ class Usage:
 
 
 def note_use(build: Build) -> None:
-    """Remembers that the build is used now: the modification time of its manifest, which nothing else changes."""
-    with suppress(OSError):  # another user's cache may be read only
-        os.utime(build.prefix / MANIFEST)
+    """Remembers that the build is used now."""
+    published.note_use(build.prefix)
 
 
 def user_environment(build: Build) -> dict[str, str]:
@@ -132,8 +129,7 @@ def running_from(build: Build) -> int | None:
 def remove(build: Build, journal: Journal) -> int:
     """Removes a build from the cache and returns the bytes that this freed.
 
-    It leaves its name at once, by a rename, so that a build half removed never looks whole; what is left of it
-    when we are killed goes with the next command. Raises OctavoError when a program of it runs or it is being made.
+    Raises OctavoError when a program of it runs or it is being made.
     """
 
     def refuse() -> NoReturn:
@@ -143,11 +139,7 @@ def remove(build: Build, journal: Journal) -> int:
         if pid := running_from(build):
             raise OctavoError(f"{build.name} is in use: process {pid} runs from it; stop that first")
         freed = size_freed([build])
-        hidden = builds_directory() / f".removed-{build.name}-{journal.token[:8]}"
-        entry = journal.record("directory", path=str(hidden))
-        build.prefix.rename(hidden)
-        shutil.rmtree(hidden)
-        journal.done(entry)
+        published.remove(build.prefix, journal)
     return freed
 
 

@@ -26,7 +26,8 @@ from octavo.host import children, set_user_id, trees
 from octavo.host.children import Account, build_account
 from octavo.host.copy_out import copy_out
 from octavo.host.journal import Journal
-from octavo.postgres.builds.cache import MANIFEST, RECORDS
+from octavo.host.published import MANIFEST
+from octavo.postgres.builds.cache import RECORDS
 from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.workspace import finished_place
 from octavo.postgres.cluster import check_reachable

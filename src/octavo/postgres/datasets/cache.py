@@ -5,20 +5,17 @@ goes with its process, however that ends.
 """
 
 import fcntl
-import json
-import os
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from octavo.errors import OctavoError, UsageError
-from octavo.home import lock_file, make_directory, octavo_home, sync_directory, write_durably
-from octavo.host import trees
+from octavo.home import lock_file, make_directory, octavo_home
+from octavo.host import published
 from octavo.host.journal import Journal
 
-MANIFEST = "manifest.json"
 # The locks that this process holds on what it uses, by the lock's path.
 _held: dict[Path, IO[str]] = {}
 
@@ -51,17 +48,13 @@ def log_path(name: str) -> Path:
 def read_load(name: str) -> Load | None:
     """The load of this name, if it is finished."""
     path = datasets_directory() / name
-    try:
-        manifest = json.loads((path / MANIFEST).read_text())
-        return Load(name, path, manifest, (path / MANIFEST).stat().st_mtime)
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
+    found = published.read(path)
+    return None if found is None else Load(name, path, *found)
 
 
 def list_loads() -> list[Load]:
     """The finished loads, by name."""
-    names = sorted(path.parent.name for path in datasets_directory().glob(f"[!.]*/{MANIFEST}"))
-    return [load for name in names if (load := read_load(name)) is not None]
+    return [load for name in published.names(datasets_directory()) if (load := read_load(name)) is not None]
 
 
 def by_name(name: str) -> Load:
@@ -70,12 +63,6 @@ def by_name(name: str) -> Load:
     if load is None:
         raise UsageError(f"there is no dataset {name}; octavo cache ls shows their names")
     return load
-
-
-def note_use(path: Path) -> None:
-    """Remembers that the load at this path is used now: the time of its manifest, which nothing else changes."""
-    with suppress(OSError):  # removed meanwhile, or another user's
-        os.utime(path / MANIFEST)
 
 
 def hold(name: str, *, wait: bool = True) -> Load | None:
@@ -144,41 +131,19 @@ def exclusively(name: str, *, wait: bool = True) -> Generator[None, None, None]:
 
 
 @contextmanager
-def workplace(name: str, journal: Journal) -> Generator[Path, None, None]:
+def unpublished(name: str, journal: Journal) -> Generator[Path, None, None]:
     """A hidden directory to make something in, gone at the end unless it was published under its name."""
-    work = make_directory(datasets_directory()) / f".{name}-{journal.token[:8]}"
-    entry = journal.record("directory", path=str(work))
-    try:
+    with published.unpublished(datasets_directory(), name, journal) as work:
         yield make_directory(work)
-    finally:
-        if trees.remove(work):
-            journal.done(entry)
-
-
-def publish(work: Path, path: Path, manifest: Mapping[str, Any]) -> None:
-    """Moves what is complete and synced into its place: whoever looks sees all of it or nothing."""
-    write_durably(work / MANIFEST, json.dumps(manifest, indent=1))
-    trees.remove(path)  # one whose manifest cannot be read
-    work.rename(path)
-    sync_directory(path.parent)
 
 
 def remove(load: Load, journal: Journal) -> int:
-    """Removes a load and returns the bytes that this freed. Raises OctavoError when it is in use.
-
-    It leaves its name at once, by a rename, so that a load half removed never looks whole; what is left of it when
-    we are killed goes with the next command.
-    """
+    """Removes a load and returns the bytes that this freed. Raises OctavoError when it is in use."""
     with exclusively(load.name, wait=False):
         if read_load(load.name) is None:
             return 0
-        hidden = load.path.with_name(f".removed-{load.name}-{journal.token[:8]}")
-        entry = journal.record("directory", path=str(hidden))
-        load.path.rename(hidden)
+        published.remove(load.path, journal)
         log_path(load.name).unlink(missing_ok=True)
-        if not trees.remove(hidden):
-            raise OctavoError(f"could not remove {hidden} whole; octavo host restore tries again")
-        journal.done(entry)
     return load.size
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.home import make_directory
-from octavo.host import children, trees
+from octavo.host import children, published, trees
 from octavo.host.children import Account, server_account
 from octavo.host.journal import Journal
 from octavo.host.kept import keep
@@ -54,7 +54,7 @@ def copy(dataset: Dataset, target: Path, journal: Journal) -> None:
     trees.sync(target)
     for tree in (target, dataset.directory):
         forget(tree)
-    cache.note_use(dataset.directory.parent)
+    published.note_use(dataset.directory.parent)
 
 
 def _reset(build: Build, target: Path, before: Counters, segment: int, journal: Journal, account: Account) -> None:
@@ -102,7 +102,7 @@ def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
     with cache.exclusively(name):
         if (path / "data").is_dir():
             return path / "data"
-        with cache.workplace(name, journal) as work:
+        with cache.unpublished(name, journal) as work:
             whole, kept = work / "initdb", work / "data"
             cluster.initialise(build, whole, journal, account, wal_segment=segment, checksums=checksums)
             trees.make_for(kept, account)
@@ -113,7 +113,7 @@ def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
             trees.remove(whole)
             keep(kept, account)
             trees.sync(kept)
-            cache.publish(work, path, {"build": build.name})
+            published.publish(work, path, {"build": build.name})
     return path / "data"
 
 
@@ -121,6 +121,6 @@ def stock(build: Build, spec: DatasetSpec, journal: Journal) -> Path:
 def asked(build: Build, spec: DatasetSpec, journal: Journal) -> Generator[Path, None, None]:
     """A copy of the stock, which a server can be asked on what its settings would be: it writes a lock file."""
     kept = stock(build, spec, journal)
-    with cache.workplace(f"asked-{secrets.token_hex(4)}", journal) as work:
+    with cache.unpublished(f"asked-{secrets.token_hex(4)}", journal) as work:
         trees.copy(kept, work / "data", journal, server_account())
         yield work / "data"

@@ -9,8 +9,7 @@ from typing import Any
 import psycopg
 
 from octavo.errors import OctavoError
-from octavo.home import make_directory
-from octavo.host import children, kept, set_user_id, trees
+from octavo.host import children, kept, published, set_user_id, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres import cluster
@@ -70,7 +69,7 @@ def ensure_dataset(
         with cache.exclusively(name):
             if cache.read_load(name) is None:
                 _make(name, build, spec, fill, settings, journal, account, database_bytes)
-    cache.note_use(load.path)
+    published.note_use(load.path)
     return _dataset(load, build, spec)
 
 
@@ -96,7 +95,7 @@ def _make(
     size = load_bytes(database_bytes)
     # Beside the data there is WAL, up to its limit, and what sorting for an index spills.
     removed = disk_space.make_room(name, size, size + min(size, _MOST_WAL), journal)
-    with cache.workplace(name, journal) as work:
+    with cache.unpublished(name, journal) as work:
         started = time.monotonic()
         data = work / "data"
         cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=spec.checksums)
@@ -138,7 +137,7 @@ def _make(
             "removed_for_room": removed,
             "counters": asdict(counters),
         }
-        cache.publish(work, make_directory(cache.datasets_directory()) / name, manifest)
+        published.publish(work, cache.datasets_directory() / name, manifest)
 
 
 def _check_tablespaces(server: Server) -> None:

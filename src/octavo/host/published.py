@@ -1,0 +1,71 @@
+"""Directories that appear under their name whole or not at all: builds, loads, images of machines.
+
+Each is made under a hidden name beside the others, gets a manifest, and is renamed. It is removed the same way, so that
+one that is half removed never looks whole; what is left when we are killed goes with the next command.
+"""
+
+import json
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from octavo.errors import HostError
+from octavo.home import make_directory, sync_directory, write_durably
+from octavo.host import trees
+from octavo.host.journal import Journal
+
+MANIFEST = "manifest.json"
+
+
+def read(path: Path) -> tuple[dict[str, Any], float] | None:
+    """Of a finished directory its manifest, and when it was made or used last (epoch); else None.
+
+    The time is the manifest's, which nothing else changes.
+    """
+    try:
+        return json.loads((path / MANIFEST).read_text()), (path / MANIFEST).stat().st_mtime
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+
+
+def names(directory: Path, pattern: str = "[!.]*") -> list[str]:
+    """The names of what has a manifest in the directory, sorted; `pattern` is one of glob(7)."""
+    return sorted(path.parent.name for path in directory.glob(f"{pattern}/{MANIFEST}"))
+
+
+def note_use(path: Path) -> None:
+    """Remembers that the directory is used now."""
+    with suppress(OSError):  # removed meanwhile, or another user's
+        os.utime(path / MANIFEST)
+
+
+@contextmanager
+def unpublished(directory: Path, name: str, journal: Journal) -> Generator[Path, None, None]:
+    """A hidden path beside the finished ones, which is not there yet. What is left there at the end is removed."""
+    path = make_directory(directory) / f".new-{name}-{journal.token[:8]}"
+    entry = journal.record("directory", path=str(path))
+    try:
+        yield path
+    finally:
+        if trees.remove(path):
+            journal.done(entry)
+
+
+def publish(work: Path, place: Path, manifest: Mapping[str, Any]) -> None:
+    """Moves what is complete and synced to its place: who looks sees all or nothing, after a power cut too."""
+    write_durably(work / MANIFEST, json.dumps(manifest, indent=1))
+    trees.remove(place)  # one whose manifest cannot be read
+    work.rename(place)
+    sync_directory(place.parent)
+
+
+def remove(path: Path, journal: Journal) -> None:
+    """Removes a finished directory, which leaves its name at once. Raises HostError when some of it stays."""
+    hidden = path.with_name(f".removed-{path.name}-{journal.token[:8]}")
+    entry = journal.record("directory", path=str(hidden))
+    path.rename(hidden)
+    if not trees.remove(hidden):
+        raise HostError(f"could not remove {hidden} whole; octavo host restore tries again")
+    journal.done(entry)
