@@ -13,6 +13,8 @@ vm = typer.Typer(
 )
 
 _PAGE = Annotated[str, typer.Option("--kernel-page", help="Memory page of the machine's kernel: 4kB, 16kB or 64kB.")]
+# Not every CPU has 16 kB pages: cortex-a72 has none (ID_AA64MMFR0_EL1.TGran16), and counting compares it with others.
+_ATOMICS_PAGE = "4kB"
 _MACHINE = Annotated[str, typer.Option("--machine", help="aarch64 or x86-64.")]
 
 
@@ -27,7 +29,12 @@ def build_image(
     """Make the image of a machine: Debian's kernel with this page, and a PostgreSQL server. Once; apt checks what it
     downloads.
 
-    Example: octavo vm build --kernel-page 16kB
+    octavo vm run takes an image of the same page and has the same default; octavo vm atomics takes one of 4kB.
+
+    \b
+    Examples:
+    octavo vm build --kernel-page 16kB
+    octavo vm build --kernel-page 4kB      for octavo vm atomics
     """
     from octavo.host.journal import Journal
     from octavo.units import human_size
@@ -103,7 +110,8 @@ def count_atomics(
 ) -> None:
     """Count the atomic instructions that a pgbench transaction executes on CPUs with and without LSE.
 
-    On the emulated machine with pages of 4 kB, with one processor and one client. max has LSE, cortex-a72 has not.
+    On the emulated machine with pages of 4 kB, which octavo vm build --kernel-page 4kB makes: cortex-a72 has no 16 kB
+    pages. With one processor and one client. max has LSE, cortex-a72 has not.
 
     Example: octavo vm atomics --cpu max,cortex-a72
     """
@@ -112,7 +120,7 @@ def count_atomics(
     from octavo.vm import images
     from octavo.vm.atomics import Atomics, measure
 
-    image = images.newest("aarch64", "4kB")
+    image = images.newest("aarch64", _ATOMICS_PAGE)
     found: list[Atomics] = []
     with Journal() as journal:
         for model in cpu.split(","):
