@@ -1,6 +1,6 @@
 """Whether the statistics hold: simulated experiments with a known truth, and a published grid replayed.
 
-    .venv/bin/python benchmarks/statistics.py [--experiments 10000] [--jobs 2] [--seed 1] [--grid DIRECTORY]
+    .venv/bin/python benchmarks/statistical_validity.py [--experiments 10000] [--jobs 2] [--seed 1] [--grid DIRECTORY]
 
 Every experiment is stopped by the rule that runs are stopped by (`octavo.analysis.interim`). Percentages are of
 experiments, but for `coverage` (of intervals) and `undecided` (of cells):
