@@ -13,7 +13,7 @@ from octavo.doctor.facts import read_facts
 from octavo.doctor.hosts import document, rows_of
 from octavo.doctor.json_file import read_json
 from octavo.remote.hosts_file import RemoteHost
-from octavo.remote.ssh import Answer
+from octavo.remote.ssh import HostAnswer
 
 _CASES = Path(__file__).parents[1] / "doctor_cases"
 _FACTS = tuple((_CASES / f"{name}.json").read_bytes() for name in ("rhel8-arm-64kb", "pod-hugetlb-0", "well-tuned"))
@@ -49,7 +49,7 @@ def _report() -> bytes:
 
 
 def _answered(text: bytes, _: Path) -> object:
-    rows = rows_of(Answer(RemoteHost("a", "a"), 0, text))
+    rows = rows_of(HostAnswer(RemoteHost("a", "a"), 0, text))
     assert rows
     return document(rows)
 

@@ -13,7 +13,7 @@ from tests.integration.sshd import Sshd, ssh_server
 from octavo.doctor.hosts import rows_of
 from octavo.host.journal import Journal
 from octavo.remote.hosts_file import parse_hosts
-from octavo.remote.ssh import Answer, on_each
+from octavo.remote.ssh import HostAnswer, on_each
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.beside
@@ -42,7 +42,7 @@ def script(place: Path, name: str, text: str) -> str:
     return f"sh {place / name}"
 
 
-def answers(text: str, journal: Journal, at_once: int = 20, seconds: int = 30) -> dict[str, Answer]:
+def answers(text: str, journal: Journal, at_once: int = 20, seconds: int = 30) -> dict[str, HostAnswer]:
     hosts = parse_hosts(text, Path("/nowhere/hosts.toml"))
     asked = on_each(hosts, lambda host: host.octavo, journal, seconds=seconds, most_bytes=100_000, at_once=at_once)
     return {answer.host.name: answer for answer in asked}
@@ -147,7 +147,7 @@ def test_who_leaves_off_leaves_nothing(sshd: Sshd, journal: Journal, tmp_path: P
 
 def test_what_a_host_says_is_made_harmless() -> None:
     (host,) = parse_hosts('[[host]]\nname = "a"', Path("/nowhere"))
-    (row,) = rows_of(Answer(host, 0, json.dumps(REPORT).encode()))
+    (row,) = rows_of(HostAnswer(host, 0, json.dumps(REPORT).encode()))
     assert row["worst"] == "evil \ufffd[31m\ufffdtext x"
     many = {**REPORT, "servers": REPORT["servers"] * 1000}  # type: ignore[operator]
-    assert len(rows_of(Answer(host, 0, json.dumps(many).encode()))) == 50
+    assert len(rows_of(HostAnswer(host, 0, json.dumps(many).encode()))) == 50

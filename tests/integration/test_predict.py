@@ -16,7 +16,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.predict.predict import Request, predict
 from octavo.trace.files import summarize
-from octavo.trace.record.recorder import Recorded, RecordingRequest, record
+from octavo.trace.record.recorder import RecordingRequest, RecordingResult, record
 
 _PACKAGES = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"))
 
@@ -54,7 +54,7 @@ def test_the_recorded_size_reads_what_the_server_read(journal: Journal, account:
         running(build, directory, journal, account, **_SETTINGS) as server,
     ):
         server.run_client("pgbench", "--initialize", "--quiet", "--scale=2", DATABASE)
-        found = list[Recorded]()
+        found = list[RecordingResult]()
         dsn = f"host={server.socket_directory} port=5432 user=octavo dbname={DATABASE}"
         recording = threading.Thread(
             target=lambda: found.append(record(RecordingRequest(dsn, _SECONDS, trace, None), journal, print))

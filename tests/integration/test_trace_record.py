@@ -17,7 +17,7 @@ from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.trace.files import nobody, summarize
-from octavo.trace.record.recorder import Recorded, RecordingRequest, record
+from octavo.trace.record.recorder import RecordingRequest, RecordingResult, record
 from octavo.trace.wal import written
 
 _PACKAGES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
@@ -77,7 +77,7 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
             connection.execute(_TABLE)
             connection.execute("VACUUM (FREEZE, ANALYZE) t")
         with running(build, directory, journal, account, **_SETTINGS) as server:
-            found = list[Recorded]()
+            found = list[RecordingResult]()
             request = RecordingRequest(
                 f"host={server.socket_directory} port=5432 user=octavo dbname=octavo", _SECONDS, trace, None
             )

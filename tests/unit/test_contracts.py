@@ -16,7 +16,7 @@ from octavo.errors import UsageError
 from octavo.factor import Factor, complete
 from octavo.instruments import INSTRUMENTS, OPTIONAL, instruments
 from octavo.instruments.base import Instrument, Sampled, UnavailableError
-from octavo.instruments.figures import Work, totals
+from octavo.instruments.figures import TrialWork, totals
 from octavo.instruments.target import Rows, Target
 from octavo.knobs.base import Knob, KnobTarget
 from octavo.observation import UNITS, Metric
@@ -152,7 +152,7 @@ def test_an_instrument_that_cannot_see_says_why(instrument: Sampled | Instrument
         return
     with suppress(UnavailableError, OSError):  # which the sampler expects of a reading
         reading = reader.read()
-        assert list(totals(instrument.figures, reading, reading, 1.0, Work())) is not None
+        assert list(totals(instrument.figures, reading, reading, 1.0, TrialWork())) is not None
     reader.close()
 
 

@@ -11,7 +11,7 @@ from octavo.instruments.figures import (
     Ratio,
     Reading,
     Total,
-    Work,
+    TrialWork,
     points,
     totals,
 )
@@ -27,7 +27,7 @@ def test_a_counter_gives_its_growth_or_nothing(before: float, after: float, seco
     figures = (Rate(READS, "n"), Total(READS, "n"), PerTransaction(READS, "n"), Ratio(READS, "n", "n"))
     first: Reading = {None: {"n": before}}
     last: Reading = {None: {"n": after}}
-    found = [value for _, _, value in totals(figures, first, last, seconds, Work(transactions=4))]
+    found = [value for _, _, value in totals(figures, first, last, seconds, TrialWork(transactions=4))]
     if after < before:
         assert found == []
     elif after == before:
@@ -38,8 +38,10 @@ def test_a_counter_gives_its_growth_or_nothing(before: float, after: float, seco
 
 def test_a_ratio_and_a_share_need_something_below() -> None:
     share = ClientShare(READS, "busy")
-    assert [v for *_, v in totals([share], {None: {"busy": 1.0}}, {None: {"busy": 5.0}}, 1.0, Work(0, 2.0))] == [0.5]
-    assert not list(totals([share], {None: {"busy": 1.0}}, {None: {"busy": 1.0}}, 1.0, Work(0, 2.0)))
+    assert [v for *_, v in totals([share], {None: {"busy": 1.0}}, {None: {"busy": 5.0}}, 1.0, TrialWork(0, 2.0))] == [
+        0.5
+    ]
+    assert not list(totals([share], {None: {"busy": 1.0}}, {None: {"busy": 1.0}}, 1.0, TrialWork(0, 2.0)))
     assert not list(points([Ratio(READS, "a", "b")], {None: {"a": 1, "b": 1}}, {None: {"a": 2, "b": 1}}, 1.0))
 
 
@@ -53,4 +55,4 @@ def test_items_come_and_go() -> None:
     rate = [Rate(READS, "n")]
     new = list(points(rate, {"old": {"n": 5.0}}, {"new": {"n": 3.0}}, 1.0))
     assert new == [(READS, "new", 3.0)]
-    assert list(totals(rate, {"idle": {"n": 5.0}}, {"idle": {"n": 5.0}}, 1.0, Work())) == []
+    assert list(totals(rate, {"idle": {"n": 5.0}}, {"idle": {"n": 5.0}}, 1.0, TrialWork())) == []

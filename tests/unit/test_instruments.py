@@ -13,7 +13,7 @@ from octavo.instruments.base import Sampled, UnavailableError
 from octavo.instruments.cpu import INSTRUMENT as CPU
 from octavo.instruments.cpus import INSTRUMENT as CPUS
 from octavo.instruments.figures import (
-    Work,
+    TrialWork,
     points,
     totals,
 )
@@ -44,7 +44,7 @@ def reading(instrument: Sampled, proc: Path, change: Callable[[], object] = lamb
     change()
     last = reader.read()
     reader.close()
-    found = [*points(instrument.figures, first, last, 1.0), *totals(instrument.figures, first, last, 1.0, Work())]
+    found = [*points(instrument.figures, first, last, 1.0), *totals(instrument.figures, first, last, 1.0, TrialWork())]
     return {metric.name if item is None else f"{metric.name} {item}": value for metric, item, value in found}
 
 
@@ -95,7 +95,7 @@ def test_wait_events_are_shares_of_all_samples_of_active_sessions() -> None:
     readings = [reader.read() for _ in range(4)]
     found = {
         (metric.name, item): value
-        for metric, item, value in totals(WAIT_EVENTS.figures, readings[0], readings[3], 0.3, Work())
+        for metric, item, value in totals(WAIT_EVENTS.figures, readings[0], readings[3], 0.3, TrialWork())
     }
     assert found["wait_event_share", "LWLock:WALWrite"] == 4 / 8
     assert found["wait_event_samples", "LWLock:WALWrite"] == 4

@@ -26,7 +26,7 @@ from octavo.iotop.instance import instance, undo_instance
 from octavo.iotop.monitor import RequestMonitor
 from octavo.iotop.process_info import WRITE_BACK, ProcessInfo
 from octavo.iotop.request_source import Direction, RequestCount, RequestSource
-from octavo.iotop.snapshot import RequestRow, RequestSnapshot, RequestSum, RowKey, WorkerClient, rows_of, settled
+from octavo.iotop.snapshot import IoWorkerClient, RequestRow, RequestSnapshot, RequestSum, RowKey, rows_of, settled
 from octavo.iotop.terminal_text import one_line
 from octavo.iotop.view import view
 
@@ -70,7 +70,7 @@ def test_an_io_worker_reads_for_others_and_writes_for_itself() -> None:
         for direction in DIRECTIONS
     }
     found = {(row.who.pid, row.direction): row.readers for row in rows_of(sums, doing, 10, {13: 0.75, 14: 0.25})}
-    assert found[12, "read"] == (WorkerClient(13, 0.75, "shop", "SELECT 1"), WorkerClient(14, 0.25, None, None))
+    assert found[12, "read"] == (IoWorkerClient(13, 0.75, "shop", "SELECT 1"), IoWorkerClient(14, 0.25, None, None))
     assert [key for key, readers in found.items() if readers] == [(12, "read")]
     assert not any(row.readers for row in rows_of(sums, doing, None, {13: 1.0}))
 
@@ -185,7 +185,7 @@ def test_it_fits_its_terminal(width: int) -> None:
 
 def test_for_whom_an_io_worker_read_stands_where_queries_do() -> None:
     worker = row(ProcessInfo(12, 10, 999, "postgres", "io worker"))
-    one, other = WorkerClient(13, 0.75, "shop", "SELECT 1"), WorkerClient(14, 0.25, None, None)
+    one, other = IoWorkerClient(13, 0.75, "shop", "SELECT 1"), IoWorkerClient(14, 0.25, None, None)
     assert "for 13 shop: SELECT 1\n" in text(snapshot(replace(worker, readers=(one,))), 200)
     both = replace(worker, readers=(one, other))
     assert "for 13 (75%) shop: SELECT 1, 14 (25%)\n" in text(snapshot(both), 200)

@@ -1,7 +1,7 @@
 """When swapping begins, and who weighs most at each quarter, from moments whose answer is known."""
 
 from octavo.workload_support.server_memory import ProcessMemory
-from octavo.workloads.pooled.watch import Moment, Watched
+from octavo.workloads.pooled.watch import Moment, WatchedMemory
 
 MB = 1024**2
 
@@ -17,12 +17,12 @@ def at(seconds: float, *, swap: int = 0, tables: int = 10) -> Moment:
     )
 
 
-def values(watched: Watched, limit: int | None = 300 * MB, shared: int = 256 * MB) -> dict[str, float]:
+def values(watched: WatchedMemory, limit: int | None = 300 * MB, shared: int = 256 * MB) -> dict[str, float]:
     return {one.metric: one.value for one in watched.observations(limit, shared) if one.item is None}
 
 
 def test_the_onset_is_when_4_mb_are_in_swap_and_what_the_limit_leaves_for_tables() -> None:
-    watched = Watched([at(1), at(2, swap=3, tables=20), at(3, swap=4, tables=37), at(4, swap=90, tables=50)])
+    watched = WatchedMemory([at(1), at(2, swap=3, tables=20), at(3, swap=4, tables=37), at(4, swap=90, tables=50)])
     seen = values(watched)
     assert (seen["swap_onset_seconds"], seen["swap_onset_page_tables_bytes"]) == (3, 38 * MB)
     assert seen["swap_onset_predicted_bytes"] == (300 - 256 - 6) * MB
@@ -30,16 +30,16 @@ def test_the_onset_is_when_4_mb_are_in_swap_and_what_the_limit_leaves_for_tables
 
 
 def test_without_swap_or_without_a_limit_there_is_no_onset() -> None:
-    assert values(Watched([at(1), at(2)])) == {"swapped_bytes": 0}
-    assert "swap_onset_seconds" not in values(Watched([at(1, swap=9)]), limit=None)
-    assert values(Watched()) == {"swapped_bytes": 0}
+    assert values(WatchedMemory([at(1), at(2)])) == {"swapped_bytes": 0}
+    assert "swap_onset_seconds" not in values(WatchedMemory([at(1, swap=9)]), limit=None)
+    assert values(WatchedMemory()) == {"swapped_bytes": 0}
 
 
 def test_each_quarter_has_the_largest_process_of_each_role() -> None:
-    found = Watched(with_pss=[at(5), at(10, swap=50)]).observations(None, 0)
+    found = WatchedMemory(with_pss=[at(5), at(10, swap=50)]).observations(None, 0)
     by_quarter = {(one.metric, one.item, one.repetition): one.value for one in found if one.item}
     assert by_quarter["oom_weight_over_time_bytes", "client backend", 1] == 210 * MB
     assert by_quarter["oom_weight_over_time_bytes", "client backend", 2] == 260 * MB
     assert by_quarter["pss_over_time_bytes", "checkpointer", 2] == 60 * MB
-    story = Watched(with_pss=[at(5)]).story()
+    story = WatchedMemory(with_pss=[at(5)]).story()
     assert story == "after 5 s: heaviest a client backend, largest Pss a checkpointer\n"

@@ -17,7 +17,7 @@ from octavo.instruments.figures import (
     Rate,
     Reading,
     Total,
-    Work,
+    TrialWork,
 )
 from octavo.instruments.sampler import Sampler
 from octavo.instruments.target import Target
@@ -125,7 +125,7 @@ def test_what_fails_is_off_and_keeps_what_it_saw(problem: Exception, off: str | 
     assert (broken.off, broken.missed) == (off, missed)
     assert len(broken.series()[0].values) == (2 if off else 5)
     assert len(whole.series()[0].values) == 6
-    assert broken.observations(Work())
+    assert broken.observations(TrialWork())
 
 
 def test_the_first_and_the_final_reading_have_no_gauges() -> None:
@@ -136,7 +136,7 @@ def test_the_first_and_the_final_reading_have_no_gauges() -> None:
     clock.time = 105.0
     sampler.final(asks_server=False)
     (recording,) = sampler.recordings
-    values = {o.metric: o.value for o in recording.observations(Work())}
+    values = {o.metric: o.value for o in recording.observations(TrialWork())}
     assert values == {"level": 101.0, "reads": 50.0}
 
 

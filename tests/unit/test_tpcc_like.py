@@ -10,7 +10,7 @@ from tests.unit.planted import plant
 
 from octavo import workloads
 from octavo.instruments.base import UnavailableError
-from octavo.instruments.figures import Work, totals
+from octavo.instruments.figures import TrialWork, totals
 from octavo.instruments.target import Target
 from octavo.instruments.thp_mapped import INSTRUMENT as THP_MAPPED
 from octavo.instruments.thp_threads import INSTRUMENT as THP_THREADS
@@ -119,7 +119,7 @@ def test_threads_that_make_huge_pages_are_timed(
     planted_threads(tmp_path, after, 2 * 10**9)
     last = reader.read()
     reader.close()
-    found = {metric.name: value for metric, _, value in totals(THP_THREADS.figures, first, last, 10.0, Work())}
+    found = {metric.name: value for metric, _, value in totals(THP_THREADS.figures, first, last, 10.0, TrialWork())}
     assert found["khugepaged_cpu_seconds"] == pytest.approx(seconds)
     assert found["khugepaged_cpus"] == pytest.approx(seconds / 10)
     assert found["kcompactd_cpu_seconds"] == pytest.approx(2.0)  # on both memory nodes

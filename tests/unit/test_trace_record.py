@@ -9,7 +9,7 @@ from octavo.errors import HostError
 from octavo.trace import files
 from octavo.trace.record.budget import cost_of
 from octavo.trace.record.probes import executable, program
-from octavo.trace.record.recorder import Recorded
+from octavo.trace.record.recorder import RecordingResult
 from octavo.trace.record.server import ServerCounters
 
 
@@ -66,5 +66,5 @@ def test_the_part_of_the_time_follows_the_limit() -> None:
 
 
 def test_overhead_is_known_of_slices_only() -> None:
-    assert Recorded().overhead is None
-    assert Recorded(transactions_with=96.0, transactions_without=100.0).overhead == pytest.approx(0.04)
+    assert RecordingResult().overhead is None
+    assert RecordingResult(transactions_with=96.0, transactions_without=100.0).overhead == pytest.approx(0.04)

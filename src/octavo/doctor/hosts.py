@@ -9,7 +9,7 @@ from octavo.doctor.json_file import parse_json
 from octavo.doctor.report import SCHEMA_VERSION
 from octavo.errors import UsageError
 from octavo.remote.hosts_file import RemoteHost
-from octavo.remote.ssh import Answer
+from octavo.remote.ssh import HostAnswer
 from octavo.text import one_line
 from octavo.units import human_count
 
@@ -25,7 +25,7 @@ def words_for(host: RemoteHost, interval: str) -> list[str]:
     return [*host.octavo, "doctor", "--format", "json", "--fail-on", "never", "--interval", interval]
 
 
-def rows_of(answer: Answer) -> list[dict[str, Any]]:
+def rows_of(answer: HostAnswer) -> list[dict[str, Any]]:
     """A row for each server of the host, or one with the problem. All text is on one line, and harmless."""
     host = {"host": answer.host.name, "class": answer.host.host_class}
     if answer.problem is not None:

@@ -9,7 +9,7 @@ from octavo.errors import HostError, UsageError
 from octavo.fleet import certificates, daemon
 from octavo.host.journal import Journal
 from octavo.remote.hosts_file import FleetFile, RemoteHost
-from octavo.remote.ssh import Answer, on_each
+from octavo.remote.ssh import HostAnswer, on_each
 from octavo.text import one_line
 
 SCHEDULER = "scheduler"
@@ -38,7 +38,7 @@ def scheduler_of(fleet: FleetFile) -> str:
     return fleet.scheduler
 
 
-def send_certificates(hosts: Sequence[RemoteHost]) -> list[Answer]:
+def send_certificates(hosts: Sequence[RemoteHost]) -> list[HostAnswer]:
     """Makes a certificate for every host and sends it there."""
     made = {host.name: json.dumps(certificates.issue(host.name)).encode() for host in hosts}
     return _ask(hosts, lambda _: ["install"], made)
@@ -124,7 +124,7 @@ def _ask(
     hosts: Sequence[RemoteHost],
     words: Callable[[RemoteHost], Sequence[str]],
     inputs: Mapping[str, bytes] | None = None,
-) -> list[Answer]:
+) -> list[HostAnswer]:
     """Runs `octavo fleet host` with these words on every host; the answers in the order of the hosts."""
 
     def command(host: RemoteHost) -> list[str]:
@@ -136,5 +136,5 @@ def _ask(
     return [by_name[host.name] for host in hosts]
 
 
-def _failures(answers: Sequence[Answer]) -> dict[str, str]:
+def _failures(answers: Sequence[HostAnswer]) -> dict[str, str]:
     return {answer.host.name: answer.failure for answer in answers if answer.failure is not None}

@@ -89,7 +89,7 @@ class Workshop:
             print(f"preparing {event.what}", flush=True)  # the worker's log
 
 
-class Bench:
+class WorkQueue:
     """The one place where this process works for a run: a queue that the main thread empties, or a lock."""
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Bench:
             workshop.close()
 
 
-BENCH = Bench()
+BENCH = WorkQueue()
 
 
 def begin(order: RunOrder) -> Report:

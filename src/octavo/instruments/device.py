@@ -17,7 +17,7 @@ _COUNTERS = (
 _LATER_COUNTERS = ("flushes", "flush_milliseconds")  # Linux 5.5
 
 
-class Device:
+class DeviceActivity:
     """The device's counters."""
 
     period = 1.0
@@ -79,4 +79,4 @@ class Device:
         return Reader(read)
 
 
-INSTRUMENT = Device()
+INSTRUMENT = DeviceActivity()

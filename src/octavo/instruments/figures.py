@@ -74,7 +74,7 @@ class ClientShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TrialWork:
     """What the workload did, for figures of the trial that refer to it."""
 
     transactions: int = 0
@@ -110,7 +110,9 @@ def points(figures: Sequence[Figure], before: Reading, after: Reading, seconds: 
                 yield metric, item, value
 
 
-def totals(figures: Sequence[Figure], first: Reading, last: Reading, seconds: float, work: Work) -> Iterator[Value]:
+def totals(
+    figures: Sequence[Figure], first: Reading, last: Reading, seconds: float, work: TrialWork
+) -> Iterator[Value]:
     """What the counters give for the trial as a whole. An item of which nothing moved is left out."""
     moved = {item: now for item, now in last.items() if item is None or now != first.get(item)}
     yield from points([figure for figure in figures if isinstance(figure, Rate | Ratio)], first, moved, seconds)
@@ -122,7 +124,7 @@ def totals(figures: Sequence[Figure], first: Reading, last: Reading, seconds: fl
                 yield figure.metric, item, value
 
 
-def _of_trial(figure: Figure, then: Mapping[str, float], now: Mapping[str, float], work: Work) -> float | None:
+def _of_trial(figure: Figure, then: Mapping[str, float], now: Mapping[str, float], work: TrialWork) -> float | None:
     if not isinstance(figure, Total | PerTransaction | ClientShare):
         return None
     growth = _growth(then, now, figure.key)

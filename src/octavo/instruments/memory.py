@@ -13,7 +13,7 @@ from octavo.observation import Metric
 _KB = 1024.0
 
 
-class Memory:
+class HostMemory:
     """Gauges of /proc/meminfo."""
 
     period = 1.0
@@ -59,4 +59,4 @@ class Memory:
         return Reader(read, file.close)
 
 
-INSTRUMENT = Memory()
+INSTRUMENT = HostMemory()

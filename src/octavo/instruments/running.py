@@ -11,7 +11,7 @@ import psycopg
 
 from octavo.errors import OctavoError
 from octavo.instruments.base import NOT_COUNTED, Instrument, NotAskedError, Sampled, Stop, UnavailableError
-from octavo.instruments.figures import Work
+from octavo.instruments.figures import TrialWork
 from octavo.instruments.sampler import Sampler, SamplerClock
 from octavo.instruments.target import Rows, Target
 from octavo.observation import Metric, Observation, observe
@@ -149,7 +149,7 @@ class RunningInstruments:
         sampler.final(asks_server=True)
         observations = _costs(sampler, self._target, seconds)
         self._disconnect()
-        work = Work(result.transactions, result.client_cpu_seconds)
+        work = TrialWork(result.transactions, result.client_cpu_seconds)
         for recording in sampler.recordings:
             observations += recording.observations(work)
             if recording.off is not None:

@@ -10,7 +10,7 @@ from typing import Protocol
 import psycopg
 
 from octavo.instruments.base import Reader, Sampled, UnavailableError
-from octavo.instruments.figures import Gauge, Item, Reading, Value, Work, fold, points, totals
+from octavo.instruments.figures import Gauge, Item, Reading, TrialWork, Value, fold, points, totals
 from octavo.observation import Metric, Observation, observe
 from octavo.series import Series
 
@@ -111,7 +111,7 @@ class Recording:
             for (_, item), track in self._tracks.items()
         ]
 
-    def observations(self, work: Work) -> list[Observation]:
+    def observations(self, work: TrialWork) -> list[Observation]:
         """The trial as a whole: counters from the first to the last reading, gauges over their samples."""
         if self.first is None or self.last is None:
             return []

@@ -18,7 +18,7 @@ from octavo.units import parse_size
 LEAST_WAL = float(min(map(parse_size, WAL_BLOCKS)))
 
 
-class Wal:
+class WalActivity:
     """The insert position and the counters of pg_stat_wal."""
 
     period = 1.0
@@ -53,4 +53,4 @@ class Wal:
         return Reader(read)
 
 
-INSTRUMENT = Wal()
+INSTRUMENT = WalActivity()

@@ -22,7 +22,7 @@ class RequestSum:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerClient:
+class IoWorkerClient:
     """A process for which io workers read, and its share of the bytes that were met in flight, of all workers."""
 
     pid: int
@@ -47,7 +47,7 @@ class RequestRow:
     through: str | None
     database: str | None
     query: str | None
-    readers: tuple[WorkerClient, ...] = ()
+    readers: tuple[IoWorkerClient, ...] = ()
     asked: SystemCalls | None = None
 
     @property
@@ -158,7 +158,7 @@ def rows_of(
     found: list[RequestRow] = []
     nothing = ProcessActivity(None, None, None)
     readers = tuple(
-        WorkerClient(pid, share, doing.get(pid, nothing).database, doing.get(pid, nothing).query)
+        IoWorkerClient(pid, share, doing.get(pid, nothing).database, doing.get(pid, nothing).query)
         for pid, share in shares.items()
     )
     for key, total in sums.items():

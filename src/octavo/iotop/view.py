@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from octavo.iotop.process_info import WRITE_BACK
-from octavo.iotop.snapshot import RequestRow, RequestSnapshot, WorkerClient
+from octavo.iotop.snapshot import IoWorkerClient, RequestRow, RequestSnapshot
 from octavo.units import human_size
 
 _NONE = "·"
@@ -124,7 +124,7 @@ def _what(database: str | None, query: str | None) -> str:
     return ": ".join(part for part in (database, query) if part)
 
 
-def _for_whom(readers: Sequence[WorkerClient]) -> str:
+def _for_whom(readers: Sequence[IoWorkerClient]) -> str:
     """The backends that an io worker read for, by their share; a single one without it."""
     told = (
         " ".join(

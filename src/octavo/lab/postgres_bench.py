@@ -21,7 +21,7 @@ from octavo.lab.runnable import cannot_run, missing_program
 from octavo.lab.slices import eligibility
 from octavo.lab.slices import round as slice_round
 from octavo.lab.slices.effects import TurnRatio
-from octavo.lab.trial import Equipment, Trial, Watched
+from octavo.lab.trial import Equipment, Trial, WatchedTrial
 from octavo.lab.validity import first_doubt
 from octavo.lab.validity.watch import Watcher
 from octavo.plan.cells import Cell, load_of
@@ -301,7 +301,7 @@ class PostgresBench:
         log.with_suffix("").with_suffix(".client.log").write_text(watched.result.output)
         return self._judged(watched, trial, facts)
 
-    def _judged(self, watched: Watched, trial: Trial, facts: dict[str, Any]) -> Measurement:
+    def _judged(self, watched: WatchedTrial, trial: Trial, facts: dict[str, Any]) -> Measurement:
         build = trial.dataset.build
         observations = (*watched.result.observations, *watched.seen.observations)
         doubt = first_doubt(watched.evidence, self._plan.outcomes)

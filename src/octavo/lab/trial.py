@@ -43,7 +43,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedTrial:
     """What the client measured, what the instruments saw, and what the rules of validity look at."""
 
     result: WorkloadResult
@@ -64,7 +64,7 @@ class Equipment:
     account: Account
     threshold: float = 0.0
 
-    def run(self, trial: Trial, facts: dict[str, Any], timings: PhaseTimings) -> Watched:
+    def run(self, trial: Trial, facts: dict[str, Any], timings: PhaseTimings) -> WatchedTrial:
         """The trial from its pristine copy to its last reading. Fills `facts`, also when it breaks off.
 
         Raises OctavoError or psycopg.Error when it does, HostError when every later one would.
@@ -110,7 +110,7 @@ class Equipment:
                 facts |= limits  # what was served by then, and what is left of a burst
                 facts["knobs_drifted"] = state.drifted()
                 timings.end("measure")
-                return Watched(result, seen, evidence)
+                return WatchedTrial(result, seen, evidence)
 
     def _watch(
         self, server: Server, trial: Trial, facts: dict[str, Any], settings: Mapping[str, str], group: Path | None
@@ -145,7 +145,7 @@ class Equipment:
         surroundings: Surroundings,
         started: float,
         started_after: float | None,
-    ) -> Watched:
+    ) -> WatchedTrial:
         """The trial with what the rules of validity look at; asks the server's data what is wrong with them."""
         violations = self._violations(server, trial.levels)
         observations = (*result.observations, *seen.observations)
@@ -165,7 +165,7 @@ class Equipment:
             violations,
             self.threshold,
         )
-        return Watched(result, seen, evidence)
+        return WatchedTrial(result, seen, evidence)
 
     def _violations(self, server: Server, levels: Levels) -> tuple[str, ...]:
         """What is wrong with the data now; that a dead server cannot tell is not the data's fault."""

@@ -31,7 +31,7 @@ _LEAST = {"reads": 0.02, "device_reads": 0.02, "device_read_bytes": 200.0, "wal_
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class TrialCondition:
     """What a run's trials were measured under, beside the data block. Sizes are bytes."""
 
     shared_buffers: int
@@ -68,11 +68,11 @@ def _counts(trial: Mapping[str, Any], *, disturbed: bool) -> bool:
     )
 
 
-def condition_of(levels: Mapping[str, str]) -> Condition:
+def condition_of(levels: Mapping[str, str]) -> TrialCondition:
     """Raises UsageError where the levels are not those of a workload with shared_buffers."""
     try:
         memory = levels.get("memory", "none")
-        return Condition(
+        return TrialCondition(
             parse_size(levels["shared_buffers"]),
             None if memory == "none" else parse_size(memory),
             levels.get("device", "native"),
@@ -135,7 +135,9 @@ def compare(
     }
 
 
-def _points(row: Mapping[str, Any], trials: Sequence[Mapping[str, Any]], condition: Condition) -> list[dict[str, Any]]:
+def _points(
+    row: Mapping[str, Any], trials: Sequence[Mapping[str, Any]], condition: TrialCondition
+) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name, metric in METRICS:
         values = [value for trial in trials if (value := _measured(trial, name, metric)) is not None]

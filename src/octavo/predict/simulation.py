@@ -16,7 +16,7 @@ from scipy import stats
 from octavo import _core
 from octavo.predict.layout import growth_of_all
 from octavo.predict.recorded import Recorded
-from octavo.trace.core_types import ServerCounts, ServerSnapshot
+from octavo.trace.core_types import ServerCounts, SimulationSnapshot
 from octavo.trace.files import Observe, nobody, reading
 from octavo.trace.simulate import LARGEST_REQUEST, SimulatedServer, background, combine_limit
 from octavo.trace.surface import rings
@@ -151,7 +151,7 @@ def _readahead(trace: Recorded) -> int:
 _Counts = dict[str, float]
 
 
-def _flat(counts: ServerSnapshot) -> _Counts:
+def _flat(counts: SimulationSnapshot) -> _Counts:
     flat: dict[str, Any] = {**counts, **(counts["page_cache"] or {})}
     return {name: float(flat.get(name, 0)) for name in (*COUNTS, "time")}
 

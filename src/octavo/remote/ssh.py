@@ -39,7 +39,7 @@ _OPTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HostAnswer:
     """What a host's command wrote and its exit code, or the `problem` on one line: then neither is worth anything.
 
     `last_error` is the last line of its standard error, harmless to print.
@@ -96,7 +96,7 @@ def on_each(
     most_bytes: int,
     at_once: int = AT_ONCE,
     inputs: Mapping[str, bytes] | None = None,
-) -> Iterator[Answer]:
+) -> Iterator[HostAnswer]:
     """Runs a command on every host, and gives each one's answer as it comes.
 
     `seconds` are the command's; connecting has its own. `inputs` are standard inputs by the host's name. Whoever leaves
@@ -114,7 +114,7 @@ def on_each(
                     try:
                         running.append(_Running(host, command, text, journal, patience, selector))
                     except HostError as error:  # there is no ssh, or no such word
-                        yield Answer(host, _NOT_FOUND, b"", str(error))
+                        yield HostAnswer(host, _NOT_FOUND, b"", str(error))
                 first = min((one.deadline for one in running), default=0.0)
                 for key, _ in selector.select(max(0.0, first - time.monotonic())):
                     key.data()
@@ -184,7 +184,7 @@ class _Running:
         for pipe in list(self._open):
             self._close(pipe)
 
-    def answer(self) -> Answer:
+    def answer(self) -> HostAnswer:
         """When it is done: what it said."""
         if self._problem is None:
             with suppress(subprocess.TimeoutExpired):  # it has closed its output, and ends now or never
@@ -192,7 +192,7 @@ class _Running:
         self.end()
         code, last_error = self._child.returncode, _last_line(self._errors)
         problem = self._problem or self._why(code, last_error)
-        return Answer(self._host, code, bytes(self._output), problem, last_error)
+        return HostAnswer(self._host, code, bytes(self._output), problem, last_error)
 
     def _why(self, code: int, said: str) -> str | None:
         """What went wrong where the command could not be run; what it says itself of its code is the caller's."""

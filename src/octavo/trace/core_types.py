@@ -25,7 +25,7 @@ class Relation(TypedDict):
     name: str | None
 
 
-class Wal(TypedDict):
+class WalStretch(TypedDict):
     """What was written to the WAL from `start` to `end`; 0 for what is not known."""
 
     start: int
@@ -58,7 +58,7 @@ class Summary(TypedDict):
     properties: dict[str, str]
     settings: dict[str, str]
     relations: list[Relation]
-    wal: list[Wal]
+    wal: list[WalStretch]
     events: dict[str, tuple[int, int]]
     """By kind: how many, and the sum of their counts."""
     missing: Missing
@@ -116,7 +116,7 @@ class PageCacheCounts(TypedDict):
     dirty_bytes: int
 
 
-class ServerSnapshot(TypedDict):
+class SimulationSnapshot(TypedDict):
     """What a simulated server did up to a time."""
 
     time: int
@@ -137,7 +137,7 @@ class ServerSnapshot(TypedDict):
     page_cache: PageCacheCounts | None
 
 
-class ServerCounts(ServerSnapshot):
+class ServerCounts(SimulationSnapshot):
     """What a simulated server did, and what it had done at each mark."""
 
-    series: list[ServerSnapshot]
+    series: list[SimulationSnapshot]

@@ -10,7 +10,7 @@ from octavo.fleet import certificates
 from octavo.fleet.outbox import Outbox
 from octavo.fleet.tls import split_address, tls_address
 from octavo.remote.hosts_file import RemoteHost, parse_fleet
-from octavo.remote.ssh import Answer, command_line
+from octavo.remote.ssh import HostAnswer, command_line
 from octavo.store.records import TrialRecord
 
 
@@ -87,7 +87,7 @@ def test_a_command_goes_over_ssh_as_one_word_and_through_other_words_as_it_is() 
 
 
 def test_what_a_host_says_reaches_no_terminal_as_it_is() -> None:
-    said = Answer(RemoteHost("a", "a"), 1, "first\noctavo: \x1b[31mno\u202e room\n".encode()).failure
+    said = HostAnswer(RemoteHost("a", "a"), 1, "first\noctavo: \x1b[31mno\u202e room\n".encode()).failure
     assert said is not None
     assert "no" in said and "\x1b" not in said and "\u202e" not in said
 

@@ -4,14 +4,14 @@ import pytest
 
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.remote.hosts_file import RemoteHost
-from octavo.remote.ssh import Answer, on_each
+from octavo.remote.ssh import HostAnswer, on_each
 
 HERE = ("env", "--")
 
 
 def answers(
     journal: Journal, script: str, *hosts: RemoteHost, inputs: dict[str, bytes] | None = None
-) -> dict[str, Answer]:
+) -> dict[str, HostAnswer]:
     asked = on_each(hosts, lambda _: ["sh", "-c", script], journal, seconds=30, most_bytes=1000, inputs=inputs)
     return {answer.host.name: answer for answer in asked}
 

@@ -18,7 +18,7 @@ from octavo.errors import OctavoError
 from octavo.lab.failure_reason import failure_reason
 from octavo.lab.slices.count import DisturbanceLimits, Slice, disturbance
 from octavo.lab.slices.freeze import Freezer
-from octavo.lab.slices.turns import Meter, MonotonicClock
+from octavo.lab.slices.turns import Meter, TurnsClock
 from octavo.workloads.base import Piece, PieceRun, Pieces
 
 # Turns that are run again, as a share of those that there must be.
@@ -35,7 +35,7 @@ class PieceRunner:
     ran: float = 0.0
     error: str | None = None
 
-    def run(self, piece: Piece, clock: MonotonicClock) -> tuple[float, float, PieceRun | None]:
+    def run(self, piece: Piece, clock: TurnsClock) -> tuple[float, float, PieceRun | None]:
         """One slice: when the cell was let go and when it was stopped, and what it gave; None puts the cell out."""
         began = clock.now()
         self.freezer.thaw()
@@ -91,7 +91,7 @@ def run(
     orders: Iterator[list[int]],
     limits: DisturbanceLimits,
     meter: Meter,
-    clock: MonotonicClock,
+    clock: TurnsClock,
     show: Callable[[PieceTurns], None],
 ) -> PieceTurns:
     """All pieces of all cells. A cell whose piece fails has no more slices. `show` is called after each piece."""
@@ -124,7 +124,7 @@ def _one(
     order: Sequence[int],
     limits: DisturbanceLimits,
     meter: Meter,
-    clock: MonotonicClock,
+    clock: TurnsClock,
     turns: PieceTurns,
 ) -> _Turn:
     number = len(turns.slices)

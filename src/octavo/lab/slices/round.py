@@ -41,7 +41,7 @@ from octavo.lab.slices.round_cell import (
     warm_server,
 )
 from octavo.lab.slices.round_result import TurnsDone, result_of_pieces, result_of_turns
-from octavo.lab.trial import Equipment, Trial, Watched
+from octavo.lab.trial import Equipment, Trial, WatchedTrial
 from octavo.plan.thresholds import Thresholds
 from octavo.units import parse_percentage
 from octavo.workloads.base import RunsInPieces
@@ -74,7 +74,7 @@ class Wanted:
 class RoundResult:
     """What a round gave: by cell what was watched, or why it failed; and what slices leave to those that follow."""
 
-    cells: Mapping[str, Watched | str]
+    cells: Mapping[str, WatchedTrial | str]
     facts: Mapping[str, Mapping[str, Any]]
     slice_seconds: float | None
     effects: AfterEffects | None
@@ -119,7 +119,7 @@ def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, t
         done = (_turns_of_pieces if in_pieces else _turns)(equipment, running, wanted)
         for cell in running:
             cell.facts["knobs_drifted"] = state.drifted() if state else []
-        judged: dict[str, Watched] = {}
+        judged: dict[str, WatchedTrial] = {}
         for cell in running:
             result = result_of_pieces if in_pieces else result_of_turns
             _try(cell, lambda cell, result=result: judged.update({cell.name: result(equipment, cell, done)}))

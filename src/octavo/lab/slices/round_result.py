@@ -16,7 +16,7 @@ from octavo.lab.slices.effects import AfterEffects
 from octavo.lab.slices.pieces import PieceTurns
 from octavo.lab.slices.result import result_of, series_of
 from octavo.lab.slices.round_cell import RoundCell, runner_of, server_of
-from octavo.lab.trial import Equipment, Watched
+from octavo.lab.trial import Equipment, WatchedTrial
 from octavo.lab.validity.surroundings import Surroundings
 from octavo.workload_support.pgbench_turns import problems
 from octavo.workloads.base import BY_SESSION, CountsBySlices
@@ -32,7 +32,7 @@ class TurnsDone:
     surroundings: Surroundings
 
 
-def result_of_turns(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> Watched:
+def result_of_turns(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> WatchedTrial:
     """The cell's slices as a trial; what breaks off here leaves the trial to the rules of validity."""
     server, runner, client, watching = server_of(cell), runner_of(cell), cell.client, cell.watching
     assert client is not None and watching is not None
@@ -61,7 +61,7 @@ def result_of_turns(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> W
     )
 
 
-def result_of_pieces(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> Watched:
+def result_of_pieces(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> WatchedTrial:
     """The cell's pieces as a trial. Raises OctavoError with why the cell is out."""
     server, runner, watching = server_of(cell), cell.pieces, cell.watching
     assert runner is not None and watching is not None and isinstance(done.turns, PieceTurns)

@@ -51,7 +51,7 @@ class Meter(Protocol):
         ...
 
 
-class MonotonicClock(Protocol):
+class TurnsClock(Protocol):
     """CLOCK_MONOTONIC."""
 
     def now(self) -> float:
@@ -84,7 +84,7 @@ class Runner:
     tally: SliceCounts = field(default_factory=SliceCounts)
     ran: float = 0.0
 
-    def run(self, seconds: float, clock: MonotonicClock) -> tuple[float, float]:
+    def run(self, seconds: float, clock: TurnsClock) -> tuple[float, float]:
         """One slice: when it was let go, and when it was told to stop; it stands still when this returns."""
         began = clock.now()
         self.freezer.thaw()
@@ -118,7 +118,7 @@ class Turns:
         return sum(one > 1 for one in self.disturbances)
 
 
-def pilot(runners: Sequence[Runner], clock: MonotonicClock) -> float:
+def pilot(runners: Sequence[Runner], clock: TurnsClock) -> float:
     """The first moments of every client, which are not counted. Returns the transactions a second of the slowest of
     those that are still there; infinity where none is."""
     rates: list[float] = []
@@ -151,7 +151,7 @@ def run(
     orders: Iterator[list[int]],
     pace: Pace,
     meter: Meter,
-    clock: MonotonicClock,
+    clock: TurnsClock,
     show: Callable[[Turns], None],
 ) -> Turns:
     """Turns until every cell has what is wanted of those that are not disturbed.

@@ -63,7 +63,7 @@ class RecordingRequest:
 
 
 @dataclass
-class Recorded:
+class RecordingResult:
     """What became of it."""
 
     accesses: int = 0
@@ -82,7 +82,7 @@ class Recorded:
         return 1 - self.transactions_with / self.transactions_without
 
 
-def record(request: RecordingRequest, journal: Journal, say: Callable[[str], object]) -> Recorded:
+def record(request: RecordingRequest, journal: Journal, say: Callable[[str], object]) -> RecordingResult:
     """Records. The file is whole to its last second whenever this ends, and the probes go with bpftrace.
 
     Raises UsageError for a wrong DSN or a file that is there, HostError when this host or server has no probes.
@@ -110,7 +110,7 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
             writer.describe("duty", f"{cost.duty:.4f}")
         describe_cpu(writer, work, without_probes, target.postmaster)  # later it has the probes' own
         writer.flush()
-        found = Recorded()
+        found = RecordingResult()
         try:
             wal = WalMeter(target.query, writer, _since(began))
             _slices(request, cost, target, path, writer, began, journal, found, wal)
@@ -136,10 +136,10 @@ def _note(text: str | None, say: Callable[[str], object]) -> None:
 
 def _record_traced(
     request: RecordingRequest, connection: UsersConnection, target: Any, data_block: int, say: Callable[[str], object]
-) -> Recorded:
+) -> RecordingResult:
     """Records from a tracing build, all of the time: that costs 0.1 µs an access."""
     say("a tracing build: all of the time is recorded, by the server itself")
-    found = Recorded(recorded_seconds=request.seconds, slices=1)
+    found = RecordingResult(recorded_seconds=request.seconds, slices=1)
     with traced.recording(target.postmaster) as recording:
         writer = _new_trace(request.out, data_block)
         began = time.monotonic_ns()
@@ -163,7 +163,7 @@ def _record_traced(
 
 def _record_counters(
     request: RecordingRequest, connection: UsersConnection, target: Any, data_block: int, say: Callable[[str], object]
-) -> Recorded:
+) -> RecordingResult:
     """Records what the server counts, from wherever it can be reached."""
     say(counters.UNKNOWN)
     writer = _new_trace(request.out, data_block)
@@ -174,7 +174,7 @@ def _record_counters(
             say(note)
     finally:
         writer.finish()
-    return Recorded(recorded_seconds=request.seconds, slices=1)
+    return RecordingResult(recorded_seconds=request.seconds, slices=1)
 
 
 def _buffers(target: Any) -> int:
@@ -217,7 +217,7 @@ def _slices(
     writer: _core.TraceWriter,
     began: int,
     journal: Journal,
-    found: Recorded,
+    found: RecordingResult,
     wal: WalMeter,
 ) -> None:
     """Records by turns with and without probes until the time is over.
@@ -269,7 +269,7 @@ def _slice(
     writer: _core.TraceWriter,
     began: int,
     journal: Journal,
-    found: Recorded,
+    found: RecordingResult,
 ) -> None:
     """One run of bpftrace. Raises HostError when it cannot attach."""
     text = program(target.version, path, target.postmaster, seconds)
@@ -301,7 +301,7 @@ def _slice(
 
 
 def _read(
-    child: "subprocess.Popen[str]", seconds: float, writer: _core.TraceWriter, began: int, found: Recorded
+    child: "subprocess.Popen[str]", seconds: float, writer: _core.TraceWriter, began: int, found: RecordingResult
 ) -> list[str]:
     """Reads what it prints until it ends. Returns lines that are no accesses."""
     assert child.stdout is not None

@@ -28,7 +28,7 @@ WHERE count > 0
 
 
 @dataclass(frozen=True, slots=True)
-class Counters:
+class WalCounters:
     """The server's counters at a time in microseconds since the trace's beginning."""
 
     time: int
@@ -84,10 +84,10 @@ class WalMeter:
             )  # fmt: skip
         return None
 
-    def _counters(self, time: int) -> Counters:
+    def _counters(self, time: int) -> WalCounters:
         (row,) = self._query("traced_wal")
         values = {name: int(value or 0) for name, value in row.items()}
-        return Counters(time, **values)
+        return WalCounters(time, **values)
 
 
 def _kinds(connection: UsersConnection, schema: str, start: int, end: int) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ _SINCE = 140000
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkCounters:
     """Counters of a server at a time in seconds of the monotonic clock."""
 
     at: float
@@ -32,7 +32,7 @@ class Work:
     possible: float
 
 
-def work_of(query: Callable[[str], list[dict[str, Any]]], version: int, proc: Path = Path("/proc")) -> Work:
+def work_of(query: Callable[[str], list[dict[str, Any]]], version: int, proc: Path = Path("/proc")) -> WorkCounters:
     """The counters now; what this version or user has not is left out."""
     counters: dict[str, float] = {}
     for name in _QUERIES if version >= _SINCE else ():
@@ -42,10 +42,10 @@ def work_of(query: Callable[[str], list[dict[str, Any]]], version: int, proc: Pa
                 counters[f"wal_{key}" if name == "wal_counters" else key] = float(value)
     every = parse_cpus((proc / "stat").read_bytes()).values()
     busy, possible = (sum(one[name] for one in every) for name in ("busy", "total"))
-    return Work(time.monotonic(), counters, dict(read_table(proc)), busy, possible)
+    return WorkCounters(time.monotonic(), counters, dict(read_table(proc)), busy, possible)
 
 
-def cpu_between(before: Work, after: Work, postmaster: int) -> float:
+def cpu_between(before: WorkCounters, after: WorkCounters, postmaster: int) -> float:
     """CPU seconds of the postmaster and what it has begotten."""
     tables = [
         {pid: work.processes[pid] for pid in tree(postmaster, work.processes) if pid in work.processes}
@@ -54,7 +54,7 @@ def cpu_between(before: Work, after: Work, postmaster: int) -> float:
     return sum(growth(tables[0], tables[1], lambda process: process.all_cpu).values())
 
 
-def describe(writer: _core.TraceWriter, before: Work, after: Work) -> None:
+def describe(writer: _core.TraceWriter, before: WorkCounters, after: WorkCounters) -> None:
     """Writes the differences: everything but CPU, which is `describe_cpu`'s."""
     differences = {
         name: after.counters[name] - value for name, value in before.counters.items() if name in after.counters
@@ -72,7 +72,7 @@ def describe(writer: _core.TraceWriter, before: Work, after: Work) -> None:
         writer.describe("work_clients", f"{max(before.counters['clients'], after.counters['clients']):.0f}")
 
 
-def describe_cpu(writer: _core.TraceWriter, before: Work, after: Work, postmaster: int) -> None:
+def describe_cpu(writer: _core.TraceWriter, before: WorkCounters, after: WorkCounters, postmaster: int) -> None:
     """Writes CPU seconds, and of how many transactions they are."""
     transactions = after.counters.get("transactions", 0) - before.counters.get("transactions", 0)
     if transactions > 0:

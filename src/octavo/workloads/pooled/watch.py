@@ -41,7 +41,7 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Watched:
+class WatchedMemory:
     """What was seen: moments in order, and those with Pss, a quarter of the run apart."""
 
     moments: list[Moment] = field(default_factory=list[Moment])
@@ -75,9 +75,9 @@ class Watched:
 
 
 @contextmanager
-def watched(postmaster: int, seconds: float) -> Generator[Watched, None, None]:
+def watched(postmaster: int, seconds: float) -> Generator[WatchedMemory, None, None]:
     """Looks at the postmaster's processes until the context ends, with Pss at each quarter of so many seconds."""
-    seen, ended, began = Watched(), threading.Event(), time.monotonic()
+    seen, ended, began = WatchedMemory(), threading.Event(), time.monotonic()
 
     def watch() -> None:
         while not ended.wait(_PERIOD_SECONDS):
