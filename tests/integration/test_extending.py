@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
 _COPIED = ("src/octavo", "docs", "tests", "pyproject.toml")
-_CONTRACTS = ("test_contracts.py", "test_instruments.py", "test_validity.py")
+_CONTRACTS = ("test_contracts.py", "test_doc_tables.py", "test_instruments.py", "test_validity.py")
 # A new file, a line of an old one, or commands.
 _BLOCK = re.compile(
     r"New file `(?P<new>[^`]+)`:\n\n```\w+\n(?P<text>.*?)^```\n"
@@ -38,7 +38,7 @@ class Checkout:
         """Runs Python on the copy; returns what it prints."""
         finished = subprocess.run(
             [sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, check=False, timeout=300,
-            env={**os.environ, "PYTHONPATH": str(self.root / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONPATH": f"{self.root / 'src'}:{self.root}", "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
         assert finished.returncode == 0, f"{arguments}: {finished.stdout[-3000:]}{finished.stderr[-3000:]}"
         return finished.stdout
@@ -49,6 +49,8 @@ class Checkout:
             return self.run(
                 "-m", "pytest", "-q", "-p", "no:cacheprovider", *(f"tests/unit/{one}" for one in _CONTRACTS)
             )
+        if line == "script/doc-tables --write":
+            return self.run("-m", "tests.doc_tables", "--write")
         program, *arguments = line.split()
         assert program == "octavo"
         return self.run("-m", "octavo", *arguments)
@@ -110,7 +112,7 @@ def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
         ('("workload", "count-rows"), ("rows", levels["rows"])', '("workload", "count-rows"),', "not in its contents"),
         ('"rows counted a second", "1/s"', '"rows counted a second", "rows/s"', "is no unit of"),
         ('"1/s", "higher")', '"1/s")', "whether higher or lower is better"),
-        ("| `rows` (count-rows)", "| rows (count-rows)", "test_what_is_registered_is_documented"),
+        ("script/doc-tables --write", "script/test contracts", "test_the_tables_of_the_docs_are_the_codes"),
         ('raise UnavailableError(f"/proc/stat', 'raise OSError(f"/proc/stat', "test_an_instrument_that_cannot_see"),
         ('"processes and threads started a second", "1/s"', '"", "1/s"', "its title says what it is"),
     ],
