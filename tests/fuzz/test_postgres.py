@@ -202,7 +202,7 @@ def _shaped(text: bytes) -> object:
     assert plan_shape.from_dict(json.loads(json.dumps(shape.as_dict()))) == shape
     other = plan_shape.shape_of(_PLAN)
     assert "\n" not in shape.line() and not any("\n" in line for line in shape.lines())
-    return shape.identity, plan_diff.differences(shape, other), plan_diff.side_by_lines(other, shape)
+    return shape.identity, plan_diff.differences(shape, other)
 
 
 def _joined(text: bytes) -> object:

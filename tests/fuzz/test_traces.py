@@ -37,7 +37,15 @@ _WAL = bytes.fromhex(
 
 
 def _read(format: str) -> Callable[[bytes, Path], object]:
-    return lambda text, place: files.read_back(text, format, place)
+    def read(text: bytes, place: Path) -> object:
+        source = place / "source"
+        source.write_bytes(text)
+        if format == "octrace":
+            return files.summarize(source)
+        files.import_(source, format, place / "target", 8192)
+        return files.summarize(place / "target")
+
+    return read
 
 
 def _records(text: bytes, place: Path) -> object:

@@ -80,7 +80,9 @@ def _cached_bytes(directory: Path) -> int:
 @pytest.mark.skipif(cgroup.memory_controller() is None, reason="no memory controller")
 @pytest.mark.parametrize("build", ["8kB"], indirect=True)
 def test_a_server_is_born_inside_its_memory_limit(build: Build, journal: Journal, account: Account) -> None:
-    group = cgroup.group_path("test")
+    controller = cgroup.memory_controller()
+    assert controller is not None
+    group = controller / "octavo-test"
     cgroup.create(group, 256 * 1024**2)
     modules = build.prefix / "lib"
     try:

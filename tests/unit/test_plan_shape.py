@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from octavo.errors import OctavoError
-from octavo.postgres.plan_diff import differences, side_by_lines
+from octavo.postgres.plan_diff import differences
 from octavo.postgres.plan_shape import Shape, from_dict, parse, shape_of
 
 _FILES = sorted((Path(__file__).parent / "real_plans").glob("*.json"))
@@ -137,12 +137,3 @@ def test_a_difference_is_said_in_words() -> None:
     for one in plans.values():
         for other in plans.values():
             assert bool(differences(one, other)) == (one != other)
-
-
-def test_lines_of_both_plans_stand_together() -> None:
-    lines = side_by_lines(SHAPES["18"]["forward"], SHAPES["18"]["backward"])
-    assert lines == [
-        "  Limit",
-        "-   Index Only Scan on orders using orders_pkey",
-        "+   Index Only Scan backward on orders using orders_pkey",
-    ]

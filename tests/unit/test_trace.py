@@ -53,7 +53,6 @@ def test_what_is_written_is_summarized(tmp_path: Path) -> None:
     assert found["relations"][0]["name"] == "<b>accounts</b>"
     assert found["events"] == {"transactions": (1, 7)}
     assert found["missing"] == {"accesses": 0, "bytes": 0, "is_cut": False}
-    assert files.is_trace(path)
 
 
 def test_a_cut_file_gives_what_is_whole_and_says_so(tmp_path: Path) -> None:

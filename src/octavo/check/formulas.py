@@ -124,11 +124,6 @@ def bigint_columns(block: int) -> int:
     return min(1600, (heap_tuple(block) - _up(_TUPLE_HEADER)) // 8)
 
 
-def largest_table(block: int) -> int:
-    """The largest table without partitions: MaxBlockNumber + 1 blocks, storage/block.h. Not measured: too large."""
-    return 0xFFFFFFFF * block
-
-
 def wal_buffers(shared_buffers: int, block: int, wal_block: int, wal_segment: int) -> int:
     """wal_buffers in bytes where it is -1: so many WAL blocks as a 32nd of shared_buffers has blocks.
 

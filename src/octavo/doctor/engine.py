@@ -1,6 +1,6 @@
 """Rules over facts: each is ok, a finding, unknown with the reason, or not applicable. These are four things."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -90,12 +90,6 @@ def examine(facts: Facts, rules: Iterable[DoctorRule]) -> list[Result]:
     """Every rule's result: findings first, the worst of them before the others."""
     results = [_apply(rule, facts) for rule in rules]
     return sorted(results, key=_order)
-
-
-def at_least(results: Sequence[Result], severity: Severity) -> list[Result]:
-    """The findings that are as bad as this, or worse."""
-    most = SEVERITIES.index(severity)
-    return [one for one in results if one.severity is not None and SEVERITIES.index(one.severity) <= most]
 
 
 def _order(result: Result) -> tuple[int, int]:

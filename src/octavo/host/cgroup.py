@@ -109,14 +109,6 @@ def undo_group(entry: Entry) -> Undone | None:
     return Undone("put back", f"removed the group {path}")
 
 
-def group_path(name: str, root: Path = ROOT) -> Path:
-    """Where the memory group of this name would be. Raises HostError when the host has no memory controller."""
-    controller = memory_controller(root)
-    if controller is None:
-        raise HostError("memory: this host has no cgroup memory controller that can be used; leave the factor at none")
-    return controller / f"octavo-{name}"
-
-
 def create(path: Path, limit_bytes: int, *, swap: bool = False) -> None:
     """Makes the group with its limit, and unless told otherwise keeps it from swapping.
 

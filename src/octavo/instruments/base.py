@@ -78,8 +78,3 @@ class Instrument(Protocol):
     def start(self, server: Server) -> Stop:
         """Starts watching. Raises UnavailableError when it cannot here."""
         ...
-
-
-def per_transaction(total: float, result: WorkloadResult) -> float | None:
-    """The total divided by the transactions, or None when there were none."""
-    return total / result.transactions if result.transactions else None

@@ -1,6 +1,5 @@
 """What differs between two plans, in words a person reads first, and line by line after that."""
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -30,11 +29,6 @@ def differences(before: Shape, after: Shape) -> list[str]:
     found += [f"without {_times(what, count)}" for what, count in sorted(lost.items())]
     found += [f"with {_times(what, count)}" for what, count in sorted(added.items())]
     return found or ["the same nodes in other places"]
-
-
-def side_by_lines(before: Shape, after: Shape) -> list[str]:
-    """Both plans as one text: lines of both, lines of the first alone behind -, of the second alone behind +."""
-    return [line for line in difflib.ndiff(before.lines(), after.lines()) if not line.startswith("?")]
 
 
 def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:

@@ -2,11 +2,9 @@
 
 import os
 import secrets
-import tempfile
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from octavo import _core
 from octavo.errors import HostError, UsageError
@@ -103,15 +101,6 @@ def cut(
         return _core.trace_cut(source, beside, round(start * 1e6), last, relation, observe)
 
 
-def is_trace(path: Path) -> bool:
-    """Whether the file begins as a trace does."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"\xa7Oct"
-    except OSError:
-        return False
-
-
 def import_(source: Path, format: str, target: Path, page_size: int) -> int:
     """Makes a trace of another program's. Returns its accesses. Raises UsageError for what is none of this format."""
     properties = [("recorder", f"octavo trace convert --from {format}"), ("source", format)]
@@ -123,14 +112,3 @@ def export(source: Path, format: str, target: Path) -> Missing:
     """Writes a trace as another program reads it. Returns what of it is missing. Raises as `summarize`."""
     with reading(source), replacing(target) as beside:
         return _core.trace_export(source, format, beside)
-
-
-def read_back(content: bytes, format: str, place: Path) -> dict[str, Any]:
-    """Imports and summarizes bytes in a directory of the caller's: what a fuzzer tries."""
-    with tempfile.TemporaryDirectory(dir=place) as directory:
-        source, target = Path(directory, "source"), Path(directory, "target")
-        source.write_bytes(content)
-        if format == "octrace":
-            return dict(summarize(source))
-        import_(source, format, target, 8192)
-        return dict(summarize(target))

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -25,15 +24,6 @@ _PACKAGE = _PROGRAM = "tpchgen-cli"
 _PIECE = 256 * 1024
 _PIPE_BYTES = 1024 * 1024  # as much as a pipe may hold (pipe(7))
 _PATIENCE_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """What one table's COPY took: seconds, of which so many were spent waiting for the generator, and bytes of CSV."""
-
-    seconds: float
-    waited: float
-    csv_bytes: int
 
 
 def program() -> Path:
@@ -65,9 +55,12 @@ def lent_program(server: Server) -> Generator[Path, None, None]:
 
 def copy_table(
     server: Server, connection: psycopg.Connection[DictRow], generator: Path, table: str, scale: str
-) -> Copied:
-    """Streams one table from the generator into COPY. Raises OctavoError when either fails, psycopg.Error by COPY."""
-    waited, size, started = 0.0, 0, time.perf_counter()
+) -> float:
+    """Streams one table from the generator into COPY. Returns the seconds of waiting for the generator.
+
+    Raises OctavoError when either fails, psycopg.Error by COPY.
+    """
+    waited = 0.0
     statement = f"COPY {table} FROM STDIN (FORMAT csv, HEADER)".encode()
     # The generator's end is looked at before COPY's: rows that were cut off are none.
     with connection.cursor() as cursor, cursor.copy(statement) as copy, stream(server, generator, table, scale) as pipe:
@@ -78,8 +71,7 @@ def copy_table(
             if not piece:
                 break
             copy.write(piece)
-            size += len(piece)
-    return Copied(time.perf_counter() - started, waited, size)
+    return waited
 
 
 @contextmanager

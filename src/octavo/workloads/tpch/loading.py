@@ -67,7 +67,6 @@ def _copy(server: Server, levels: Levels, session: Session, program: Path) -> fl
     """Makes and fills the tables; returns the seconds for which COPY waited for the generator."""
     for statement in schema.CREATE:
         session.connection.execute(statement.encode())
-    tables = (
+    return sum(
         generator.copy_table(server, session.connection, program, table, levels["scale"]) for table in schema.TABLES
     )
-    return sum(one.waited for one in tables)
