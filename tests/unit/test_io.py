@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavo.cli.output import console
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.io.engine import Observe, UnsupportedPolicyError, is_own, make, measure
 from octavo.io.job import Job
@@ -246,7 +247,7 @@ def test_the_threads_layout(file: Path) -> None:
 
 
 def test_the_table_names_policies_and_what_was_skipped(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(document(replace(job(file), write=True), "single,preadv"))
+    print_table(document(replace(job(file), write=True), "single,preadv"), console())
     out = capsys.readouterr().out
     assert "writing blocks of 4kB, random" in out
     assert "cold: not in the page cache before" in out

@@ -43,12 +43,15 @@ def plan(
     octavo hugepages plan --pgdata /var/lib/pgsql/data
     octavo hugepages plan --dsn 'host=/run/postgresql dbname=shop' --connections 500
     """
-    from octavo.cli.output import print_json
+    from octavo.cli.output import console, print_json
     from octavo.hugepages.plan import document
     from octavo.hugepages.render import print_plan
 
     found = document(_situation(pgdata, bindir, dsn, page_size), connections)
-    (print_json if format is TableFormat.json else print_plan)(found)
+    if format is TableFormat.json:
+        print_json(found)
+    else:
+        print_plan(found, console())
 
 
 @hugepages.command()
@@ -66,7 +69,7 @@ def apply(
 
     Example: octavo hugepages apply --pgdata /var/lib/pgsql/data
     """
-    from octavo.cli.output import print_json
+    from octavo.cli.output import console, print_json
     from octavo.hugepages import apply as pool
     from octavo.hugepages.limits import find_limits
     from octavo.hugepages.pool import read_pool
@@ -79,7 +82,10 @@ def apply(
     page = situation.page
     done = pool.apply(page, situation.server.pages[page], situation.own(page))
     done["limits"] = [one.as_dict() for one in find_limits(situation.server, read_pool(page), situation.own(page))]
-    (print_json if format is TableFormat.json else print_apply)(done)
+    if format is TableFormat.json:
+        print_json(done)
+    else:
+        print_apply(done, console())
 
 
 @hugepages.command()
@@ -94,12 +100,15 @@ def verify(
 
     Example: octavo hugepages verify --dsn 'host=/run/postgresql'
     """
-    from octavo.cli.output import print_json
+    from octavo.cli.output import console, print_json
     from octavo.hugepages.render import print_verify
     from octavo.hugepages.verify import document
 
     found = document(_named(None, None, dsn, page_size))
-    (print_json if format is TableFormat.json else print_verify)(found)
+    if format is TableFormat.json:
+        print_json(found)
+    else:
+        print_verify(found, console())
     if not found["ok"]:
         raise typer.Exit(1)
 

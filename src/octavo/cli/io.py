@@ -123,7 +123,7 @@ def io(
         raise UsageError("--price is for octavo io probe")
 
     from octavo.cli.io_progress import IoProgress
-    from octavo.cli.output import print_json
+    from octavo.cli.output import console, print_json
     from octavo.io.render import as_thread, print_table
     from octavo.io.request import SweepRequest, sweep_of
     from octavo.io.sweep import document, run_sweep
@@ -145,7 +145,7 @@ def io(
         elif format is IoFormat.thread:
             print(as_thread(found))
         else:
-            print_table(found)
+            print_table(found, console())
 
     with IoProgress() as progress:
         sweep, facts = sweep_of(request, progress.observe)
@@ -174,7 +174,7 @@ def _probe(
     price: str | None,
 ) -> None:
     from octavo.cli.io_progress import IoProgress
-    from octavo.cli.output import print_json
+    from octavo.cli.output import console, print_json
     from octavo.io.probe import Probe, probe
     from octavo.io.render_probe import print_probe
     from octavo.units import parse_size
@@ -187,7 +187,7 @@ def _probe(
     if format is IoFormat.json:
         print_json(document)
     else:
-        print_probe(document)
+        print_probe(document, console())
 
 
 def _probe_writes(
@@ -200,7 +200,7 @@ def _probe_writes(
     lose_device: bool,
 ) -> None:
     from octavo.cli.io_progress import IoProgress
-    from octavo.cli.output import print_json
+    from octavo.cli.output import console, print_json
     from octavo.io.render_write_probe import print_write_probe
     from octavo.io.write_probe import WriteProbe, write_probe
 
@@ -211,7 +211,7 @@ def _probe_writes(
     if format is IoFormat.json:
         print_json(document)
     else:
-        print_write_probe(document)
+        print_write_probe(document, console())
 
 
 def _check_probe(context: typer.Context, files: list[Path], format: IoFormat, options: tuple[str, ...]) -> None:

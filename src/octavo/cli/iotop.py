@@ -49,6 +49,7 @@ def iotop(
     if seconds < 0.1:
         raise UsageError(f"--interval {interval}: less than 100ms would measure the looking; write 100ms or more")
 
+    from octavo.cli.output import console
     from octavo.host.journal import Journal
     from octavo.iotop.devices import disks_below, find_disk, without_queue
     from octavo.iotop.monitor import RequestMonitor, exists
@@ -73,4 +74,4 @@ def iotop(
         looking = RequestMonitor(opened, activity, blind, disks=disks, root=pid)
         stack.callback(looking.close)
         show = show_once if once else show_until_interrupted
-        show(looking.look, view, seconds, as_json=format is TableFormat.json)
+        show(looking.look, view, seconds, console(), as_json=format is TableFormat.json)

@@ -30,6 +30,7 @@ def watch(
     if seconds < 0.1:
         raise UsageError(f"--interval {interval}: less than 100ms would measure the looking; write 100ms or more")
 
+    from octavo.cli.output import console
     from octavo.watch.connect import connect, target_of
     from octavo.watch.live import show_once, show_until_interrupted
     from octavo.watch.snapshot import ServerMonitor
@@ -39,6 +40,6 @@ def watch(
         looking = ServerMonitor(*target_of(connection), gone=lambda: connection.closed)
         try:
             show = show_once if once else show_until_interrupted
-            show(looking.look, view, seconds, as_json=format is TableFormat.json)
+            show(looking.look, view, seconds, console(), as_json=format is TableFormat.json)
         finally:
             looking.close()

@@ -1,35 +1,39 @@
 """The documents of plan, apply and verify for people."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octavo.hugepages.advice import SYSCTL_FILE
 from octavo.units import format_size, human_size
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def print_plan(document: dict[str, Any]) -> None:
+
+def print_plan(document: dict[str, Any], screen: "Console") -> None:
     """The plan: needs and pools, page tables, the cross-check, limits, what to do."""
     server = document["server"]
     if server is None:
         print("No server named (--pgdata or --dsn): this host alone.")
     else:
         _say(
+            screen,
             f"PostgreSQL {server['version']}: {human_size(server['shared_memory_bytes'])} of shared memory, "
-            f"{human_size(server['shared_buffers_bytes'])} of it shared_buffers; {_settings(server)}"
+            f"{human_size(server['shared_buffers_bytes'])} of it shared_buffers; {_settings(server)}",
         )
-        _say(f"asked: {server['source']}")
+        _say(screen, f"asked: {server['source']}")
         if document["not_here"]:
-            _say(f"Pools and limits below are this host's, not the server's: {document['not_here']}.")
-    _print_pools(document)
+            _say(screen, f"Pools and limits below are this host's, not the server's: {document['not_here']}.")
+    _print_pools(screen, document)
     if server is not None:
-        _print_page_tables(document["page_tables"])
-        _print_seen(document)
-    _print_limits(document["limits"])
+        _print_page_tables(screen, document["page_tables"])
+        _print_seen(screen, document)
+    _print_limits(screen, document["limits"])
     if server is not None:
-        _print_advice(document)
+        _print_advice(screen, document)
 
 
-def print_apply(document: dict[str, Any]) -> None:
+def print_apply(document: dict[str, Any], screen: "Console") -> None:
     """What was asked for and what came, as /proc/meminfo names it."""
     size = format_size(document["page_bytes"])
     if document["asked_pages"] == 0:
@@ -39,32 +43,36 @@ def print_apply(document: dict[str, Any]) -> None:
         surplus = f", {kept} of them surplus ones that now stay" if kept else ""
         print(f"{document['asked_pages']} more huge pages of {size} asked for, {document['given_pages']} came{surplus}")
     _print_table(
+        screen,
         ("", "Total", "Free", "Rsvd", "Surp"),
         [(name, *_counts(document[name])) for name in ("before", "after")],
     )
     if document["asked_pages"]:
-        _say("until the next boot; octavo hugepages plan shows how to keep them, octavo hugepages undo gives them back")
-    _print_limits([one for one in document["limits"] if one["severity"] != "note"])
+        _say(
+            screen,
+            "until the next boot; octavo hugepages plan shows how to keep them, octavo hugepages undo gives them back",
+        )
+    _print_limits(screen, [one for one in document["limits"] if one["severity"] != "note"])
 
 
-def print_verify(document: dict[str, Any]) -> None:
+def print_verify(document: dict[str, Any], screen: "Console") -> None:
     """The checks, and what to do about those that are not ok."""
     rows = [(one["check"], one["result"], one["found"]) for one in document["checks"]]
     if document["pool"]:
         size = format_size(document["page_bytes"])
         print(f"Pool of {size}: Total {{}}, Free {{}}, Rsvd {{}}, Surp {{}}".format(*_counts(document["pool"])))
-    _print_table(("check", "", "found"), rows, left=3)
+    _print_table(screen, ("check", "", "found"), rows, left=3)
     for one in document["checks"]:
         if one["fix"]:
-            _say(f"{one['check']}: to do: {one['fix']}")
+            _say(screen, f"{one['check']}: to do: {one['fix']}")
 
 
-def _print_limits(limits: Sequence[dict[str, Any]]) -> None:
+def _print_limits(screen: "Console", limits: Sequence[dict[str, Any]]) -> None:
     if limits:
         print("\nLimits")
     for one in limits:
         fix = f" To do: {one['fix']}." if one["fix"] else ""
-        _say(f"{one['severity']}: {one['limit']}: {one['found']}; {one['consequence']}.{fix}")
+        _say(screen, f"{one['severity']}: {one['limit']}: {one['found']}; {one['consequence']}.{fix}")
 
 
 def _settings(server: dict[str, Any]) -> str:
@@ -77,7 +85,7 @@ def _settings(server: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _print_pools(document: dict[str, Any]) -> None:
+def _print_pools(screen: "Console", document: dict[str, Any]) -> None:
     needed = {one["page_bytes"]: one for one in document["needed"]}
     rows: list[tuple[str, ...]] = []
     for pool in document["pools"]:
@@ -92,19 +100,22 @@ def _print_pools(document: dict[str, Any]) -> None:
         rows.append(row)
     extra = ("needed", "unused", "pool to set", "more") if needed else ()
     print("\nHuge pages: the pools as they are" + (", and for this server" if needed else ""))
-    _print_table(("page", "Total", "Free", "Rsvd", "Surp", *extra), rows)
+    _print_table(screen, ("page", "Total", "Free", "Rsvd", "Surp", *extra), rows)
     for pool in document["pools"]:
         if len(pool["nodes"]) > 1 and pool["total"]:
             nodes = ", ".join(f"node {one['node']}: {one['total']} ({one['free']} free)" for one in pool["nodes"])
-            _say(f"{format_size(pool['page_bytes'])} by memory node: {nodes}")
+            _say(screen, f"{format_size(pool['page_bytes'])} by memory node: {nodes}")
     if needed:
-        _say("* the size that is meant; unused: what the last page has left over; pool to set: others' pages included")
+        _say(
+            screen,
+            "* the size that is meant; unused: what the last page has left over; pool to set: others' pages included",
+        )
 
 
-def _print_page_tables(tables: dict[str, Any]) -> None:
+def _print_page_tables(screen: "Console", tables: dict[str, Any]) -> None:
     count = tables["connections"]
     print()
-    _say(f"Page tables when {count:,} backends have touched all of shared memory (predicted)")
+    _say(screen, f"Page tables when {count:,} backends have touched all of shared memory (predicted)")
     if not tables["predictions"]:
         print("not predicted: this machine makes its page tables otherwise")
         return
@@ -112,12 +123,12 @@ def _print_page_tables(tables: dict[str, Any]) -> None:
         (format_size(one["page_bytes"]), human_size(one["each_backend_bytes"]), human_size(one["all_backends_bytes"]))
         for one in tables["predictions"]
     ]
-    _print_table(("page", "each backend", "all"), rows)
+    _print_table(screen, ("page", "each backend", "all"), rows)
     if tables["measured_bytes"] is not None:
         print(f"now: {human_size(tables['measured_bytes'])} in {tables['measured_processes']} processes (VmPTE)")
 
 
-def _print_seen(document: dict[str, Any]) -> None:
+def _print_seen(screen: "Console", document: dict[str, Any]) -> None:
     seen = document["seen"]
     if seen is None:
         return
@@ -130,22 +141,23 @@ def _print_seen(document: dict[str, Any]) -> None:
         if over >= 0
         else f"fewer than the {needed:,} needed, as it cuts the last page off. The server would not get its pages."
     )
-    _say(f"VmPeak is {human_size(seen['vm_peak_bytes'])}, so {asked:,} pages of {size}: {verdict}")
+    _say(screen, f"VmPeak is {human_size(seen['vm_peak_bytes'])}, so {asked:,} pages of {size}: {verdict}")
     if seen["parts_bytes"] is None:
-        _say("smaps, which splits it, is for the server's user and root.")
+        _say(screen, "smaps, which splits it, is for the server's user and root.")
         return
     parts = ", ".join(f"{human_size(size)} {name}" for name, size in seen["parts_bytes"].items())
-    _say(f"smaps: {parts}. Shared memory is in pages of {_known(seen['shared_memory_page_bytes'])}.")
+    _say(screen, f"smaps: {parts}. Shared memory is in pages of {_known(seen['shared_memory_page_bytes'])}.")
 
 
-def _print_advice(document: dict[str, Any]) -> None:
+def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
     page = document["page_bytes"]
     print(f"\nTo do, with pages of {format_size(page)}")
     chosen = next(one for one in document["advice"] if one["page_bytes"] == page)
     if not chosen["fits_memory"]:
         _say(
+            screen,
             f"at boot: nothing. {chosen['pool_pages']:,} of these pages are more than nine tenths of this machine's "
-            "memory; it would take what it can get of them, and might not come up."
+            "memory; it would take what it can get of them, and might not come up.",
         )
     elif chosen["sysctl"]:
         print(f"at boot, in {SYSCTL_FILE}:")
@@ -156,8 +168,9 @@ def _print_advice(document: dict[str, Any]) -> None:
         print(f"at boot, on the kernel's command line:\n    {chosen['kernel_command_line']}")
     if spare := chosen["unclaimed_pages"]:
         _say(
+            screen,
             f"{spare:,} of these are in the pool now, in nobody's use and not for this server; where nobody else wants "
-            f"them, {chosen['pool_pages'] - spare:,} will do."
+            f"them, {chosen['pool_pages'] - spare:,} will do.",
         )
     print("now, as root: octavo hugepages apply (the same options)")
     print("in postgresql.conf, once the pages are there:")
@@ -172,8 +185,8 @@ def _print_advice(document: dict[str, Any]) -> None:
             print(f"    {lines}")
     print("\nWhen the pages are not there")
     for setting in ("on", "try"):
-        _say(f"huge_pages = {setting}: {document['huge_pages'][setting]}.")
-    _say(f"Either: {document['huge_pages']['either']}.")
+        _say(screen, f"huge_pages = {setting}: {document['huge_pages'][setting]}.")
+    _say(screen, f"Either: {document['huge_pages']['either']}.")
 
 
 def _page_name(page: int, document: dict[str, Any]) -> str:
@@ -188,22 +201,18 @@ def _counts(pool: dict[str, Any]) -> tuple[str, ...]:
     return tuple(f"{pool[name]:,}" for name in ("total", "free", "reserved", "surplus"))
 
 
-def _say(text: str) -> None:
+def _say(screen: "Console", text: str) -> None:
     """A sentence, broken between words where the terminal ends."""
-    from octavo.cli.output import console
-
-    console().print(text, soft_wrap=False)
+    screen.print(text, soft_wrap=False)
 
 
-def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: int = 1) -> None:
+def _print_table(screen: "Console", columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], left: int = 1) -> None:
     """A table whose first columns are words, and the others numbers."""
     from rich.table import Table
-
-    from octavo.cli.output import console
 
     table = Table(box=None, pad_edge=False)
     for at, name in enumerate(columns):
         table.add_column(name, justify="left" if at < left else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console().print(table)
+    screen.print(table)

@@ -1,18 +1,23 @@
 """Measurements as a table, and as the mailing list's thread prints them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octavo.units import format_size, human_size
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def print_table(document: dict[str, Any]) -> None:
+
+def print_table(document: dict[str, Any], screen: "Console") -> None:
     """What was measured: a table for each state of the page cache, a line for each policy."""
     print(_heading(document))
     measured = [result for result in document["results"] if result["status"] == "ok"]
     for cache in dict.fromkeys(result["cache"] for result in measured):
         print(f"\n{_CACHES[cache]}")
         _print_results(
-            [result for result in measured if result["cache"] == cache], "write" if document["write"] else "read"
+            [result for result in measured if result["cache"] == cache],
+            "write" if document["write"] else "read",
+            screen,
         )
     if measured:
         print(
@@ -34,12 +39,9 @@ _DISPENSABLE = ("MB/s", "CPU µs/request", "p50 µs", "requests/s", "kB device")
 _GAP = 2
 
 
-def _print_results(results: list[dict[str, Any]], kind: str) -> None:
+def _print_results(results: list[dict[str, Any]], kind: str, screen: "Console") -> None:
     from rich.table import Table
 
-    from octavo.cli.output import console
-
-    screen = console()
     rows = [_columns(result, kind) for result in results]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) + _GAP for name in rows[0]}
     if screen.is_terminal:

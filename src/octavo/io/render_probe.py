@@ -1,18 +1,19 @@
 """A probe in words and numbers."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octavo.units import format_size, human_duration, human_size
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # A line that is further off than this at some size says nothing.
 _WORST_LINE = 0.5
 
 
-def print_probe(document: dict[str, Any]) -> None:
+def print_probe(document: dict[str, Any], screen: "Console") -> None:
     """The curves, and below them what they say and what they cannot say."""
     from rich.table import Table
-
-    from octavo.cli.output import console
 
     print(f"{document['path']}: random reads past the page cache, one and 32 at a time")
     table = Table(box=None, pad_edge=False)
@@ -28,7 +29,7 @@ def print_probe(document: dict[str, Any]) -> None:
                 for cell in (f"{point['requests_per_second']:,.0f}", f"{point['bytes_per_second'] / 1024**2:,.1f}")
             ),
         )
-    console().print(table)
+    screen.print(table)
     for line in sentences(document):
         print(line)
 

@@ -1,15 +1,16 @@
 """A probe of writes in words and numbers."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octavo.units import format_size, human_size
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def print_write_probe(document: dict[str, Any]) -> None:
+
+def print_write_probe(document: dict[str, Any], screen: "Console") -> None:
     """What writes of each size cost, and below it what that says and what it cannot say."""
     from rich.table import Table
-
-    from octavo.cli.output import console
 
     print(f"{document['path']}: durable writes at random places, one at a time, past the page cache and through it")
     table = Table(box=None, pad_edge=False)
@@ -25,7 +26,7 @@ def print_write_probe(document: dict[str, Any]) -> None:
             f"{point['latency_us']:,.1f}",
             _bytes(point["device_bytes_per_write"]),
         )
-    console().print(table)
+    screen.print(table)
     for line in sentences(document):
         print(line)
 

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
-
-from octavo.cli.output import console, print_json
 
 
 class JsonSnapshot(Protocol):
@@ -25,22 +23,22 @@ SnapshotT = TypeVar("SnapshotT", bound=JsonSnapshot)
 View = Callable[[SnapshotT, int], RenderableType]  # for a terminal of this many columns
 
 
-def show_once(look: Callable[[], SnapshotT], view: View[SnapshotT], seconds: float, *, as_json: bool) -> None:
+def show_once(
+    look: Callable[[], SnapshotT], view: View[SnapshotT], seconds: float, out: Console, *, as_json: bool
+) -> None:
     """One look, over one interval."""
     time.sleep(seconds)
     snapshot = look()
     if as_json:
-        print_json(snapshot.as_dict())
+        print(json.dumps(snapshot.as_dict(), indent=2, allow_nan=False))
     else:
-        out = console()
         out.print(view(snapshot, out.width))
 
 
 def show_until_interrupted(
-    look: Callable[[], SnapshotT], view: View[SnapshotT], seconds: float, *, as_json: bool
+    look: Callable[[], SnapshotT], view: View[SnapshotT], seconds: float, out: Console, *, as_json: bool
 ) -> None:
     """A look every so many seconds. Ctrl-C is how it is meant to end; the last view stays on the terminal."""
-    out = console()
     shown = None
     with suppress(KeyboardInterrupt):
         if as_json:
