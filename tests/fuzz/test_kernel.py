@@ -9,14 +9,15 @@ from unittest.mock import patch
 
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
-from octavo.host import child_group, cpu_times, kernel_pages, mounts, process, process_table
+from octavo.host import child_group, cpu_times, kernel_pages, mounts, process, process_table, procfs
 from octavo.host.cgroup import achieved_limit, shared_bytes
 from octavo.host.checks import base, memory
 from octavo.host.kernel_value import KernelValue
 from octavo.hugepages import apply, boot, groups, pool, postmaster_memory
-from octavo.instruments import cpus, pressure, procfs, roles
+from octavo.instruments import cpus, pressure
 from octavo.iotop import asked, diskstats, process_info, terminal_text, trace_lines
 from octavo.knobs import enforcer, zram_swap
+from octavo.postgres import process_roles
 from octavo.workload_support import server_memory
 
 _MOUNTINFO = b"""\
@@ -147,8 +148,8 @@ def _traced(text: str) -> object:
 
 def _titled(title: str) -> object:
     return (
-        roles.role_of(title),
-        roles.role_of(title, "18/main"),
+        process_roles.role_of(title),
+        process_roles.role_of(title, "18/main"),
         process_info.cluster_name_of([title]),
         terminal_text.one_line(title),
     )

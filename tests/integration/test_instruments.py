@@ -15,13 +15,12 @@ from tests.integration.servers import data_directory, running
 from octavo.errors import OctavoError
 from octavo.host.children import Account
 from octavo.host.journal import Journal
-from octavo.host.process_table import read_process
+from octavo.host.process_table import child_pids, read_process
 from octavo.instruments import instruments
-from octavo.instruments.processes import OURS, POSTMASTER, child_pids
-from octavo.instruments.roles import role_of
 from octavo.instruments.running import InstrumentResults, InstrumentSet, target_of
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
+from octavo.postgres.process_roles import OURS, POSTMASTER, role_of
 from octavo.units import parse_size
 from octavo.watch.connect import connect
 from octavo.watch.connect import target_of as watched

@@ -12,9 +12,9 @@ from octavo.host import cgroup
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.hugepages.savings import predictable
-from octavo.instruments.roles import CLIENT
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
+from octavo.postgres.process_roles import CLIENT
 from octavo.workloads.base import WorkloadResult
 from octavo.workloads.oom import Oom
 from octavo.workloads.pooled import Pooled

@@ -27,6 +27,13 @@ def imports_of(part: str) -> set[tuple[str, str]]:
         ("plan", ("analysis", "cli", "lab", "report", "store")),
         ("analysis", ("cli", "report")),
         ("report", ("cli",)),
+        ("host", ("cli", "instruments", "knobs", "lab", "plan", "postgres", "report", "store", "workloads")),
+        ("hugepages", ("cli", "instruments", "lab", "report")),
+        ("io", ("cli", "instruments", "lab", "report")),
+        ("watch", ("cli", "lab", "report")),
+        ("workloads", ("analysis", "cli", "instruments", "lab", "report")),
+        ("workload_support", ("analysis", "cli", "instruments", "lab", "report", "store")),
+        ("instruments", ("analysis", "cli", "lab", "plan", "report", "store", "workload_support")),
     ],
 )
 def test_no_part_imports_what_is_above_it(part: str, forbidden: tuple[str, ...]) -> None:

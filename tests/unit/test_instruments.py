@@ -8,6 +8,7 @@ import pytest
 from tests.unit.planted import machine, plant, target
 
 from octavo.errors import UsageError
+from octavo.host.procfs import ProcFile
 from octavo.instruments import OPTIONAL, instruments
 from octavo.instruments.base import Sampled, UnavailableError
 from octavo.instruments.cpu import INSTRUMENT as CPU
@@ -22,14 +23,13 @@ from octavo.instruments.memory import INSTRUMENT as MEMORY
 from octavo.instruments.perf_events import SOFTWARE, Event
 from octavo.instruments.pressure import INSTRUMENT as PRESSURE
 from octavo.instruments.processes import INSTRUMENT as PROCESSES
-from octavo.instruments.procfs import ProcFile
 from octavo.instruments.pss import Pss
-from octavo.instruments.roles import role_of
 from octavo.instruments.target import Rows, Target
 from octavo.instruments.tlb import Tlb
 from octavo.instruments.vmstat import INSTRUMENT as VMSTAT
 from octavo.instruments.wait_events import INSTRUMENT as WAIT_EVENTS
 from octavo.observation import Metric
+from octavo.postgres.process_roles import role_of
 
 MEMINFO = (
     "MemTotal:  1000 kB\nMemAvailable:  500 kB\nCached: 200 kB\nSwapTotal: 100 kB\nSwapFree: 60 kB\nPageTables: 7 kB\n"

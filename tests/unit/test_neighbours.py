@@ -7,8 +7,8 @@ from tests.unit.planted import plant
 from octavo.host import mounts
 from octavo.host.block_devices import device_under, readahead_file
 from octavo.host.disks import disks
-from octavo.host.neighbours import neighbours
 from octavo.host.page_stack import Layer
+from octavo.postgres.neighbours import neighbours
 
 _KB = 1024
 

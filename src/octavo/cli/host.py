@@ -9,7 +9,7 @@ from octavo.cli.choices import TableFormat
 
 if TYPE_CHECKING:
     from octavo.host.disks import Disk
-    from octavo.host.neighbours import Neighbours
+    from octavo.postgres.neighbours import Neighbours
 
 host = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 
@@ -98,8 +98,8 @@ def _show(place: Path, format: TableFormat) -> None:
     from octavo.cli.output import print_json
     from octavo.host.disks import disks
     from octavo.host.facts import host_facts
-    from octavo.host.neighbours import neighbours
     from octavo.host.page_stack import page_stack
+    from octavo.postgres.neighbours import neighbours
 
     facts, found = host_facts(place), disks()
     effects = neighbours(page_stack(place))

@@ -93,6 +93,14 @@ def read_table(proc: Path = Path("/proc"), *, storage: bool = False) -> dict[int
     return {pid: process for pid in pids if (process := read_process(pid, proc, storage=storage)) is not None}
 
 
+def child_pids(root: int, proc: Path = Path("/proc")) -> list[int]:
+    """The processes that this one has started and not reaped (proc_tid_children(5), else the whole table)."""
+    path = proc / str(root) / "task" / str(root) / "children"
+    if path.exists():  # a kernel with CONFIG_PROC_CHILDREN
+        return [int(pid) for pid in path.read_bytes().split()]
+    return [process.pid for process in read_table(proc).values() if process.parent == root]
+
+
 def settled_table(root: int, proc: Path = Path("/proc"), *, storage: bool = False) -> dict[int, Process]:
     """The table of a moment in which nothing of the root's tree was being reaped.
 

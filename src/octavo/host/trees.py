@@ -7,13 +7,15 @@ directory that it has open, and never through a link (openat(2), O_NOFOLLOW): `c
 
 import ctypes
 import os
+import secrets
 import stat
 import subprocess
 from collections.abc import Generator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
+from octavo.home import make_directory, octavo_home
 from octavo.host import children
 from octavo.host.careful_open import CAREFULLY, open_directory
 from octavo.host.children import Account
@@ -44,6 +46,18 @@ def make_readable(path: Path, account: Account) -> Path:
     Raises HostError when it is there already, or the parent is not ours alone.
     """
     return _make(path, -1, account.gid, 0o750)
+
+
+@contextmanager
+def readable_scratch(name: str, journal: Journal, account: Account) -> Generator[Path, None, None]:
+    """Such a directory below the state directory, gone at the end."""
+    directory = make_directory(octavo_home() / "scratch") / f"{name}-{secrets.token_hex(4)}"
+    entry = journal.record("directory", path=str(directory))
+    try:
+        yield make_readable(directory, account)
+    finally:
+        if remove(directory):
+            journal.done(entry)
 
 
 def new_readable(path: Path, account: Account) -> int:

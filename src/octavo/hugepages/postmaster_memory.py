@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.instruments.processes import child_pids
-from octavo.instruments.procfs import number_after
+from octavo.host.process_table import child_pids
+from octavo.host.procfs import number_after
 
 _PROC = Path("/proc")
 _KB = 1024

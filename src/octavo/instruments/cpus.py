@@ -6,9 +6,9 @@ Source: the lines `cpuN` of /proc/stat, in ticks (proc_stat(5)). Optional: a lar
 import os
 import re
 
+from octavo.host.procfs import ProcFile
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Ratio, Reading
-from octavo.instruments.procfs import ProcFile
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 

@@ -3,9 +3,9 @@
 Source: thp_* and compact_* of /proc/vmstat (kernel Documentation/admin-guide/mm/transhuge.rst).
 """
 
+from octavo.host.procfs import ProcFile, named_numbers
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Rate, Reading, Total
-from octavo.instruments.procfs import ProcFile, named_numbers
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 

@@ -4,9 +4,9 @@ Source: /proc/meminfo (proc_meminfo(5), kernel Documentation/filesystems/proc.rs
 HugePages_* count huge pages of the default size, Hugepagesize.
 """
 
+from octavo.host.procfs import ProcFile, named_numbers
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Gauge, Reading
-from octavo.instruments.procfs import ProcFile, named_numbers
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 

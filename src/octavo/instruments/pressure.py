@@ -4,9 +4,9 @@ Source: /proc/pressure/* (kernel Documentation/accounting/psi.rst): `total`, in 
 waited; `full`: all that were not idle did.
 """
 
+from octavo.host.procfs import ProcFile, number_after
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Rate, Reading
-from octavo.instruments.procfs import ProcFile, number_after
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 

@@ -10,23 +10,20 @@ not in RssShmem.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from octavo.host.process_table import read_table, title_of
+from octavo.host.process_table import child_pids, title_of
+from octavo.host.procfs import ProcFile, descriptors_to_spare, number_after
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Gauge, Rate, Reading
-from octavo.instruments.procfs import ProcFile, descriptors_to_spare, number_after
-from octavo.instruments.roles import role_of
 from octavo.instruments.target import Target
 from octavo.observation import Metric
+from octavo.postgres.process_roles import OURS, POSTMASTER, role_of
 
 _KB = 1024.0
 _FILES = ("status", "schedstat", "oom_score")
 _COLUMNS = ("count", "shmem", "huge", "private", "tables", "swap", "oom_score", "on_cpu", "waited")
 _Row = tuple[int, ...]
 _LARGEST = frozenset({"shmem", "huge", "oom_score"})
-POSTMASTER = "postmaster"
-OURS = "octavo's own backend"
 _STARTING = "starting"
 
 
@@ -158,14 +155,6 @@ class _Family:
         role = member.role or _STARTING
         on_cpu, waited = self._gone.get(role, (0, 0))
         self._gone[role] = (on_cpu + member.on_cpu, waited + member.waited)
-
-
-def child_pids(root: int, proc: Path) -> list[int]:
-    """The processes that this one has started and not reaped (proc_tid_children(5), else the whole table)."""
-    path = proc / str(root) / "task" / str(root) / "children"
-    if path.exists():  # a kernel with CONFIG_PROC_CHILDREN
-        return [int(pid) for pid in path.read_bytes().split()]
-    return [process.pid for process in read_table(proc).values() if process.parent == root]
 
 
 def _together(rows: list[_Row]) -> dict[str, float]:

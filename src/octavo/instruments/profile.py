@@ -21,7 +21,6 @@ from octavo.instruments.base import Stop, UnavailableError
 from octavo.instruments.tlb import EVENTS
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
-from octavo.workload_support.files import readable_place
 from octavo.workloads.base import WorkloadResult
 
 _SHARE = Metric("profile_share", "samples in this function, of all of PostgreSQL's", "fraction")
@@ -81,7 +80,7 @@ def _report(data: Path, journal: Journal) -> children.Finished:
     which are zeros for whoever has no right to them (kernel.kptr_restrict).
     """
     account = _nobody()
-    with readable_place("profile", journal, account) as place:
+    with trees.readable_scratch("profile", journal, account) as place:
         for original, name in ((data, "perf.data"), (_KALLSYMS, "kallsyms")):
             with original.open("rb") as source, os.fdopen(trees.new_readable(place / name, account), "wb") as copy:
                 shutil.copyfileobj(source, copy)

@@ -7,9 +7,9 @@ once it has taken more than its budget, a thousandth of the machine's CPU time.
 
 import os
 
+from octavo.host.procfs import number_after
 from octavo.instruments.base import Reader
 from octavo.instruments.figures import Figure, Gauge, Reading
-from octavo.instruments.procfs import number_after
 from octavo.instruments.smaps_rollup import rollups
 from octavo.instruments.target import Target
 from octavo.observation import Metric

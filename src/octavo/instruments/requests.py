@@ -11,11 +11,10 @@ from octavo.host.block_devices import device_under
 from octavo.host.process_table import read_process, title_of
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Rate, Ratio, Reading, Total
-from octavo.instruments.processes import POSTMASTER
 from octavo.instruments.request_counter import RequestCounter, Requests
-from octavo.instruments.roles import role_of
 from octavo.instruments.target import Target
 from octavo.observation import Metric
+from octavo.postgres.process_roles import POSTMASTER, role_of
 from octavo.units import format_size
 
 _DIRECTIONS = {"R": "read", "W": "write", "D": "discard"}

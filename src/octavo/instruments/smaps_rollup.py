@@ -7,8 +7,8 @@ locked, 7 ms for a GB touched.
 import time
 from collections.abc import Callable
 
+from octavo.host.process_table import child_pids
 from octavo.instruments.base import UnavailableError
-from octavo.instruments.processes import child_pids
 from octavo.instruments.target import Target
 
 

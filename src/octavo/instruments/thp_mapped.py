@@ -7,9 +7,9 @@ machine's CPU time between two readings. /proc/meminfo has the same for the whol
 
 import os
 
+from octavo.host.procfs import number_after
 from octavo.instruments.base import Reader
 from octavo.instruments.figures import Figure, Gauge, Reading
-from octavo.instruments.procfs import number_after
 from octavo.instruments.smaps_rollup import rollups
 from octavo.instruments.target import Target
 from octavo.observation import Metric

@@ -7,9 +7,9 @@ lives only while a mode of transparent huge pages wants it; where it does not, i
 from collections.abc import Iterator
 from pathlib import Path
 
+from octavo.host.procfs import ProcFile
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Rate, Reading, Total
-from octavo.instruments.procfs import ProcFile
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 

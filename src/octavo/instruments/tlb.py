@@ -9,11 +9,11 @@ import math
 import os
 from collections.abc import Mapping
 
+from octavo.host.process_table import child_pids
 from octavo.instruments import perf_events
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, PerTransaction, Ratio, Reading, Total
 from octavo.instruments.perf_events import HARDWARE, Event, cache_event
-from octavo.instruments.processes import child_pids
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 

@@ -6,9 +6,9 @@ the rest in pages or events) and /proc/stat (proc_stat(5)).
 
 import os
 
+from octavo.host.procfs import ProcFile, named_numbers, number_after
 from octavo.instruments.base import Reader, UnavailableError
 from octavo.instruments.figures import Figure, Gauge, Rate, Reading
-from octavo.instruments.procfs import ProcFile, named_numbers, number_after
 from octavo.instruments.target import Target
 from octavo.observation import Metric
 

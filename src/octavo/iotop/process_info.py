@@ -6,10 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.host.process_table import read_process, title_of
-from octavo.instruments.processes import POSTMASTER, child_pids
-from octavo.instruments.roles import role_of
+from octavo.host.process_table import child_pids, read_process, title_of
 from octavo.iotop.terminal_text import one_line
+from octavo.postgres.process_roles import POSTMASTER, role_of
 
 # Kernel threads whose name says what they do; the first that fits.
 _KERNEL_ROLES = (

@@ -4,7 +4,6 @@ import errno
 import functools
 import hashlib
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Generator, Sequence
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import IO
 
 from octavo.errors import UsageError
-from octavo.home import make_directory, octavo_home
 from octavo.host import careful_open, tree_walk, trees
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
@@ -123,24 +121,12 @@ def size_of(path: Path) -> int:
 
 
 @contextmanager
-def readable_place(name: str, journal: Journal, account: Account) -> Generator[Path, None, None]:
-    """A directory that only we may write and the account may look into, gone at the end."""
-    directory = make_directory(octavo_home() / "scratch") / f"{name}-{secrets.token_hex(4)}"
-    entry = journal.record("directory", path=str(directory))
-    try:
-        yield trees.make_readable(directory, account)
-    finally:
-        if trees.remove(directory):
-            journal.done(entry)
-
-
-@contextmanager
 def lent(paths: Sequence[Path], journal: Journal, account: Account) -> Generator[list[Path], None, None]:
     """Copies that the account may read, whoever owns the originals, and only we may write. They are gone at the end.
 
     Raises UsageError for a directory that holds links or anything else but files and directories.
     """
-    with readable_place("lent", journal, account) as directory:
+    with trees.readable_scratch("lent", journal, account) as directory:
         copies = [directory / str(number) / path.name for number, path in enumerate(paths)]
         for path, copy in zip(paths, copies, strict=True):
             trees.make_readable(copy.parent, account)

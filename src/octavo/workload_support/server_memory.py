@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.host.process_table import title_of
-from octavo.instruments.processes import OURS, POSTMASTER, child_pids
-from octavo.instruments.procfs import number_after
-from octavo.instruments.roles import CLIENT, role_of
+from octavo.host.process_table import child_pids, title_of
+from octavo.host.procfs import number_after
+from octavo.postgres.process_roles import CLIENT, OURS, POSTMASTER, role_of
 
 _PROC = Path("/proc")
 _KB = 1024

@@ -10,8 +10,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from octavo.doctor.facts import Fact
-from octavo.host.process_table import read_process
-from octavo.instruments.processes import child_pids
+from octavo.host.process_table import child_pids, read_process
 from octavo.iotop.diskstats import DiskTotals, read_diskstats
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from octavo.doctor.facts import Fact
 from octavo.host.kernel_text import lines, words
-from octavo.host.process_table import read_process
+from octavo.host.process_table import child_pids, read_process
+from octavo.host.procfs import number_after
 from octavo.hugepages.groups import NO_LIMIT, group_directories
-from octavo.instruments.processes import child_pids
-from octavo.instruments.procfs import number_after
 
 _KB = 1024
 

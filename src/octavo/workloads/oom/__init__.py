@@ -16,9 +16,9 @@ from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError, UsageError
 from octavo.factor import Factor, one_of, size, whole_number
-from octavo.instruments.roles import CLIENT
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.process_roles import CLIENT
 from octavo.units import human_duration, human_size, parse_size
 from octavo.workload_support.server_memory import ProcessMemory, first_victim, largest_by_role, look
 from octavo.workloads.base import Levels, WorkloadResult

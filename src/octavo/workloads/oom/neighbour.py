@@ -10,7 +10,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.host import children
-from octavo.instruments.procfs import number_after
+from octavo.host.procfs import number_after
 from octavo.postgres.cluster import Server
 from octavo.workload_support.server_memory import ProcessMemory
 

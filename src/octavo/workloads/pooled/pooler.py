@@ -23,7 +23,6 @@ from octavo.host.children import Account
 from octavo.host.safe_read import read_tail
 from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 from octavo.postgres.own_connection import connect_own
-from octavo.workload_support.files import readable_place
 
 _PORT = 6432
 _READY_SECONDS = 10.0
@@ -86,7 +85,7 @@ def pooled(server: Server, connections: int) -> Generator[Pooler, None, None]:
         database=DATABASE, user=SUPERUSER, directory=directory, port=environment["PGPORT"], pooler_port=_PORT,
         connections=connections, most_clients=connections + 10, forever=_FOREVER,
     )  # fmt: skip
-    with readable_place("pgbouncer", server.journal, server.account) as place, ExitStack() as stack:
+    with trees.readable_scratch("pgbouncer", server.journal, server.account) as place, ExitStack() as stack:
         settings, log = place / "pgbouncer.ini", place / "pgbouncer.log"
         with os.fdopen(trees.new_readable(settings, server.account), "w") as file:
             file.write(configuration)

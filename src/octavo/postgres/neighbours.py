@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from octavo.host.page_stack import Layer
-from octavo.postgres.limits import DATA_BLOCKS, WAL_BLOCKS
+from octavo.postgres.limits import DATA_BLOCKS, DEFAULT_BLOCK, WAL_BLOCKS
 from octavo.units import format_size, parse_size
 
-# PostgreSQL's defaults, for examples.
-_BLOCK = parse_size("8kB")
+# For examples.
 _BUFFERS = parse_size("1GB")
 # A page table holds 8 bytes for each page that a process has touched, on x86-64 and on 64-bit Arm.
 _ENTRY = 8
@@ -95,11 +94,11 @@ def _wal(sizes: Mapping[str, int]) -> _Told:
 def _requests(sizes: Mapping[str, int]) -> _Told:
     told: _Told = []
     ahead, largest = sizes.get("readahead"), sizes.get("largest device request")
-    if ahead and ahead >= 2 * _BLOCK:
+    if ahead and ahead >= 2 * DEFAULT_BLOCK:
         told.append((
             ("data block", "readahead"),
-            f"a buffered sequential scan has {format_size(ahead)} read ahead of it, {ahead // _BLOCK:,} blocks of 8kB: "
-            "the device sees the same requests at every block size",
+            f"a buffered sequential scan has {format_size(ahead)} read ahead of it, {ahead // DEFAULT_BLOCK:,} "
+            f"blocks of {format_size(DEFAULT_BLOCK)}: the device sees the same requests at every block size",
         ))  # fmt: skip
     request = sizes["I/O request of PostgreSQL"]
     if largest:

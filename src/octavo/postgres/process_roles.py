@@ -8,6 +8,9 @@ the words of pg_stat_activity's backend_type.
 import re
 
 CLIENT = "client backend"
+POSTMASTER = "postmaster"
+# The backend that answers Octavo's instruments.
+OURS = "octavo's own backend"
 _TITLE = re.compile(r"^postgres: ")
 _FIXED = (
     "checkpointer", "background writer", "walwriter", "autovacuum launcher", "autovacuum worker",
