@@ -91,7 +91,7 @@ def deliver(run: str, have: Mapping[str, int]) -> Delivery:
 
 
 def finish(run: str, have: Mapping[str, int]) -> None:
-    """A task: there is nothing to put back."""
+    """A task: there is nothing to restore."""
 
 
 def serve_workers(first: int, count: int) -> None:

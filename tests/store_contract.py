@@ -123,7 +123,7 @@ class StoreContract:
 
     def test_who_opens_it_to_read_cannot_write(self, store: Store, address: StoreAddress) -> None:
         add_run(store, "one")
-        with closing(Store.open_to_read(address)) as reader, pytest.raises(OctavoError, match="may not be written"):
+        with closing(Store.open_to_read(address)) as reader, pytest.raises(OctavoError, match="is not writable"):
             reader.add_trial("one", a_trial())
 
     def test_several_write_at_once(self, store: Store, address: StoreAddress) -> None:
@@ -198,7 +198,7 @@ class StoreContract:
         add_run(store, "20260102-b", started=2.0)
         assert find_run(address, "last") == "20260102-b"
         assert find_run(address, "20260101") == "20260101-a"
-        with pytest.raises(UsageError, match="more than one run begins with '2026'"):
+        with pytest.raises(UsageError, match="more than one run starts with '2026'"):
             find_run(address, "2026")
         with pytest.raises(UsageError, match=r"no run 'x'.*20260102-b"):
             find_run(address, "x")

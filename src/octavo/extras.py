@@ -21,6 +21,6 @@ def missing_extra(error: ModuleNotFoundError) -> HostError | None:
         return None
     # The file, not the name: nobody has promised that an index has no other package of this name.
     return HostError(
-        f"this verb needs {module}, which comes with octavo[{extra}]: "
+        f"this command needs {module}, which comes with octavo[{extra}]: "
         f"pip install 'WHEEL[{extra}]', with the wheel of script/package"
     )

@@ -38,7 +38,9 @@ def octavo_home() -> Path:
     """
     chosen = os.environ.get("OCTAVO_HOME")
     if chosen and os.path.lexists(chosen) and not Path(chosen).is_dir():
-        raise HostError(f"OCTAVO_HOME={chosen} is no directory; name one that is, or that can be made")
+        raise HostError(
+            f"OCTAVO_HOME={chosen} is not a directory; set it to one, or to a path where one can be created"
+        )
     if os.geteuid() == 0:
         return _roots_alone(Path(chosen or "/var/lib/octavo").absolute())
     if chosen:
@@ -66,7 +68,7 @@ def changer_of(facts: os.stat_result, trusted: Collection[int]) -> str | None:
     if facts.st_uid not in trusted:
         return f"belongs to user {facts.st_uid}"
     if stat.S_ISDIR(facts.st_mode) and facts.st_mode & _WRITABLE_BY_OTHERS and not facts.st_mode & stat.S_ISVTX:
-        return "may be written by others"
+        return "is writable by others"
     return None
 
 
@@ -91,7 +93,7 @@ def resolve_by_steps(path: Path, look: Callable[[Path], None], name: str) -> Pat
             here /= part
         else:
             if (links := links + 1) > _MOST_LINKS:
-                raise HostError(f"{name} leads through too many links; name another")
+                raise HostError(f"{name} has too many levels of symbolic links; use another path")
             look(here / part)
             here = Path("/") if target.startswith("/") else here
             waiting += [word for word in reversed(target.split("/")) if word not in ("", ".")]
@@ -171,11 +173,11 @@ def _own_directory(path: Path, mode: int) -> Path:
     except OSError as error:
         raise HostError(f"cannot make {path}: {error.strerror}; set XDG_RUNTIME_DIR to a directory of yours") from error
     if not stat.S_ISDIR(facts.st_mode):
-        why = "is no directory"
+        why = "is not a directory"
     elif facts.st_uid != os.geteuid():
         why = f"belongs to user {facts.st_uid}"
     elif facts.st_mode & _WRITABLE_BY_OTHERS:
-        why = f"may be written by others (mode {stat.S_IMODE(facts.st_mode):04o})"
+        why = f"is writable by others (mode {stat.S_IMODE(facts.st_mode):04o})"
     else:
         _tighten(path, mode)
         return path

@@ -65,7 +65,7 @@ def test_what_was_killed_is_put_back_and_told(octavo: Octavo, home: Path, values
     done = octavo("host", "restore")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert f"put {_DEFRAG} back to {values[1]!r}" in lines
+    assert f"restored {_DEFRAG} to {values[1]!r}" in lines
     assert any(line.startswith(f"left {_SLEEP} at '12000'") for line in lines)
     assert f"unmounted {directory}" in lines
     assert any(line.startswith("detached loop") for line in lines)
@@ -73,7 +73,7 @@ def test_what_was_killed_is_put_back_and_told(octavo: Octavo, home: Path, values
     assert _SLEEP.read_text().strip() == "12000"
     assert mounts.below(home) == []
     assert not list((home / "volumes").iterdir())
-    assert octavo("host", "restore").stdout == "nothing to put back\n"
+    assert octavo("host", "restore").stdout == "nothing to restore\n"
 
 
 @as_root
@@ -117,6 +117,6 @@ def test_the_host_has_neighbours_and_devices(octavo: Octavo) -> None:
 def test_the_host_fits_the_terminal(octavo: Octavo, columns: str) -> None:
     shown = octavo("host", COLUMNS=columns)
     assert shown.returncode == 0
-    assert "What they do to each other" in shown.stdout
+    assert "How they interact" in shown.stdout
     below = shown.stdout.split("The page stack", 1)[1]
     assert max(len(line) for line in below.splitlines()) <= int(columns)

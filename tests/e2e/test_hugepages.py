@@ -59,8 +59,8 @@ def test_the_plan_fits_the_terminal(octavo: Octavo, columns: str) -> None:
         (["plan", "--pgdata", "/nowhere"], "no data directory"),
         (["plan", "--bindir", "/usr/bin"], "give --pgdata too"),
         (["plan", "--page-size", "3kB"], "huge pages of"),
-        (["apply"], "which server?"),
-        (["plan", "--dsn", "password=secret bogus"], "--dsn is no connection string"),
+        (["apply"], "no server given"),
+        (["plan", "--dsn", "password=secret bogus"], "--dsn is not a connection string"),
     ],
 )
 def test_a_wrong_question_is_one_line(octavo: Octavo, arguments: list[str], words: str) -> None:
@@ -73,7 +73,7 @@ def test_a_wrong_question_is_one_line(octavo: Octavo, arguments: list[str], word
 def test_a_server_that_is_not_there_is_one_line(octavo: Octavo) -> None:
     asked = octavo("hugepages", "verify", "--dsn", "host=/nowhere password=secret")
     assert asked.returncode == 3
-    assert asked.stderr.startswith("octavo: cannot connect") and "secret" not in asked.stderr
+    assert asked.stderr.startswith("octavo: could not connect") and "secret" not in asked.stderr
 
 
 @as_root
@@ -82,9 +82,9 @@ def test_a_kill_in_the_middle_leaves_nothing(octavo: Octavo, total: int) -> None
     assert killed.returncode == -signal.SIGKILL
     assert read_pool(default_page()).total == total + 2
     restored = octavo("host", "restore")
-    assert f"put {pool_file(default_page())} back to '{total}'" in restored.stdout.splitlines()
+    assert f"restored {pool_file(default_page())} to '{total}'" in restored.stdout.splitlines()
     assert read_pool(default_page()).total == total
-    assert octavo("hugepages", "undo").stdout == "nothing to put back\n"
+    assert octavo("hugepages", "undo").stdout == "nothing to restore\n"
 
 
 @as_root
@@ -106,4 +106,4 @@ except OctavoError as error:
         [sys.executable, "-c", code, str(account.uid), str(account.gid)],
         capture_output=True, text=True, check=False, cwd="/",
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["1", "3 changing the pool needs root; octavo hugepages plan works without"]
+    assert done.stdout.splitlines() == ["1", "3 changing the pool needs root; octavo hugepages plan does not"]

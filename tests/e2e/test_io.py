@@ -78,7 +78,7 @@ def test_what_was_written_is_checked(octavo: Octavo, file: Path) -> None:
         (["probe"], 2, "takes one file or device"),
         (["probe", "{tmp}/short", "--write"], 2, "only files that octavo io made"),
         (["probe", "/no/such"], 2, "no such file"),
-        (["--from-query", "SELECT 1", "--dsn", "host=/no/such/directory"], 3, "say where with --dsn"),
+        (["--from-query", "SELECT 1", "--dsn", "host=/no/such/directory"], 3, "set --dsn, or PGHOST"),
     ],
 )
 def test_a_mistake_is_one_line(octavo: Octavo, tmp_path: Path, arguments: list[str], code: int, said: str) -> None:

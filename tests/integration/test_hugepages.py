@@ -228,7 +228,7 @@ def test_what_is_no_cluster_is_said(tmp_path: Path) -> None:
 def test_a_version_that_is_none_is_said(tmp_path: Path, text: str) -> None:
     (tmp_path / "postgresql.conf").touch()
     (tmp_path / "PG_VERSION").write_text(text)
-    with pytest.raises(UsageError, match="which is no version"):
+    with pytest.raises(UsageError, match="which is not a version"):
         Situation(tmp_path, None, None)
 
 

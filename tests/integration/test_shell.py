@@ -161,7 +161,7 @@ class Terminal:
 @pytest.mark.parametrize("build", ["4kB"], indirect=True)
 def test_on_a_terminal_ctrl_c_ends_the_query_and_ctrl_d_the_shell(shell: list[str]) -> None:
     terminal = Terminal(shell)
-    terminal.wait_for("all of it goes when psql ends")
+    terminal.wait_for("all of it is removed when psql exits")
     terminal.wait_for("=# ")
     # A notice comes from within the statement, so that there is one to cancel.
     terminal.type("do $$ begin raise notice 'begun'; perform pg_sleep(600); end $$;\n")

@@ -161,4 +161,4 @@ def test_without_control_groups_the_clients_are_stopped(home: Path, monkeypatch:
     monkeypatch.setattr(child_group, "can_freeze", cannot)
     _, document, _ = run(changed({}))
     assert [trial["status"] for trial in document["trials"]] == ["ok"] * 3
-    assert all("client alone" in trial["facts"]["stopped_between_slices"] for trial in document["trials"])
+    assert all("only the client" in trial["facts"]["stopped_between_slices"] for trial in document["trials"])

@@ -197,7 +197,7 @@ def test_the_role_for_reports_reads_and_writes_nothing(team: Server, tmp_path: P
     assert [row["trials"] for row in list_runs(reader)] == [1]
     with closing(Store.open_to_read(reader)) as store:
         assert len(store.trials("one")) == 1
-    with closing(Store.open(reader)) as store, pytest.raises(OctavoError, match="may not be written"):
+    with closing(Store.open(reader)) as store, pytest.raises(OctavoError, match="is not writable"):
         store.add_trial("one", ended(2))
     assert PASSWORD not in repr(writer) + str(writer)
 

@@ -30,4 +30,4 @@ except HostError as error:
 def test_nothing_is_imported_as_the_sockets_owner(tmp_path: Path) -> None:
     finished = subprocess.run([sys.executable, "-c", _CONNECT, tmp_path], capture_output=True, text=True, check=False)
     assert finished.stderr == ""
-    assert finished.stdout.startswith("cannot connect: ")
+    assert finished.stdout.startswith("could not connect to the server: ")

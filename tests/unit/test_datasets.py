@@ -282,7 +282,7 @@ def test_limits_are_stored_and_forgotten(place: Path) -> None:
 @pytest.mark.usefixtures("place")
 def test_the_list_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     cli.list_datasets()
-    assert "no dataset yet" in capsys.readouterr().out
+    assert "no datasets yet" in capsys.readouterr().out
     make_load("one", days_ago=1)
     cache.hold("one")
     cli.list_datasets()

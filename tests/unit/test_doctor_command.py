@@ -83,7 +83,7 @@ def test_a_program_for_arm_is_looked_at_anywhere(tmp_path: Path) -> None:
 def test_a_rule_is_explained() -> None:
     _, text = doctor("--explain", "kernel-page")
     assert text.startswith("kernel-page: Is a data block smaller") and "Source: Franck Pachot" in text
-    with pytest.raises(UsageError, match="there is no such rule; write all, or one of kernel-page"):
+    with pytest.raises(UsageError, match="unknown rule; use all, or one of kernel-page"):
         doctor("--explain", "nonsense")
 
 
@@ -92,7 +92,7 @@ def test_a_rule_is_explained() -> None:
     [
         (("--dsn", "", "--before-start"), "give one of --dsn, --pgdata"),
         (("--bindir", "/x"), "give --pgdata too"),
-        (("--watch", "10ms"), "write 1s or more"),
+        (("--watch", "10ms"), "at least 1s"),
         (("--facts", "/nowhere"), "cannot be read"),
         (("--before-start", "--shared-buffers", "many"), "is not a size"),
         (("--interval", "soon", "--facts", PAGES), "is not a duration"),

@@ -182,7 +182,7 @@ def test_surplus_pages_that_were_there_before_do_not_keep_ours(kernel: Kernel) -
     for name, number in (("nr", 14), ("free", 0), ("surplus", 4)):
         (kernel.file.parent / f"{name}_hugepages").write_text(str(number))
     kernel.most = 20
-    with pytest.raises(HostError, match="were given back"):
+    with pytest.raises(HostError, match="and returned them"):
         pool.apply(PAGE, 20, 0, kernel.root)
     assert (kernel.total, read_pool(PAGE, kernel.root / "sys").surplus) == (14, 4)
     kernel.most = 1000

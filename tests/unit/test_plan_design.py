@@ -144,7 +144,7 @@ def test_include_and_exclude_leave_a_part_of_the_grid_with_its_baselines_or_are_
         ("", '[[exclude]]\ndata_block = "8kB"', ["exclude", "baseline of mode=read-only clients=1"]),
         ("", '[[exclude]]\ndata_block = ["4kB", "16kB", "32kB"]\nwal_block = ["4kB", "8kB", "64kB"]\n'
              '[[exclude]]\nwal_block = ["4kB", "64kB"]\n[[exclude]]\nshared_buffers = ["64MB", "256MB"]',
-         ["nothing is left to compare", "exclude it too"]),
+         ["no cell is left to compare", "exclude it too"]),
         ("", '[[exclude]]\nmode = ["read-only", "read-write"]', ["every cell"]),
         ("", '[[include]]\ndata_block = "1kB"', ["include", "no cell"]),
         ("", '[[exclude]]\ndata_blok = "8kB"', ["unknown factor 'data_blok'"]),

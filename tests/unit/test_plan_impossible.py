@@ -105,7 +105,7 @@ def test_the_refusal_is_one_line_with_the_first_the_count_and_the_way_out() -> N
     assert "\n" not in message
     assert message.startswith("2 of 4 cells cannot exist: data_block=1kB mode=read-only: bgwriter_flush_after 512kB")
     assert "[[exclude]]" in message
-    assert "--dry-run shows all" in message
+    assert "--dry-run lists all" in message
 
 
 def test_a_baseline_that_cannot_exist_cannot_be_excluded() -> None:

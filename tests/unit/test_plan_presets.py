@@ -176,7 +176,7 @@ def test_presets_are_listed_with_their_sizes(capsys: pytest.CaptureFixture[str])
         assert f"{preset.name}: {preset.question}" in listed
         assert set(preset.plans) == set(SIZES)
         for plan in preset.plans.values():
-            of_measuring = f"on {human_count(plan.loads, 'load')}, {plan.budget} of measuring at the most"
+            of_measuring = f"on {human_count(plan.loads, 'load')}, at most {plan.budget} of measuring"
             assert of_measuring in listed
 
 

@@ -59,9 +59,9 @@ def test_a_file_without_tables_has_no_runs(address: Path) -> None:
 
 def test_what_is_no_store_is_named(address: Path) -> None:
     address.write_text("this is a letter, not a database, and long enough to look at" * 100)
-    with pytest.raises(OctavoError, match="is no store"):
+    with pytest.raises(OctavoError, match="is not a store"):
         Store.open(address)
-    with pytest.raises(OctavoError, match="is no store"):
+    with pytest.raises(OctavoError, match="is not a store"):
         list_runs(address)
 
 

@@ -129,9 +129,9 @@ def test_a_store_on_a_read_only_disk_is_read(small_disk: Path) -> None:
     assert [row["trials"] for row in list_runs(path)] == [1]
     with closing(Store.open_to_read(path)) as store:
         assert [trial.observations for trial in store.trials("one")] == [MANY]
-        with pytest.raises(HostError, match="may not be written"):
+        with pytest.raises(HostError, match="is not writable"):
             store.add_trial("one", a_trial())
-    with pytest.raises(HostError, match="may not be written"):
+    with pytest.raises(HostError, match="is not writable"):
         Store.open(path).add_trial("one", a_trial())
 
 

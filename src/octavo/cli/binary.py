@@ -19,9 +19,11 @@ class BinaryFormat(StrEnum):
 def binary(
     paths: Annotated[list[Path], typer.Argument(help="ELF files, packages (.deb), archives (.a) or directories.")],
     format: Annotated[
-        BinaryFormat, typer.Option(help="For people, JSON, or counts as objdump | sort | uniq -c lists them.")
+        BinaryFormat, typer.Option(help="Output format: text, JSON, or counts as from objdump | sort | uniq -c.")
     ] = BinaryFormat.text,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Several programs in full, not in a line each.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Details of every program instead of one line each.")
+    ] = False,
 ) -> None:
     """Show which atomic instructions a program has, which CPU it needs, and what it was compiled with. It only reads.
 

@@ -23,49 +23,57 @@ build_cache.register(build)
 def make(
     context: typer.Context,
     data_block: Annotated[
-        str | None, typer.Option(help="Data blocks (BLCKSZ): 1kB to 32kB, with commas, or all.  [default: 8kB]")
+        str | None,
+        typer.Option(help="Data blocks (BLCKSZ): comma-separated list of 1kB to 32kB, or all.  [default: 8kB]"),
     ] = None,
     wal_block: Annotated[
-        str | None, typer.Option(help="WAL blocks (XLOG_BLCKSZ): 1kB to 64kB, with commas, or all.  [default: 8kB]")
+        str | None,
+        typer.Option(help="WAL blocks (XLOG_BLCKSZ): comma-separated list of 1kB to 64kB, or all.  [default: 8kB]"),
     ] = None,
-    data_segment: Annotated[str, typer.Option(help="Segments of a table's file: 1GB to 64GB.")] = "1GB",
-    pg: Annotated[str, typer.Option(help="Versions: 18 for the newest to be had, or 18.6; with commas.")] = "18",
+    data_segment: Annotated[str, typer.Option(help="Table segment file size (RELSEG_SIZE): 1GB to 64GB.")] = "1GB",
+    pg: Annotated[str, typer.Option(help="Versions, comma-separated: 18 for the newest available, or 18.6.")] = "18",
     matrix: Annotated[
-        bool, typer.Option("--matrix", help="Every data block with every WAL block, where none is named.")
+        bool, typer.Option("--matrix", help="All data blocks with all WAL blocks; sizes that are given limit it.")
     ] = False,
     source: Annotated[Path | None, typer.Option(help="A tarball, source tree or git checkout of your own.")] = None,
     trust_checksum: Annotated[
-        bool, typer.Option("--trust-checksum", help="Take a release that Octavo does not know by its published sha256.")
+        bool,
+        typer.Option("--trust-checksum", help="Accept a release unknown to Octavo by the sha256 published beside it."),
     ] = False,
-    compiler: Annotated[str, typer.Option(help="C compilers on the path, with commas.")] = "gcc",
-    flags: Annotated[list[str] | None, typer.Option(help="A further C compiler flag, such as -O3; repeatable.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="A further option for meson setup or configure.")] = None,
+    compiler: Annotated[str, typer.Option(help="C compilers on the PATH, comma-separated.")] = "gcc",
+    flags: Annotated[list[str] | None, typer.Option(help="Extra C compiler flag, such as -O3; repeatable.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="Extra option for meson setup or configure; repeatable.")
+    ] = None,
     asserts: Annotated[bool, typer.Option("--asserts", help="Assertion builds, with debug symbols.")] = False,
     debug_symbols: Annotated[bool, typer.Option("--debug-symbols", help="Keep debug symbols.")] = False,
     traced: Annotated[
-        bool, typer.Option("--traced", help="Builds that record their page accesses for octavo trace, 16 or later.")
+        bool, typer.Option("--traced", help="Build servers that record page accesses for octavo trace (16 or later).")
     ] = False,
-    prove: Annotated[int, typer.Option(min=0, help="Build so many of them from scratch; compare all files.")] = 0,
+    prove: Annotated[int, typer.Option(min=0, help="Rebuild this many from scratch and compare every file.")] = 0,
     smoke_test: Annotated[
-        bool, typer.Option("--smoke-test", help="Try initdb, start, pgbench and pg_checksums on each.")
+        bool, typer.Option("--smoke-test", help="Run initdb, a server, pgbench and pg_checksums on each.")
     ] = False,
     crash_test: Annotated[
-        bool, typer.Option("--crash-test", help="Kill a server of each while it writes; check what recovery leaves.")
+        bool,
+        typer.Option("--crash-test", help="Kill a server of each while it writes, and check the data after recovery."),
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Run PostgreSQL's own tests on each.")] = False,
     suite: Annotated[
         str,
-        typer.Option(help="Of --check: all is installation, regression, isolation, recovery; also docs/builds.md."),
+        typer.Option(
+            help="Suite for --check; all: installation, regression, isolation, recovery (docs/builds.md has more)."
+        ),
     ] = "all",
     check_operations: Annotated[
-        bool, typer.Option("--check-operations", help="Try backup, replication, upgrade and the way over on each.")
+        bool, typer.Option("--check-operations", help="Test backup, replication, upgrade and migration on each.")
     ] = False,
     package: Annotated[PackageFormat | None, typer.Option(help="Make an installable package of each.")] = None,
-    output: Annotated[Path, typer.Option(help="Where packages go.")] = Path(),
+    output: Annotated[Path, typer.Option(help="Directory for packages.")] = Path(),
     with_extension: Annotated[
         Path | None, typer.Option(help="Build the PGXS extension in this directory against each.")
     ] = None,
-    format: Annotated[TableFormat, typer.Option(help="What the checks print.")] = TableFormat.text,
+    format: Annotated[TableFormat, typer.Option(help="Output format of the checks.")] = TableFormat.text,
 ) -> None:
     """Build PostgreSQL at these sizes, as far as the cache does not have them, and print each one's prefix.
 
@@ -110,7 +118,7 @@ def make(
                 journal,
                 local=source,
                 progress=progress,
-                waiting=lambda: _tell("another process is building it; waiting"),
+                waiting=lambda: _tell("waiting for another process that is making this build"),
                 ready=lambda ready: made.append(ready.name),
                 notice=_tell,
             )
@@ -171,7 +179,7 @@ def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: 
     if refuted:
         with build_progress() as progress:
             replaced = replace_derived(specs, journal, local=source, progress=progress)
-        _tell(f"{replaced} builds that came out of a shared tree were thrown away and made from scratch; report this")
+        _tell(f"{replaced} builds from a shared tree were discarded and rebuilt from scratch; please report this")
     return int(refuted)
 
 

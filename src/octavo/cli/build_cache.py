@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 DataBlock = Annotated[str, typer.Option(help="Data block (BLCKSZ): 1kB to 32kB.")]
 WalBlock = Annotated[str, typer.Option(help="WAL block (XLOG_BLCKSZ): 1kB to 64kB.")]
-Version = Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")]
-Name = Annotated[str | None, typer.Option(help="A build by its name in octavo build ls, instead of by its sizes.")]
+Version = Annotated[str, typer.Option(help="Version: 18 for the newest available, or 18.6.")]
+Name = Annotated[str | None, typer.Option(help="A build by its name in octavo build ls, instead of sizes and version.")]
 
 
 def register(group: typer.Typer) -> None:
@@ -86,7 +86,7 @@ def list_cache(
         print_json(rows)
         return
     if not rows:
-        print("no build yet; make one with: octavo build --data-block 4kB")
+        print("no builds yet; make one with: octavo build --data-block 4kB")
         return
     print(f"{'version':7}  {'data':>4}  {'WAL':>4}  {'on disk':>7}  {'shared':>7}  {'last used (UTC)':16}  path")
     for row in rows:
@@ -110,12 +110,12 @@ def list_cache(
 
 
 def remove_builds(
-    names: Annotated[list[str] | None, typer.Argument(help="Names, as octavo build ls shows them.")] = None,
-    data_block: Annotated[str | None, typer.Option(help="Those with this data block.")] = None,
-    wal_block: Annotated[str | None, typer.Option(help="Those with this WAL block.")] = None,
-    pg: Annotated[str | None, typer.Option(help="Those of this version: 18, or 18.6.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="Names, as listed by octavo build ls.")] = None,
+    data_block: Annotated[str | None, typer.Option(help="Builds with this data block.")] = None,
+    wal_block: Annotated[str | None, typer.Option(help="Builds with this WAL block.")] = None,
+    pg: Annotated[str | None, typer.Option(help="Builds of this version: 18, or 18.6.")] = None,
     unused_for: Annotated[str | None, typer.Option(help="Those not used for this long, such as 30d.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove builds from the cache: the named ones, or those that answer every condition.
 
@@ -144,7 +144,7 @@ def remove_builds(
             pid = usage.running_from(build)
             print(f"would keep {build.name}: process {pid} runs from it" if pid else f"would remove {build.name}")
         removable = [build for build in chosen if not usage.running_from(build)]
-        print(f"{len(removable)} of {len(chosen)} would go, {human_size(usage.size_freed(removable))} would come free")
+        print(f"{len(removable)} of {len(chosen)} would be removed, freeing {human_size(usage.size_freed(removable))}")
         return
     freed = kept = 0
     with host_lock(), Journal() as journal:
@@ -156,7 +156,7 @@ def remove_builds(
                 print(f"octavo: kept: {error}", file=sys.stderr)
             else:
                 print(f"removed {build.name}")
-    print(f"{len(chosen) - kept} of {len(chosen)} removed, {human_size(freed)} came free")
+    print(f"{len(chosen) - kept} of {len(chosen)} removed, {human_size(freed)} freed")
     if kept:
         raise typer.Exit(1)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from octavo.postgres.datasets.cache import Load
     from octavo.vm.images import Image
 
-cache = typer.Typer(help="See, remove and limit the datasets that are kept between runs.", no_args_is_help=True)
+cache = typer.Typer(help="List, remove and limit the datasets kept between runs.", no_args_is_help=True)
 
 
 @cache.command("ls")
@@ -45,7 +45,7 @@ def list_datasets(
         print_json(rows)
         return
     if not rows:
-        print("no dataset yet; a run makes those that it needs")
+        print("no datasets yet; a run makes those that it needs")
         return
     width = max(len(row["name"]) for row in rows)
     print(f"{'name':{width}}  {'data':>4}  {'load':>4}  {'on disk':>7}  {'last used (UTC)':16}  contents")
@@ -63,11 +63,11 @@ def list_datasets(
 @cache.command("rm")
 def remove_datasets(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Names, as octavo cache ls and octavo vm list show them.")
+        list[str] | None, typer.Argument(help="Names, as listed by octavo cache ls and octavo vm list.")
     ] = None,
-    all: Annotated[bool, typer.Option("--all", help="Every dataset and image.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="All datasets and images.")] = False,
     unused_for: Annotated[str | None, typer.Option(help="Those not used for this long, such as 30d.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
     """Remove datasets and images of machines; a run that needs one again makes it again.
 
@@ -92,7 +92,7 @@ def remove_datasets(
         for image in machines:
             print(f"would remove {image.name}")
         freed = human_size(sum(each.size for each in (*going, *machines)))
-        print(f"{len(going) + len(machines)} of {len(chosen) + len(machines)} would go, {freed} would come free")
+        print(f"{len(going) + len(machines)} of {len(chosen) + len(machines)} would be removed, freeing {freed}")
         return
     removed = bytes_freed = 0
     with host_lock(), Journal() as journal:
@@ -109,14 +109,16 @@ def remove_datasets(
             removed += 1
             print(f"removed {image.name}")
     total = len(chosen) + len(machines)
-    print(f"{removed} of {total} removed, {human_size(bytes_freed)} came free")
+    print(f"{removed} of {total} removed, {human_size(bytes_freed)} freed")
     if removed < total:
         raise typer.Exit(1)
 
 
 @cache.command("limit")
 def limit_datasets(
-    size: Annotated[str | None, typer.Argument(help="The most they may take, such as 50GB, or default.")] = None,
+    size: Annotated[
+        str | None, typer.Argument(help="Upper limit on their disk space, such as 50GB, or default.")
+    ] = None,
 ) -> None:
     """Show or set how much disk the datasets may take together.
 
@@ -136,7 +138,7 @@ def limit_datasets(
     why = "half of what is free to them; set one with octavo cache limit 50GB" if chosen is None else "as set"
     print(f"{human_size(disk_space.limit())} ({why}); the datasets take {human_size(taken)}")
     if chosen is not None and taken > chosen:
-        print("the next new dataset makes those go that were used longest ago; octavo cache rm does it now")
+        print("the next new dataset evicts the least recently used ones; octavo cache rm does it now")
 
 
 def _short(key: str, value: str) -> str:
@@ -157,7 +159,7 @@ def _chosen(names: list[str], *, everything: bool, unused_for: str | None) -> "t
     from octavo.vm import images
 
     if bool(names) + everything + (unused_for is not None) != 1:
-        raise UsageError("say which datasets in one way: names, --all or --unused-for 30d")
+        raise UsageError("choose datasets by one of: names, --all, --unused-for 30d")
     if names:
         machines = [images.by_name(name) for name in dict.fromkeys(names) if images.is_name(name)]
         return [by_name(name) for name in dict.fromkeys(names) if not images.is_name(name)], machines

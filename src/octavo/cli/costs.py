@@ -7,7 +7,7 @@ import typer
 
 from octavo.cli.choices import TableFormat
 
-costs = typer.Typer(help="The planner's cost settings, measured.", no_args_is_help=True)
+costs = typer.Typer(help="Measure the planner's cost settings.", no_args_is_help=True)
 
 
 class CacheState(StrEnum):
@@ -19,24 +19,24 @@ class CacheState(StrEnum):
 
 @costs.callback()
 def group() -> None:
-    """The planner's cost settings, measured."""
+    """Measure the planner's cost settings."""
 
 
 @costs.command()
 def calibrate(
     dsn: Annotated[
-        str | None, typer.Option(help="A server of yours, as psql takes it, instead of one of our own.")
+        str | None, typer.Option(help="Connection string of your server, instead of a scratch server.")
     ] = None,
-    data_block: Annotated[str, typer.Option(help="Data blocks: 1kB to 32kB, with commas, or all.")] = "8kB",
-    pg: Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")] = "18",
+    data_block: Annotated[str, typer.Option(help="Data blocks: comma-separated list of 1kB to 32kB, or all.")] = "8kB",
+    pg: Annotated[str, typer.Option(help="Version: 18 for the newest available, or 18.6.")] = "18",
     cache: Annotated[
-        CacheState, typer.Option(help="Pages come from the device, or are in shared buffers.")
+        CacheState, typer.Option(help="cold: pages come from the device; warm: from shared buffers.")
     ] = CacheState.cold,
     device: Annotated[
         str, typer.Option(help="A level of the factor device: native, hdd, gp3:3000/125, iops=50,mbps=4.")
     ] = "native",
-    size: Annotated[str, typer.Option(help="Of each of the two tables for cold reads.")] = "64MB",
-    rounds: Annotated[int, typer.Option(min=2, max=100, help="How often each query runs.")] = 5,
+    size: Annotated[str, typer.Option(help="Size of each of the two tables for cold reads.")] = "64MB",
+    rounds: Annotated[int, typer.Option(min=2, max=100, help="Runs of each query.")] = 5,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
     """Measure what a page, a row, an index entry and an operator take, and print the planner's cost settings.

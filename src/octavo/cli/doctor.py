@@ -32,33 +32,33 @@ class FailOn(StrEnum):
 
 def doctor(
     dsn: Annotated[
-        str | None, typer.Option(help="A running server, as psql takes it; else every server of this host.")
+        str | None, typer.Option(help="Connection string of a server; default: every server on this host.")
     ] = None,
     pgdata: Annotated[Path | None, typer.Option(help="A data directory, whether a server runs on it or not.")] = None,
-    bindir: Annotated[Path | None, typer.Option(help="Its programs, for --pgdata.")] = None,
+    bindir: Annotated[Path | None, typer.Option(help="Directory of its programs, for --pgdata.")] = None,
     before_start: Annotated[
-        bool, typer.Option("--before-start", help="There is no server yet: would initdb or a start die here?")
+        bool, typer.Option("--before-start", help="Before there is a server: would initdb or its start fail here?")
     ] = False,
-    shared_buffers: Annotated[str, typer.Option(help="What that server would have.")] = "128MB",
+    shared_buffers: Annotated[str, typer.Option(help="shared_buffers of that server.")] = "128MB",
     binary: Annotated[
         Path | None, typer.Option(help="A postgres for 64-bit Arm, on any host: has it the CPU's atomic instructions?")
     ] = None,
-    facts: Annotated[Path | None, typer.Option(help="Facts of another host, as JSON, instead of looking.")] = None,
+    facts: Annotated[Path | None, typer.Option(help="Facts of another host, as JSON, instead of this host's.")] = None,
     hosts: Annotated[
-        Path | None, typer.Option(help="A TOML file of hosts (docs/doctor.md): all servers of all, over SSH.")
+        Path | None, typer.Option(help="Examine all servers on the hosts of this TOML file over SSH (docs/doctor.md).")
     ] = None,
     compare: Annotated[
-        tuple[Path, Path] | None, typer.Option(help="Two reports of --format json: what changed.")
+        tuple[Path, Path] | None, typer.Option(help="Two reports of --format json: print what changed.")
     ] = None,
     predict: Annotated[
-        Path | None, typer.Option(help="A trace of this server (octavo trace): would another data block do more?")
+        Path | None, typer.Option(help="A trace of this server (octavo trace): predict other data blocks.")
     ] = None,
-    explain: Annotated[str | None, typer.Option(help="What this rule (or all) asks, and its source.")] = None,
-    watch: Annotated[str | None, typer.Option(help="Look again after so long, and print what changed.")] = None,
-    interval: Annotated[str, typer.Option(help="How long disk and server are watched; 0s: not at all.")] = "2s",
-    fail_on: Annotated[FailOn, typer.Option(help="Exit code 1 when there is a finding as bad as this.")] = FailOn.error,
+    explain: Annotated[str | None, typer.Option(help="Print what this rule (or all) checks, and its source.")] = None,
+    watch: Annotated[str | None, typer.Option(help="Repeat at this interval and print what changed.")] = None,
+    interval: Annotated[str, typer.Option(help="How long disk and server are observed; 0s: not at all.")] = "2s",
+    fail_on: Annotated[FailOn, typer.Option(help="Exit with 1 if a finding is at least this severe.")] = FailOn.error,
     format: Annotated[DoctorFormat, typer.Option(help="Output format: text, or JSON.")] = DoctorFormat.text,
-    verbose: Annotated[bool, typer.Option("--verbose", help="List all rules, with all evidence.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="List all rules, with their evidence.")] = False,
 ) -> None:
     """Find what page sizes cost a server and its host, and say what to change. It changes nothing.
 
@@ -83,14 +83,14 @@ def doctor(
     ):
         raise UsageError("--predict is about a running server; give it alone or with --dsn")
     if bindir is not None and pgdata is None:
-        raise UsageError("--bindir says where the programs of --pgdata are; give --pgdata too")
+        raise UsageError("--bindir is for the programs of --pgdata; give --pgdata too")
     if explain is not None:
         _explain(explain, format)
     elif compare is not None:
         _compare(*compare, format)
     elif hosts is not None:
         if watch is not None:
-            raise UsageError("--watch looks at one host; run it there")
+            raise UsageError("--watch examines one host; run it there")
         _hosts(hosts, interval, fail_on, format, verbose=verbose)
     elif watch is not None:
         _watch(dsn, watch, format)
@@ -108,7 +108,7 @@ def _explain(name: str, format: DoctorFormat) -> None:
 
     chosen = list(RULES.values()) if name == "all" else [RULES[name]] if name in RULES else []
     if not chosen:
-        raise UsageError(f"--explain {name}: there is no such rule; write all, or one of {', '.join(RULES)}")
+        raise UsageError(f"--explain {name}: unknown rule; use all, or one of {', '.join(RULES)}")
     print(table(chosen) if format is DoctorFormat.md else "\n\n".join(map(explain, chosen)))
 
 
@@ -164,7 +164,7 @@ def _hosts(file: Path, interval: str, fail_on: FailOn, format: DoctorFormat, *, 
 
         show(found, console(), verbose=verbose)
     if found["unanswered"] == len(found["rows"]):
-        raise HostError(f"no server of any host could be asked; the first: {found['rows'][0]['problem']}")
+        raise HostError(f"could not connect to any server on any host; the first error: {found['rows'][0]['problem']}")
     if fail_on is not FailOn.never and is_as_bad(found, fail_on.value):
         raise typer.Exit(1)
 
@@ -222,11 +222,11 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
 
     seconds = parse_duration(every)
     if seconds < 1:
-        raise UsageError(f"--watch {every}: write 1s or more; looking more often would cost what it finds")
+        raise UsageError(f"--watch {every}: the interval must be at least 1s")
     with ExitStack() as stack:
         patients, _ = examine.patients(dsn)
         if not patients:
-            raise HostError("no server of this host could be asked; give --dsn")
+            raise HostError("could not connect to any server on this host; give --dsn")
         for patient in patients:
             stack.callback(patient.close)
         before = _look(patients, 0)
@@ -277,6 +277,6 @@ def _end(found: dict[str, Any], fail_on: FailOn) -> None:
 
     problems = [one["problem"] for one in found["servers"] if one["problem"]]
     if problems and len(problems) == len(found["servers"]):
-        raise HostError(f"no server of this host could be asked; give --dsn. The first said: {problems[0]}")
+        raise HostError(f"could not connect to any server on this host; give --dsn. The first error: {problems[0]}")
     if fail_on is not FailOn.never and is_as_bad(found, fail_on.value):
         raise typer.Exit(1)

@@ -12,7 +12,7 @@ fleet = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 host = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 fleet.add_typer(host, name="host", hidden=True)
 
-_File = Annotated[Path, typer.Argument(metavar="HOSTS.toml", help="The file of hosts (docs/fleet.md).")]
+_File = Annotated[Path, typer.Argument(metavar="HOSTS.toml", help="TOML file of hosts (docs/fleet.md).")]
 _Format = Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")]
 
 
@@ -31,7 +31,7 @@ def about() -> None:
 def init(
     file: _File,
     renew: Annotated[
-        bool, typer.Option("--renew", help="Make a new authority: certificates of before are void.")
+        bool, typer.Option("--renew", help="Create a new certificate authority; existing certificates become invalid.")
     ] = False,
 ) -> None:
     """Make the fleet's own certificate authority, and a certificate for every host, and send each host its own.

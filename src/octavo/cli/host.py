@@ -18,7 +18,7 @@ host = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
 def show(
     context: typer.Context,
     check: Annotated[
-        bool, typer.Option("--check", help="Look for what would disturb a measurement now, and say what to do.")
+        bool, typer.Option("--check", help="Check what would disturb a measurement now, and how to fix it.")
     ] = False,
     format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
@@ -67,7 +67,7 @@ def restore(
         for one in done:
             print(one)
         if not done:
-            print("nothing to put back")
+            print("nothing to restore")
     if any(one.what == "failed" for one in done):
         raise typer.Exit(1)
 
@@ -126,7 +126,7 @@ def _print_stack(facts: dict[str, Any]) -> None:
     )
     print(f"{facts['cpu']}; virtualization: {facts['virtualization']}")
     options = ", ".join(f"{name}={value}" for name, value in facts["kernel_page_configuration"].items())
-    print(f"{facts['distribution']}; the kernel's options about pages: {options or 'not shown by this kernel'}")
+    print(f"{facts['distribution']}; kernel options for pages: {options or 'not shown by this kernel'}")
     rows = [(layer["layer"], layer["value"], layer["detail"]) for layer in facts["page_stack"]]
     _print_table("The page stack", ("layer", "size", "detail"), rows)
 
@@ -137,7 +137,7 @@ def _print_effects(effects: "list[Neighbours]") -> None:
     from octavo.cli.output import console
 
     out = console()
-    print("\nWhat they do to each other")
+    print("\nHow they interact")
     for one in effects:
         out.print(f"{' and '.join(one.layers)}:")
         out.print(Padding(one.effect, (0, 0, 0, 2)))

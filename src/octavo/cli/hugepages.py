@@ -14,12 +14,15 @@ hugepages = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Huge pages for a server: plan, apply, verify, undo."
 )
 
-_Pgdata = Annotated[Path | None, typer.Option(help="The data directory (or configuration) of a stopped cluster.")]
+_Pgdata = Annotated[Path | None, typer.Option(help="Data directory (or configuration directory) of a stopped cluster.")]
 _Bindir = Annotated[
-    Path | None, typer.Option(help="Its programs; else postgres of the PATH, of pg_config, or where packages put it.")
+    Path | None,
+    typer.Option(help="Directory of its programs; default: from PATH, pg_config, or the packages' directories."),
 ]
-_Dsn = Annotated[str | None, typer.Option(help="A running server, as psql takes it; '' is libpq's default.")]
-_Page = Annotated[str | None, typer.Option("--page-size", help="2MB, 1GB …; else the server's huge_page_size.")]
+_Dsn = Annotated[str | None, typer.Option(help="Connection string of a running server; '' for libpq's defaults.")]
+_Page = Annotated[
+    str | None, typer.Option("--page-size", help="Huge page size: 2MB, 1GB …; default: the server's huge_page_size.")
+]
 _Format = Annotated[TableFormat, typer.Option(help="Text, or JSON for programs.")]
 
 
@@ -30,7 +33,7 @@ def plan(
     dsn: _Dsn = None,
     page_size: _Page = None,
     connections: Annotated[
-        int | None, typer.Option(min=1, help="Connections for the page tables: max_connections.")
+        int | None, typer.Option(min=1, help="Connections to predict page tables for; default: max_connections.")
     ] = None,
     format: _Format = TableFormat.text,
 ) -> None:
@@ -127,7 +130,7 @@ def undo(format: _Format = TableFormat.text) -> None:
     if format is TableFormat.json:
         print_json({"schema_version": 1, "restored": [{"outcome": one.what, "text": one.line} for one in done]})
     elif not done:
-        print("nothing to put back")
+        print("nothing to restore")
     for one in done:
         if one.what == "failed":
             raise HostError(one.line)
@@ -146,5 +149,5 @@ def _named(pgdata: Path | None, bindir: Path | None, dsn: str | None, page_size:
     from octavo.errors import UsageError
 
     if pgdata is None and dsn is None:
-        raise UsageError("which server? --pgdata of a stopped cluster, or --dsn of a running one")
+        raise UsageError("no server given; use --pgdata for a stopped cluster or --dsn for a running one")
     return _situation(pgdata, bindir, dsn, page_size)

@@ -53,10 +53,10 @@ def io(
         list[str] | None,
         typer.Argument(metavar="FILE", help="A file, the segment files of a relation, or a device."),
     ] = None,
-    pattern: Annotated[Pattern, typer.Option(help="The order of the blocks; runs are random runs of --run blocks.")] = (
+    pattern: Annotated[Pattern, typer.Option(help="Order of the blocks; runs: random runs of --run blocks.")] = (
         Pattern.random
     ),
-    block: Annotated[str | None, typer.Option(help="Size of a block: 8kB, or that of the --dsn's server.")] = None,
+    block: Annotated[str | None, typer.Option(help="Block size; default: 8kB, or that of the server of --dsn.")] = None,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,44 +64,52 @@ def io(
             "io_uring-coalesced, or all."
         ),
     ] = None,
-    run: Annotated[int | None, typer.Option(help="Blocks of a run: 16, and 1 for random and strided.")] = None,
-    stride: Annotated[int | None, typer.Option(help="Blocks from one run to the next: 16 runs.")] = None,
+    run: Annotated[int | None, typer.Option(help="Blocks in a run; default: 16, for random and strided 1.")] = None,
+    stride: Annotated[
+        int | None, typer.Option(help="Blocks from the start of one run to the next; default: 16 runs.")
+    ] = None,
     block_list: Annotated[
-        Path | None, typer.Option(help="The blocks of --pattern list, a number or range a line.")
+        Path | None, typer.Option(help="File of blocks for --pattern list: one number or range per line.")
     ] = None,
     from_query: Annotated[
-        str | None, typer.Option(help="The blocks that a bitmap heap scan of this query visits.")
+        str | None, typer.Option(help="Read the blocks that a bitmap heap scan of this query visits.")
     ] = None,
-    dsn: Annotated[str, typer.Option(help="The server for --from-query, as psql takes it.")] = "",
-    max_request: Annotated[str | None, typer.Option(help="The largest joined request: 128kB.")] = None,
-    hole: Annotated[int, typer.Option(min=0, help="Blocks of a hole that is read along.")] = 0,
-    distance: Annotated[int, typer.Option(min=1, help="How many blocks ahead fadvise is.")] = 32,
-    depth: Annotated[int, typer.Option(min=1, help="Requests in flight with io_uring, each thread.")] = 32,
-    threads: Annotated[int, typer.Option(min=1, help="Threads, each with its share of the blocks.")] = 1,
-    cache: Annotated[Cache, typer.Option(help="The page cache before: cold drops the files from it.")] = Cache.cold,
-    direct: Annotated[bool, typer.Option("--direct", help="Past the page cache (O_DIRECT).")] = False,
+    dsn: Annotated[str, typer.Option(help="Connection string of the server for --from-query.")] = "",
+    max_request: Annotated[str | None, typer.Option(help="Largest combined request; default: 128kB.")] = None,
+    hole: Annotated[int, typer.Option(min=0, help="Largest gap, in blocks, that is read through.")] = 0,
+    distance: Annotated[int, typer.Option(min=1, help="Distance of fadvise, in blocks.")] = 32,
+    depth: Annotated[int, typer.Option(min=1, help="Requests in flight with io_uring, per thread.")] = 32,
+    threads: Annotated[int, typer.Option(min=1, help="Threads; each reads its share of the blocks.")] = 1,
+    cache: Annotated[
+        Cache, typer.Option(help="State of the page cache before; cold: the files are dropped from it.")
+    ] = Cache.cold,
+    direct: Annotated[bool, typer.Option("--direct", help="Bypass the page cache (O_DIRECT).")] = False,
     readahead: Annotated[
-        ReadaheadAdvice, typer.Option(help="What the kernel is told (posix_fadvise).")
+        ReadaheadAdvice, typer.Option(help="Access pattern for posix_fadvise.")
     ] = ReadaheadAdvice.normal,
     seconds: Annotated[
-        float | None, typer.Option(min=0.001, help="How long each takes at most: 5, a list once.")
+        float | None, typer.Option(min=0.001, help="Time limit of each measurement; default: 5, a list once.")
     ] = None,
-    blocks: Annotated[int | None, typer.Option(min=1, help="How many blocks each takes at most.")] = None,
-    bytes: Annotated[str | None, typer.Option(help="The same as a size.")] = None,
+    blocks: Annotated[int | None, typer.Option(min=1, help="Block limit of each measurement.")] = None,
+    bytes: Annotated[str | None, typer.Option(help="The same limit as a size.")] = None,
     segments: Annotated[
-        bool, typer.Option("--segments", help="Also FILE.1, FILE.2 …, as PostgreSQL cuts a table.")
+        bool, typer.Option("--segments", help="Also read FILE.1, FILE.2 …, a table's segment files.")
     ] = False,
-    make: Annotated[str | None, typer.Option(help="Make FILE first, of this size; it stays.")] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write, into a file that octavo io made.")] = False,
+    make: Annotated[str | None, typer.Option(help="Create FILE with this size first; it is kept.")] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write instead of read, into a file that octavo io created.")
+    ] = False,
     price: Annotated[
-        str | None, typer.Option(help="With probe: what the device costs, as memory for the same money: 77GB.")
+        str | None, typer.Option(help="With probe: how much memory the price of the device buys: 77GB.")
     ] = None,
-    verify: Annotated[bool, typer.Option("--verify", help="Check every block of a file that octavo io made.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Verify every block of a file that octavo io created.")
+    ] = False,
     i_will_lose_this_device: Annotated[
         bool, typer.Option("--i-will-lose-this-device", help="Allow --write to a device.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Another random order.")] = 1,
-    format: Annotated[IoFormat, typer.Option(help="A table, JSON, or as pgiosim prints.")] = IoFormat.text,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random order.")] = 1,
+    format: Annotated[IoFormat, typer.Option(help="Output format: a table, JSON, or that of pgiosim.")] = IoFormat.text,
 ) -> None:
     """Measure what a file's storage does at a request size and pattern, by the policies that make requests of blocks.
 

@@ -19,19 +19,19 @@ class SourceName(StrEnum):
 
 def iotop(
     dsn: Annotated[
-        str | None, typer.Option(help="A server, as psql takes it, that says what its processes are doing.")
+        str | None, typer.Option(help="Connection string of a server, to show what its processes are doing.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="One look over one interval, then end.")] = False,
-    interval: Annotated[str, typer.Option(help="Time between two looks, from 100ms on.")] = "5s",
+    once: Annotated[bool, typer.Option("--once", help="Measure one interval, then exit.")] = False,
+    interval: Annotated[str, typer.Option(help="Interval between samples, at least 100ms.")] = "5s",
     device: Annotated[
-        str | None, typer.Option(help="Only this disk or volume: vda, dm-1, /dev/md0, or a file or directory on it.")
+        str | None, typer.Option(help="Only this device: vda, dm-1, /dev/md0, or a file or directory on it.")
     ] = None,
     pid: Annotated[int | None, typer.Option(min=1, help="Only this process and its descendants.")] = None,
     source: Annotated[
-        SourceName, typer.Option(help="How requests are seen; auto takes the best that there is.")
+        SourceName, typer.Option(help="How requests are traced; auto: the best method available.")
     ] = SourceName.auto,
     format: Annotated[
-        TableFormat, typer.Option(help="A live view, or JSON: one line for each look.")
+        TableFormat, typer.Option(help="Output format: a live view, or JSON with one line per sample.")
     ] = TableFormat.text,
 ) -> None:
     """Watch who asks the disks: reads and writes, bytes, requests and their size, by process and disk. It only looks.
@@ -47,7 +47,7 @@ def iotop(
 
     seconds = parse_duration(interval)
     if seconds < 0.1:
-        raise UsageError(f"--interval {interval}: less than 100ms would measure the looking; write 100ms or more")
+        raise UsageError(f"--interval {interval}: the interval must be at least 100ms")
 
     from octavo.cli.output import console
     from octavo.host.journal import Journal

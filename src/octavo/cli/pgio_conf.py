@@ -40,5 +40,5 @@ def print_result(conf: "Conf", run: str) -> None:
 
     with closing(Store.open(store_address())) as store:
         lines = result_lines(store.cells(run), list(used_trials(store.trials(run, FIGURES)).values()), conf.database)
-    print("\nin the original's words (medians of the trials):")
+    print("\nin PGIO's output format (medians of the trials):")
     print("\n".join(lines) or "no trial counts")

@@ -8,7 +8,9 @@ import typer
 
 from octavo.cli.choices import TableFormat
 
-plans = typer.Typer(help="Query plans across page sizes: what the page costs, and what the plan.", no_args_is_help=True)
+plans = typer.Typer(
+    help="Separate the page size's effect on a query from that of a changed plan.", no_args_is_help=True
+)
 
 
 class Statistics(StrEnum):
@@ -20,32 +22,32 @@ class Statistics(StrEnum):
 
 @plans.callback()
 def group() -> None:
-    """Query plans across page sizes: what the page costs, and what the plan."""
+    """Separate the page size's effect on a query from that of a changed plan."""
 
 
 @plans.command()
 def table(
-    data_block: Annotated[str, typer.Option(help="Data blocks: 1kB to 32kB, with commas, or all.")] = "8kB,32kB",
-    base: Annotated[
-        str | None, typer.Option(help="The data block that others are compared with: 8kB, else the first.")
-    ] = None,
-    queries: Annotated[str, typer.Option(help="TPC-H's queries: all, or numbers with commas.")] = "all",
+    data_block: Annotated[
+        str, typer.Option(help="Data blocks: comma-separated list of 1kB to 32kB, or all.")
+    ] = "8kB,32kB",
+    base: Annotated[str | None, typer.Option(help="Data block to compare with; default: 8kB, else the first.")] = None,
+    queries: Annotated[str, typer.Option(help="TPC-H queries: all, or comma-separated numbers.")] = "all",
     scale: Annotated[str, typer.Option(help="TPC-H's scale factor.")] = "0.1",
     statistics: Annotated[
-        Statistics, typer.Option(help="All sizes have those of the first one, or each those of its own load.")
+        Statistics, typer.Option(help="one: every size gets the statistics of the first; own: those of its own load.")
     ] = Statistics.one,
     calibration: Annotated[
-        Path | None, typer.Option(help="Also the costs that octavo costs calibrate --format json wrote.")
+        Path | None, typer.Option(help="Also use the costs from octavo costs calibrate --format json.")
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Measured runs of each query, plan and size.")] = 3,
-    timeout: Annotated[str, typer.Option(help="After so long a run is cut off.")] = "60s",
-    tries: Annotated[int, typer.Option(min=1, max=100_000, help="Plans to ask for at most, to force one.")] = 1000,
-    shared_buffers: Annotated[str, typer.Option(help="Of each server.")] = "512MB",
+    timeout: Annotated[str, typer.Option(help="Time limit of a run.")] = "60s",
+    tries: Annotated[int, typer.Option(min=1, max=100_000, help="Most attempts to force a plan.")] = 1000,
+    shared_buffers: Annotated[str, typer.Option(help="shared_buffers of each server.")] = "512MB",
     setting: Annotated[
-        list[str] | None, typer.Option("-c", "--setting", help="NAME=VALUE for each session; may be repeated.")
+        list[str] | None, typer.Option("-c", "--setting", help="Setting for each session; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another order, another search.")] = 1,
-    pg: Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")] = "18",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order and of the search for plans.")] = 1,
+    pg: Annotated[str, typer.Option(help="Version: 18 for the newest available, or 18.6.")] = "18",
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
     """Force each plan that is found at one page size at the others, and time all of them, warm, by turns.

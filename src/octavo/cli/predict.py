@@ -60,8 +60,8 @@ def predict(
     private_memory: Annotated[
         str, typer.Option(help="The part of the run's memory that processes use privately.")
     ] = "64MB",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="An HTML page to write.")] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Threads; 0 for every processor that may be used.")] = 0,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write an HTML page to this file.")] = None,
+    threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
     """Predict what other page sizes would do to a recorded workload: reads, WAL, memory, transactions a second.
@@ -85,7 +85,7 @@ def predict(
     if every is not None and every < 1:
         from octavo.errors import UsageError
 
-        raise UsageError(f"--checkpoint {checkpoint}: it has to be 1s or more")
+        raise UsageError(f"--checkpoint {checkpoint}: it must be at least 1s")
     memories = sizes("--memory", memory)
     request = Request(
         path=file,

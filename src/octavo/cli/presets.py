@@ -30,7 +30,7 @@ def list_presets(context: typer.Context) -> None:
         for size, plan in preset.plans.items():
             loads = human_count(plan.loads, "load")
             most = "" if plan.last_round is None else f", up to {human_count(plan.last_round, 'round')}"
-            budget = f", {plan.budget} of measuring at the most" if plan.budget else ""
+            budget = f", at most {plan.budget} of measuring" if plan.budget else ""
             print(f"  --size {size:5}  {len(make_cells(plan))} cells on {loads}{most}{budget}")
         smallest = next(iter(preset.plans.values()))
         cells = make_cells(smallest)
@@ -43,9 +43,9 @@ def list_presets(context: typer.Context) -> None:
 
 @presets.command("show")
 def show(
-    name: Annotated[str, typer.Argument(help="The preset's name.")],
+    name: Annotated[str, typer.Argument(help="Name of the preset.")],
     size: Annotated[
-        str | None, typer.Option(help="The plan as it runs in this size: quick, here or full; else all sizes.")
+        str | None, typer.Option(help="Print the plan of one size: quick, here or full; default: all sizes.")
     ] = None,
 ) -> None:
     """Print the TOML of a preset.

@@ -9,11 +9,13 @@ def shell(
     arguments: Annotated[list[str] | None, typer.Argument(help="Arguments for psql, after --.", metavar="PSQL")] = None,
     data_block: Annotated[str, typer.Option(help="Data block (BLCKSZ): 1kB to 32kB.")] = "8kB",
     wal_block: Annotated[str, typer.Option(help="WAL block (XLOG_BLCKSZ): 1kB to 64kB.")] = "8kB",
-    pg: Annotated[str, typer.Option(help="Version: 18 for the newest to be had, or 18.6.")] = "18",
-    name: Annotated[str | None, typer.Option(help="A build by its name in octavo build ls, instead.")] = None,
-    scale: Annotated[int, typer.Option(help="Fill it with pgbench's tables at this scale; 0: none.", min=0)] = 0,
+    pg: Annotated[str, typer.Option(help="Version: 18 for the newest available, or 18.6.")] = "18",
+    name: Annotated[
+        str | None, typer.Option(help="A build by its name in octavo build ls, instead of sizes and version.")
+    ] = None,
+    scale: Annotated[int, typer.Option(help="Load pgbench's tables at this scale; 0: none.", min=0)] = 0,
     setting: Annotated[
-        list[str] | None, typer.Option("-c", "--setting", help="NAME=VALUE for the server; may be repeated.")
+        list[str] | None, typer.Option("-c", "--setting", help="Setting for the server; repeatable.")
     ] = None,
 ) -> None:
     """Start a scratch server with these block sizes and drop into psql; leaving psql removes all of it.
@@ -46,7 +48,7 @@ def shell(
                     spec,
                     journal,
                     progress=progress,
-                    waiting=lambda: print("another process is building it; waiting", file=sys.stderr),
+                    waiting=lambda: print("waiting for another process that is making this build", file=sys.stderr),
                 )
         usage.note_use(build)
         with scratch_server(build, journal, account, settings) as server:
@@ -55,7 +57,7 @@ def shell(
             print(
                 f"PostgreSQL {build.manifest['version']}, data block {build.manifest['data_block']}, "
                 f"WAL block {build.manifest['wal_block']}, at host={server.socket_directory} user=octavo; "
-                "all of it goes when psql ends",
+                "all of it is removed when psql exits",
                 file=sys.stderr,
                 flush=True,
             )

@@ -8,15 +8,15 @@ import typer
 from octavo.cli.choices import TableFormat
 
 trace = typer.Typer(
-    help="Record, read, cut and convert traces of page accesses; hit ratios by shared_buffers for every page size."
+    help="Record and analyse page accesses: hit ratios by page size and shared_buffers, simulated servers."
 )
 
-_Dsn = Annotated[str | None, typer.Option(help="The server, as psql takes it.")]
+_Dsn = Annotated[str | None, typer.Option(help="Connection string of the server.")]
 _Length = Annotated[str, typer.Option("--for", help="How long to record.")]
-_Out = Annotated[Path | None, typer.Option("--out", "-o", help="The new trace.")]
-_Overhead = Annotated[str, typer.Option(help="Record only a part of the time where all of it would cost more.")]
-_Counters = Annotated[bool, typer.Option("--counters", help="Record only what the server counts: for any server.")]
-_Names = Annotated[bool, typer.Option("--names", help="Write the names of relations into the trace.")]
+_Out = Annotated[Path | None, typer.Option("--out", "-o", help="The trace to write.")]
+_Overhead = Annotated[str, typer.Option(help="Upper limit on the overhead; the recording pauses to stay below it.")]
+_Counters = Annotated[bool, typer.Option("--counters", help="Record only the server's counters; works on any server.")]
+_Names = Annotated[bool, typer.Option("--names", help="Store relation names in the trace.")]
 _Trace = Annotated[Path, typer.Argument(help="A trace (.octrace).")]
 
 
@@ -63,13 +63,13 @@ def record(
     from octavo.units import parse_duration, parse_percentage
 
     if out is None:
-        raise UsageError("say where the trace goes: -o shop.octrace")
+        raise UsageError("no output file; add -o shop.octrace")
     seconds = parse_duration(length)
     if seconds < 0.1:
-        raise UsageError(f"--for {length}: less than 100ms is no recording")
+        raise UsageError(f"--for {length}: the time must be at least 100ms")
     most = parse_percentage(max_overhead)
     if most <= 0:
-        raise UsageError(f"--max-overhead {max_overhead}: it has to be above 0%")
+        raise UsageError(f"--max-overhead {max_overhead}: it must be above 0%")
     screen = console(stderr=True)
     request = RecordingRequest(dsn, seconds, out, None if most >= 1 else most, names, counters)
     with Journal() as journal:
@@ -103,9 +103,9 @@ def info(file: _Trace, format: Annotated[TableFormat, typer.Option(help="Text, o
 @trace.command()
 def cut(
     file: _Trace,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The new trace.")],
-    start: Annotated[str, typer.Option("--from", help="Where it begins, since the trace's beginning.")] = "0s",
-    length: Annotated[str | None, typer.Option("--for", help="How long it is: to the end.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The trace to write.")],
+    start: Annotated[str, typer.Option("--from", help="Start, as time from the start of the trace.")] = "0s",
+    length: Annotated[str | None, typer.Option("--for", help="Length; default: to the end.")] = None,
     relation: Annotated[int | None, typer.Option(min=0, help="Only this file number (relfilenode).")] = None,
 ) -> None:
     """Write a part of a trace as a trace. Facts are kept, and times stay as they are.
@@ -127,15 +127,13 @@ def cut(
 
 @trace.command()
 def convert(
-    file: Annotated[Path, typer.Argument(help="A trace, or a file of another program.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The new file.")],
+    file: Annotated[Path, typer.Argument(help="A trace, or a file of another format.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")],
     source: Annotated[
-        str | None, typer.Option("--from", help="What FILE is: csv, oracle-general, iolog or blktrace.")
+        str | None, typer.Option("--from", help="Format of FILE: csv, oracle-general, iolog or blktrace.")
     ] = None,
-    target: Annotated[
-        str | None, typer.Option("--to", help="What the new file is: csv, oracle-general or iolog.")
-    ] = None,
-    page_size: Annotated[str, typer.Option(help="Of the pages that --from makes of requests.")] = "8kB",
+    target: Annotated[str | None, typer.Option("--to", help="Format to write: csv, oracle-general or iolog.")] = None,
+    page_size: Annotated[str, typer.Option(help="Page size into which --from divides requests.")] = "8kB",
 ) -> None:
     """Convert a trace to another program's format, or from it.
 
@@ -166,14 +164,16 @@ def convert(
 @trace.command()
 def surface(
     file: _Trace,
-    page_size: Annotated[
-        list[str] | None, typer.Option(help="A page size, again for more: those of PostgreSQL, 1kB to 32kB.")
+    page_size: Annotated[list[str] | None, typer.Option(help="Page size, repeatable; default: 1kB to 32kB.")] = None,
+    shared_buffers: Annotated[
+        str | None, typer.Option(help="shared_buffers to compare at; default: the recorded server's.")
     ] = None,
-    shared_buffers: Annotated[str | None, typer.Option(help="What to compare at: the recorded server's.")] = None,
-    sample: Annotated[str | None, typer.Option(help="Follow this part of the pages, such as 5%; all of them.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="An HTML page to write.")] = None,
+    sample: Annotated[
+        str | None, typer.Option(help="Sample this share of the pages, such as 5%; default: all.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write an HTML page to this file.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Another sample.")] = 1,
-    threads: Annotated[int, typer.Option(min=0, help="Threads; 0 for every processor that may be used.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
     """Show hit ratios by shared_buffers for each page size: the knee, the running server, the working set.
@@ -191,7 +191,7 @@ def surface(
 
     rate = None if sample is None else parse_percentage(sample)
     if rate is not None and not 0.0001 <= rate <= 1:
-        raise UsageError(f"--sample {sample}: it has to be from 0.01% to 100%")
+        raise UsageError(f"--sample {sample}: it must be between 0.01% and 100%")
     request = SurfaceRequest(
         path=file,
         page_sizes=page_sizes(page_size or []),
@@ -214,18 +214,22 @@ def surface(
 @trace.command()
 def simulate(
     file: _Trace,
-    shared_buffers: Annotated[str | None, typer.Option(help="One or more, as 1GB,4GB: the recorded server's.")] = None,
-    data_block: Annotated[str | None, typer.Option(help="One or more, as 4kB,8kB,32kB: the trace's.")] = None,
+    shared_buffers: Annotated[
+        str | None, typer.Option(help="Sizes, such as 1GB,4GB; default: the recorded server's.")
+    ] = None,
+    data_block: Annotated[str | None, typer.Option(help="Sizes, such as 4kB,8kB,32kB; default: the trace's.")] = None,
     memory: Annotated[
         str | None,
-        typer.Option(help="Of shared_buffers and the kernel's page cache together; without it no page cache."),
+        typer.Option(help="shared_buffers plus page cache; without it no page cache is simulated."),
     ] = None,
-    kernel_page: Annotated[str | None, typer.Option(help="Of the page cache, one or more, 4kB to 64kB.")] = None,
-    readahead: Annotated[str | None, typer.Option(help="The device's read_ahead_kb, one or more.")] = None,
+    kernel_page: Annotated[
+        str | None, typer.Option(help="Pages of the page cache, 4kB to 64kB, comma-separated.")
+    ] = None,
+    readahead: Annotated[str | None, typer.Option(help="read_ahead_kb of the device, comma-separated.")] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(help="A checkpoint every so often, such as 5min: where the trace has them.")
+        str | None, typer.Option(help="Time between checkpoints, such as 5min; default: as recorded.")
     ] = None,
-    threads: Annotated[int, typer.Option(min=0, help="Threads; 0 for every processor that may be used.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
     """Show what servers of other sizes would have read: shared buffers, the kernel's page cache, the device.
@@ -244,7 +248,7 @@ def simulate(
 
     every = None if checkpoint is None else parse_duration(checkpoint)
     if every is not None and every < 1:
-        raise UsageError(f"--checkpoint {checkpoint}: it has to be 1s or more")
+        raise UsageError(f"--checkpoint {checkpoint}: it must be at least 1s")
     request = SimulationRequest(
         path=file,
         shared_buffers=sizes("--shared-buffers", shared_buffers, least=128 * 1024),

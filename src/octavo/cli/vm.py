@@ -8,11 +8,11 @@ import typer
 from octavo.cli.choices import TableFormat
 
 vm = typer.Typer(
-    help="Run a command on an emulated machine whose kernel has another memory page: for counts, not for times.",
+    help="Run a command on an emulated machine with another kernel page size: counts are valid, times are not.",
     no_args_is_help=True,
 )
 
-_PAGE = Annotated[str, typer.Option("--kernel-page", help="Memory page of the machine's kernel: 4kB, 16kB or 64kB.")]
+_PAGE = Annotated[str, typer.Option("--kernel-page", help="Page size of the machine's kernel: 4kB, 16kB or 64kB.")]
 # Not every CPU has 16 kB pages: cortex-a72 has none (ID_AA64MMFR0_EL1.TGran16), and counting compares it with others.
 _ATOMICS_PAGE = "4kB"
 _MACHINE = Annotated[str, typer.Option("--machine", help="aarch64 or x86-64.")]
@@ -23,7 +23,7 @@ def build_image(
     kernel_page: _PAGE = "16kB",
     machine: _MACHINE = "aarch64",
     kernel_package: Annotated[
-        Path | None, typer.Option(help="A kernel of yours in place of Debian's: its package (.deb).")
+        Path | None, typer.Option(help="Package (.deb) of a kernel to use instead of Debian's.")
     ] = None,
 ) -> None:
     """Make the image of a machine: Debian's kernel with this page, and a PostgreSQL server. Once; apt checks what it
@@ -52,18 +52,14 @@ def run_command(
     command: Annotated[list[str], typer.Argument(help="The command and its arguments, after --.")],
     kernel_page: _PAGE = "16kB",
     machine: _MACHINE = "aarch64",
-    cpu: Annotated[
-        str | None, typer.Option(help="qemu's CPU model, such as cortex-a72; by default all features.")
-    ] = None,
-    memory: Annotated[str, typer.Option(help="The machine's memory.")] = "1GB",
-    disk: Annotated[str, typer.Option(help="Its data disk, below /scratch.")] = "4GB",
+    cpu: Annotated[str | None, typer.Option(help="qemu CPU model, such as cortex-a72; default: all features.")] = None,
+    memory: Annotated[str, typer.Option(help="Memory of the machine.")] = "1GB",
+    disk: Annotated[str, typer.Option(help="Size of its data disk, mounted on /scratch.")] = "4GB",
     cpus: Annotated[int, typer.Option(min=1, max=8, help="Its processors.")] = 2,
-    timeout: Annotated[str, typer.Option(help="End it after this long.")] = "15min",
-    copy: Annotated[
-        list[Path] | None, typer.Option(help="A file or directory that it gets below /scratch, by its last name.")
-    ] = None,
+    timeout: Annotated[str, typer.Option(help="Time limit of the machine.")] = "15min",
+    copy: Annotated[list[Path] | None, typer.Option(help="File or directory to copy to /scratch; repeatable.")] = None,
     kernel_argument: Annotated[
-        list[str] | None, typer.Option(help="For its kernel's command line, such as hugepages=64.")
+        list[str] | None, typer.Option(help="Addition to the kernel command line, such as hugepages=64.")
     ] = None,
 ) -> None:
     """Boot a machine, run a command in it as its root, and print what that writes. Exit code 1 when the command fails.
@@ -101,11 +97,11 @@ def run_command(
 
 @vm.command("atomics")
 def count_atomics(
-    cpu: Annotated[str, typer.Option(help="qemu's CPU models, with commas between them.")] = "max,cortex-a72",
+    cpu: Annotated[str, typer.Option(help="qemu CPU models, comma-separated.")] = "max,cortex-a72",
     installation: Annotated[
-        Path | None, typer.Option(help="A PostgreSQL for 64-bit Arm, in place of Debian's: its directory.")
+        Path | None, typer.Option(help="Directory of a 64-bit Arm PostgreSQL to use instead of Debian's.")
     ] = None,
-    transactions: Annotated[int, typer.Option(min=1, max=100_000, help="Transactions that are counted.")] = 200,
+    transactions: Annotated[int, typer.Option(min=1, max=100_000, help="Number of counted transactions.")] = 200,
     format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
     """Count the atomic instructions that a pgbench transaction executes on CPUs with and without LSE.
@@ -170,7 +166,7 @@ def list_all(
         print_json(rows)
         return
     if not rows:
-        print("no image yet; octavo vm build --kernel-page 16kB makes one")
+        print("no images yet; make one with: octavo vm build --kernel-page 16kB")
         return
     width = max(len(row["name"]) for row in rows)
     print(f"{'name':{width}}  {'page':>5}  {'on disk':>7}  PostgreSQL, kernel")

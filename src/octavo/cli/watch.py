@@ -9,12 +9,12 @@ from octavo.cli.choices import TableFormat
 
 def watch(
     dsn: Annotated[
-        str | None, typer.Option(help="Where the server is, as psql takes it; else libpq's variables and defaults.")
+        str | None, typer.Option(help="Connection string; default: libpq's environment variables and defaults.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="One look over one interval, then end.")] = False,
-    interval: Annotated[str, typer.Option(help="Time between two looks, from 100ms on.")] = "1s",
+    once: Annotated[bool, typer.Option("--once", help="Measure one interval, then exit.")] = False,
+    interval: Annotated[str, typer.Option(help="Interval between samples, at least 100ms.")] = "1s",
     format: Annotated[
-        TableFormat, typer.Option(help="A live view, or JSON: one line for each look.")
+        TableFormat, typer.Option(help="Output format: a live view, or JSON with one line per sample.")
     ] = TableFormat.text,
 ) -> None:
     """Watch a running server: memory pages, page tables, request sizes, WAL amplification. It only reads.
@@ -28,7 +28,7 @@ def watch(
 
     seconds = parse_duration(interval)
     if seconds < 0.1:
-        raise UsageError(f"--interval {interval}: less than 100ms would measure the looking; write 100ms or more")
+        raise UsageError(f"--interval {interval}: the interval must be at least 100ms")
 
     from octavo.cli.output import console
     from octavo.watch.connect import connect, target_of

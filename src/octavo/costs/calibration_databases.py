@@ -132,7 +132,7 @@ def _connected(dsn: str, database: str) -> Connection[DictRow]:
     try:
         return psycopg.Connection[DictRow].connect(**asked, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
-        raise HostError(f"cannot connect to the calibration's database: {_said(error)}") from None
+        raise HostError(f"could not connect to the calibration's database: {_said(error)}") from None
 
 
 def _drop_left(connection: Connection[Any]) -> None:

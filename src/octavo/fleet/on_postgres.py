@@ -20,7 +20,7 @@ def on_postgres(order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -
     cells = list(order.cells)
     found = check_host(make_directory(octavo_home()))
     for one in disturbing(found):
-        notify(Notice(f"this host disturbs the run: {one}"))
+        notify(Notice(f"warning: this host may disturb the run: {one}"))
     bench = PostgresBench(order.run, plan, workload, journal, notify)
     try:
         cannot = left_out(cells, bench.cannot_run)

@@ -71,7 +71,7 @@ class _Whole:
         self.pieces.append(piece)
         self.size += len(piece)
         if self.size > self.most:
-            raise OctavoError(f"{self.role} wrote more than {human_size(self.most)} and was ended")
+            raise OctavoError(f"{self.role} wrote more than {human_size(self.most)} and was killed")
 
     def text(self) -> str:
         return _decoder().decode(b"".join(self.pieces), final=True)

@@ -76,7 +76,7 @@ def _account(name: str, purpose: str) -> Account:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        raise HostError(f"there is no user {name} to {purpose} as; script/bootstrap makes it") from None
+        raise HostError(f"there is no user {name} to {purpose} as; script/bootstrap creates it") from None
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
 
 
@@ -108,7 +108,7 @@ def start(
     command = [str(argument) for argument in arguments]
     whole_environment = {**_PLAIN_ENVIRONMENT, **(environment or {}), TOKEN_VARIABLE: journal.token}
     if shutil.which(command[0], path=whole_environment["PATH"]) is None:
-        raise HostError(f"cannot start {command[0]}: no such program, or it may not be executed")
+        raise HostError(f"cannot start {command[0]}: not found or not executable")
     arranged, own = command, None
     if account is not None:
         arranged, own = confined(

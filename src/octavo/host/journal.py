@@ -214,7 +214,7 @@ def _restore_one(path: Path, directory: int) -> list[Undone]:
         file = io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", errors="replace", newline="\n")
         state = _locks(file)
         if state != "ours":
-            still = f"could not replay {path}: its owner is dead, but a process holds its lock; it is tried again"
+            still = f"could not replay {path}: its owner is dead, but a process holds its lock; will be tried again"
             return [Undone("failed", still)] if state == "held" else []
         try:
             os.stat(path.name, dir_fd=directory, follow_symlinks=False)
@@ -233,18 +233,18 @@ def _not_ours(facts: os.stat_result) -> str | None:
     if facts.st_uid != os.geteuid():
         return f"belongs to user {facts.st_uid}"
     if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"may be written by others (mode {stat.S_IMODE(facts.st_mode):04o})"
+        return f"is writable by others (mode {stat.S_IMODE(facts.st_mode):04o})"
     return None
 
 
 def _not_a_journal(facts: os.stat_result) -> str | None:
     """Why a file is not to be obeyed, or None."""
     if not stat.S_ISREG(facts.st_mode):
-        return "is no file"
+        return "is not a file"
     if facts.st_nlink != 1:
-        return "has another name somewhere"
+        return "has a second name (hard link)"
     if facts.st_size > _LARGEST:
-        return f"is larger than a journal grows ({facts.st_size} bytes)"
+        return f"is larger than any journal ({facts.st_size} bytes)"
     return _not_ours(facts)
 
 
@@ -303,7 +303,7 @@ def _open_entries(path: Path, file: IO[str]) -> tuple[list[Entry], list[Undone]]
         number += 1
         entry = _entry(line)
         if entry is None:
-            told.append(Undone("left", f"left line {number} of {path}, which is no whole entry: {cut(line)}"))
+            told.append(Undone("left", f"left line {number} of {path}, which is not a complete entry: {cut(line)}"))
             while not line.endswith("\n") and (line := file.readline(_LONGEST_LINE)):
                 pass  # the rest of a line without an end
         elif entry["kind"] == "done":

@@ -122,7 +122,7 @@ def undo_value(entry: Entry) -> Undone | None:
     if entry["boot_id"] != boot_id() or not value.path.exists():
         return None
     if _has_another_image(value, entry.get("backing")):
-        return Undone("left", f"left {value}: the device was on an image of ours, and is on another one by now")
+        return Undone("left", f"left {value}: the device is no longer on an image of ours")
     moved = [
         (KernelValue(Path(one["path"]), one["form"], one["device"]), one["found"], one["set"])
         for one in entry.get("moves", ())
@@ -138,12 +138,12 @@ def undo_value(entry: Entry) -> Undone | None:
             continue
         wanted = found if then is None or made is None or then in (found, made) else then
         if wanted != found:
-            others.append(f"left {one} at {wanted!r}: it was {found!r}, and changed by others")
+            others.append(f"left {one} at {wanted!r}: it was {found!r}, and was changed by others")
         if now != wanted:
             one.write(wanted)
             if (became := one.read()) != wanted:
                 return _told(one, became, wanted)
-            told = told or Undone("put back", f"put {one} back to {wanted!r}")
+            told = told or Undone("put back", f"restored {one} to {wanted!r}")
     if others:
         return Undone("left", "; ".join([*([told.line] if told is not None else []), *others]))
     return told
@@ -176,9 +176,9 @@ def _within(now: str, ours: list[int] | str | None) -> bool:
 def _told(value: KernelValue, now: str, found: str) -> Undone:
     if now != found:
         return Undone(
-            "failed", f"could not put {value} back to {found!r}: it is {now!r}; octavo host restore tries again"
+            "failed", f"could not restore {value} to {found!r}: it is {now!r}; octavo host restore tries again"
         )
-    return Undone("put back", f"put {value} back to {found!r}")
+    return Undone("put back", f"restored {value} to {found!r}")
 
 
 @contextmanager
@@ -221,7 +221,7 @@ def undo_counterparts(entry: Entry) -> Undone | None:
         return None
     if now != entry["set"]:
         return Undone(
-            "left", f"left {values[0]} and its counterpart at {now}: they were {found}, and changed by others"
+            "left", f"left {values[0]} and its counterpart at {now}: they were {found}, and was changed by others"
         )
     which = 1 if found[1] != "0" else 0
     values[which].write(found[which])

@@ -65,7 +65,7 @@ def _take(lock: int, directory: Path) -> None:
 
 def _taken(owner: ProcessIdentity | None, user: str = "") -> HostError:
     who = "another run" if owner is None else f"another run (pid {owner.pid}{user})"
-    return HostError(f"{who} is measuring on this host; wait until it has ended, or stop it")
+    return HostError(f"{who} is measuring on this host; wait for it to end, or stop it")
 
 
 def _note(file: Path) -> None:
@@ -96,7 +96,7 @@ def _tell_of_others(stack: ExitStack) -> None:
     except OSError as error:
         if error.errno == errno.EADDRINUSE and (other := _listener()) is not None and other[1] != os.geteuid():
             print(
-                f"octavo: pid {other[0]} of user {other[1]} measures on this host, too: each disturbs the other",
+                f"octavo: warning: pid {other[0]} of user {other[1]} is also measuring here; both results suffer",
                 file=sys.stderr,
             )
 

@@ -77,7 +77,7 @@ def loop_volume(size: int, kind: str, block: int, journal: Journal) -> Generator
         number = (facts / "dev").read_text().strip()
         block_limit.lift(number)
         if (facts / "loop/dio").read_text().strip() != "1":
-            raise HostError(f"{place} has no direct I/O, so a volume there would be cached twice; set OCTAVO_HOME")
+            raise HostError(f"{place} has no direct I/O, so that a volume there would be cached twice; set OCTAVO_HOME")
         _run(journal, *_mkfs(kind, block), device)
         entry = journal.record("mount", directory=str(directory), image=str(image), **_identity(image))
         stack.callback(journal.undo, entry)
@@ -109,7 +109,9 @@ def _allocate(image: Path, size: int) -> None:
     """Takes the whole room now, so that a trial does not find the disk full, nor its image scattered."""
     free = shutil.disk_usage(image.parent).free
     if size > free:
-        raise HostError(f"a volume of {size // 1024**2}MB does not fit {image.parent}; make room or set OCTAVO_HOME")
+        raise HostError(
+            f"a volume of {size // 1024**2}MB does not fit in {image.parent}; free some space or set OCTAVO_HOME"
+        )
     with image.open("wb") as file:
         image.chmod(0o600)
         os.posix_fallocate(file.fileno(), 0, size)

@@ -43,7 +43,7 @@ _LONGEST_SHOWN = 200
 
 def _zram(name: object) -> None:
     if name is not None and (not isinstance(name, str) or not re.fullmatch(r"zram[0-9]+", name)):
-        raise NotOursError(f"{name!r} is no zram device")
+        raise NotOursError(f"{name!r} is not a zram device")
 
 
 # What names a place in an entry, and what says whether an undo may act there.
@@ -78,17 +78,17 @@ def undo(entry: Entry) -> Undone | None:
     """Undoes an entry. Never raises for what may go wrong: that is a `failed`."""
     kind = str(entry["kind"])
     if kind not in UNDO:
-        return Undone("failed", f"do not know how to undo {kind!r}; a newer Octavo wrote it, which can")
+        return Undone("failed", f"cannot undo {kind!r}: a newer Octavo wrote it; use that one")
     module, _, name = UNDO[kind].partition(":")
     function: Callable[[Entry], Undone | None] = getattr(import_module(module), name)
     try:
         _check(kind, entry)
         return function(entry)
     except NotOursError as error:
-        return Undone("left", f"left what a journal has as {kind!r}: {error}")
+        return Undone("left", f"left a journal entry {kind!r}: {error}")
     except (KeyError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
-        return Undone("left", f"left what a journal has as {kind!r}: its entry is damaged ({why}): {cut(entry)}")
+        return Undone("left", f"left a journal entry {kind!r}: it is damaged ({why}): {cut(entry)}")
     except (OSError, OctavoError, ValueError, ArithmeticError) as error:
         return Undone("failed", f"could not undo {kind!r}: {error}; octavo host restore tries again")
 

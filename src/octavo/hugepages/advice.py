@@ -16,13 +16,13 @@ SYSCTL_FILE = "/etc/sysctl.d/60-postgresql-huge-pages.conf"
 
 FAILURES = {
     "on": "the server does not start without its pages: FATAL: could not map anonymous shared memory: Cannot allocate "
-    "memory. Better that than memory that runs out later",
-    "try": "the default: the server starts with small pages and says so in no log (one line at DEBUG1); only "
-    "huge_pages_status (17 and later) or octavo hugepages verify tells",
+    "memory. That is better than running out of memory later",
+    "try": "the default: the server starts with small pages and logs it at DEBUG1 only; see "
+    "huge_pages_status (17 and later) or octavo hugepages verify",
 }
 EITHER = (
-    "a hugetlb group's limit that is met when a page is touched kills either by SIGBUS; where a read fills the page it "
-    "comes short instead, and PostgreSQL reports a block that it could not read whole"
+    "either way, reaching the limit of a hugetlb cgroup when a page is first touched kills the server by SIGBUS; if a "
+    "read fills the page, the read is short and PostgreSQL reports a block that it could not read completely"
 )
 # A boot that takes more than this share of memory for one pool leaves a machine that may not come up.
 _MOST_OF_MEMORY = 0.9

@@ -55,7 +55,7 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
             why = _why_fewer(page, root)
             journal.undo(number)
             raise HostError(
-                f"asked for {short} more huge pages of {format_size(page)}, {came} came, and were given back: {why}"
+                f"asked for {short} more huge pages of {format_size(page)}, got {came} and returned them: {why}"
             )
         entry |= {"set": str(after.persistent), "ours": None}
         _keep([*applied, entry])
@@ -119,8 +119,8 @@ def _put_back(entry: Entry, again: str) -> Undone | None:
     KernelValue(file).write(str(found))
     now = _pool_of(file).persistent
     if now != found:
-        return Undone("failed", f"could not put {file} back to '{found}': it is '{now}'; {again} tries again")
-    return Undone("put back", f"put {file} back to '{found}'")
+        return Undone("failed", f"could not restored {file} to '{found}': it is '{now}'; {again} tries again")
+    return Undone("put back", f"restored {file} to '{found}'")
 
 
 def _pool_of(file: Path) -> PoolState:
@@ -156,7 +156,7 @@ def _check_rights(file: Path) -> None:
     if os.access(file, os.W_OK):
         return
     if os.geteuid() != 0:
-        raise HostError("changing the pool needs root; octavo hugepages plan works without")
+        raise HostError("changing the pool needs root; octavo hugepages plan does not")
     raise HostError(f"{file} cannot be written (a container?); do it on the host")
 
 
@@ -173,9 +173,9 @@ def _why_fewer(page: int, root: Path) -> str:
     """What stands in the way: too little free memory, or memory in pieces smaller than a page."""
     free = meminfo("MemFree", root / "proc")
     whole = free_blocks(page, root)
-    pieces = "" if whole is None else f", {whole} free pieces that large left"
+    pieces = "" if whole is None else f", {whole} free blocks of that size left"
     return (
-        f"memory is in pieces ({human_size(free)} free{pieces}); echo 1 > /proc/sys/vm/compact_memory and try again, "
+        f"memory is fragmented ({human_size(free)} free{pieces}); echo 1 > /proc/sys/vm/compact_memory and try again, "
         "or take them at boot, as octavo hugepages plan shows"
     )
 

@@ -249,8 +249,8 @@ def _transparent(root: Path) -> list[Limit]:
             "transparent huge pages",
             "note",
             f"shmem_enabled = {mode}",
-            "without a pool, shared_buffers gets transparent huge pages as far as memory is whole; page tables are "
-            "then less than predicted for small pages, and nothing is guaranteed",
+            "without a pool, shared_buffers gets transparent huge pages where memory is not fragmented; page tables "
+            "are then smaller than predicted for small pages, without guarantee",
         )
     ]
 

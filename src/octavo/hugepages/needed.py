@@ -132,7 +132,7 @@ def server_of(
     if pgdata is not None and dsn is not None:
         raise UsageError("--pgdata is for a stopped cluster and --dsn for a running server; give one of them")
     if bindir is not None and pgdata is None:
-        raise UsageError("--bindir says where the programs of --pgdata are; give --pgdata too")
+        raise UsageError("--bindir is for the programs of --pgdata; give --pgdata too")
     if pgdata is not None:
         from octavo.hugepages.stopped import asking
 

@@ -57,7 +57,7 @@ class Situation:
     def require_here(self) -> None:
         """Raises HostError where the running server cannot be seen on this host."""
         if self.server is not None and self.server.running and self.server.postmaster is None:
-            raise HostError(f"{self.server.unseen}; run this on the server's own host")
+            raise HostError(f"{self.server.unseen}; run this on the server's host")
 
 
 def held(server: ServerPages | None, seen: PostmasterMemory | None, page: int, default: int) -> int:

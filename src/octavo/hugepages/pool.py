@@ -116,7 +116,7 @@ def read_pools(sys: Path = _SYS) -> list[PoolState]:
     """Every size that this kernel offers, the smallest first. Raises HostError when it offers none."""
     found = [read_pool(page, sys) for page in sizes(sys)]
     if not found:
-        raise HostError(f"this kernel has no huge pages (no {sys / 'kernel/mm/hugepages'}); nothing can be planned")
+        raise HostError(f"this kernel has no huge pages (no {sys / 'kernel/mm/hugepages'})")
     return found
 
 

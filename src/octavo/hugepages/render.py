@@ -14,7 +14,7 @@ def print_plan(document: dict[str, Any], screen: "Console") -> None:
     """The plan: needs and pools, page tables, the cross-check, limits, what to do."""
     server = document["server"]
     if server is None:
-        print("No server named (--pgdata or --dsn): this host alone.")
+        print("No server given (--pgdata or --dsn): host only.")
     else:
         _say(
             screen,
@@ -37,11 +37,13 @@ def print_apply(document: dict[str, Any], screen: "Console") -> None:
     """What was asked for and what came, as /proc/meminfo names it."""
     size = format_size(document["page_bytes"])
     if document["asked_pages"] == 0:
-        print(f"nothing to do: {document['needed_pages']} pages of {size} are there for the server")
+        print(f"nothing to do: {document['needed_pages']} pages of {size} are available for the server")
     else:
         kept = document["surplus_kept_pages"]
-        surplus = f", {kept} of them surplus ones that now stay" if kept else ""
-        print(f"{document['asked_pages']} more huge pages of {size} asked for, {document['given_pages']} came{surplus}")
+        surplus = f", {kept} of them surplus pages that are now kept" if kept else ""
+        print(
+            f"{document['asked_pages']} more huge pages of {size} requested, {document['given_pages']} given{surplus}"
+        )
     _print_table(
         screen,
         ("", "Total", "Free", "Rsvd", "Surp"),
@@ -108,7 +110,7 @@ def _print_pools(screen: "Console", document: dict[str, Any]) -> None:
     if needed:
         _say(
             screen,
-            "* the size that is meant; unused: what the last page has left over; pool to set: others' pages included",
+            "* the chosen size; unused: rest of the last page; pool to set: includes pages of others",
         )
 
 
@@ -117,7 +119,7 @@ def _print_page_tables(screen: "Console", tables: dict[str, Any]) -> None:
     print()
     _say(screen, f"Page tables when {count:,} backends have touched all of shared memory (predicted)")
     if not tables["predictions"]:
-        print("not predicted: this machine makes its page tables otherwise")
+        print("not predicted for this CPU architecture")
         return
     rows = [
         (format_size(one["page_bytes"]), human_size(one["each_backend_bytes"]), human_size(one["all_backends_bytes"]))
@@ -133,13 +135,13 @@ def _print_seen(screen: "Console", document: dict[str, Any]) -> None:
     if seen is None:
         return
     size = format_size(seen["page_bytes"])
-    print("\nThe recipe VmPeak / page size")
+    print("\nCompared with the recipe VmPeak / page size")
     asked, needed, over = seen["vm_peak_pages"], seen["needed_pages"], seen["over_asked_pages"]
     verdict = (
-        f"{over:,} ({human_size(seen['over_asked_bytes'])}) more than the {needed:,} needed, as it counts all that the "
-        "postmaster ever mapped at one time."
+        f"{over:,} ({human_size(seen['over_asked_bytes'])}) more than the {needed:,} needed, because VmPeak counts "
+        "the most that the postmaster ever had mapped."
         if over >= 0
-        else f"fewer than the {needed:,} needed, as it cuts the last page off. The server would not get its pages."
+        else f"fewer than the {needed:,} needed, because it rounds down. The server would not get its pages."
     )
     _say(screen, f"VmPeak is {human_size(seen['vm_peak_bytes'])}, so {asked:,} pages of {size}: {verdict}")
     if seen["parts_bytes"] is None:
@@ -157,7 +159,7 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
         _say(
             screen,
             f"at boot: nothing. {chosen['pool_pages']:,} of these pages are more than nine tenths of this machine's "
-            "memory; it would take what it can get of them, and might not come up.",
+            "memory; it would take what it can get of them, and might not boot.",
         )
     elif chosen["sysctl"]:
         print(f"at boot, in {SYSCTL_FILE}:")
@@ -169,8 +171,8 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
     if spare := chosen["unclaimed_pages"]:
         _say(
             screen,
-            f"{spare:,} of these are in the pool now, in nobody's use and not for this server; where nobody else wants "
-            f"them, {chosen['pool_pages'] - spare:,} will do.",
+            f"{spare:,} of these are in the pool now, unused and not needed by this server; if nobody else "
+            f"needs them, {chosen['pool_pages'] - spare:,} are enough.",
         )
     print("now, as root: octavo hugepages apply (the same options)")
     print("in postgresql.conf, once the pages are there:")
@@ -179,11 +181,11 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
     for other in document["advice"]:
         if other is not chosen:
             lines = "; ".join(other["postgresql_conf"])
-            why = ", at boot rather than later, when memory is in pieces" if other["boot_only"] else ""
+            why = ", at boot, before memory is fragmented" if other["boot_only"] else ""
             print(f"With pages of {format_size(other['page_bytes'])}{why}:")
             print(f"    {other['kernel_command_line'] or 'more than nine tenths of the memory: not to be had'}")
             print(f"    {lines}")
-    print("\nWhen the pages are not there")
+    print("\nIf the pages are not available")
     for setting in ("on", "try"):
         _say(screen, f"huge_pages = {setting}: {document['huge_pages'][setting]}.")
     _say(screen, f"Either: {document['huge_pages']['either']}.")

@@ -40,10 +40,10 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
     refuse_running(data)
     told = _text(data / "PG_VERSION").strip()
     if not is_version(told):
-        raise UsageError(f"{data / 'PG_VERSION'} says {told!r}, which is no version; is this a data directory?")
+        raise UsageError(f"{data / 'PG_VERSION'} contains {told!r}, which is not a version; is this a data directory?")
     major = major_of(told)
     if major < _OLDEST:
-        raise HostError(f"{pgdata} is of PostgreSQL {major}, which cannot say what it needs; {_OLDEST} and later can")
+        raise HostError(f"{pgdata} is of PostgreSQL {major}; computing its huge pages needs {_OLDEST} or later")
     options = last_options(data)
     names = ", ".join(setting.partition("=")[0] for setting in options[1::2])
     given = f", with the options of its last start ({names})" if options else ""
@@ -90,7 +90,7 @@ def _directories(pgdata: Path) -> tuple[Path, Path]:
         raise HostError(f"{pgdata} is not for this user to read; run as the server's user or as root") from None
     except (OSError, ValueError):  # not there, or no path at all
         pass
-    raise UsageError(f"{pgdata} is no data directory; before initdb there is nothing to ask, leave --pgdata away then")
+    raise UsageError(f"{pgdata} is no data directory; before initdb there is nothing to ask, omit --pgdata then")
 
 
 def _resolved(path: Path, steps: dict[Path, os.stat_result]) -> Path:
@@ -168,7 +168,7 @@ def _program(major: int, bindir: Path | None, journal: Journal, owner: Account |
         tried.append(f"{program} is {found[1] if found else 'none that this user can run'}")
     if bindir is not None:
         raise UsageError(f"--bindir {bindir}: the cluster is of PostgreSQL {major}, and {tried[0]}")
-    raise HostError(f"no postgres of version {major} was found ({'; '.join(tried)}); say where with --bindir")
+    raise HostError(f"no postgres of version {major} was found ({'; '.join(tried)}); specify it with --bindir")
 
 
 def _pg_config() -> Path | None:
@@ -192,4 +192,4 @@ def _words(stderr: str) -> str:
     if errors and any("contains errors" in text for text in reason):
         reason = errors
     text = "; ".join(reason) or " ".join(stderr.split()) or "no output"
-    return f"{text}; is it the right program? --bindir says where" if "compiled with" in text else text
+    return f"{text}; is it the right program? specify it with --bindir" if "compiled with" in text else text

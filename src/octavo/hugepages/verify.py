@@ -66,13 +66,13 @@ def _limits(situation: Situation, root: Path) -> dict[str, str]:
         if one.severity == "error"
     ]  # fmt: skip
     said = "; ".join(f"{one.limit}: {one.found}; {one.consequence}" for one in found)
-    return _check("limits", not found, said or "nothing here refuses them", "; ".join(one.fix for one in found))
+    return _check("limits", not found, said or "nothing here prevents them", "; ".join(one.fix for one in found))
 
 
 def _surplus(situation: Situation) -> dict[str, str]:
     pool = situation.pool()
     found = f"{pool.surplus} of {pool.total} pages are beyond the pool (HugePages_Surp), {pool.reserved} reserved"
-    fix = f"raise the pool to {pool.total}: surplus pages go with their user"
+    fix = f"raise the pool to {pool.total}: surplus pages are freed with their user"
     return _check("surplus", True if pool.surplus == 0 else None, found, fix)
 
 
@@ -106,7 +106,7 @@ def _setting(situation: Situation) -> dict[str, str]:
     assert server is not None
     found = f"huge_pages = {server.huge_pages}"
     if server.huge_pages == "try":
-        found += ": without its pages it would start with small ones, in silence"
+        found += ": without the pages it would silently start with small ones"
         return _check("setting", None, found, "ALTER SYSTEM SET huge_pages = on")
     return _check("setting", server.huge_pages == "on", found, "ALTER SYSTEM SET huge_pages = on")
 

@@ -34,7 +34,7 @@ class Job:
     write: bool = False
     """Write what `verify` checks, instead of reading."""
     direct: bool = False
-    """Past the page cache (O_DIRECT)."""
+    """Bypass the page cache (O_DIRECT)."""
     durable: bool = False
     """Each write is on the device before it ends (O_DSYNC); of no effect on reading."""
     verify: bool = False

@@ -152,7 +152,7 @@ class _Session:
         kept = {cell.condition for cell in chosen}
         waiting = tuple(dict.fromkeys(cell.condition for cell in cells if cell.condition not in kept))
         if waiting and waiting != self._waiting:
-            self._notify(Notice(f"the budget goes to what it can answer; these wait: {'; '.join(waiting)}"))
+            self._notify(Notice(f"the budget goes to conditions that it can decide; waiting: {'; '.join(waiting)}"))
         self._waiting = waiting
         return chosen
 
@@ -186,7 +186,7 @@ class _Session:
             lacking |= {cell.id for cell in cells if cell.condition in conditions and cell.id in good}
             if again := with_their_baselines(cells, lacking):
                 first = 1 + max(len(self._bench.parts(cells)), *(trial.part for trial in mine))
-                self._notify(Notice(f"round {round_number}: {len(again)} trials again"))
+                self._notify(Notice(f"round {round_number}: repeating {len(again)} trials"))
                 for part, members in enumerate(self._bench.parts(again), first):
                     self._parts.run(round_number, part, members)
 
@@ -208,8 +208,8 @@ class _Session:
         record = replace(record, identity=new_identity())
         waiting = self._sender.add(self._run, record)
         if waiting and not self._kept:
-            self._notify(Notice("the store does not answer: ended trials are kept on this host, and arrive later"))
+            self._notify(Notice("the store does not respond: finished trials are kept on this host and stored later"))
         elif self._kept and not waiting:
-            self._notify(Notice("the store answers again, and has all ended trials"))
+            self._notify(Notice("the store responds again and has all finished trials"))
         self._kept = waiting
         return record

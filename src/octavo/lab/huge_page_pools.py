@@ -98,8 +98,8 @@ class HugePagePools:
         wanted = at_once(self._needs[cell.id] for cell in cells if cell.id in self._needs)
         for page, pages in wanted.items():
             if self._given_of(page) < pages:
-                pool = self._pools.get(page, "the host has not the memory")
-                return f"all cells at once need {pages} huge pages of {format_size(page)}, {pool}"
+                pool = self._pools.get(page, "the host has too little memory")
+                return f"the cells together need {pages} huge pages of {format_size(page)}, {pool}"
         return None
 
     def _given_of(self, page: int) -> int:

@@ -56,7 +56,7 @@ class PartRunner:
             if attempt > 1 and not done:
                 minutes = BROKEN_AFTER_SECONDS / 60
                 self._notify(
-                    Notice(f"round {round_number} was broken for more than {minutes:.0f} minutes and is run again")
+                    Notice(f"round {round_number} was interrupted for over {minutes:.0f} minutes: repeating it")
                 )
             number, total = min(len({t.cell for t in done}) + 1, len(members)), len(members)
             self._notify(TrialStarted(cell, round_number, number, total))

@@ -132,7 +132,7 @@ class PostgresBench:
         except OctavoError as error:
             if len(specs) == 1:
                 raise
-            self._notify(Notice(f"{error}; each build by itself"))
+            self._notify(Notice(f"{error}; making each build separately"))
             for spec in specs:
                 try:
                     self._make_builds([spec])
@@ -146,7 +146,7 @@ class PostgresBench:
         builds = ensure_builds(
             specs,
             self._journal,
-            waiting=lambda: self._notify(Preparing("another process is making one of the builds; waiting")),
+            waiting=lambda: self._notify(Preparing("waiting for another process that is making one of the builds")),
             progress=lambda step: self._notify(BuildProgress(step)),
             notice=lambda text: self._notify(Notice(text)),
         )
@@ -210,7 +210,7 @@ class PostgresBench:
 
     def _measure_singly(self, condition: str, reason: str) -> None:
         self._singly.add(condition)
-        self._notify(Notice(f"{condition + ': ' if condition else ''}trial by trial, not in slices: {reason}"))
+        self._notify(Notice(f"{condition + ': ' if condition else ''}sequential trials instead of slices: {reason}"))
 
     def measure_by_turns(
         self, cells: Sequence[Cell], loads: Sequence[int], *, round_number: int, seed: int
@@ -273,12 +273,14 @@ class PostgresBench:
             return
         if effects.carry_over - _CERTAIN * effects.error <= math.log1p(self._plan.threshold_fraction) / 3:
             return
-        moved = f"a slice of {seconds:g} s moves the next one by {math.expm1(effects.carry_over) * 100:.1f} %"
+        moved = f"a slice of {seconds:g} s changes the next one by {math.expm1(effects.carry_over) * 100:.1f} %"
         if 2 * seconds > LONGEST_SLICE:
             self._measure_singly(condition, moved)
         else:
             self._shortest[condition] = 2 * seconds
-            self._notify(Notice(f"{condition + ': ' if condition else ''}{moved}; they last twice as long from now on"))
+            self._notify(
+                Notice(f"{condition + ': ' if condition else ''}{moved}; slices last twice as long from now on")
+            )
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
         """One trial: copy, start, warm, checkpoint, watch, run, judge, stop."""
@@ -311,5 +313,5 @@ class PostgresBench:
         facts["rule"] = doubt.rule
         reason = doubt.reason
         if doubt.rule == "duration" and facts.get("turns_dropped"):
-            reason = f"others disturbed {facts['turns_dropped']} of {facts['turns']} turns: {reason}"
+            reason = f"other processes disturbed {facts['turns_dropped']} of {facts['turns']} turns: {reason}"
         return Measurement("invalid", reason, observations, settings, build.manifest, facts, series)

@@ -42,7 +42,7 @@ def pristine_copy(
     except Exception as error:  # a server on a full disk may not even be able to say so
         if (free := shutil.disk_usage(target.parent).free) < _FULL_BYTES:
             what = " ".join(str(error).split())
-            raise HostError(f"{target.parent} has {human_size(free)} free ({what}); make room there") from error
+            raise HostError(f"{target.parent} has {human_size(free)} free ({what}); free some space there") from error
         raise
     finally:
         if trees.remove(target):

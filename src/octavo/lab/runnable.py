@@ -63,7 +63,7 @@ def left_out(cells: Sequence[Cell], cannot: Callable[[Cell], str | None] = canno
     lost = {cell.condition for cell in cells if cell.baseline and cell.id in reasons}
     for cell in cells:
         if cell.condition in lost:
-            reasons.setdefault(cell.id, "its baseline cannot run here, so there is nothing to compare it with")
+            reasons.setdefault(cell.id, "its baseline cannot run here")
     return reasons
 
 

@@ -59,8 +59,8 @@ def limited_log(
             server().wait(_PATIENCE_SECONDS)
         os.truncate(log, _KEPT)
         raise OctavoError(
-            f"the server's log grew beyond {human_size(largest)}, so the trial was stopped; the first "
-            f"{human_size(_KEPT)} are in {log}, and its errors name what the workload does wrong"
+            f"the server's log grew beyond {human_size(largest)}, so the trial was stopped; see its first "
+            f"{human_size(_KEPT)} in {log}"
         ) from problem
     if problem is not None:
         raise problem

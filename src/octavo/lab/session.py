@@ -90,7 +90,7 @@ def _working(notify: Notify) -> Generator[tuple[Journal, Store], None, None]:
         for line in recover():
             notify(Notice(line))
         if late := TrialSender(store).flush():
-            notify(Notice(f"the store has {human_count(late, 'trial')} now that it was away for"))
+            notify(Notice(f"the store now has {human_count(late, 'trial')} that it missed while it did not respond"))
         yield journal, store
 
 
@@ -112,7 +112,7 @@ def _work(
         notify(Estimated(ahead.prepare_seconds, ahead.trial_seconds, ahead.trials, plan.budget_seconds))
         found = check_host(make_directory(octavo_home()))
         for one in disturbing(found):
-            notify(Notice(f"this host disturbs the run: {one}"))
+            notify(Notice(f"warning: this host may disturb the run: {one}"))
         bench.prepare_builds(cells)
         _check_same_builds(record, bench.builds)
         bench.prepare_host(cells)
@@ -134,11 +134,13 @@ def _work(
             if status == "failed" and not refused and not isinstance(error, StoreAwayError):
                 store.set_environment(run, {**store.run(run).environment, "error": " ".join(str(error).split())})
         if interrupted:
-            raise Interrupted(f"interrupted; finished trials are kept, go on with: octavo run --resume {run}") from None
+            raise Interrupted(
+                f"interrupted; finished trials are stored; continue with: octavo run --resume {run}"
+            ) from None
         if isinstance(error, OSError):  # a full disk, wherever it was met; a right that was taken away
-            raise HostError(f"{error}; mend that, then go on with: octavo run --resume {run}") from error
+            raise HostError(f"{error}; fix this, then continue with: octavo run --resume {run}") from error
         if isinstance(error, HostError):
-            raise HostError(f"{error}; then go on with: octavo run --resume {run}") from error
+            raise HostError(f"{error}; continue with: octavo run --resume {run}") from error
         raise
     store.set_status(run, "finished", ended=time.time())
     return SessionResult(run, outcome)
@@ -147,13 +149,13 @@ def _work(
 def _check_resumable(record: RunRecord, *, more: bool) -> None:
     """Raises UsageError for a run that cannot go on here; `more` asks more of one that is finished."""
     if record.id in ("", ".", "..") or "/" in record.id:  # a team's store may say anything, and logs have this name
-        raise UsageError(f"{record.id!r} is no name of a run of ours: it cannot go on")
+        raise UsageError(f"{record.id!r} is not a valid run id: it cannot be continued")
     if "imported" in record.environment:
-        raise UsageError(f"{record.id} was imported, measured elsewhere: it cannot go on; octavo report {record.id}")
+        raise UsageError(f"{record.id} was imported and cannot be continued; to show it: octavo report {record.id}")
     if record.status == "finished" and not more:
         raise UsageError(
-            f"{record.id} is finished; octavo report {record.id} shows it; --budget gives it more time, "
-            "--retry-failed repeats what failed"
+            f"{record.id} is finished; octavo report {record.id} shows it, --budget extends it, --retry-failed "
+            "repeats its failed trials"
         )
     if _has_begun(record):
         _check_same_host(record)
@@ -181,6 +183,6 @@ def _check_same_builds(record: RunRecord, builds: Sequence[Build]) -> None:
 def _check_same(record: RunRecord, what: str, before: object, now: object) -> None:
     if before != now:
         raise UsageError(
-            f"{record.id} began with another {what} ({before}, now {now}): its rounds would not compare; "
-            "start a new run"
+            f"{record.id} began with another {what} ({before}, now {now}), so that its rounds would not be "
+            "comparable; start a new run"
         )

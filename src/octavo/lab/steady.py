@@ -58,8 +58,8 @@ def reach_steady(
         if len(begun) > 2 * _CYCLES:  # cycles that become shorter leave no room for the phase
             return _facts("checkpoint cycles", now - began, shares, None)
     raise OctavoError(
-        f"full-page images were still falling after {_LONGEST_SECONDS / 60:.0f} minutes (wal_regime steady); a smaller "
-        "max_wal_size or checkpoint_timeout gives checkpoint cycles that can be waited for"
+        f"full-page images were still decreasing after {_LONGEST_SECONDS / 60:.0f} minutes (wal_regime steady); "
+        "shorten checkpoint cycles by a smaller max_wal_size or checkpoint_timeout"
     )
 
 

@@ -100,7 +100,7 @@ def _levels_of_cells(
                 raise UsageError(f"cells: {name}={wrong} is not among the levels {', '.join(listed)} of factors.{name}")
         for wrong in listed:
             if wrong not in used:
-                raise UsageError(f"factors.{name}: {wrong} is in no [[cells]] table; leave it out or add one")
+                raise UsageError(f"factors.{name}: {wrong} is in no [[cells]] table; remove it or add one")
         levels[name] = listed
     return levels
 
@@ -133,5 +133,5 @@ def _negative(
         if name not in baseline:
             raise UsageError(f"negative: {name} is not in [baseline], so nothing compares its levels")
         if len(factors.get(name, [])) < 2 and name not in changes:
-            raise UsageError(f"negative: {name} has one level only; a factor that cannot matter needs several")
+            raise UsageError(f"negative: {name} has one level only; a negative control needs several")
     return [entry for entry in negative if len(factors.get(entry.partition(" where ")[0], [])) > 1]

@@ -49,7 +49,7 @@ def combinations(plan: Plan, known: Mapping[str, Factor]) -> list[Combination]:
     points = _POINTS["cells" if plan.cells else plan.design]
     most = math.prod(len(levels[name]) for name in conditions) * points[0](plan, levels)
     if most > _MOST_CELLS:
-        raise UsageError(f"the plan has {most:,} cells; at most {_MOST_CELLS:,} can be run: leave levels out")
+        raise UsageError(f"the plan has {most:,} cells; at most {_MOST_CELLS:,} can be run: remove some levels")
     constant = {name: options[0] for name, options in levels.items()}
     whole = [
         {**constant, **point, **dict(zip(conditions, condition, strict=True))}
@@ -133,9 +133,9 @@ def _filtered(plan: Plan, whole: list[Combination], conditions: Sequence[str]) -
     for here in dict.fromkeys(map(condition, kept)):
         where = _words(conditions, here)
         if here not in with_baseline:
-            raise UsageError(f"exclude: the baseline{where} is excluded, but not all that is divided by it")
+            raise UsageError(f"exclude: the baseline{where} is excluded, but not all cells compared with it")
         if here in compared_before and here not in compared:
-            raise UsageError(f"exclude: nothing is left to compare with the baseline{where}; exclude it too")
+            raise UsageError(f"exclude: no cell is left to compare with the baseline{where}; exclude it too")
     return kept
 
 

@@ -18,7 +18,7 @@ def _version(text: str) -> str:
     return text
 
 
-_COMPILER = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "the name of a C compiler on the path, such as gcc or clang-16")
+_COMPILER = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "the name of a C compiler on the PATH, such as gcc or clang-16")
 _FLAGS = matching(r"none|-\S+( -\S+)*", "none, or flags with spaces between them, such as '-O3 -march=native'")
 
 
@@ -36,19 +36,19 @@ COMMON: tuple[Factor, ...] = (
     Factor("version", "build", "PostgreSQL's version, major or minor", MAJOR_VERSIONS[0], _version),
     Factor("data_block", "build", "data block (BLCKSZ)", "8kB", one_of(*DATA_BLOCKS)),
     Factor("wal_block", "build", "WAL block (XLOG_BLCKSZ)", "8kB", one_of(*WAL_BLOCKS)),
-    Factor("data_segment", "build", "file that a table is cut into (RELSEG_SIZE)", "1GB", one_of(*DATA_SEGMENTS)),
+    Factor("data_segment", "build", "segment file of a table (RELSEG_SIZE)", "1GB", one_of(*DATA_SEGMENTS)),
     Factor("compiler", "build", "C compiler", "gcc", _COMPILER),
     Factor("compiler_flags", "build", "flags of the C compiler, after the build's own -O2", "none", _FLAGS),
     Factor("build_options", "build", "O3, lto, no-plt, aligned-text, with + between them", "none", _build_options),
     Factor("wal_segment", "cluster", "WAL segment (initdb --wal-segsize)", "16MB", one_of(*WAL_SEGMENTS)),
     Factor("checksums", "cluster", "data checksums (initdb)", "on", one_of("on", "off")),
-    Factor("recycled_wal", "cluster", "WAL in segments ready for reuse at the start", "384MB", size("2MB", "1TB")),
+    Factor("recycled_wal", "cluster", "recycled WAL segments ready for reuse at the start", "384MB", size("2MB", "1TB")),
     Factor("shared_buffers", "run", "PostgreSQL's own cache", "128MB", size("16kB", "1TB")),
-    Factor("equal", "run", "what shared_buffers counts: buffers, or all shared memory", "buffers",
+    Factor("equal", "run", "what shared_buffers sets: buffers, or all shared memory", "buffers",
            one_of("buffers", "memory")),
     Factor("memory", "run", "memory limit of the server (cgroup; as root)", "none", size("64MB", "1TB", "none")),
-    Factor("cache", "run", "state of the caches when a trial starts", "warm", one_of("warm", "cold")),
-    Factor("wal_regime", "run", "place in the checkpoint cycle", "after-checkpoint", one_of(*_REGIMES)),
+    Factor("cache", "run", "cache state when a trial starts", "warm", one_of("warm", "cold")),
+    Factor("wal_regime", "run", "position in the checkpoint cycle", "after-checkpoint", one_of(*_REGIMES)),
     *knobs.factors(),
 )  # fmt: skip
 

@@ -61,9 +61,9 @@ def refuse_impossible(plan: Plan, cells: Sequence[Cell]) -> None:
     way_out = (
         "change the levels"
         if first.cell.baseline or not varying
-        else "change the levels, or leave such cells out by [[exclude]]"
+        else "change the levels, or exclude these cells with [[exclude]]"
     )
-    more = "" if len(found) == 1 else "; --dry-run shows all"
+    more = "" if len(found) == 1 else "; --dry-run lists all"
     raise UsageError(f"{count}: {first.cell.id}: {first.reason}; {way_out}{more}")
 
 
@@ -170,7 +170,7 @@ def _memory(levels: Levels, settings: Settings) -> str | None:
     if parse_size(levels["memory"]) > needed:
         return None
     return (
-        f"a memory limit of {levels['memory']} does not hold shared_buffers of {levels['shared_buffers']}, "
+        f"a memory limit of {levels['memory']} is too small for shared_buffers of {levels['shared_buffers']}, "
         f"which are {human_size(needed)} with what is kept for each buffer"
     )
 

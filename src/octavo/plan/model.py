@@ -51,7 +51,7 @@ def _check_slice(text: str) -> str:
     except UsageError as error:
         raise ValueError(str(error)) from None
     if not SHORTEST_SLICE <= seconds <= LONGEST_SLICE:
-        raise ValueError(f"{text!r} is no slice: allowed are 50ms to 10s")
+        raise ValueError(f"{text!r} is not a slice: allowed are 50ms to 10s")
     return text
 
 
@@ -171,7 +171,7 @@ def restore_plan(content: Mapping[str, Any]) -> Plan:
         return Plan.model_validate({"stopping": "fixed", "interleave": "trials", **content})
     except ValidationError as error:
         raise OctavoError(
-            f"the run's plan is of another version of Octavo: {_first_problem(error)}; use the Octavo that stored it"
+            f"the run's plan is from another version of Octavo: {_first_problem(error)}; use the Octavo that stored it"
         ) from None
 
 

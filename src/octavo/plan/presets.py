@@ -35,7 +35,7 @@ def preset_text(name: str) -> str:
     """The TOML of a preset. Raises UsageError naming those that exist."""
     if name not in preset_names():
         raise UsageError(
-            f"no preset {name!r}; there are: {', '.join(preset_names())}; a plan of your own is a .toml file"
+            f"no preset {name!r}; available: {', '.join(preset_names())}; a plan of your own is a .toml file"
         )
     return resources.files("octavo.presets").joinpath(f"{name}.toml").read_text()
 

@@ -127,7 +127,7 @@ class Server:
             )  # fmt: skip
         except psycopg.OperationalError as error:
             raise OctavoError(
-                f"cannot connect to the server: {str(error).splitlines()[0]}; its log is {self.log}"
+                f"could not connect to the server: {str(error).splitlines()[0]}; its log is {self.log}"
             ) from error
 
     def query(self, name: str) -> list[dict[str, Any]]:

@@ -47,4 +47,4 @@ def _check_sizes(build: Build, settings: dict[str, str]) -> None:
     asked = tuple(parse_size(build.manifest[name]) for name in ("data_block", "wal_block", "data_segment"))
     told = (int(settings["block_size"]), int(settings["wal_block_size"]), parse_size(settings["segment_size"]))
     if told != asked:
-        raise OctavoError(f"the server tells other sizes than were asked for: {told} and not {asked} bytes")
+        raise OctavoError(f"the server reports other sizes than requested: {told} and not {asked} bytes")

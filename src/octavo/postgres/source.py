@@ -29,7 +29,7 @@ def find_source(version: str, journal: Journal, local: Path | None = None) -> So
     Raises UsageError when `local` is not it, HostError when none has it, naming what was tried.
     """
     if not is_version(version):
-        raise UsageError(f"{version!r} is no version of PostgreSQL; write 18, or a minor one such as 18.6")
+        raise UsageError(f"{version!r} is not a PostgreSQL version; write 18, or a minor release such as 18.6")
     if local is not None:
         return _local(local.absolute(), version, journal)
     if kept := fetched.find(version):

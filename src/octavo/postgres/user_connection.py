@@ -23,7 +23,7 @@ from octavo.errors import HostError, UsageError
 _OLDEST = 150000
 _CONNECT_SECONDS = 10
 _NO_DSN = (
-    "--dsn is no connection string; write one as psql takes it, such as 'host=/run/postgresql dbname=shop' or "
+    "--dsn is not a connection string; write one for psql, such as 'host=/run/postgresql dbname=shop' or "
     "postgresql://user@host/shop (a password belongs in ~/.pgpass or PGPASSFILE)"
 )
 _IN_A_URL = re.compile(r"(://[^/\s:@]*:)\S*@")
@@ -74,13 +74,10 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
         connection = UsersConnection.connect(**settings, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
         problem = without_secrets(" ".join(str(error).split()), password).removeprefix("connection failed: ")
-        hint = "say where with --dsn, or with libpq's variables (PGHOST, PGUSER …)"
+        hint = "set --dsn, or PGHOST, PGUSER and the like"
         if "Peer authentication failed" in problem and os.geteuid() == 0:
-            hint = (
-                "root may come in as itself: as a superuser CREATE ROLE root LOGIN IN ROLE pg_monitor, and name no "
-                "user in --dsn"
-            )
-        raise HostError(f"cannot connect: {problem}; {hint}") from None
+            hint = "run as the server's user, or CREATE ROLE root LOGIN IN ROLE pg_monitor and give no user in --dsn"
+        raise HostError(f"could not connect to the server: {problem}; {hint}") from None
     if connection.info.encoding == "ascii":  # SQL_ASCII: psycopg would give bytes for every text
         for kind in ("text", "name", "varchar", "bpchar"):
             connection.adapters.register_loader(kind, _OfAnyBytes)
@@ -110,7 +107,7 @@ def limited(connection: psycopg.Connection[Any], limits: SessionLimits | None) -
         ).fetchone()
         if row != (limits.statement_timeout, limits.lock_timeout, "on"):
             raise HostError(
-                "the server does not take our time limits and read-only; connect to PostgreSQL itself, not to a pooler"
+                "the server did not accept our timeouts and read-only mode; connect to PostgreSQL, not to a pooler"
             )
         yield
 
@@ -145,7 +142,7 @@ def read_dsn(dsn: str, otherwise: str) -> dict[str, Any]:
 def _hold_to(connection: UsersConnection, limits: SessionLimits, oldest: int) -> None:
     """Sees that what we ask has the limits: by the session where it took them, else by each transaction."""
     if connection.info.server_version < oldest:
-        raise HostError(f"the server is older than PostgreSQL {oldest // 10000}, the oldest that Octavo knows")
+        raise HostError(f"the server is older than PostgreSQL {oldest // 10000}, the oldest supported version")
     try:
         row = connection.execute(
             "SELECT current_setting('statement_timeout') AS statement_timeout,"
@@ -163,4 +160,4 @@ def _hold_to(connection: UsersConnection, limits: SessionLimits, oldest: int) ->
         with limited(connection, limits):
             pass
     except psycopg.Error as error:
-        raise HostError(f"the server refuses to say what limits it has: {' '.join(str(error).split())}") from None
+        raise HostError(f"cannot read the server's timeouts: {' '.join(str(error).split())}") from None

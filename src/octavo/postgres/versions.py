@@ -9,14 +9,14 @@ _STAGES = ("devel", "alpha", "beta", "rc", "release")
 
 
 def order_of(version: str) -> tuple[int, int, int]:
-    """What versions are compared by. Raises ValueError when it is no version of PostgreSQL.
+    """What versions are compared by. Raises ValueError when it is not a PostgreSQL version.
 
     >>> sorted(["18.10", "18.9", "19rc1", "19devel", "19.1", "19beta2"], key=order_of)
     ['18.9', '18.10', '19devel', '19beta2', '19rc1', '19.1']
     """
     match = _VERSION.fullmatch(version)
     if match is None:
-        raise ValueError(f"{version!r} is no version of PostgreSQL")
+        raise ValueError(f"{version!r} is not a PostgreSQL version")
     major, minor, devel, stage, number = match.groups()
     return int(major), _STAGES.index(devel or stage or "release"), int(minor or number or 0)
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "OCTAVO_STORE"
 _WRITE = (
-    f"{VARIABLE}: write postgresql://user@host/database, the password in a file that PGPASSFILE names, or ~/.pgpass; "
-    "without it the store is a file in OCTAVO_HOME"
+    f"{VARIABLE}: write postgresql://user@host/database, with the password in ~/.pgpass or PGPASSFILE; "
+    "unset it to use a file in OCTAVO_HOME"
 )
 # A server that is gone is noticed after so long, and not after the two hours of TCP's default (tcp(7)).
 _PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "30000", "keepalives_idle": "30", "keepalives_interval": "10"}
@@ -67,8 +67,7 @@ def server_address(url: str) -> ServerAddress:
     asked = read_dsn(url, _WRITE)
     if "password" in asked:
         raise UsageError(
-            f"{VARIABLE} has a password in it, and others may read an environment; "
-            "put it into a file that PGPASSFILE names, or ~/.pgpass"
+            f"{VARIABLE} contains a password, and others may read the environment; put it into ~/.pgpass or PGPASSFILE"
         )
     # The values of libpq's variables and of a service file, as PQconndefaults gives them.
     told = {

@@ -52,7 +52,7 @@ class Claim:
         row = connection.execute("SELECT pg_try_advisory_lock(%s::int, %s::int)", (NAMESPACE, signed)).fetchone()
         if row != (True,):
             connection.close()
-            raise UsageError(f"another coordinator works on {self._run}; wait until it has ended, or end it")
+            raise UsageError(f"another coordinator is running {self._run}; wait for it, or stop it")
         self._connection = connection
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ def _of_file(error: Any, path: Path, doing: str) -> OctavoError | None:
     if isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error):
         return damaged(path, "text that is none in it")  # the error quotes what is there
     if name == "SQLITE_NOTADB":
-        return OctavoError(f"{path} is no store: {error}; move it away to start a new one")
+        return OctavoError(f"{path} is not a store: {error}; move it away to start a new one")
     if name.startswith("SQLITE_CORRUPT"):
         return damaged(path, error)
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -40,8 +40,8 @@ def _of_file(error: Any, path: Path, doing: str) -> OctavoError | None:
     if name == "SQLITE_FULL" or _is_full(path):
         return HostError(f"{doing}: the disk of {path} is full; make room")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return HostError(f"{doing}: {path} may not be written ({error}); give the right, or set OCTAVO_HOME")
-    return HostError(f"{doing}: {error} ({path}); check its disk and its rights")
+        return HostError(f"{doing}: {path} is not writable ({error}); grant access, or set OCTAVO_HOME")
+    return HostError(f"{doing}: {error} ({path}); check its disk and permissions")
 
 
 def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | None:
@@ -58,13 +58,11 @@ def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | No
         "connection failed: "
     )
     if (not state and isinstance(error, psycopg.OperationalError)) or state.startswith(_AWAY):
-        return StoreAwayError(
-            f"{doing}: {store} does not answer: {said}; see whether it runs and OCTAVO_STORE is right"
-        )
+        return StoreAwayError(f"{doing}: {store} does not respond: {said}; check the server and OCTAVO_STORE")
     if state == "53100":
         return HostError(f"{doing}: the disk of {store} is full; make room")
     if state in ("42501", "25006"):
-        return HostError(f"{doing}: {store} may not be written ({said}); use a role that may, as docs/store.md has it")
+        return HostError(f"{doing}: {store} is not writable ({said}); use a role that may write (docs/store.md)")
     if state == "55P03":
         return HostError(f"{doing}: another session has held a table of {store} for a minute; end it")
     if state.startswith(("22", "23", "42")) or isinstance(error, psycopg.ProgrammingError):
@@ -75,10 +73,9 @@ def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | No
 def damaged(store: StoreAddress, error: object) -> OctavoError:
     """For a store whose content makes no sense."""
     if isinstance(store, ServerAddress):
-        return OctavoError(f"the store {store} is damaged: {error}; put a copy of it back")
+        return OctavoError(f"the store {store} is damaged: {error}; restore a backup")
     return OctavoError(
-        f"the store {store} is damaged: {error}; put a copy of it back, "
-        f"or save what is left with: sqlite3 {store} .recover"
+        f"the store {store} is damaged: {error}; restore a backup, or recover what is left: sqlite3 {store} .recover"
     )
 
 

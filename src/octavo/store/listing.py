@@ -93,5 +93,5 @@ def find_run(store: StoreAddress, wanted: str) -> str:
     found = [wanted] if wanted in ids else [identifier for identifier in ids if identifier.startswith(wanted)]
     if len(found) == 1:
         return found[0]
-    problem = "more than one run begins with" if found else "no run"
+    problem = "more than one run starts with" if found else "no run"
     raise UsageError(f"{problem} {wanted!r}; the newest is {ids[0]}; octavo runs lists them")

@@ -44,7 +44,7 @@ class TrialSender:
             return self._send(PATIENCE)
         except StoreAwayError as error:
             waiting = human_count(len(self._kept), "ended trial")
-            raise StoreAwayError(f"{error}; {waiting} kept on this host until it answers") from error
+            raise StoreAwayError(f"{error}; {waiting} kept on this host until it responds") from error
 
     def _send(self, patience: float) -> int:
         sent = 0

@@ -105,7 +105,7 @@ class Store:
         if version != schema.SCHEMA_VERSION:
             other = "name another database" if isinstance(self.address, ServerAddress) else "set OCTAVO_HOME"
             raise OctavoError(
-                f"the store has schema version {version}, this Octavo knows {schema.SCHEMA_VERSION}; "
+                f"the store has schema version {version}, this Octavo supports {schema.SCHEMA_VERSION}; "
                 f"use the Octavo that made it, or {other} to start a new store"
             )
 

@@ -31,10 +31,10 @@ def decode(content: bytes) -> tuple[str, TrialRecord]:
     try:
         document = cast("dict[str, Any]", json.loads(content))
         if document["version"] != _VERSION:
-            raise OctavoError(f"it has version {document['version']!r}, this Octavo knows {_VERSION}")
+            raise OctavoError(f"it has version {document['version']!r}, this Octavo supports {_VERSION}")
         return str(document["run"]), _trial(document["trial"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise OctavoError(f"it is no trial of Octavo's ({error!r:.200})") from None
+        raise OctavoError(f"it is not a trial of Octavo's ({error!r:.200})") from None
 
 
 def _trial(values: dict[str, Any]) -> TrialRecord:

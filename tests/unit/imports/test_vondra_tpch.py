@@ -114,7 +114,7 @@ def test_queries_alone_will_do(tmp_path: Path) -> None:
 
 
 def test_what_is_no_such_directory_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no directory"):
+    with pytest.raises(UsageError, match="is not a directory"):
         read(tmp_path / "nowhere")
     with pytest.raises(UsageError, match=r"queries\.csv cannot be read"):
         read(tmp_path)

@@ -74,7 +74,7 @@ def sequential() -> Document:
         row.update(looks=5, first_look=2, comparisons=3, method=method)
     document["environment"]["host_checks"] = [
         {"check": "processes", "severity": "disturbs", "found": "others take 31 % of the CPU: cc1 31 %",
-         "why": "what they take is missing to the server", "fix": "stop them, or wait until they are done"},
+         "why": "they take CPU time from the server", "fix": "stop them, or wait until they end"},
         {"check": "swap", "severity": "fine", "found": "nothing is swapped", "why": "", "fix": ""},
     ]  # fmt: skip
     return document

@@ -143,5 +143,5 @@ def test_a_run_of_another_version_is_listed_with_the_reason(store: Store, tmp_pa
     other = plant(store, small_plan(), metrics=FEW, number=2, status="finished")
     store.set_plan(other, {"name": "later", "workload": "of a later Octavo"})
     page = page_of(write_site(store, [other, good], tmp_path / "site"))
-    assert "is of another version of Octavo" in page.text
+    assert "is from another version of Octavo" in page.text
     assert [link for link in page.loads if "runs/" in link] == [f"a href=runs/{good}.html"]

@@ -80,12 +80,12 @@ def test_a_knob_of_the_host_may_be_set_but_not_differ() -> None:
     compared = changed_plan(
         {'data_block = "8kB"': 'swappiness = "10"', 'data_block = ["4kB", "8kB"]': 'swappiness = ["10", "60"]'}
     )
-    assert why_not(compared) == "swappiness is the whole host's, and differs between cells"
+    assert why_not(compared) == "swappiness applies to the whole host and differs between cells"
 
 
 @pytest.mark.parametrize("name", ["statement_timeout", "lock_timeout", "transaction_timeout"])
 def test_timeouts_of_sessions_are_not_met_while_they_stand_still(name: str) -> None:
-    assert why_not(with_settings(**{name: "5s"})) == f"{name} goes on while a session stands still"
+    assert why_not(with_settings(**{name: "5s"})) == f"{name} keeps running while a session is paused"
 
 
 def test_no_checkpoint_by_the_clock_falls_into_a_round() -> None:
@@ -99,7 +99,7 @@ def test_other_workloads_and_single_cells_are_measured_trial_by_trial() -> None:
     other = changed_plan({'workload = "pgbench"': 'workload = "tpcc-like"', 'mode = ["read-only", "read-write"]': ""})
     assert "tpcc-like" in str(why_not(other))
     (first, *_) = make_cells(small_plan())
-    assert eligibility.why_not(small_plan(), find("pgbench"), [first]) == "there is nothing to take turns with"
+    assert eligibility.why_not(small_plan(), find("pgbench"), [first]) == "there is only one cell"
 
 
 def test_instruments_that_were_asked_for_are_not_left_out() -> None:

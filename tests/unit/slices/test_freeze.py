@@ -47,7 +47,7 @@ def test_it_waits_until_all_stand_still_and_not_for_ever(tmp_path: Path) -> None
     def wait(seconds: float) -> None:
         waited.append(seconds)
 
-    with pytest.raises(OctavoError, match="could not be stopped; interleave = trials"):
+    with pytest.raises(OctavoError, match="could not be paused; interleave = trials"):
         GroupFreezer(tmp_path, now=lambda: next(times), wait=wait).freeze()
     assert len(waited) == 30
 

@@ -30,9 +30,9 @@ def processes(host: Host) -> CheckFinding:
     return CheckFinding(
         "processes",
         "disturbs",
-        f"others take {taken * 100:.0f} % of the CPU: {names}; {load}",
-        "what they take is missing to the server, and not to every cell alike",
-        f"stop them, or wait until they are done: ps -fp {','.join(map(str, top))}",
+        f"other processes take {taken * 100:.0f} % of the CPU: {names}; {load}",
+        "they take CPU time from the server, and more from some cells than from others",
+        f"stop them, or wait until they end: ps -fp {','.join(map(str, top))}",
     )
 
 
@@ -46,8 +46,8 @@ def steal(host: Host) -> CheckFinding:
         "CPU steal",
         "disturbs",
         found,
-        "other machines on the same hardware slow this one down, unevenly",
-        "use a machine with dedicated CPUs, or another hour",
+        "other virtual machines on the same hardware slow this one down, unevenly",
+        "use a machine with dedicated CPUs, or measure at another time",
     )
 
 
@@ -69,8 +69,8 @@ def servers(host: Host) -> CheckFinding:
         "other PostgreSQL servers",
         "disturbs" if share > _MOST_CPU else "note",
         f"{len(postmasters)} ({names}), taking {share * 100:.1f} % of the CPU",
-        "they share CPU, memory and device, and wake up for checkpoints and autovacuum",
-        f"stop them, by their service or by: kill -INT {' '.join(str(process.pid) for process in postmasters)}",
+        "they share CPU, memory and device, and run checkpoints and autovacuum",
+        f"stop them, by their service or with: kill -INT {' '.join(str(process.pid) for process in postmasters)}",
     )
 
 
@@ -78,7 +78,7 @@ def device(host: Host) -> CheckFinding:
     """Traffic at the device under the data directory while nothing is measured."""
     before, after = host.before.device_bytes, host.after.device_bytes
     if before is None or after is None:
-        raise CheckImpossibleError(f"the filesystem of {host.directory} has no block device that is counted")
+        raise CheckImpossibleError(f"the filesystem of {host.directory} has no block device with counters")
     rate = (after - before) / host.seconds if host.seconds > 0 else 0.0
     found = f"{human_size(rate)} a second at the device of {host.directory}"
     if rate <= _MOST_BYTES_A_SECOND:
@@ -87,8 +87,8 @@ def device(host: Host) -> CheckFinding:
         "device traffic",
         "disturbs",
         found,
-        "a trial's reads and syncs wait behind it",
-        "see who it is: pidstat -d 1; or wait, after a large copy, for: sync",
+        "a trial's reads and syncs queue behind it",
+        "find the process: pidstat -d 1; after a large copy run: sync",
     )
 
 

@@ -12,7 +12,7 @@ def governor(host: Host) -> CheckFinding:
     """The CPUs' frequency governors."""
     paths = sorted((host.sys / "devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
     if not paths:
-        raise CheckImpossibleError("this host's frequency is not in our hands (no cpufreq; a virtual machine?)")
+        raise CheckImpossibleError("no cpufreq on this host (a virtual machine?)")
     governors = sorted({read_text(path) for path in paths})
     if governors == ["performance"]:
         return CheckFinding("CPU governor", "fine", "performance")
@@ -20,7 +20,7 @@ def governor(host: Host) -> CheckFinding:
         "CPU governor",
         "disturbs",
         ", ".join(governors),
-        "the frequency follows the load, so that an idle moment costs the next one speed",
+        "the frequency follows the load, so work after an idle moment is slower",
         GOVERNOR_FIX,
     )
 
@@ -41,10 +41,10 @@ def turbo(host: Host) -> CheckFinding:
             "turbo",
             "note",
             "on",
-            "the clock falls as the CPU grows warm; rounds cancel what is slower than they are",
+            "the clock frequency drops as the CPU heats up; only changes slower than a round cancel",
             f"{undo} > {path}",
         )
-    raise CheckImpossibleError("this host does not say (no intel_pstate, no cpufreq/boost)")
+    raise CheckImpossibleError("unknown (no intel_pstate, no cpufreq/boost)")
 
 
 def smt(host: Host) -> CheckFinding:
@@ -56,7 +56,7 @@ def smt(host: Host) -> CheckFinding:
         "SMT",
         "note",
         "on",
-        "a thread's speed depends on what its twin does, so a share of the CPU is not a share of the work",
+        "a thread's speed depends on its sibling, so CPU share is not proportional to work",
         f"echo off > {host.sys / 'devices/system/cpu/smt/control'}",
     )
 
@@ -65,7 +65,7 @@ def throttling(host: Host) -> CheckFinding:
     """Whether the CPU has been slowed down because it was hot."""
     paths = list((host.sys / "devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
     if not paths:
-        raise CheckImpossibleError("this host does not count it")
+        raise CheckImpossibleError("not counted on this host")
     count = sum(int(read_text(path)) for path in paths)
     if count == 0:
         return CheckFinding("CPU throttling", "fine", "never since boot")
@@ -73,8 +73,8 @@ def throttling(host: Host) -> CheckFinding:
         "CPU throttling",
         "note",
         f"{count} times since boot",
-        "a hot CPU is slowed down: trials late in a run would be slower",
-        "cool the machine, or lower its frequency for good",
+        "a hot CPU is throttled, which slows down later trials",
+        "improve the cooling, or lower the frequency permanently",
     )
 
 
@@ -86,7 +86,7 @@ def autogroup(host: Host) -> CheckFinding:
         "autogroup scheduling",
         "note",
         "on",
-        "CPU time is shared out by session: nice on a foreign process does not protect the server from it (sched(7))",
+        "CPU time is divided by session: nice on another process does not protect the server from it (sched(7))",
         "stop the process; nice is not enough",
     )
 
@@ -102,7 +102,7 @@ def numa_balancing(host: Host) -> CheckFinding:
         "NUMA balancing",
         "note",
         f"on, {len(nodes)} nodes",
-        "the kernel unmaps and moves pages while a trial runs",
+        "the kernel unmaps and migrates pages while a trial runs",
         NUMA_BALANCING_FIX,
     )
 
@@ -111,12 +111,12 @@ def virtualization(host: Host) -> CheckFinding:
     """Whether a hypervisor is below."""
     flags = next((line for line in read_text(host.proc / "cpuinfo").splitlines() if line.startswith("flags")), None)
     if flags is None:
-        raise CheckImpossibleError("this CPU does not say")
+        raise CheckImpossibleError("unknown")
     if "hypervisor" not in flags.split():
         return CheckFinding("virtualization", "fine", "none seen")
     return CheckFinding(
         "virtualization",
         "note",
         f"a virtual machine with {os.cpu_count() or 1} CPUs",
-        "neighbours on the same hardware come and go; of what they take only CPU steal can be seen from here",
+        "load of other machines on the same hardware varies; only CPU steal is visible from here",
     )

@@ -9,7 +9,7 @@ _MOST_DIGITS = 20
 
 # For a host whose /sys is where it always is.
 THP_FILE = "/sys/kernel/mm/transparent_hugepage/enabled"
-SWAP_FIX = "swapoff -a && swapon -a, where memory is free for it; sysctl vm.swappiness=1"
+SWAP_FIX = "swapoff -a && swapon -a, if enough memory is free; sysctl vm.swappiness=1"
 
 
 def swap(host: Host) -> CheckFinding:
@@ -31,15 +31,15 @@ def swap(host: Host) -> CheckFinding:
             "swap",
             "disturbs",
             f"{after - before} pages swapped in {host.seconds:.1f} s; {found}",
-            "memory is short: the server's pages may be taken from it while a trial runs",
-            "end what takes the memory, then: swapoff -a && swapon -a",
+            "memory is short: the server's pages may be swapped out while a trial runs",
+            "stop what uses the memory, then: swapoff -a && swapon -a",
         )
     if used:
         return CheckFinding(
             "swap",
             "note",
             found,
-            "what was swapped out is read back at some moment of some trial",
+            "swapped pages may be read back in the middle of a trial",
             SWAP_FIX,
         )
     return CheckFinding("swap", "fine", found)
@@ -55,7 +55,7 @@ def huge_pages(host: Host) -> CheckFinding:
         "transparent huge pages",
         "note",
         mode,
-        "khugepaged copies a process's memory together while it runs, sooner in one trial than in the next",
+        "khugepaged collapses memory into huge pages at a different time in each trial",
         f"echo madvise > {host.sys / 'kernel/mm/transparent_hugepage/enabled'}",
     )
 
@@ -80,6 +80,6 @@ def cold_pages(host: Host) -> CheckFinding:
         "cold pages",
         "disturbs",
         "paged out by DAMON",
-        "a warm cache does not stay warm: pages that a trial leaves alone for seconds are read from storage again",
+        "warm caches do not stay warm: pages unused for seconds are reclaimed and read from storage again",
         off,
     )

@@ -19,8 +19,8 @@ def free_space(host: Host) -> CheckFinding:
         "disk space",
         "disturbs",
         found,
-        "a filesystem and an SSD that are nearly full write slower, and more so with every trial",
-        "make room, or set OCTAVO_HOME to another filesystem",
+        "a nearly full filesystem or SSD writes more slowly, and increasingly so",
+        "free some space, or set OCTAVO_HOME to another filesystem",
     )
 
 
@@ -33,7 +33,7 @@ def power(host: Host) -> CheckFinding:
         if (online := (path / "online").exists()) or (path / "status").exists()
     }
     if not states:
-        raise CheckImpossibleError("this host names no power supply")
+        raise CheckImpossibleError("no power supply reported")
     batteries = [name for name, (kind, state) in states.items() if kind == "Battery" and state == "Discharging"]
     mains = [state for kind, state in states.values() if kind == "Mains"]
     if not batteries and (not mains or "1" in mains):
@@ -42,6 +42,6 @@ def power(host: Host) -> CheckFinding:
         "power",
         "disturbs",
         f"on battery ({', '.join(batteries) or 'mains off'})",
-        "frequency and devices are held down, the more so as the charge falls",
+        "CPU frequency and devices are throttled on battery",
         "plug it in",
     )

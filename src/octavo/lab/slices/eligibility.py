@@ -29,9 +29,9 @@ _MOST_OF_MEMORY = 0.8
 _SPARE_OF_DISK = 1.1
 # Levels that a cell must have, with what would go wrong in other words.
 _LEVELS = {
-    "cache": ("warm", "cold caches are filled but once"),
-    "wal_regime": ("after-checkpoint", "the regime steady follows the clock of checkpoints"),
-    "rate": ("none", "the times at which transactions are due do not stand still"),
+    "cache": ("warm", "a cold cache is filled only once"),
+    "wal_regime": ("after-checkpoint", "wal_regime = steady depends on the checkpoint timer"),
+    "rate": ("none", "the schedule of transactions (rate) cannot be paused"),
 }
 _TAILS = ("pgbench-tail",)
 # Timers by which PostgreSQL ends what has waited too long: they go on while a backend stands still.
@@ -49,19 +49,19 @@ _CHECKPOINT_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
     """Why the cells of a condition cannot run in slices, by the plan alone; None when they can."""
     if not isinstance(workload, (RunsInTurns, RunsInPieces)):
-        return f"the workload {plan.workload} is no client that can be stopped and let go on"
+        return f"the workload {plan.workload} cannot be paused and continued"
     if isinstance(workload, RunsInPieces):
         for cell in cells:
             if reason := workload.why_not_in_pieces(cell.levels):
                 return reason
         if plan.slice is not None:
-            return "slice: a slice is one query, however long that takes"
+            return "slice: with this workload a slice is one query"
     if plan.workload in _TAILS:
-        return f"the workload {plan.workload} asks for how long nothing ends, which slices would decide"
+        return f"the workload {plan.workload} measures the longest gap, which slices would determine"
     if len(cells) < 2:
-        return "there is nothing to take turns with"
+        return "there is only one cell"
     if plan.instruments:
-        return f"the instrument {plan.instruments[0]} watches the whole machine"
+        return f"the instrument {plan.instruments[0]} measures the whole machine"
     for name, (level, reason) in _LEVELS.items():
         if name == "cache" and isinstance(workload, RunsInPieces):  # empties them itself before each piece
             continue
@@ -69,7 +69,7 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
             return f"{name}: {reason}"
     for name in (*knobs.all_knobs(), "client_cpus"):
         if len({cell.levels.get(name) for cell in cells}) > 1:
-            return f"{name} is the whole host's, and differs between cells"
+            return f"{name} applies to the whole host and differs between cells"
     return _volumes(workload, cells) or _timers(plan, workload, cells)
 
 
@@ -79,15 +79,15 @@ def _volumes(workload: RunsInTurns | RunsInPieces, cells: Sequence[Cell]) -> str
         levels = cell.levels
         volume = parse_device(levels.get("device", "native"))
         if volume is not None and volume.burst is not None and volume.burst.credits:
-            return "device: a volume earns credits while its cell stands still"
+            return "device: a volume earns credits while its cell is paused"
         if volume is not None and volume.highest != DeviceLimits() and not workload.only_reads(levels):
-            return "device: the kernel writes back at the device's limit while the cell stands still"
+            return "device: the kernel writes back, at the device's limit, while the cell is paused"
         if levels.get("memory", "none") != "none" and not workload.only_reads(levels):
-            return "memory: the kernel writes back and reclaims while the cell stands still"
+            return "memory: the kernel writes back and reclaims while the cell is paused"
         if device.needs_volume(levels):
             for name in knobs.OF_THE_DEVICE:
                 if levels.get(name, AS_FOUND) != AS_FOUND:
-                    return f"{name} is set on one device, and each cell has a volume of its own"
+                    return f"{name} is set on one device, but each cell has its own volume"
     return None
 
 
@@ -105,7 +105,7 @@ def not_here(cells: Sequence[Cell], root: Path = cgroup.ROOT) -> str | None:
     for cell in cells:
         memory = cell.levels.get("memory", "none") != "none" and cgroup.memory_controller(root)
         if (memory and memory == cgroup.version_2("memory", root)) or device.needs_group(cell.levels):
-            return "a server in the group of its limit cannot be stopped with its client (control groups, version 2)"
+            return "with cgroup v2 a server in the group of its limit cannot be paused together with its client"
     return None
 
 
@@ -114,10 +114,10 @@ def _timers(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
         settings = {**plan.settings, **settings_of(cell.levels)}
         for name in _TIMEOUTS:
             if settings.get(name, "0").strip() not in _OFF:
-                return f"{name} goes on while a session stands still"
+                return f"{name} keeps running while a session is paused"
         longest = _TIMES * len(cells) * workload.seconds_asked(cell.levels)
         if _seconds(settings, "checkpoint_timeout", _CHECKPOINT_SECONDS) < longest:
-            return f"checkpoint_timeout is shorter than a round of slices may be ({longest:.0f} s)"
+            return f"checkpoint_timeout is shorter than a round of slices may take ({longest:.0f} s)"
     return None
 
 
@@ -135,11 +135,11 @@ def no_room(needs: Sequence[tuple[Levels, int, int]]) -> str | None:
     wanted = sum(_memory(levels, database) for levels, database, _ in needs)
     there = meminfo("MemAvailable", Path("/proc"))
     if wanted > _MOST_OF_MEMORY * there:
-        return f"all cells at once need {human_size(wanted)} of memory, and {human_size(there)} are available"
+        return f"the cells together need {human_size(wanted)} of memory; {human_size(there)} is available"
     copies = int(_SPARE_OF_DISK * sum(copy for _, _, copy in needs))
     free = shutil.disk_usage(make_directory(octavo_home() / "scratch")).free
     if copies > free:
-        return f"all cells at once need {human_size(copies)} of disk, and {human_size(free)} are free"
+        return f"the cells together need {human_size(copies)} of disk; {human_size(free)} is free"
     return None
 
 
@@ -169,4 +169,4 @@ def refuse(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> None:
         mine = [cell for cell in cells if cell.condition == condition]
         if reason := why_not(plan, workload, mine):
             where = f"{condition}: " if condition else ""
-            raise UsageError(f"interleave: {where}not in slices: {reason}; choose auto or trials")
+            raise UsageError(f"interleave: {where}slices are not possible: {reason}; use auto or trials")

@@ -55,7 +55,7 @@ class GroupFreezer:
         while not child_group.is_frozen(self.group):
             if self.now() > deadline:
                 raise OctavoError(
-                    f"the processes in {self.group} could not be stopped; interleave = trials does without"
+                    f"the processes in {self.group} could not be paused; interleave = trials does not need it"
                 )
             self.wait(_POLL_SECONDS)
 
@@ -68,7 +68,7 @@ class GroupFreezer:
 class StandsStill:
     """A server whose client asks nothing in between, on a host without control groups of ours: its timers go on."""
 
-    how: str = "nothing: this host gives us no control groups; the servers had nothing to do, but their timers went on"
+    how: str = "nothing: no usable control groups on this host; the servers were idle, but their timers kept running"
 
     def freeze(self) -> None:
         """Nothing to do."""
@@ -82,7 +82,7 @@ class ClientFreezer:
     """The client alone; its server has nothing to do, but its timers go on."""
 
     pid: int
-    how: str = "the client alone: this host gives us no control groups, and the servers' timers went on"
+    how: str = "only the client: no usable control groups on this host, so the servers' timers kept running"
 
     def freeze(self) -> None:
         """SIGSTOP, and waits until no thread runs: its log is read then. Transactions that the server has begun are

@@ -55,7 +55,7 @@ class DealtAnew:
     @property
     def how(self) -> str:
         """What is stopped, and how it goes on."""
-        return f"{self.freezer.how}; threads dealt over the CPUs anew at each slice"
+        return f"{self.freezer.how}; threads redistributed over the CPUs at each slice"
 
     def freeze(self) -> None:
         """Stops the group and deals its threads for the next slice. Raises as the group's own freezer."""

@@ -169,8 +169,8 @@ def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: Wanted) -> 
     seconds = max(wanted.shortest, wanted.slice_seconds or turns.slice_for(rate, wanted.shortest))
     if wanted.seconds < _FEWEST_TURNS * seconds:
         raise SlowError(
-            f"a slice would have to last {seconds:.1f} s, and {wanted.seconds:g} s of measuring are {_FEWEST_TURNS} "
-            "slices at the least"
+            f"a slice would have to last {seconds:.1f} s, but {wanted.seconds:g} s of measuring must hold at least "
+            f"{_FEWEST_TURNS} slices"
         )
     pace = turns.Pace(seconds, wanted.seconds, limits_of(equipment.thresholds))
 

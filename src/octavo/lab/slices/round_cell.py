@@ -120,7 +120,7 @@ def warm_server(equipment: Equipment, cell: RoundCell) -> None:
 
 
 def reach(equipment: Equipment, cell: RoundCell) -> None:
-    """Brings it to its place in the checkpoint cycle."""
+    """Brings it to its position in the checkpoint cycle."""
     server = server_of(cell)
     cell.facts |= reach_regime(server, equipment.workload, cell.trial.levels, cell.trial.seed)
     cell.started = server.query("started")[0]["started"]

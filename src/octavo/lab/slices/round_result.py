@@ -91,7 +91,7 @@ def _of_cell(cell: RoundCell, all_cells: Surroundings) -> Surroundings:
         try:
             mine = replace(mine, cached_bytes=cached_bytes(server.directory))
         except OSError as error:
-            reason = f"the kernel does not say what is cached ({error.strerror})"
+            reason = f"the kernel does not report what is cached ({error.strerror})"
             mine = replace(mine, blind={**mine.blind, "memory_limit": reason})
     return mine
 

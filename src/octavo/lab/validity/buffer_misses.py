@@ -19,6 +19,6 @@ def judge(evidence: Evidence) -> str | None:
     if reads <= parse_percentage(most) * looked:
         return None
     return (
-        f"all of the database fits shared_buffers, yet {reads:.0f} blocks a second were read, {reads / looked:.3%} of "
-        f"those looked for (more than {most})"
+        f"the whole database fits in shared_buffers, yet {reads:.0f} blocks a second were read, {reads / looked:.3%} "
+        f"of those accessed (more than {most})"
     )

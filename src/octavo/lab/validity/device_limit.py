@@ -17,7 +17,7 @@ def judge(evidence: Evidence) -> str | None:
     for name, wanted in asked.items():
         got = achieved.get(name)
         if got is None:
-            return f"device limit {name}: {wanted:g} asked for, what was achieved is not known"
+            return f"device limit {name}: {wanted:g} requested; achieved: unknown"
         if abs(got - wanted) > parse_percentage(most) * wanted:
-            return f"device limit {name}: {wanted:g} asked for, {got:g} achieved (off by more than {most})"
+            return f"device limit {name}: {wanted:g} requested, {got:g} achieved (off by more than {most})"
     return None

@@ -8,4 +8,4 @@ from octavo.lab.validity.evidence import Evidence
 def judge(evidence: Evidence) -> str | None:
     """Invalid when a value that a knob set was another one at the end; the fact `knobs_drifted` names them."""
     drifted: Sequence[str] = evidence.facts.get("knobs_drifted", ())
-    return f"the host was changed during the trial: {'; '.join(drifted)}" if drifted else None
+    return f"host settings changed during the trial: {'; '.join(drifted)}" if drifted else None

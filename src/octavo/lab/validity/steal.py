@@ -15,5 +15,5 @@ def judge(evidence: Evidence) -> str | None:
         return None
     return (
         f"the hypervisor took {stolen * 100:.2f} % of the CPU (more than {most}), "
-        f"which can have changed the numbers by {change * 100:.1f} %"
+        f"which may have changed the result by {change * 100:.1f} %"
     )

@@ -50,7 +50,7 @@ class Watcher:
                 try:
                     seen["cached_bytes"] = cached_bytes(directory)
                 except OSError as error:
-                    blind["memory_limit"] = f"the kernel does not say what is cached ({error.strerror})"
+                    blind["memory_limit"] = f"the kernel does not report what is cached ({error.strerror})"
             self._say(blind)
             return Surroundings(**seen, blind=blind)  # type: ignore[arg-type]
 
@@ -66,7 +66,7 @@ class Watcher:
         for rule, reason in blind.items():
             if rule not in self._said:
                 self._said.add(rule)
-                self._notice(f"the validity rule {rule} sees less here: {reason}")
+                self._notice(f"the validity rule {rule} is limited here: {reason}")
 
 
 def _difference(before: _Moment, after: _Moment, root: int) -> tuple[dict[str, object], dict[str, str]]:
@@ -86,7 +86,7 @@ def _difference(before: _Moment, after: _Moment, root: int) -> tuple[dict[str, o
         taken = machine.in_tasks - sum(used[pid] for pid in ours | kernel)
     else:
         taken = sum(used[pid] for pid in foreign)
-        blind["foreign_cpu"] = "no thread of the kernel can be seen (a container?), so only visible processes count"
+        blind["foreign_cpu"] = "kernel threads are not visible (a container?), so only visible processes count"
     seen["foreign_cpu_share"] = machine.share(taken)
     seen["busiest"] = _top(foreign, used, after.table)
     seen |= _storage(before, after, ours, foreign, blind)
@@ -97,7 +97,7 @@ def _storage(
     before: _Moment, after: _Moment, ours: set[int], foreign: set[int], blind: dict[str, str]
 ) -> dict[str, object]:
     if any(after.table[pid].read_bytes is None for pid in ours):
-        blind["foreign_io"] = "what our own processes read cannot be read from /proc/PID/io"
+        blind["foreign_io"] = "/proc/PID/io of our own processes cannot be read"
         return {}
     read = growth(before.table, after.table, lambda process: process.read_bytes or 0)
     written = growth(before.table, after.table, lambda process: process.written_bytes or 0)
@@ -111,7 +111,7 @@ def _storage(
     visible = {pid for pid in foreign if after.table[pid].written_bytes is not None}
     seen["foreign_written_bytes"] = round(sum(max(0.0, written[pid]) for pid in visible))
     if 2 * len(visible) < len(foreign):
-        blind.setdefault("foreign_io", "most processes do not show us what they write (root may read /proc/PID/io)")
+        blind.setdefault("foreign_io", "other users' writes are not visible (only root may read /proc/PID/io)")
     moved = {pid: read[pid] + written[pid] for pid in visible}
     seen["busiest_with_storage"] = _top(visible, moved, after.table)
     return seen
