@@ -172,5 +172,5 @@ def test_a_home_that_is_none_is_named(octavo: Octavo, tmp_path: Path) -> None:
     for arguments in (("runs",), ("run", "oltp-blocks-demo", "--dry-run")):
         finished = octavo(*arguments, OCTAVO_HOME=str(tmp_path / "file"))
         assert (finished.returncode, finished.stdout) == (3, "")
-        assert finished.stderr.startswith(f"octavo: OCTAVO_HOME={tmp_path / 'file'} is no directory; ")
+        assert finished.stderr.startswith(f"octavo: OCTAVO_HOME={tmp_path / 'file'} is not a directory; ")
         assert len(finished.stderr.splitlines()) == 1

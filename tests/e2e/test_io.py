@@ -62,7 +62,7 @@ def test_what_was_written_is_checked(octavo: Octavo, file: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 2, "no file was named"),
+        ([], 2, "no file given"),
         (["/no/such"], 2, "no such file"),
         (["{tmp}"], 2, "is a directory"),
         (["/dev/null"], 2, "neither a file nor a block device"),
@@ -70,7 +70,7 @@ def test_what_was_written_is_checked(octavo: Octavo, file: Path) -> None:
         (["{tmp}/short"], 2, "less than one block of 8192"),
         (["{tmp}/short", "--block", "1000B"], 2, "no multiple of 512"),
         (["{tmp}/short", "--block", "512B", "--write"], 2, "only files that octavo io made"),
-        (["{tmp}/short", "--block", "512B", "--policy", "best"], 2, "is no policy"),
+        (["{tmp}/short", "--block", "512B", "--policy", "best"], 2, "is not a policy"),
         (["{tmp}/short", "--block", "512B", "--block-list", "{tmp}/short"], 2, "line 1 of the block list"),
         (["{tmp}/large", "--make", "900000TB"], 3, "make room"),
         (["{tmp}/none/file", "--make", "8kB"], 3, "name a directory that exists"),

@@ -37,7 +37,7 @@ def test_once_for_people_in_any_width(octavo: Octavo) -> None:
     for columns in ("60", "120"):
         finished = octavo("iotop", "--once", "--interval", "100ms", COLUMNS=columns)
         assert finished.returncode == 0, finished.stderr
-        assert "looking takes" in " ".join(finished.stdout.split())
+        assert "monitoring overhead" in " ".join(finished.stdout.split())
         assert "BYTES" in finished.stdout
         assert all(len(line) <= int(columns) for line in finished.stdout.splitlines())
 

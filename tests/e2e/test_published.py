@@ -201,7 +201,7 @@ def test_every_kind_of_report_of_it_is_made(
     assert text.returncode == 0
     assert max(len(line) for line in text.stdout.splitlines()) <= 80
     words = " ".join(text.stdout.split())
-    assert "the order was not randomised round by round" in words
+    assert "their order was not randomised" in words
     page = octavo("report", "last", "--html", tmp_path / "i5.html", OCTAVO_HOME=str(state))
     assert page.returncode == 0
     files = octavo("report", "last", "--png", tmp_path / "png", OCTAVO_HOME=str(state))

@@ -435,7 +435,7 @@ def test_a_damaged_archive_and_a_wrong_script_are_named(
     with pytest.raises(OctavoError, match="restoring damaged failed"):
         ensure(builds["8kB"], custom.WORKLOAD, shop(archives, "damaged"), journal, account)
     (archives / "empty").write_text("-- nothing\n")
-    with pytest.raises(UsageError, match="made no table"):
+    with pytest.raises(UsageError, match="created no table"):
         ensure(builds["8kB"], custom.WORKLOAD, shop(archives, "empty"), journal, account)
     (archives / "wrong.sql").write_text("SELECT nonesuch;\n")
     levels = shop(archives, script=f"{archives}/wrong.sql")

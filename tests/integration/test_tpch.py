@@ -147,7 +147,7 @@ def test_a_query_that_takes_too_long_is_cut_off_and_the_others_go_on(
     levels = {**_LEVELS, "queries": "9,22", "query_timeout": "1s"}
     result = queries.run(server, levels)
     assert result.facts["timed_out"] == ["q9 (1)"]
-    with pytest.raises(OctavoError, match="every query was cut off after 1s"):
+    with pytest.raises(OctavoError, match="every query was cancelled after 1s"):
         queries.run(server, {**levels, "queries": "9"})
 
 

@@ -108,7 +108,7 @@ def test_a_link_of_another_user_is_no_source(shared: Path, secrets: Path, journa
     theirs.mkdir()
     (theirs / "postgresql").symlink_to(secrets)
     os.chown(theirs, 65534, 65534)
-    with pytest.raises(UsageError, match="a link that another user may have made"):
+    with pytest.raises(UsageError, match="another user's symbolic link"):
         find_source("19", journal, theirs / "postgresql")
 
 

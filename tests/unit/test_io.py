@@ -52,7 +52,7 @@ def sweep(job: Job, *policies: str, caches: tuple[str, ...] = ("found",)) -> lis
 def test_all_stands_for_every_policy() -> None:
     assert find_policies(["all"]) == list(POLICIES.values())
     assert [policy.name for policy in find_policies(["run,single", "run"])] == ["run", "single"]
-    with pytest.raises(UsageError, match=r"'runs' is no policy; choose from single, .*, or all"):
+    with pytest.raises(UsageError, match=r"'runs' is not a policy; choose from single, .*, or all"):
         find_policies(["runs"])
 
 
@@ -218,17 +218,17 @@ def test_a_list_is_measured_once_unless_a_limit_is_given(file: Path, tmp_path: P
     ("given", "error", "said"),
     [
         ({"pattern": "list"}, UsageError, "--block-list FILE"),
-        ({"block": "0kB"}, UsageError, "take 8kB"),
+        ({"block": "0kB"}, UsageError, "use 8kB"),
         ({"block": "8"}, UsageError, "is not a size"),
-        ({"max_request": "4kB"}, UsageError, "holds no block of 8kB"),
-        ({"policies": ("fast",)}, UsageError, "is no policy"),
+        ({"max_request": "4kB"}, UsageError, "is smaller than a block of 8kB"),
+        ({"policies": ("fast",)}, UsageError, "is not a policy"),
         ({"block_list": Path("/no/such/list")}, HostError, "can be read"),
     ],
 )
 def test_a_request_that_makes_no_sense(file: Path, given: dict[str, Any], error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         sweep_of(request(file, **given), unseen)
-    with pytest.raises(UsageError, match="no file was named"):
+    with pytest.raises(UsageError, match="no file given"):
         sweep_of(request(), unseen)
 
 

@@ -86,7 +86,7 @@ def test_the_page_of_a_device_is_found(page: int, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("no_file")
 def test_a_cache_and_a_page_that_is_too_large_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     cached = probed(monkeypatch, Flash(16 * KB, cache=True))
-    assert cached["rewritten_unit_bytes"] is None and "a cache answers" in str(cached["rewritten_unit_reason"])
+    assert cached["rewritten_unit_bytes"] is None and "a cache acknowledges" in str(cached["rewritten_unit_reason"])
     large = probed(monkeypatch, Flash(64 * KB))
     assert large["rewritten_unit_bytes"] is None and "65536 bytes or more" in str(large["rewritten_unit_reason"])
 

@@ -321,7 +321,7 @@ def test_the_next_best_source_is_taken_with_a_reason_for_each_better_one(monkeyp
     assert source.name == "proc"
     assert "needs root" in blind["bpf"]
     assert "no such device" in blind["tracefs"]
-    assert "made dirty" in blind["proc"] and "in spite of --device" in blind["proc"]
+    assert "made dirty" in blind["proc"] and "--device is ignored" in blind["proc"]
     assert all("\n" not in reason for reason in blind.values())
 
 

@@ -55,7 +55,7 @@ def test_no_time_of_an_emulation_is_told() -> None:
         ("     120 ", "     " + "9" * 5000, "does not say what its disk has read"),
         (EXPLAINED, "[" * 100_000, "not in the form that is known"),
         (EXPLAINED, "[{}]", "not in the form that is known"),
-        ('"Shared Read Blocks": 1000,', f'"Shared Read Blocks": {10**30},', "in another form"),
+        ('"Shared Read Blocks": 1000,', f'"Shared Read Blocks": {10**30},', "unexpected form"),
         ("    1124 ", "     120 ", "it was not cold"),
     ],
 )

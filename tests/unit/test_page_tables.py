@@ -152,7 +152,7 @@ def test_the_oom_experiment_refuses_to_run_without_a_group_of_its_own() -> None:
     text = 'name = "x"\nquestion = "?"\nworkload = "oom"\n[baseline]\nhuge_pages = "off"\n[factors]\nmemory = "none"\n'
     plan = parse_plan(text, origin="test")
     workload = workloads.find(plan.workload)
-    with pytest.raises(UsageError, match="memory: the workload oom needs a limit"):
+    with pytest.raises(UsageError, match="memory: required by the workload oom"):
         workload.contents({"memory": "none", "database": "128MB"})
 
 

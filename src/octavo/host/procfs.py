@@ -88,5 +88,5 @@ def number_after(text: bytes, name: bytes) -> int:
 def _whole(word: bytes) -> int:
     """The number. Raises ValueError when it is none that the kernel can count to."""
     if len(word) > _MOST_DIGITS:
-        raise ValueError(f"{word[:40]!r} is no number of the kernel's")
+        raise ValueError(f"{word[:40]!r} is not a number")
     return int(word)

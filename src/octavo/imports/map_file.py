@@ -28,7 +28,7 @@
     seconds = "took"
     seconds_asked = 900                     # or a column: trials below 95 % of it are invalid
 
-A factor that the baseline does not name is a condition: each of its levels is answered apart.
+A factor that the baseline does not name is a condition: each of its levels is analysed separately.
 """
 
 from pathlib import Path
@@ -88,7 +88,7 @@ class Map(_Strict):
     """The whole file."""
 
     name: str | None = None
-    question: str = "What do these results say?"
+    question: str = "What do these results show?"
     workload: str = "imported"
     threshold: Percentage = "3%"
     negative: list[str] = Field(default_factory=list)
@@ -142,7 +142,7 @@ def columns_of(described: Map) -> list[tuple[str, str, Parse]]:
 def _level(unit: str | None) -> Parse:
     def parse(text: str) -> str:
         if not text:
-            raise ValueError("and a level has to have a name")
+            raise ValueError("and a level needs a name")
         return name(text) if unit is None else format_size(parse_size(f"{text}{unit}"))
 
     return parse

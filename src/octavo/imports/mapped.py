@@ -34,12 +34,12 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
     lines = list(_lines(source, text, described, file))
     if not lines:
         problem = f" ({source.problems[0]})" if source.problems else ""
-        raise UsageError(f"{file} has no line that {described_by.name} describes{problem}")
+        raise UsageError(f"{file} has no line that matches {described_by.name}{problem}")
     levels = {name: list(dict.fromkeys(str(seen[f"factor {name}"]) for seen in lines)) for name in described.factors}
     for name, level in described.baseline.items():
         if level not in levels.get(name, []):
             known = ", ".join(levels.get(name, [])[:12]) or "none, it is not in [factors]"
-            raise UsageError(f"{described_by}: baseline.{name}: {level} was not measured; its levels are: {known}")
+            raise UsageError(f"{described_by}: baseline.{name}: {level} was not measured; levels that were: {known}")
     conditions = [name for name, its in levels.items() if len(its) > 1 and name not in described.baseline]
     places = _places(lines, described)
     keys = list(dict.fromkeys(levels_of for levels_of, _, _ in places))
@@ -49,7 +49,7 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
     rounds = _numbered(sorted(dict.fromkeys(place[1:] for place in places), key=lambda pair: loads[pair[0]]))
     if len(loads) > _MOST_LOADS or len(rounds) > _MOST_ROUNDS:
         raise UsageError(f"{file} has {len(loads)} loads and {len(rounds)} rounds; at most {_MOST_LOADS} and "
-                         f"{_MOST_ROUNDS} can be told apart: look at [trial] in {described_by}")  # fmt: skip
+                         f"{_MOST_ROUNDS} are supported: check [trial] in {described_by}")  # fmt: skip
     items = {str(seen["item"]) for seen in lines if seen.get("item")}
     now = time.time()
     return Imported(
@@ -62,7 +62,7 @@ def read(file: Path, described_by: Path, *, named: str | None = None) -> Importe
         metrics=[Metric(key, one.title or key, one.unit, one.better) for key, one in described.metrics.items()],
         sources=[source],
         repeat=f"octavo import csv {file} --map {described_by}",
-        limits=[] if described.trial.started else ["When each trial ran is not in the file: the order is its lines'."],
+        limits=[] if described.trial.started else ["The file has no times: trials are in the order of its lines."],
     )
 
 
@@ -73,7 +73,7 @@ def _lines(source: ImportSource, text: str, described: Map, file: Path) -> Itera
     wanted = columns_of(described)
     for _, column, _ in wanted:
         if column not in heads:
-            raise UsageError(f"{file}: there is no column {column!r}; it has: {', '.join(heads)[:300]}")
+            raise UsageError(f"{file}: no column {column!r}; columns: {', '.join(heads)[:300]}")
     constant = {f"factor {name}": one.level for name, one in described.factors.items() if one.level is not None}
     readers: dict[str, list[tuple[str, Parse]]] = {}
     for key, column, parse in wanted:

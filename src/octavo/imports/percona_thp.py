@@ -81,9 +81,9 @@ def read(directory: Path, *, named: str | None = None) -> Imported:
         sources=sources,
         repeat=f"octavo import percona-thp {directory}",
         limits=[
-            "When each trial ran is not in the files: the order is theirs, and runs of a cell followed each other.",
-            "dTLB misses are those of pgbench or sysbench: perf stat counts the command that it starts, and the "
-            "server's processes are no children of it.",
+            "The files have no times: trials are in the order of the files, the runs of a cell consecutively.",
+            "dTLB misses are those of pgbench or sysbench: perf stat counts only the command that it "
+            "starts, not the server.",
             "shared_buffers had no huge page in either mode where shmem_enabled was never, Linux's default.",
         ],
     )
@@ -92,7 +92,7 @@ def read(directory: Path, *, named: str | None = None) -> Imported:
 def _files(directory: Path) -> list[Path]:
     """The files of results, in order. Raises UsageError when the directory cannot be read."""
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory; name the one that holds pgbench-tpcb and sysbench-tpcc")
+        raise UsageError(f"{directory} is not a directory; name the one that holds pgbench-tpcb and sysbench-tpcc")
     return sorted(file for mode in _MODES for file in directory.rglob(f"{mode}/tps-*") if _FILE.fullmatch(file.name))
 
 
@@ -104,7 +104,7 @@ def _runs_of(source: ImportSource, text: str, mode: str) -> list[_Run]:
         part = text[start:end]
         one = _sysbench(part, mode) if part.startswith("sysbench") else _pgbench(part, mode)
         if one is None:
-            source.refuse(text.count("\n", 0, start) + 1, "a run without its transactions, time or scale; left out")
+            source.refuse(text.count("\n", 0, start) + 1, "a run without transactions, time or scale; left out")
         else:
             source.rows += 1
             found.append(one)

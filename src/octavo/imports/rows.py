@@ -72,7 +72,7 @@ def take(
     """The rows whose fields can all be read; the others are told of."""
     for line, fields in split:
         if len(fields) != len(columns):
-            source.refuse(line, f"{len(fields)} fields where {len(columns)} belong; left out")
+            source.refuse(line, f"{len(fields)} fields instead of {len(columns)}; left out")
             continue
         values: list[object] = []
         for (name, parse), text in zip(columns, fields, strict=True):
@@ -139,7 +139,7 @@ def moment(text: str) -> float:
     """Seconds since the epoch that a calendar can show. Raises ValueError."""
     value = positive(text)
     if value >= _LAST_MOMENT:
-        raise ValueError("no time: seconds since 1970 are expected")
+        raise ValueError("not a time; seconds since 1970 are expected")
     return value
 
 
@@ -147,7 +147,7 @@ def seconds(text: str) -> float:
     """How long something took, in seconds: zero or more, less than decades. Raises ValueError."""
     value = not_negative(text)
     if value >= _LONGEST_SECONDS:
-        raise ValueError("no duration: seconds are expected")
+        raise ValueError("not a duration; seconds are expected")
     return value
 
 

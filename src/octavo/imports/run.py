@@ -21,8 +21,8 @@ from octavo.store.store import Store
 from octavo.units import human_count
 
 NOT_RANDOMISED = (
-    "These results were measured elsewhere and imported: the order was not randomised round by round, so a drift of "
-    "the machine may look like an effect of a cell."
+    "These results were imported: their order was not randomised, so that drift of the machine may look like an "
+    "effect of a cell."
 )
 # More refused rows than these are counted, not listed, in a report.
 _MOST_TOLD = 20

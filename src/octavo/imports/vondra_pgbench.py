@@ -56,7 +56,7 @@ def read(file: Path, *, named: str | None = None) -> Imported:
         _trial(row, ids[_key(row)], segments[str(row.values[4])], runs[row.line], most, position)
         for position, row in enumerate(rows, 1)
     ]
-    alone = "The tables were filled once for each cell and scale: what another load would do is not known."
+    alone = "The tables were loaded once for each cell and scale, so the differences between loads are unknown."
     return Imported(
         plan=_plan(run_name(named or _name_of(file)), combinations, len(segments), most),
         cells=cells,
@@ -66,7 +66,7 @@ def read(file: Path, *, named: str | None = None) -> Imported:
         repeat=f"octavo import vondra-pgbench {file}",
         limits=[
             *([alone] if len(segments) == 1 else ()),
-            "Read-write trials followed each other on the same tables without a reset: a later one found more bloat.",
+            "Read-write trials ran on the same tables without a reset, so later ones had more bloat.",
         ],
     )
 
@@ -148,9 +148,9 @@ def _too_short(asked: float, seconds: float, between: float) -> str | None:
     """Why a trial is not believed: the same rule as for our own. Start and end are whole seconds in the file."""
     least = parse_percentage(Thresholds().shortest_duration) * asked
     if seconds < least:
-        return f"ran {seconds:.2f} s of the {asked:g} s asked for"
+        return f"ran {seconds:.2f} s of the {asked:g} s requested"
     if between < least - 1:
-        return f"its start and end are {between:.0f} s apart, although it was asked to run {asked:g} s"
+        return f"its start and end are {between:.0f} s apart, but it should have run {asked:g} s"
     return None
 
 

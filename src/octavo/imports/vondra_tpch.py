@@ -81,7 +81,7 @@ Geometry = tuple[str, str, str, str]
 def read(directory: Path, *, named: str | None = None) -> Imported:
     """The results in a directory; load.csv, size.csv and settings.conf may be missing. Raises UsageError."""
     if not directory.is_dir():
-        raise UsageError(f"{directory} is no directory; name the one that holds queries.csv")
+        raise UsageError(f"{directory} is not a directory; name the one that holds queries.csv")
     queries, query_rows = read_rows(directory / "queries.csv", _QUERY)
     sources = [queries]
     optional: dict[str, list[ImportedRow]] = {"load.csv": [], "size.csv": []}
@@ -246,8 +246,8 @@ def _limits(rows: Sequence[ImportedRow], loads: int) -> list[str]:
     return [
         f"Each WAL segment size ({sizes}) is a load of its own, so that what loads differ by has what segments do in "
         "it; in queries, which write no WAL, that can be nothing.",
-        "All runs of a query followed each other. The first run of a query is colder than the later ones, and is "
-        "answered apart.",
+        "All runs of a query were consecutive. The first run of a query is colder than the later ones, and is "
+        "analysed separately.",
     ][0 if loads > 1 else 1 :]
 
 

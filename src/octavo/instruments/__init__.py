@@ -41,6 +41,6 @@ def instruments(optional: Collection[str] = ()) -> dict[str, Sampled | Instrumen
     """Every instrument by its name: its module's INSTRUMENT. Raises UsageError for an unknown optional one."""
     for name in optional:
         if name not in OPTIONAL:
-            raise UsageError(f"there is no optional instrument {name!r}; there is {', '.join(OPTIONAL)}")
+            raise UsageError(f"unknown optional instrument {name!r}; allowed: {', '.join(OPTIONAL)}")
     modules = INSTRUMENTS | {name: OPTIONAL[name] for name in optional}
     return {name: import_module(module).INSTRUMENT for name, module in modules.items()}

@@ -33,9 +33,9 @@ class DeviceActivity:
         Ratio(Metric("r_await", "time of a read, queueing included (r_await)", "ms"), "read_milliseconds", "reads"),
         Ratio(Metric("w_await", "time of a write, queueing included (w_await)", "ms"), "write_milliseconds", "writes"),
         Ratio(Metric("f_await", "time of a flush (f_await)", "ms"), "flush_milliseconds", "flushes"),
-        Rate(Metric("aqu_sz", "requests under way (aqu-sz)", "1"), "weighted_io_milliseconds", 1e-3),
+        Rate(Metric("aqu_sz", "requests in flight (aqu-sz)", "1"), "weighted_io_milliseconds", 1e-3),
         Rate(
-            Metric("device_util", "share of the time with a request under way (%util)", "fraction"),
+            Metric("device_util", "share of the time with a request in flight (%util)", "fraction"),
             "io_milliseconds",
             1e-3,
         ),

@@ -16,21 +16,22 @@ class HugePageEvents:
     period = 5.0
     asks_server = False
     figures: tuple[Figure, ...] = (
-        Rate(Metric("thp_fault_alloc_per_second", "huge pages given at a fault, a second", "1/s"), "thp_fault_alloc"),
-        Rate(Metric("thp_collapse_alloc_per_second", "huge pages put together by khugepaged, a second", "1/s"),
+        Rate(Metric("thp_fault_alloc_per_second", "huge pages allocated at a fault, a second", "1/s"),
+             "thp_fault_alloc"),
+        Rate(Metric("thp_collapse_alloc_per_second", "huge pages collapsed by khugepaged, a second", "1/s"),
              "thp_collapse_alloc"),
-        Rate(Metric("compact_stall_per_second", "tasks that compacted memory to get a huge page, a second", "1/s"),
+        Rate(Metric("compact_stall_per_second", "direct compactions for a huge page, a second", "1/s"),
              "compact_stall"),
-        Total(Metric("thp_fault_alloc", "huge pages given at a fault", "1"), "thp_fault_alloc"),
-        Total(Metric("thp_fault_fallback", "faults that got small pages instead", "1"), "thp_fault_fallback"),
-        Total(Metric("thp_collapse_alloc", "huge pages put together by khugepaged", "1"), "thp_collapse_alloc"),
-        Total(Metric("thp_file_alloc", "huge pages given to shared memory or files", "1"), "thp_file_alloc"),
-        Total(Metric("thp_file_fallback", "shared memory or files that got small pages instead", "1"),
+        Total(Metric("thp_fault_alloc", "huge pages allocated at a fault", "1"), "thp_fault_alloc"),
+        Total(Metric("thp_fault_fallback", "faults that fell back to small pages", "1"), "thp_fault_fallback"),
+        Total(Metric("thp_collapse_alloc", "huge pages collapsed by khugepaged", "1"), "thp_collapse_alloc"),
+        Total(Metric("thp_file_alloc", "huge pages allocated for shared memory or files", "1"), "thp_file_alloc"),
+        Total(Metric("thp_file_fallback", "shared memory or files that fell back to small pages", "1"),
               "thp_file_fallback"),
         Total(Metric("thp_split_page", "huge pages split", "1"), "thp_split_page"),
-        Total(Metric("compact_stall", "times that a task compacted memory to get a huge page", "1"), "compact_stall"),
+        Total(Metric("compact_stall", "direct compactions for a huge page", "1"), "compact_stall"),
         Total(Metric("compact_success", "of those, successful", "1"), "compact_success"),
-        Total(Metric("compact_pages_moved", "pages looked at to be moved by compaction", "1"),
+        Total(Metric("compact_pages_moved", "pages scanned by compaction", "1"),
               "compact_migrate_scanned"),
     )  # fmt: skip
 

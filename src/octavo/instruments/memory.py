@@ -38,7 +38,7 @@ class HostMemory:
         Gauge(Metric("huge_pages_total", "huge pages of the default size (HugePages_Total)", "1"), "HugePages_Total"),
         Gauge(Metric("huge_pages_free", "huge pages not in use (HugePages_Free)", "1"),
               "HugePages_Free", whole="min"),
-        Gauge(Metric("huge_pages_reserved", "huge pages promised, not in use yet (HugePages_Rsvd)", "1"),
+        Gauge(Metric("huge_pages_reserved", "huge pages reserved, not yet in use (HugePages_Rsvd)", "1"),
               "HugePages_Rsvd"),
         Gauge(Metric("huge_pages_surplus", "huge pages beyond the pool (HugePages_Surp)", "1"), "HugePages_Surp"),
         Gauge(Metric("swap_used_bytes", "swap in use (SwapTotal − SwapFree)", "bytes"), "SwapUsed", _KB),

@@ -38,11 +38,11 @@ class Processes:
               "shmem", _KB),
         Gauge(Metric("process_huge_bytes", "huge pages mapped, largest process (HugetlbPages)", "bytes"),
               "huge", _KB),
-        Gauge(Metric("process_private_bytes", "private memory, all together (RssAnon)", "bytes"), "private", _KB),
+        Gauge(Metric("process_private_bytes", "private memory, sum (RssAnon)", "bytes"), "private", _KB),
         Gauge(Metric("process_page_table_bytes", "page tables, all together (VmPTE)", "bytes"), "tables", _KB),
         Gauge(Metric("process_swap_bytes", "swapped out, all together (VmSwap)", "bytes"), "swap", _KB),
         Gauge(Metric("process_oom_score", "oom_score, highest", "1"), "oom_score"),
-        Rate(Metric("process_cpus", "CPUs in use, all together", "1"), "on_cpu", 1e-9),
+        Rate(Metric("process_cpus", "CPUs in use, sum", "1"), "on_cpu", 1e-9),
         Rate(Metric("process_cpus_waited_for", "processes waiting for a CPU", "1"), "waited", 1e-9),
     )  # fmt: skip
 

@@ -43,11 +43,11 @@ class Profile:
             perf_events.close(perf_events.open_event(_CLOCK, cpu=min(os.sched_getaffinity(0))))
             found = children.run(["perf", "version"], server.journal, role="perf version")
         except HostError as error:
-            raise UnavailableError(f"{error}; it is in the package linux-perf or linux-tools") from error
+            raise UnavailableError(f"{error}; install linux-perf or linux-tools") from error
         except OSError as error:
             raise UnavailableError("a profile needs root or a lower kernel.perf_event_paranoid") from error
         if found.returncode != 0:
-            raise UnavailableError("perf does not work here; it must fit the kernel")
+            raise UnavailableError("perf does not work here; it must match the kernel")
         data = server.log.with_suffix(".perf.data")
         recorder, entry = children.start(
             ["perf", "record", "-a", "-e", _event(), "-F", str(_HERTZ), "-B", "-N", "--output", data],

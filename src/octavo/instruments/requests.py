@@ -18,7 +18,7 @@ from octavo.postgres.process_roles import POSTMASTER, role_of
 from octavo.units import format_size
 
 _DIRECTIONS = {"R": "read", "W": "write", "D": "discard"}
-KERNEL, OTHERS, GONE = "kernel", "other programs", "ended before they were seen"
+KERNEL, OTHERS, GONE = "kernel", "other programs", "ended before they were identified"
 
 
 class DeviceRequests:
@@ -27,10 +27,10 @@ class DeviceRequests:
     period = 1.0
     asks_server = False
     figures: tuple[Figure, ...] = (
-        Rate(Metric("request_reads_per_second", "reads at the device a second, by who asks", "1/s"), "reads"),
-        Ratio(Metric("request_read_bytes", "bytes a read, by who asks", "bytes"), "read_bytes", "reads"),
-        Rate(Metric("request_writes_per_second", "writes at the device a second, by who asks", "1/s"), "writes"),
-        Ratio(Metric("request_write_bytes", "bytes a write, by who asks", "bytes"), "written_bytes", "writes"),
+        Rate(Metric("request_reads_per_second", "reads at the device a second, by process", "1/s"), "reads"),
+        Ratio(Metric("request_read_bytes", "bytes a read, by process", "bytes"), "read_bytes", "reads"),
+        Rate(Metric("request_writes_per_second", "writes at the device a second, by process", "1/s"), "writes"),
+        Ratio(Metric("request_write_bytes", "bytes a write, by process", "bytes"), "written_bytes", "writes"),
         Total(Metric("requests_of_size", "requests at the device, by size", "1"), "requests"),
     )
 

@@ -20,8 +20,8 @@ from octavo.postgres.cluster import DATABASE, Server
 from octavo.series import Series
 from octavo.workloads.base import WorkloadResult
 
-_COST = Metric("instrument_cpu_seconds", "CPU that looking cost, by instrument", "seconds")
-_COST_SHARE = Metric("instruments_cpu_share", "CPU that looking cost, share of the machine", "fraction")
+_COST = Metric("instrument_cpu_seconds", "CPU time of monitoring, by instrument", "seconds")
+_COST_SHARE = Metric("instruments_cpu_share", "CPU time of monitoring, share of the machine", "fraction")
 _OWN_METRICS = (_COST, _COST_SHARE)
 _BACKEND = "the server, for all of them"
 
@@ -143,7 +143,9 @@ class RunningInstruments:
         off: dict[str, str] = {}
         try:
             if remaining := _wait_for_clients_to_leave(self._target.query):
-                off["the server"] = f"clients that stayed connected have not reported all they did: {remaining}"
+                off["the server"] = (
+                    f"clients that are still connected have not reported all their statistics: {remaining}"
+                )
         except (psycopg.Error, OctavoError) as error:
             off["the server"] = " ".join(str(error).split())
         sampler.final(asks_server=True)

@@ -35,7 +35,7 @@ def number_of(name: str) -> int:
     """The number of a call on this machine. Raises OSError on a machine whose numbers are not known here."""
     numbers = _NUMBERS.get(platform.machine())
     if numbers is None:
-        raise OSError(f"the number of {name} on {platform.machine()} is not known")
+        raise OSError(f"the system call number of {name} on {platform.machine()} is unknown")
     return numbers[name]
 
 

@@ -24,7 +24,7 @@ class ThpMapped:
     period = 5.0
     asks_server = False
     figures: tuple[Figure, ...] = (
-        Gauge(Metric("process_anon_huge_bytes", "private memory in transparent huge pages, all together", "bytes"),
+        Gauge(Metric("process_anon_huge_bytes", "private memory in transparent huge pages, sum", "bytes"),
               "anon", _KB),
         Gauge(Metric("process_shmem_huge_bytes", "shared memory mapped as huge pages, largest process", "bytes"),
               "shmem", _KB),

@@ -34,7 +34,7 @@ class ThpThreads:
     def open(self, target: Target) -> Reader:
         """Raises UnavailableError where the kernel's threads cannot be seen, as in a container."""
         if _name(target.proc / "2") != _KTHREADD:
-            raise UnavailableError("the kernel's threads cannot be seen from here, as in a container")
+            raise UnavailableError("kernel threads are not visible, as in a container")
         files = [
             (thread, ProcFile(path / "schedstat"))
             for path in target.proc.iterdir()
@@ -48,7 +48,7 @@ class ThpThreads:
                 try:
                     used[thread] += float(file.read().split()[0])
                 except ProcessLookupError:
-                    raise UnavailableError(f"{thread} ended, because somebody changed the mode") from None
+                    raise UnavailableError(f"{thread} ended because the mode was changed") from None
             return {None: used}
 
         def close() -> None:

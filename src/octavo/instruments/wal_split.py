@@ -10,9 +10,9 @@ from octavo.postgres.cluster import Server
 from octavo.postgres.wal_contents import contents, position, segments
 from octavo.workloads.base import WorkloadResult
 
-_INSPECTED = Metric("wal_inspected_share", "part of the trial's WAL that was read again", "fraction")
-_RECORDS = Metric("wal_records_share", "records without images, of the WAL read again", "fraction")
-_IMAGES = Metric("wal_images_share", "full-page images, of the WAL read again", "fraction")
+_INSPECTED = Metric("wal_inspected_share", "share of the trial's WAL that was analysed", "fraction")
+_RECORDS = Metric("wal_records_share", "records without images, of the analysed WAL", "fraction")
+_IMAGES = Metric("wal_images_share", "full-page images, of the analysed WAL", "fraction")
 _HEADERS = Metric("wal_header_bytes", "page headers of the WAL", "bytes")
 _CREATED = Metric("wal_segments_created", "WAL segments created, not recycled", "1")
 

@@ -24,7 +24,7 @@ class Job:
     most: int = 1
     """The most blocks of a joined request."""
     hole: int = 0
-    """The most blocks of a hole that is read along."""
+    """The most largest hole, in blocks, that is read through."""
     method: str = "plain"
     """`plain` (pread, pwrite), `cache-first`, `advised` (posix_fadvise), `vectored` (preadv) or `ring` (io_uring)."""
     distance: int = 32

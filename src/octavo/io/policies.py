@@ -19,9 +19,9 @@ class Policy:
     def refusal(self, *, write: bool, direct: bool) -> str | None:
         """Why it is not for writing, or not for O_DIRECT; None when it can be measured so."""
         if write and not self.writes:
-            return f"{self.name} is a way of reading; leave --write out, or take another policy"
+            return f"{self.name} only reads; remove --write or choose another policy"
         if direct and self.method in ("cache-first", "advised"):
-            return f"{self.name} works through the page cache, which --direct goes past; leave one of them out"
+            return f"{self.name} uses the page cache, which --direct bypasses; remove one of them"
         return None
 
 
@@ -32,16 +32,16 @@ POLICIES = {
         Policy("run", "a run of consecutive blocks is a request", "run", "plain", writes=True),
         Policy(
             "coalesced",
-            "neighbours are joined up to --max-request, holes of up to --hole blocks read along and thrown away",
+            "neighbours are combined up to --max-request; holes of up to --hole blocks are read and discarded",
             "coalesced",
             "plain",
             writes=True,
         ),
-        Policy("cache-first", "a joined request, then each block from the page cache", "coalesced", "cache-first"),
+        Policy("cache-first", "a combined request, then each block from the page cache", "coalesced", "cache-first"),
         Policy("fadvise", "single blocks, each announced --distance blocks ahead", "single", "advised"),
-        Policy("preadv", "joined requests, each block into a buffer of its own", "coalesced", "vectored"),
+        Policy("preadv", "combined requests, each block into its own buffer", "coalesced", "vectored"),
         Policy("io_uring", "single blocks, --depth of them in flight", "single", "ring", writes=True),
-        Policy("io_uring-coalesced", "joined requests, --depth of them in flight", "coalesced", "ring", writes=True),
+        Policy("io_uring-coalesced", "combined requests, --depth of them in flight", "coalesced", "ring", writes=True),
     )
 }  # fmt: skip
 
@@ -55,5 +55,5 @@ def find_policies(names: Iterable[str]) -> list[Policy]:
         elif name in POLICIES:
             found.append(POLICIES[name])
         else:
-            raise UsageError(f"{name!r} is no policy; choose from {', '.join(POLICIES)}, or all")
+            raise UsageError(f"{name!r} is not a policy; choose from {', '.join(POLICIES)}, or all")
     return list(dict.fromkeys(found))

@@ -112,7 +112,7 @@ def _smallest(asked: Probe) -> tuple[int, int]:
             refused = error
             continue
         return size, outcome.file_bytes
-    raise HostError(f"{refused}; no size of request gets past the page cache there, so probe another filesystem")
+    raise HostError(f"{refused}; no request size bypasses the page cache there; probe another filesystem")
 
 
 def _measure(asked: Probe, job: Job, observe: Observe) -> Any:

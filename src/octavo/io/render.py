@@ -20,9 +20,7 @@ def print_table(document: dict[str, Any], screen: "Console") -> None:
             screen,
         )
     if measured:
-        print(
-            "\nkB asked: a request of ours, holes and second reads included; kB device: everybody's requests meanwhile"
-        )
+        print("\nkB asked: our requests, including holes and second reads; kB device: requests of all processes")
     for result in document["results"]:
         for text in [f"skipped: {result['reason']}"] if result["status"] == "skipped" else result["notes"]:
             print(f"{result['policy']}, {result['cache']}: {text}")

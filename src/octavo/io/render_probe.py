@@ -59,23 +59,23 @@ def sentences(document: dict[str, Any]) -> list[str]:
 
 def _latency(line: dict[str, Any] | None) -> str:
     if line is None:
-        return "latency: larger requests do not take longer here; no bend can be told"
+        return "latency: larger requests do not take longer here; there is no bend"
     if line["largest_error"] > _WORST_LINE:
         return (
-            f"latency: does not follow size (a line is off by up to {line['largest_error']:.0%}): something else uses "
-            "the device, or its cache answers some reads; probe longer, or when it is idle"
+            f"latency: does not follow size (a line is off by up to {line['largest_error']:.0%}): other processes "
+            "use the device, or its cache serves some reads; probe longer, or when it is idle"
         )
     rate = human_size(line["bytes_per_second"])
     return (
         f"one at a time, a read takes {line['latency_us']:,.0f} µs and its bytes at {rate}/s "
-        f"(within {line['largest_error']:.0%}): below {human_size(line['bend_bytes'])} it costs mostly its latency"
+        f"(within {line['largest_error']:.0%}): below {human_size(line['bend_bytes'])} latency dominates"
     )
 
 
 def _alignment(one: dict[str, Any]) -> str:
     size, shift = format_size(one["bytes"]), format_size(one["shift_bytes"])
     spread = f"{one['ratio']:.2f} times as long ({one['low']:.2f} to {one['high']:.2f})"
-    verdict = "aligning pays" if one["low"] > 1 else "no difference seen" if one["high"] > 1 else "shifted is quicker"
+    verdict = "aligning pays" if one["low"] > 1 else "no difference found" if one["high"] > 1 else "shifted is faster"
     return f"reads of {size} shifted by {shift} take {spread}: {verdict}"
 
 
@@ -83,12 +83,12 @@ def _watched(one: dict[str, Any]) -> str:
     size, drop = format_size(one["bytes"]), one["drop"]
     if drop is None:
         return (
-            f"reads of {size} for {one['seconds']:.1f} s: no lasting drop; a token bucket, if there is one, was empty "
-            f"before or holds more than these {one['requests']:,} requests"
+            f"reads of {size} for {one['seconds']:.1f} s: no lasting drop; a token bucket, if any, was already "
+            f"empty or holds more than these {one['requests']:,} requests"
         )
     return (
         f"reads of {size}: {drop['rate_before']:,.0f} a second, after {drop['after_seconds']:.1f} s "
-        f"{drop['rate_after']:,.0f}: a token bucket of about {drop['fill_requests']:,.0f} requests would do that"
+        f"{drop['rate_after']:,.0f}: a token bucket of about {drop['fill_requests']:,.0f} requests would explain it"
     )
 
 

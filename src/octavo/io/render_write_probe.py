@@ -38,8 +38,8 @@ def sentences(document: dict[str, Any]) -> list[str]:
     said += [_local(document["local"]), _sustained(document["sustained"])]
     if document["virtualization"] != "none seen":
         said.append(
-            "inside a virtual machine: what is seen is the hypervisor's disk and its cache; the page of an SSD below "
-            "it shows only if the hypervisor passes each write on as it is"
+            "inside a virtual machine: this measures the hypervisor's disk and its cache; the page of an SSD below "
+            "is visible only if the hypervisor passes writes through unchanged"
         )
     return said
 
@@ -47,14 +47,14 @@ def sentences(document: dict[str, Any]) -> list[str]:
 def _unit(document: dict[str, Any]) -> str:
     size, reason = document["rewritten_unit_bytes"], document["rewritten_unit_reason"]
     if size is None:
-        return f"the unit that the device rewrites whole cannot be told: {reason}"
-    return f"the device rewrites {format_size(size)} whole: {reason}"
+        return f"the unit that the device rewrites as a whole is undetermined: {reason}"
+    return f"the device rewrites {format_size(size)} as a whole: {reason}"
 
 
 def _through(document: dict[str, Any]) -> str:
     unit, smallest = document["page_cache_unit_bytes"], document["through_page_cache"][0]
     if unit is None:
-        return "through the page cache: the device's counters are not to be had, or never come down to what was written"
+        return "through the page cache: the device's counters are unavailable, or never match what was written"
     each = _bytes(smallest["device_bytes_per_write"])
     return (
         f"through the page cache a durable write of {format_size(smallest['bytes'])} is {each} at the device; from "
@@ -71,10 +71,10 @@ def _shifted(one: dict[str, Any], size: int) -> str:
 
 def _local(one: dict[str, Any]) -> str:
     where, spread = format_size(one["window_bytes"]), f"({one['low']:.2f} to {one['high']:.2f})"
-    verdict = "memory in the device may hold them" if one["high"] < 1 else "no gain by locality seen"
+    verdict = "memory in the device may hold them" if one["high"] < 1 else "no gain from locality"
     return (
-        f"writes of {format_size(one['bytes'])} within {where} take {one['ratio']:.2f} times as long as all over the "
-        f"file {spread}: {verdict}"
+        f"writes of {format_size(one['bytes'])} within {where} take {one['ratio']:.2f} times as long as across the "
+        f"whole file {spread}: {verdict}"
     )
 
 
@@ -88,7 +88,7 @@ def _sustained(one: dict[str, Any]) -> str:
     drop = one["drop"]
     return (
         f"{rate}; {drop['rate_before']:,.0f} and after {drop['after_seconds']:.1f} s {drop['rate_after']:,.0f}: a "
-        "cache that is full by then would do that"
+        "full cache would explain it"
     )
 
 

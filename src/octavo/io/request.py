@@ -71,12 +71,12 @@ def sweep_of(request: SweepRequest, observe: Observe) -> tuple[Sweep, dict[str, 
         block_list = _read(request.block_list)
     pattern = _pattern(request, block_list)
     if not files:
-        raise UsageError("no file was named; name a file or a device, such as octavo io /data/test --make 1GB")
+        raise UsageError("no file given; for example octavo io /data/test --make 1GB")
     if request.segments:
         files = [segment for file in files for segment in with_segments(file)]
     block = parse_size(request.block) if request.block else server_block or _BLOCK
     if block == 0:
-        raise UsageError("a block of 0 bytes cannot be read; take 8kB")
+        raise UsageError("invalid block size 0; use 8kB")
     run = request.run if request.run is not None else 1 if request.pattern in ("random", "strided") else _RUN
     paths = prepare(
         files,
@@ -132,7 +132,9 @@ def _max_request(request: SweepRequest, block: int) -> int:
         return max(_MAX_REQUEST, block)
     size = parse_size(request.max_request)
     if size < block:
-        raise UsageError(f"--max-request {request.max_request} holds no block of {format_size(block)}; allow more")
+        raise UsageError(
+            f"--max-request {request.max_request} is smaller than a block of {format_size(block)}; allow more"
+        )
     return size
 
 
@@ -148,9 +150,9 @@ def _read(path: Path) -> str:
     try:
         return read_bytes(path, _MOST_LIST).decode()
     except OSError as error:
-        raise HostError(f"{path}: {error.strerror}; name a block list that can be read") from error
+        raise HostError(f"{path}: {error.strerror}; name a readable block list") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is no text; write one block number, or a range such as 17-25, a line") from error
+        raise UsageError(f"{path}: is not text; write one block number, or a range such as 17-25, per line") from error
 
 
 def _device_readahead(path: Path) -> int | None:

@@ -109,7 +109,7 @@ def _state(job: Job) -> str:
 
 def _result(policy: Policy, job: Job, outcome: "IoOutcome") -> dict[str, Any]:
     if not outcome.requests:
-        raise OctavoError("nothing was measured: no request ended in time; give it more --seconds")
+        raise OctavoError("nothing was measured: no request completed in time; use more --seconds")
     seconds, requests = outcome.seconds, outcome.requests
     latency = {name: outcome.latency(quantile) * 1e6 for name, quantile in _QUANTILES.items()}
     return {
@@ -154,9 +154,11 @@ def _notes(job: Job, outcome: "IoOutcome") -> list[str]:
     notes: list[str] = []
     share = None if outcome.cached_bytes is None else outcome.cached_bytes / outcome.file_bytes
     if share is not None and job.cache == "cold" and share > _STILL_COLD:
-        notes.append(f"not cold: {share:.0%} of the files stayed in the page cache, somebody has them mapped or dirty")
+        notes.append(
+            f"not cold: {share:.0%} of the files stayed in the page cache; another process has them mapped or dirty"
+        )
     if share is not None and job.cache == "warm" and share < _ALL_WARM:
         notes.append(f"not warm: only {share:.0%} of the files fit in the page cache")
     if outcome.laps > 1:
-        notes.append(f"the files were read {outcome.laps} times, cold each time: a larger file would say more")
+        notes.append(f"the files were read {outcome.laps} times, cold each time; use a larger file")
     return notes

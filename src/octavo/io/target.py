@@ -65,11 +65,11 @@ def _claim(path: Path, *, lose_device: bool) -> None:
     """Raises unless the device may be overwritten: the user has said so, and nobody uses it (open(2) with O_EXCL)."""
     if not lose_device:
         raise UsageError(
-            f"{path}: everything on this device would be lost; say --i-will-lose-this-device if that is meant"
+            f"{path}: everything on this device would be lost; to do it anyway add --i-will-lose-this-device"
         )
     try:
         os.close(os.open(path, os.O_RDWR | os.O_EXCL))
     except OSError as error:
         raise HostError(
-            f"{path}: {error.strerror}; a device is written only when nothing is mounted from it or uses it, by root"
+            f"{path}: {error.strerror}; only root may write to a device, if it is not mounted or in use"
         ) from error

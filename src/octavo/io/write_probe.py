@@ -98,7 +98,7 @@ def _smallest(asked: WriteProbe) -> tuple[int, int]:
             refused = error
             continue
         return size, outcome.file_bytes
-    raise HostError(f"{refused}; no size of write gets past the page cache there, so probe another filesystem")
+    raise HostError(f"{refused}; no write size bypasses the page cache there; probe another filesystem")
 
 
 def _point(asked: WriteProbe, size: int, seconds: float, *, direct: bool) -> dict[str, Any]:

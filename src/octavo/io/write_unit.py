@@ -53,29 +53,29 @@ def unit_of_shifts(shifts: Sequence[ShiftedWrite], size: int) -> WriteUnit:
 
     >>> def seen(*ratios): return [ShiftedWrite(512 << at, (ratio,)) for at, ratio in enumerate(ratios)]
     >>> unit_of_shifts(seen(1.9, 1.9, 1.8, 1.0, 1.0), 65536)
-    WriteUnit(bytes=4096, reason='shifts below it cost, and no larger one does')
+    WriteUnit(bytes=4096, reason='smaller shifts cost time, larger ones do not')
     >>> unit_of_shifts(seen(1.0, 1.0, 1.0), 65536).bytes is None
     True
     """
     costing = [one for one in shifts if one.costs]
-    scatter = "writes scatter by more than a page would cost; probe longer, or when nothing else writes"
+    scatter = "the scatter exceeds the cost of a page; probe longer, or when nothing else writes"
     if not costing:
         lowest, highest = (pick(ratio for one in shifts for ratio in one.pairs) for pick in (min, max))
         if highest > _SCATTER or lowest < 1 / _SCATTER:
             return WriteUnit(None, scatter)
         return WriteUnit(
             None,
-            "no shift costs more: the unit is no larger than the smallest write, or a cache answers before pages are "
-            "written (memory of the device, of its controller or of a hypervisor)",
+            "shifting costs nothing: the unit is no larger than the smallest write, or a cache acknowledges before "
+            "pages are written (memory of the device, of its controller or of a hypervisor)",
         )
     if len(costing) == len(shifts):
-        return WriteUnit(None, f"every shift costs: the unit is {size} bytes or more, or writes scatter too much")
+        return WriteUnit(None, f"every shift costs time: the unit is {size} bytes or more, or writes scatter too much")
     # What lies nearer to the price of a shift than to nothing is not free, though a pair or two say so.
     dear = 1 + (median(one.ratio for one in costing) - 1) / 2
     free = shifts[len(costing) :]
     if costing != list(shifts[: len(costing)]) or any(one.ratio >= dear for one in free):
-        return WriteUnit(None, f"some shifts cost, and others cannot be told: {scatter}")
-    return WriteUnit(free[0].shift, "shifts below it cost, and no larger one does")
+        return WriteUnit(None, f"some shifts cost time, others are undecided: {scatter}")
+    return WriteUnit(free[0].shift, "smaller shifts cost time, larger ones do not")
 
 
 def unit_of_bytes(sizes: Sequence[int], written: Sequence[float | None]) -> int | None:

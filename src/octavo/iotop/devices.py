@@ -28,7 +28,7 @@ def find_disk(asked: str, sys: Path = _SYS) -> tuple[str, int]:
     """
     device = _find(asked, sys)
     if device is None:
-        raise UsageError(f"--device {asked}: no such device here; there is {', '.join(whole_disks(sys)) or 'none'}")
+        raise UsageError(f"--device {asked}: no such device; available: {', '.join(whole_disks(sys)) or 'none'}")
     major, minor = (int(part) for part in (device / "dev").read_text().split(":"))
     return device.name, kernel_number(major, minor)
 

@@ -16,8 +16,8 @@ _WITHOUT = {
     "tracefs": "requests cannot be traced",
 }
 _ONLY_PROC = (
-    "from /proc/PID/io: bytes of processes that this user may see, without devices and requests; "
-    "writes are what they made dirty, not what was written back"
+    "from /proc/PID/io: bytes of visible processes, without devices and requests; writes are dirtied pages, "
+    "not writeback"
 )
 
 
@@ -43,15 +43,15 @@ def open_source(
         except OSError as error:
             blind[name] = f"{_WITHOUT[name]} ({_reason(error)})"
             if choice == name:
-                raise HostError(f"{blind[name]}; leave out --source {name}, and the next best is taken") from error
+                raise HostError(f"{blind[name]}; without --source {name} the next best source is used") from error
             continue
         if name == "proc":
-            blind[name] = _ONLY_PROC + ("" if device is None else "; all disks together, in spite of --device")
+            blind[name] = _ONLY_PROC + ("" if device is None else "; all disks together, --device is ignored")
         return source, blind
-    raise AssertionError("/proc is always there")
+    raise AssertionError("/proc is always available")
 
 
 def _reason(error: OSError) -> str:
     if isinstance(error, PermissionError):
-        return "it needs root, with its capabilities: a container may lack them"
+        return "it needs root with all capabilities, which a container may lack"
     return (error.strerror or str(error)).lower()

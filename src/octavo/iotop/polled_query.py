@@ -24,5 +24,5 @@ class PolledQuery:
         except psycopg.errors.InsufficientPrivilege as error:
             self.off = f"{one_line(str(error))} (GRANT pg_monitor)"
         except psycopg.Error as error:
-            self.off = f"the server does not tell: {one_line(str(error))}"
+            self.off = f"not reported by the server: {one_line(str(error))}"
         return []

@@ -48,7 +48,7 @@ def _head(snapshot: RequestSnapshot) -> Text:
         time.strftime("%H:%M:%S", time.localtime(snapshot.time)),
         f"over {snapshot.seconds:.1f} s",
         _SOURCES[snapshot.source],
-        f"looking takes {snapshot.cost_share:.2%} of the machine ({snapshot.cost_seconds * 1e3:.0f} ms)",
+        f"monitoring overhead: {snapshot.cost_share * 100:.2g} % CPU",
     )
     return Text(" · ".join(words))
 
@@ -57,10 +57,10 @@ def _devices(snapshot: RequestSnapshot) -> Iterable[Text]:
     for name, totals in snapshot.devices.items():
         yield Text(
             f"{name}: {totals.reads:,} reads of {human_size(totals.read_bytes)}, "
-            f"{totals.writes:,} writes of {human_size(totals.written_bytes)} in all"
+            f"{totals.writes:,} writes of {human_size(totals.written_bytes)}"
         )
     if not snapshot.devices:
-        yield Text("no disk did anything")
+        yield Text("no disk activity")
 
 
 def _table(snapshot: RequestSnapshot, width: int) -> Table:
@@ -139,15 +139,13 @@ def _for_whom(readers: Sequence[IoWorkerClient]) -> str:
 
 def _notes(snapshot: RequestSnapshot) -> Iterable[Text]:
     if not snapshot.rows:
-        yield Text("nobody asked for anything")
+        yield Text("no requests")
     if any(row.role == WRITE_BACK for row in snapshot.rows):
-        yield Text(f"{WRITE_BACK}: made dirty before; the kernel does not say by whom")
+        yield Text(f"{WRITE_BACK}: pages that were dirtied earlier; the kernel does not record by whom")
     if snapshot.lost_events:
-        yield Text(
-            f"{snapshot.lost_events:,} events were lost: there was more than the buffer held, and the sums are low"
-        )
+        yield Text(f"{snapshot.lost_events:,} events were lost because the buffer was full: the sums are too low")
     for part, reason in snapshot.blind.items():
-        yield Text(f"not seen: {part}: {reason}")
+        yield Text(f"not available: {part}: {reason}")
 
 
 def _number(value: int | None) -> str:

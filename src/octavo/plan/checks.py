@@ -32,10 +32,10 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
     )
     for name, levels in factors.items():
         if len(set(levels)) < len(levels):
-            raise UsageError(f"{name}: a level stands twice in {', '.join(levels)}")
+            raise UsageError(f"{name}: duplicate level in {', '.join(levels)}")
     if cells:
         if plan.design != "grid":
-            raise UsageError(f"design: {plan.design} and [[cells]] are two designs; leave one of them out")
+            raise UsageError(f"design: {plan.design} and [[cells]] are two designs; remove one of them")
         factors |= _levels_of_cells(cells, baseline, factors)
     for name, level in baseline.items():
         levels = factors.get(name) or ([] if name.startswith(PREFIX) else [known[name].default])
@@ -50,7 +50,7 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
     _check_settings(plan.settings, factors)
     for rule in plan.outcomes:
         if rule not in RULE_NAMES:
-            raise UsageError(f"outcomes: there is no rule {rule!r}; allowed: {', '.join(RULE_NAMES)}")
+            raise UsageError(f"outcomes: unknown rule {rule!r}; allowed: {', '.join(RULE_NAMES)}")
     whole = plan.model_copy(
         update={
             "factors": factors,
@@ -89,7 +89,7 @@ def _levels_of_cells(
                 raise UsageError(f"cells.{number}: {name} is not in [baseline], which names what cells compare")
         point = tuple({**baseline, **cell}.values())
         if point in seen:
-            raise UsageError(f"cells.{number} is {seen[point]} again")
+            raise UsageError(f"cells.{number} duplicates {seen[point]}")
         seen[point] = f"cells.{number}"
     levels: dict[str, list[str]] = {}
     for name, level in baseline.items():

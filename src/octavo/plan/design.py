@@ -35,7 +35,7 @@ def compared_factors(plan: Plan, levels: Mapping[str, Sequence[str]]) -> list[st
 
 
 def condition_factors(plan: Plan, levels: Mapping[str, Sequence[str]]) -> list[str]:
-    """The factors whose levels are answered apart."""
+    """The factors whose levels are analysed separately."""
     return [name for name in levels if len(levels[name]) > 1 and name not in plan.baseline]
 
 

@@ -63,8 +63,8 @@ _Match = Annotated[dict[str, _Levels], BeforeValidator(_flat), Field(min_length=
 
 
 class Plan(BaseModel):
-    """An experiment. A factor that `baseline` does not name, but that has several levels, is a condition:
-    each of its levels is answered apart. `loads` are the most that a run takes; without a budget so are `rounds`."""
+    """An experiment. A factor with several levels that `baseline` does not name is a condition: each of its levels is
+    analysed separately. `loads` are an upper limit; without a budget so are `rounds`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -216,7 +216,7 @@ def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Gen
         source, staged = place.directory / "source.tar", place.directory / "staged"
         with tarfile.open(source, "w", format=tarfile.PAX_FORMAT) as archive:
             if _read(directory, archive) != digest:
-                raise OctavoError(f"{directory} changed while it was read; run again")
+                raise OctavoError(f"{directory} changed while it was read; try again")
         asked = {
             "compiler": build.manifest.get("compiler_command", "gcc"),
             "extension": {"pg_config": str(prefix / "bin" / "pg_config"), "prefix": str(prefix), "subject": subject},

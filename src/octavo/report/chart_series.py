@@ -26,7 +26,7 @@ WIDTH, HEIGHT, AXIS = 270, 110, 38
 FIGURES = (
     ("device_read_kb_per_second", "Read at the device", "not found in any cache (rkB/s)"),
     ("device_written_kb_per_second", "Written at the device", "WAL, and pages written back (wkB/s)"),
-    ("device_util", "Device in use", "of the time with a request under way (%util)"),
+    ("device_util", "Device in use", "of the time with a request in flight (%util)"),
     ("rareq_sz", "Bytes a read", "after merging and splitting (rareq-sz)"),
     ("wareq_sz", "Bytes a write", "after merging and splitting (wareq-sz)"),
     ("burst_credits", "Burst balance", "I/O credits that the volume has left"),

@@ -67,7 +67,7 @@ def _bring(own: IO[bytes], kernel: Path, sha256: str) -> None:
             digest.update(chunk)
             copy.write(chunk)
     if digest.hexdigest() != sha256:
-        raise OctavoError(f"{own.name} changed while it was used; run again")
+        raise OctavoError(f"{own.name} changed while it was used; try again")
 
 
 def _make(tree: Path, packages: Path, kernel: Path, postgres: str, guest: dict[str, bytes]) -> None:

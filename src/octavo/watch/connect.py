@@ -75,7 +75,7 @@ def listener(connection: psycopg.Connection[DictRow], proc: Path = Path("/proc")
 def _postmaster(connection: psycopg.Connection[DictRow], proc: Path) -> tuple[int | None, str]:
     """The postmaster's pid, when it is a process of this host that we can see, and its own pids are ours."""
     host, address = connection.info.host, connection.info.hostaddr
-    elsewhere = None, "the server's processes are not among those that can be seen here (another container?)"
+    elsewhere = None, "the server's processes are not visible here (another container?)"
     if host.startswith(("/", "@")):
         pid = listener(connection, proc)
         return (pid, "") if pid is not None and len(_pids(pid, proc)) == 1 else elsewhere
@@ -106,5 +106,5 @@ def _directory(told: str | None, postmaster: int | None, proc: Path) -> tuple[Pa
     except OSError:
         if told:
             return None, f"{told} cannot be seen by this user"
-        return None, "this user is not told where the data directory is (GRANT pg_monitor, or run as the server's user)"
+        return None, "this user may not see the data directory's path (GRANT pg_monitor, or run as the server's user)"
     return found, ""

@@ -99,7 +99,7 @@ class ServerMonitor:
         """Reads everything again. Raises OctavoError when the server has gone."""
         self._sampler.sample_now()
         if self._gone():
-            raise OctavoError("the server does not answer any more; its log says why")
+            raise OctavoError("the server no longer responds; see its log")
         now = self._sampler.clock.now()
         elapsed = now - self._looked
         self._looked = now

@@ -49,7 +49,7 @@ def _head(snapshot: ServerSnapshot) -> Text:
     if server["io_method"]:
         words.append(f"io_method {server['io_method']}")
     when = time.strftime("%H:%M:%S", time.localtime(snapshot.time))
-    words += [f"{when}, over {snapshot.seconds:.1f} s", f"looking takes {snapshot.cost_share:.2%} of the machine"]
+    words += [f"{when}, over {snapshot.seconds:.1f} s", f"monitoring overhead: {snapshot.cost_share * 100:.2g} % CPU"]
     return Text(" · ".join(words))
 
 
@@ -60,7 +60,7 @@ def _memory(snapshot: ServerSnapshot) -> Table:
         ("dirty", _bytes(snapshot.value("memory_dirty_bytes"))),
         ("page tables", _bytes(snapshot.value("memory_page_tables_bytes"))),
         ("of PostgreSQL", _bytes(snapshot.value("process_page_table_bytes"))),
-        ("huge pages free, of", f"{_count(snapshot.value('huge_pages_free'))}, "
+        ("huge pages free, total", f"{_count(snapshot.value('huge_pages_free'))}, "
                                 f"{_count(snapshot.value('huge_pages_total'))}"),
         ("THP private", _bytes(snapshot.value("memory_anon_huge_bytes"))),
         ("THP shared", _bytes(snapshot.value("memory_shmem_huge_bytes"))),
@@ -111,14 +111,14 @@ def _device(snapshot: ServerSnapshot) -> Table:
         )  # fmt: skip
     table.add_row("flushes", _count(snapshot.value("device_flushes_per_second")), "", "",
                   _decimal(snapshot.value("f_await")))  # fmt: skip
-    table.add_row("under way", _decimal(snapshot.value("aqu_sz")), f"util {_share(snapshot.value('device_util'), 0)}")
+    table.add_row("in flight", _decimal(snapshot.value("aqu_sz")), f"util {_share(snapshot.value('device_util'), 0)}")
     return table
 
 
 def _device_requests(snapshot: ServerSnapshot) -> list[Table]:
     """Who asks the device, where the kernel lets us count it."""
     names = ("request_reads_per_second", "request_read_bytes", "request_writes_per_second", "request_write_bytes")
-    return [] if "requests" in snapshot.blind else [_requests("who asks the device", snapshot, names)]
+    return [] if "requests" in snapshot.blind else [_requests("requests to the device, by process", snapshot, names)]
 
 
 def _server_requests(snapshot: ServerSnapshot) -> Table:
@@ -126,7 +126,7 @@ def _server_requests(snapshot: ServerSnapshot) -> Table:
         "server_reads_per_second", "server_read_request_bytes", "server_writes_per_second",
         "server_write_request_bytes",
     )  # fmt: skip
-    return _requests("who asks the kernel for relations", snapshot, names)
+    return _requests("relation I/O requests to the kernel, by backend type", snapshot, names)
 
 
 def _requests(title: str, snapshot: ServerSnapshot, names: tuple[str, str, str, str]) -> Table:
@@ -152,7 +152,7 @@ def _processes(snapshot: ServerSnapshot) -> Table:
             _decimal(snapshot.value("process_cpus", role)), _count(snapshot.value("process_oom_score", role)),
         )  # fmt: skip
     if not roles:
-        table.add_row("none seen", *[_NONE] * 6)
+        table.add_row("none visible", *[_NONE] * 6)
     return table
 
 
@@ -161,7 +161,7 @@ def _blind(snapshot: ServerSnapshot) -> Iterable[Text]:
     for name, reason in snapshot.blind.items():
         reasons.setdefault(reason, []).append(name)
     for reason, names in reasons.items():
-        yield Text(f"not seen: {', '.join(names)}: {reason}")
+        yield Text(f"not available: {', '.join(names)}: {reason}")
 
 
 def _pairs(title: str, rows: Sequence[tuple[str, str]]) -> Table:

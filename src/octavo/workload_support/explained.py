@@ -44,7 +44,7 @@ def explain(connection: Connection[DictRow], query: str) -> Explained:
         found = row["QUERY PLAN"][0]
         return Explained(checked(found["Plan"]), float(found["Planning Time"]), float(found["Execution Time"]))
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
-        raise OctavoError(f"EXPLAIN does not answer in the form that is known: {error!r}") from None
+        raise OctavoError(f"unexpected output of EXPLAIN: {error!r}") from None
 
 
 def checked(plan: object) -> Node:
@@ -62,7 +62,7 @@ def checked(plan: object) -> Node:
                 or not isinstance(children, list)
                 or not all(isinstance(count := known.get(name, 0), int) and count < 2**63 for name in _COUNTS)
             ):
-                raise OctavoError("EXPLAIN gives a plan in another form than is known")
+                raise OctavoError("unexpected form of plan from EXPLAIN")
             below += cast(list[object], children)
         level = below
         if not level:

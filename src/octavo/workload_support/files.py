@@ -19,7 +19,7 @@ from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
 
 _PIECE = 1024**2
-_base: ContextVar[Path | None] = ContextVar("directory that relative paths of levels start from", default=None)
+_base: ContextVar[Path | None] = ContextVar("base directory for relative paths in levels", default=None)
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def _refusal(path: Path, error: OSError) -> UsageError:
     if error.errno == errno.EINVAL:
         return UsageError(f"{path} is neither a file nor a directory of files")
     if error.errno == errno.ELOOP:
-        return UsageError(f"{path} is reached by a link that another user may have made; name the file itself")
+        return UsageError(f"{path} is reached through another user's symbolic link; name the file itself")
     return UsageError(f"{path} cannot be read: {error.strerror}")
 
 
@@ -107,7 +107,7 @@ def _names(path: Path, top: int) -> list[str]:
 
 def _check_regular(path: Path, inside: str, facts: os.stat_result) -> None:
     if not stat.S_ISREG(facts.st_mode):
-        raise UsageError(f"{path}: {trees.shown(inside)} in it is no regular file; an archive may hold no links")
+        raise UsageError(f"{path}: {trees.shown(inside)} in it is not a regular file; archives must not contain links")
 
 
 def digest(path: Path) -> str:
@@ -168,5 +168,5 @@ def _digest(path: Path, facts: tuple[_Facts, ...]) -> str:
             while piece := file.read(_PIECE):
                 whole.update(piece)
     if tuple(read) != facts:
-        raise UsageError(f"{path} changed while it was read; run again")
+        raise UsageError(f"{path} changed while it was read; try again")
     return whole.hexdigest()

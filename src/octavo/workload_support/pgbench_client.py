@@ -57,7 +57,7 @@ def _rate() -> Check:
 FACTORS = (
     Factor("clients", "run", "concurrent clients", "4", whole_number(1, 10_000)),
     Factor("duration", "run", "length of the measured run", "8s", duration(1, 86_400)),
-    Factor("rate", "run", "transactions a second that are offered (none: as fast as they go)", "none", _rate()),
+    Factor("rate", "run", "offered transactions a second (none: as fast as possible)", "none", _rate()),
     Factor("protocol", "run", "pgbench -M", "prepared", one_of("prepared", "simple", "extended")),
 )
 

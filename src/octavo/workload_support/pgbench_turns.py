@@ -84,7 +84,7 @@ class PausablePgbench:
         for path in self._server.socket_directory.glob(f"{_PREFIX}.*"):
             if path not in self._logs:
                 if len(self._logs) >= _MOST_LOGS:
-                    raise OctavoError(f"there are more than {_MOST_LOGS} logs of pgbench's in {path.parent}")
+                    raise OctavoError(f"there are more than {_MOST_LOGS} pgbench logs in {path.parent}")
                 self._logs[path] = _Log(_open(path, self._server.account.uid))
         if self._count is None:
             return [one for log in self._logs.values() for one in parse(log.lines(), self._shift)]
@@ -99,7 +99,7 @@ class PausablePgbench:
             try:
                 self._process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
-                raise OctavoError(f"pgbench did not end within {_END_SECONDS:.0f} s of being told to") from None
+                raise OctavoError(f"pgbench did not end within {_END_SECONDS:.0f} s after SIGALRM") from None
         return self._process.returncode, self.finished()
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ def _open(path: Path, owner: int) -> int:
     facts = os.fstat(descriptor)
     if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1 or facts.st_uid != owner:
         os.close(descriptor)
-        raise OctavoError(f"pgbench's log {path} is no plain file of its own")
+        raise OctavoError(f"pgbench's log {path} is not a regular file")
     return descriptor
 
 

@@ -57,14 +57,14 @@ def restore(server: Server, archive: Path) -> None:
         "SELECT relname FROM pg_class WHERE relkind IN ('r', 'm') AND relnamespace NOT IN "
         "('pg_catalog'::regnamespace, 'information_schema'::regnamespace) LIMIT 1"
     ).fetchone():
-        raise UsageError(f"{archive} made no table; give a pg_dump archive with its data")
+        raise UsageError(f"{archive} created no table; give a pg_dump archive with data")
 
 
 def is_sql(archive: Path) -> bool:
     """Whether psql is to read it. Raises UsageError for what is neither an archive nor text."""
     if archive.is_dir():
         if not (archive / _TABLE_OF_CONTENTS).is_file():
-            raise UsageError(f"{archive} is no directory of pg_dump's: it has no {_TABLE_OF_CONTENTS}")
+            raise UsageError(f"{archive} is not a pg_dump directory: it has no {_TABLE_OF_CONTENTS}")
         return False
     with files.opened(archive) as file:
         start = file.read(512)
@@ -74,7 +74,7 @@ def is_sql(archive: Path) -> bool:
         _check_members(archive)
         return False
     if b"\0" in start:
-        raise UsageError(f"{archive} is neither an archive of pg_dump's nor SQL; a compressed one must be unpacked")
+        raise UsageError(f"{archive} is neither a pg_dump archive nor SQL; unpack it if it is compressed")
     return True
 
 
@@ -85,7 +85,7 @@ def _check_members(archive: Path) -> None:
             for member in members:
                 if not member.isreg():
                     raise UsageError(
-                        f"{archive}: {shown(member.name)} in it is no regular file; an archive may hold no links"
+                        f"{archive}: {shown(member.name)} in it is not a regular file; archives must not contain links"
                     )
     except (tarfile.TarError, ValueError, ArithmeticError, EOFError) as error:
         raise UsageError(f"{archive} is a damaged tar archive: {error}") from None
@@ -134,7 +134,7 @@ def _error(problem: str, archive: Path, server: Server) -> OctavoError:
         name = missing[1] or missing[2]
         return UsageError(
             f"{archive.name} needs the extension {name}, which {server.build.name} lacks; "
-            "put it in with octavo build --with-extension DIRECTORY"
+            "add it with octavo build --with-extension DIRECTORY"
         )
     return OctavoError(f"restoring {archive.name} failed: {problem}")
 
@@ -143,8 +143,8 @@ def _check_version(version: str | None, archive: Path, server: Server) -> None:
     ours = server.build.manifest["version"]
     if version and int(version) > major_of(ours):
         raise UsageError(
-            f"{archive} is from PostgreSQL {version}, newer than the {ours} it should go into; "
-            f"take version {version}, or dump it from an older server"
+            f"{archive} is from PostgreSQL {version}, newer than {ours}; "
+            f"use version {version}, or dump it from an older server"
         )
 
 

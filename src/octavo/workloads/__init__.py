@@ -24,6 +24,6 @@ WORKLOADS = {
 def find(name: str) -> Workload:
     """The workload of that name: its module's WORKLOAD. Raises UsageError naming those that exist."""
     if name not in WORKLOADS:
-        raise UsageError(f"workload: there is no {name!r}; allowed: {', '.join(WORKLOADS)}")
+        raise UsageError(f"workload: unknown workload {name!r}; allowed: {', '.join(WORKLOADS)}")
     workload: Workload = import_module(WORKLOADS[name]).WORKLOAD
     return workload

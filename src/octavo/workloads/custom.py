@@ -36,7 +36,7 @@ def _scripts(text: str) -> str:
         name, weight = split_weight(part.strip())
         path = files.absolute(name)
         if not path.is_file():
-            raise UsageError(f"{path} is no file; a script is a file of SQL for pgbench -f")
+            raise UsageError(f"{path} is not a file; a script is an SQL file for pgbench -f")
         levels.append(str(path) if weight is None else f"{path}@{weight}")
     return _BETWEEN.join(levels)
 
@@ -120,7 +120,7 @@ class Custom:
 def _chosen(levels: Levels) -> tuple[Path, list[tuple[Path, str | None]]]:
     for name in ("archive", "script"):
         if not levels[name]:
-            raise UsageError(f"{name}: the workload custom needs one; name it in [factors]")
+            raise UsageError(f"{name}: required by the workload custom; set it in [factors]")
     parts = (split_weight(part) for part in levels["script"].split(_BETWEEN))
     return Path(levels["archive"]), [(Path(path), weight) for path, weight in parts]
 

@@ -36,12 +36,12 @@ _MOST_SECONDS = 3600.0
 _MACHINE = "aarch64"
 _MACHINE_MEMORY = 1024 * _MB
 
-_AMPLIFICATION = Metric("amplification", "MB read for MB wanted", "1", "lower")
+_AMPLIFICATION = Metric("amplification", "MB read per MB wanted", "1", "lower")
 _REQUEST = Metric("read_request_kb", "size of a read at the disk (rareq-sz)", "kB")
 _READS = Metric("device_reads_per_run", "reads at the disk, a run", "1", "lower")
 _READ_MB = Metric("device_mb_per_run", "read at the disk, a run", "MB", "lower")
-_WANTED = Metric("wanted_mb", "wanted: blocks that a run asked the kernel for", "MB")
-_FORMULA = Metric("amplification_formula", "MB read for MB wanted, by the formula", "1")
+_WANTED = Metric("wanted_mb", "blocks that a run requested from the kernel (wanted)", "MB")
+_FORMULA = Metric("amplification_formula", "MB read per MB wanted, by the formula", "1")
 _UNIT = Metric("page_cache_kb", "unit of the page cache", "kB")
 _PAGE = Metric("memory_page_kb", "memory page of the kernel", "kB")
 _HUGE_PAGE = Metric("huge_page_mb", "default huge page of the kernel", "MB")
@@ -98,7 +98,7 @@ class Counted:
         """What the trial tells. Raises OctavoError when nothing was read: then the run was not cold."""
         wanted = self.explained.read_blocks * self.block
         if not wanted or not self.reads:
-            raise OctavoError("the query read nothing from the disk: it was not cold")
+            raise OctavoError("the query read nothing from the disk, so it was not cold")
         return (
             observe(_AMPLIFICATION, self.read_bytes / wanted),
             observe(_REQUEST, self.read_bytes / self.reads / 1024),
@@ -135,7 +135,7 @@ class KernelPageReal:
         if levels["kernel"] == HERE:
             return None
         if levels["data_block"] != "8kB":
-            return "an emulated machine has Debian's PostgreSQL, whose blocks are 8 kB"
+            return "the emulated machine runs Debian's PostgreSQL, which has 8 kB blocks"
         try:
             check_qemu(MACHINES[_MACHINE])
             images.newest(_MACHINE, levels["kernel"])
@@ -186,7 +186,7 @@ def _here(server: Server, levels: Levels) -> Counted:
         explained = explain(connection, QUERY)
         after = device_reads(server.directory)
     if before is None or after is None:
-        raise OctavoError("the device under the data directory does not say what it reads; take another filesystem")
+        raise OctavoError("the device under the data directory has no read counters; use another filesystem")
     return Counted(
         explained,
         parse_size(levels["data_block"]),

@@ -80,7 +80,7 @@ repetition = "run"
     ("old", "new", "message"),
     [
         ('column = "tps"', 'column = "tsp"', "there is no column 'tsp'; it has: bs, mode, load, tps"),
-        ('"8kB" }', '"16kB" }', "baseline.data_block: 16kB was not measured; its levels are: 8kB, 4kB"),
+        ('"8kB" }', '"16kB" }', "baseline.data_block: 16kB was not measured; levels that were: 8kB, 4kB"),
         ("[factors]", "[factor]", "t.toml: factors: field required"),
         ("better =", "beter =", "t.toml: metrics.tps.beter: extra inputs are not permitted"),
         ("[trial]", "[trial", "t.toml: not TOML"),

@@ -92,7 +92,7 @@ def test_runs_are_trials_of_their_workload_scale_and_mode(results: Path) -> None
     tpcc = {one.metric: one.value for one in made.trials[-1].observations}
     assert (tpcc["transactions"], tpcc["latency_avg_ms"]) == (3_500_000, 21.76)
     assert made.sources[0].name == "pgbench-tpcb/10m/disabled-thp/tps-128"
-    assert any("perf stat counts the command" in limit for limit in made.limits)
+    assert any("perf stat counts only the command" in limit for limit in made.limits)
 
 
 def test_a_run_that_ended_early_is_invalid(results: Path) -> None:
@@ -108,7 +108,7 @@ def test_what_lacks_a_number_is_named_and_left_out(results: Path) -> None:
     made = read(results)
     assert len(made.trials) == 7
     assert [problem for source in made.sources for problem in source.problems] == [
-        f"pgbench-tpcb/10m/enabled-thp/tps-128:{line}: a run without its transactions, time or scale; left out"
+        f"pgbench-tpcb/10m/enabled-thp/tps-128:{line}: a run without transactions, time or scale; left out"
     ]
 
 

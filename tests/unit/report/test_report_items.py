@@ -161,7 +161,7 @@ def test_negative_controls_are_not_among_the_undecided(tmp_path: Path, monkeypat
 
 def test_limits_say_how_it_was_measured(document: dict[str, Any]) -> None:
     text = " ".join(document["limits"])
-    assert "the order was not randomised round by round" in text
+    assert "their order was not randomised" in text
     assert "The results are of 2020-09-13 to 2020-09-13; the date of the run is that of the import." in text
     assert "Each WAL segment size (16MB, 1MB) is a load of its own" in text
 

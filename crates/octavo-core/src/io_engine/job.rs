@@ -126,7 +126,7 @@ impl Job {
         let most = self.most_blocks();
         if most == 0 {
             return refuse(format!(
-                "a request holds no block of {} bytes; allow larger requests",
+                "a request is smaller than a block of {} bytes; allow larger requests",
                 self.block
             ));
         }

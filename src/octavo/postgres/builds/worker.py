@@ -45,7 +45,7 @@ def main(request: Path) -> int:
         confine.become(asked["uid"], asked["gid"])
         try:
             if not same:
-                raise OctavoError(f"{source.name} changed while it was used; run again")
+                raise OctavoError(f"{source.name} changed while it was used; try again")
             _make(asked, source, known)
         except NotShareable as reason:
             _tell(not_shareable=str(reason))

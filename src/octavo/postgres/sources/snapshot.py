@@ -33,9 +33,7 @@ def opened_tree(root: Path) -> Generator[int, None, None]:
     try:
         top = careful_open.open_directory(root)
     except OSError as error:
-        why = (
-            "a link that another user may have made" if error.errno in (errno.ELOOP, errno.ENOTDIR) else error.strerror
-        )
+        why = "another user's symbolic link" if error.errno in (errno.ELOOP, errno.ENOTDIR) else error.strerror
         raise UsageError(f"--source {root}: it cannot be opened: {why}; name the directory itself") from None
     try:
         yield top

@@ -14,7 +14,7 @@ from octavo.units import parse_duration, parse_size
 from octavo.workloads.base import Levels, WorkloadResult
 from octavo.workloads.coalescing import lists, reader
 
-_WANTED = Metric("wanted_share", "share of the table's blocks that is wanted", "1")
+_WANTED = Metric("wanted_share", "share of the table's blocks that is read", "1")
 _HINTED = Metric("first_dirtied", "blocks that the first scan after loading made dirty, before VACUUM", "1")
 _DIRTIED = Metric("dirtied", "blocks that this scan made dirty after VACUUM, as the load is measured", "1", "lower")
 
@@ -29,13 +29,13 @@ class Coalescing:
             one_of("sequential", "random", "runs", *lists.SCANS),
         ),
         Factor("policy", "run", "how blocks become requests", "single", one_of(*POLICIES)),
-        Factor("hole", "run", "blocks of a hole that is read along", "0", whole_number(0, 4096)),
+        Factor("hole", "run", "largest hole, in blocks, that is read through", "0", whole_number(0, 4096)),
         Factor("max_request", "run", "the largest request of joined blocks", "128kB", size("512B", "32MB")),
         Factor(
-            "advice", "run", "what the kernel is told of the file (posix_fadvise): random keeps it from reading ahead",
+            "advice", "run", "posix_fadvise advice; random disables readahead",
             "normal", one_of("normal", "random", "sequential"),
         ),
-        Factor("access", "run", "through the page cache or past it", "buffered", one_of("buffered", "direct")),
+        Factor("access", "run", "with the page cache, or direct I/O", "buffered", one_of("buffered", "direct")),
         Factor("table_size", "cluster", "size of the table", "256MB", size("1MB", "1TB")),
         Factor("duration", "run", "length of the measured run", "3s", duration(1, 86_400)),
     )  # fmt: skip

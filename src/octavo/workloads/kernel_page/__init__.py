@@ -49,11 +49,11 @@ _RUNS = Metric("runs", "runs of the query", "1")
 _PLANNING = Metric("planning_ms", "planning time", "ms")
 _READ = Metric("shared_read_blocks", "Buffers: shared read, a run", "blocks")
 _HIT = Metric("shared_hit_blocks", "Buffers: shared hit, a run", "blocks")
-_WANTED = Metric("wanted_mb", "wanted: blocks that a run asked the kernel for", "MB")
+_WANTED = Metric("wanted_mb", "blocks that a run requested from the kernel (wanted)", "MB")
 _DEVICE_READS = Metric("device_reads_per_run", "reads at the device, a run", "1", "lower")
 _DEVICE_MB = Metric("device_mb_per_run", "read at the device, a run", "MB", "lower")
-_AMPLIFICATION = Metric("amplification", "MB read for MB wanted", "1", "lower")
-_FORMULA = Metric("amplification_formula", "MB read for MB wanted were nothing cached, by the formula", "1")
+_AMPLIFICATION = Metric("amplification", "MB read per MB wanted", "1", "lower")
+_FORMULA = Metric("amplification_formula", "MB read per MB wanted without caching, by the formula", "1")
 _UNIT = Metric(
     "page_cache_kb",
     "unit of the page cache; if above the memory page by XFS blocks, a stand-in for reads: TLB, page tables, anonymous "
@@ -62,13 +62,13 @@ _UNIT = Metric(
 )
 _PAGE = Metric("memory_page_kb", "memory page of the kernel", "kB")
 _NEEDED = Metric(
-    "reads_needed", "reads that a run needs: none where memory holds what is wanted, else one a wanted block", "1"
+    "reads_needed", "reads that a run needs: 0 if the wanted blocks fit in memory, else one per block", "1"
 )
 _READ_KB = Metric("device_kb_per_read", "size of a read at the device", "kB", "lower")
-_BY_REQUESTS = Metric("requests_limit_ms", "what the volume's limit of requests takes for a run's reads", "ms")
-_BY_BYTES = Metric("bytes_limit_ms", "what the volume's limit of bytes takes for them", "ms")
-_MORE_READS = Metric("more_reads_ms", "first effect: time for more reads than needed, each of a block", "ms", "lower")
-_LARGER_READS = Metric("larger_reads_ms", "second effect: time for the reads being larger", "ms", "lower")
+_BY_REQUESTS = Metric("requests_limit_ms", "time of a run's reads at the volume's limit of requests", "ms")
+_BY_BYTES = Metric("bytes_limit_ms", "time of a run's reads at the volume's limit of bytes", "ms")
+_MORE_READS = Metric("more_reads_ms", "first effect: time for reads beyond those needed, one block each", "ms", "lower")
+_LARGER_READS = Metric("larger_reads_ms", "second effect: time for larger reads", "ms", "lower")
 
 
 def amplification(block: int, unit: int) -> float:

@@ -11,13 +11,13 @@ from octavo.observation import Metric, Observation, observe
 from octavo.workload_support.explained import Node, nodes
 
 _WORKERS = Metric("workers_launched", "parallel workers that took part", "1")
-_EXACT = Metric("exact_heap_blocks", "blocks that the bitmap knew by row", "blocks")
-_LOSSY = Metric("lossy_heap_blocks", "blocks that the bitmap knew without their rows", "blocks")
+_EXACT = Metric("exact_heap_blocks", "exact blocks of the bitmap", "blocks")
+_LOSSY = Metric("lossy_heap_blocks", "lossy blocks of the bitmap", "blocks")
 METRICS = (_WORKERS, _EXACT, _LOSSY)
 
 _AS_PLANNED = "as-planned"
 FACTOR = Factor(
-    "workers", "run", "parallel workers beside the session: as the planner likes, or so many", _AS_PLANNED,
+    "workers", "run", "parallel workers: as planned, or a number", _AS_PLANNED,
     matching(r"as-planned|0|[1-9]\d?", "as-planned, or whole numbers from 0 to 99"),
 )  # fmt: skip
 # So that reading alone, which workers do not share, is no reason against them (manual, "Parallel Plans").
@@ -55,9 +55,7 @@ def problem_of(plans: Sequence[Node], asked: str) -> str | None:
     if asked == _AS_PLANNED or fewest == most == int(asked):
         return None
     others = fewest if fewest != int(asked) else most
-    return (
-        f"{others} parallel workers took part, {asked} were asked for; see max_worker_processes, max_parallel_workers"
-    )
+    return f"{others} parallel workers took part instead of {asked}; see max_worker_processes, max_parallel_workers"
 
 
 def _heap_blocks(scans: Sequence[Node], kind: str) -> int:

@@ -43,21 +43,21 @@ _CONNECTION_BYTES = 3 * 1024**2
 _READ_BYTES_PER_SECOND = 5 * 1024**3
 _SWAPPED_READ_BYTES_PER_SECOND = 0.75 * 1024**3
 
-_CONNECTIONS = Metric("connections_until_kill", "connections until something was killed", "1", "higher")
-_SECONDS = Metric("seconds_until_kill", "time until something was killed", "seconds")
+_CONNECTIONS = Metric("connections_until_kill", "connections until a process was killed", "1", "higher")
+_SECONDS = Metric("seconds_until_kill", "time until a process was killed", "seconds")
 _TABLES = Metric("page_tables_at_kill_bytes", "page tables of all processes before the kill (VmPTE)", "bytes", "lower")
 _EACH = Metric("page_tables_per_connection_bytes", "page tables before the kill, for each connection", "bytes", "lower")
 _PRIVATE = Metric("private_at_kill_bytes", "private memory of all processes before the kill (RssAnon)", "bytes")
 _HASH = Metric("hash_memory_bytes", "work_mem × hash_mem_multiplier, which each session holds", "bytes")
 _EACH_PRIVATE = Metric("private_per_connection_bytes", "private memory before the kill, for each connection", "bytes")
-_KILLED = Metric("killed_weight_bytes", "RSS, swap and page tables of what was killed, before it", "bytes")
+_KILLED = Metric("killed_weight_bytes", "RSS, swap and page tables of the killed process, before the kill", "bytes")
 _HEAVIEST = Metric("heaviest_weight_bytes", "RSS, swap and page tables, largest process before the kill", "bytes")
 _PSS = Metric("pss_bytes", "proportional set size, largest process, up to ten connections before the kill", "bytes")
 _RECOVERY = Metric("recovery_seconds", "from the kill to the first answer", "seconds", "lower")
 _ACKNOWLEDGED = Metric("commits_acknowledged", "commits that were acknowledged", "1")
 _LOST = Metric("commits_lost", "acknowledged commits that were lost", "1", warns="alarm")
 _SURVIVED = Metric(
-    "nothing_killed", "nothing was killed, and the connections are those of most_connections, a lower bound", "1",
+    "nothing_killed", "nothing was killed: most_connections is a lower bound", "1",
     warns="limit",
 )  # fmt: skip
 _METRICS = (
@@ -84,20 +84,20 @@ class Oom:
     """Opens connections one after the other until the server loses a process to the OOM killer."""
 
     factors = (
-        Factor("database", "cluster", "about how large the tables are; let them fit shared_buffers", "128MB",
+        Factor("database", "cluster", "approximate size of the tables; should fit in shared_buffers", "128MB",
                size("16MB", "16TB")),
-        Factor("holds", "run", "what a session keeps: nothing, or a hash table of work_mem × hash_mem_multiplier",
+        Factor("holds", "run", "held by a session: nothing, or a hash table of work_mem × hash_mem_multiplier",
                "nothing", one_of("nothing", "hash")),
         Factor("neighbour", "run", "memory of another program in the server's memory group", "none",
                size("1MB", "1TB", "none")),
-        Factor("most_connections", "run", "where it ends if nothing is killed", "400", whole_number(1, 10_000)),
+        Factor("most_connections", "run", "where the run ends if nothing is killed", "400", whole_number(1, 10_000)),
     )  # fmt: skip
     metrics = _METRICS
 
     def contents(self, levels: Levels) -> tuple[tuple[str, str], ...]:
         """The table and the ledger. Raises UsageError without a memory limit: the kernel would choose freely."""
         if levels["memory"] == "none":
-            raise UsageError("memory: the workload oom needs a limit, so that nobody but its own server is killed")
+            raise UsageError("memory: required by the workload oom, so that only its own server can be killed")
         return (("workload", "oom"), ("database", levels["database"]))
 
     def fill(self, server: Server, levels: Levels, load: int = 1) -> None:
@@ -143,7 +143,7 @@ class Oom:
         if who is None and other_killed:
             who = next((one for one in crowd.processes if one.role == NEIGHBOUR), ProcessMemory(0, NEIGHBOUR, 0, 0, 0))
         if crowd.error and who is None:
-            raise OctavoError(f"after {crowd.opened} connections: {crowd.error}; the server lost no process")
+            raise OctavoError(f"after {crowd.opened} connections: {crowd.error}; no process was killed")
         recovered = recovery.ledger_of(server) if who and who.role != NEIGHBOUR else None
         there = recovered.entries if recovered else crowd.acknowledged
         lost = crowd.acknowledged - there

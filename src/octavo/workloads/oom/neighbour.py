@@ -69,7 +69,7 @@ def neighbour(server: Server, size: int) -> Generator[Neighbour | None, None, No
         Path(f"/proc/{process.pid}/oom_score_adj").write_text(score)
         assert process.stdout is not None
         if process.stdout.readline(16) != "ready\n":
-            raise OctavoError(f"the neighbour of {size} bytes did not come up: the memory limit has no room for it")
+            raise OctavoError(f"the neighbour of {size} bytes did not start: the memory limit is too small for it")
         yield Neighbour(process)
     finally:
         with suppress(ProcessLookupError):

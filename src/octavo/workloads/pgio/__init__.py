@@ -38,7 +38,7 @@ _FACTORS = (
            whole_number(1, 100_000)),
     Factor("units", "run", "work units in a call of the function, which is one transaction", "50",
            whole_number(1, 10_000)),
-    Factor("blocks", "run", "which blocks: each unit others at random, or always the same ones of the schema", _RANDOM,
+    Factor("blocks", "run", "blocks of a unit: random, or always the same ones of the schema", _RANDOM,
            one_of(_RANDOM, _SAME)),
     Factor("duration", "run", "length of the measured run (PGIO's RUN_TIME)", "8s", duration(1, 86_400)),
 )  # fmt: skip

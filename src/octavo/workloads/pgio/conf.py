@@ -82,19 +82,19 @@ def _assignments(line: str) -> dict[str, str]:
     try:
         words = shlex.split(plain, comments=True)
     except ValueError:
-        raise UsageError("a quotation is not closed") from None
+        raise UsageError("unterminated quoted string") from None
     if words[:1] == ["export"]:
         words = words[1:]
     found: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UsageError(f"{word[:40]!r} is no assignment; the file is read and not executed: write KEY=value")
+            raise UsageError(f"{word[:40]!r} is not an assignment; the file is parsed, not executed: write KEY=value")
         if key not in KEYS:
             raise UsageError(f"unknown key {key[:40]!r}; allowed: {', '.join(KEYS)}")
         if sign := _NOT_READ.search(value):
             raise UsageError(
-                f"{key}: the file is read and not executed, so {sign[0]!r} means nothing; write the value itself"
+                f"{key}: the file is parsed, not executed, so that {sign[0]!r} has no meaning; write the value"
             )
         found[key] = value
     return found
@@ -143,12 +143,12 @@ def _whole(text: str) -> int:
     while at < len(text.rstrip()):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise UsageError(f"$(({text})) is no sum of whole numbers")
+            raise UsageError(f"$(({text})) is not an arithmetic expression of whole numbers")
         tokens.append(found[1] or found[2])
         at = found.end()
     value = _sum(tokens, 0)
     if tokens:
-        raise UsageError(f"$(({text})) is no sum of whole numbers")
+        raise UsageError(f"$(({text})) is not an arithmetic expression of whole numbers")
     return value
 
 
@@ -178,17 +178,17 @@ def _product(tokens: list[str], depth: int) -> int:
 
 def _factor(tokens: list[str], depth: int) -> int:
     if depth > _DEEPEST or not tokens:
-        raise UsageError("a sum of whole numbers is expected in $(( … ))")
+        raise UsageError("an arithmetic expression is expected in $(( … ))")
     first = tokens.pop(0)
     if first in ("+", "-"):
         return _factor(tokens, depth + 1) * (1 if first == "+" else -1)
     if first != "(":
         if not first.isdecimal():
-            raise UsageError(f"{first!r} in $(( … )) is no number")
+            raise UsageError(f"{first!r} in $(( … )) is not a number")
         return int(first)
     value = _sum(tokens, depth + 1)
     if tokens[:1] != [")"]:
-        raise UsageError("a parenthesis in $(( … )) is not closed")
+        raise UsageError("unbalanced parenthesis in $(( … ))")
     tokens.pop(0)
     return value
 

@@ -35,9 +35,9 @@ _PREDICTED = Metric("page_tables_predicted_bytes", "page tables predicted for ev
 _MOST = Metric("page_tables_most_bytes", "page tables predicted for all of shared memory touched", "bytes")
 _OF_PREDICTED = Metric("page_tables_of_predicted", "page tables at the end, measured / predicted", "fraction")
 _TOUCHED = Metric("regions_touched", "regions of shared memory that a connection touched, mean share", "fraction")
-_WEIGHT = Metric("oom_weight_bytes", "what the OOM killer weighs: RSS, swap, page tables; largest process", "bytes")
+_WEIGHT = Metric("oom_weight_bytes", "RSS + swap + page tables, largest process", "bytes")
 _PSS = Metric("pss_bytes", "proportional set size, largest process", "bytes")
-_VICTIM = Metric("first_victim_bytes", "what the process weighs that would be killed first", "bytes")
+_VICTIM = Metric("first_victim_bytes", "RSS + swap + page tables of the first process to be killed", "bytes")
 _METRICS = (_TABLES, _GROWTH, _EACH, _PREDICTED, _OF_PREDICTED, _MOST, _TOUCHED, _WEIGHT, _PSS, _VICTIM)
 
 
@@ -89,11 +89,11 @@ class Pooled:
     """sysbench oltp_point_select, or pgbench -S, through pgbouncer; with `mix` those that write too."""
 
     factors = (
-        Factor("driver", "cluster", "who asks: sysbench oltp_point_select, or pgbench -S", "sysbench",
+        Factor("driver", "cluster", "client program: sysbench oltp_point_select, or pgbench -S", "sysbench",
                one_of("sysbench", "pgbench")),
-        Factor("database", "cluster", "about how large the tables are; every buffer is touched where they do not fit "
-               "shared_buffers", "256MB", size("16MB", "16TB")),
-        Factor("mix", "run", "what they ask: point queries, or reads and writes (oltp_read_write, TPC-B)", "read",
+        Factor("database", "cluster", "approximate size of the tables; beyond shared_buffers every buffer is "
+               "touched", "256MB", size("16MB", "16TB")),
+        Factor("mix", "run", "queries: point queries, or reads and writes (oltp_read_write, TPC-B)", "read",
                one_of("read", "read-write")),
         Factor("connections", "run", "persistent connections, one for each client", "16", whole_number(1, 10_000)),
         Factor("duration", "run", "length of the measured run", "10s", duration(1, 86_400)),
@@ -140,7 +140,7 @@ class Pooled:
             lasted = {one.pid for one in before}
             after = [one for one in clients(processes) if one.pid in lasted]
             if len(after) < wanted:
-                raise OctavoError(f"only {len(after)} of {wanted} connections lasted; the server's log says why")
+                raise OctavoError(f"only {len(after)} of {wanted} connections survived; see the server's log")
             shares = [seen.share for one in after if (seen := touched(one.pid, _REGION)) is not None]
         growth = PageTableGrowth(
             wanted,

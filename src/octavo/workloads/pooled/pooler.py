@@ -130,7 +130,7 @@ def _stop(process: subprocess.Popen[str], server: Server, entry: int) -> None:
 
 def _last_line(log: Path) -> str:
     lines = read_tail(log).strip().splitlines()
-    return lines[-1] if lines else "it ended and said nothing"
+    return lines[-1] if lines else "it ended without output"
 
 
 def _one_line(error: Exception) -> str:

@@ -22,7 +22,7 @@ ONSET = Metric("swap_onset_seconds", "until 4 MB of the server were in swap", "s
 ONSET_TABLES = Metric("swap_onset_page_tables_bytes", "page tables of all processes when swapping began", "bytes")
 ONSET_PREDICTED = Metric(
     "swap_onset_predicted_bytes",
-    "page tables for which the limit leaves room beside shared and private memory",
+    "page tables that fit in the limit beside shared and private memory",
     "bytes",
 )
 METRICS = (WEIGHT, PSS, SWAPPED, ONSET, ONSET_TABLES, ONSET_PREDICTED)

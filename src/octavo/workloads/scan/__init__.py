@@ -23,9 +23,9 @@ _REQUEST_BYTES = Metric("asked_request_bytes", "bytes a read request as PostgreS
 _READ_BLOCKS = Metric("shared_read_blocks", "blocks read (Shared Read Blocks)", "1")
 _HIT_BLOCKS = Metric("shared_hit_blocks", "blocks found in shared buffers (Shared Hit Blocks)", "1")
 _READ_BYTES = Metric("shared_read_bytes", "blocks read, in bytes", "bytes")
-_LOSSY = Metric("lossy_heap_blocks", "blocks that the bitmap knew without their rows", "1")
-_DIRTIED = Metric("dirtied_blocks", "blocks that the scan made dirty: hint bits", "1", "lower")
-_WRITTEN = Metric("written_blocks", "blocks that the scan's session wrote to make room", "1", "lower")
+_LOSSY = Metric("lossy_heap_blocks", "lossy blocks of the bitmap", "1")
+_DIRTIED = Metric("dirtied_blocks", "blocks dirtied by the scan (hint bits)", "1", "lower")
+_WRITTEN = Metric("written_blocks", "dirty buffers that the scan's backend had to write", "1", "lower")
 _OVERLAP = Metric("checkpoint_share", "share of the scan's time during which the checkpoint ran", "fraction")
 
 # What a table is like when it is scanned. What slows a scan in practice, besides its requests.
@@ -51,16 +51,16 @@ class ScanWorkload:
     factors = (
         Factor("query", "run", "how the table is scanned", "seq-scan", one_of(*NODES)),
         *table.FACTORS,
-        Factor("share", "run", "share of the rows that a bitmap scan asks for", "1%", _share),
+        Factor("share", "run", "share of the rows that a bitmap or index scan selects", "1%", _share),
         Factor(
             "state",
             "run",
-            "what the scan meets: a vacuumed table and no checkpoint; a table that nothing has read "
-            "since it was loaded, without VACUUM, so that it sets hint bits; or a checkpoint beside it",
+            "state of the table: vacuumed; just loaded, without VACUUM, so that the scan sets hint bits; "
+            "or with a concurrent checkpoint",
             SETTLED,
             one_of(SETTLED, FIRST, CHECKPOINT),
         ),
-        Factor("workers", "run", "parallel workers beside the session", "0", whole_number(0, 64)),
+        Factor("workers", "run", "parallel workers in addition to the leader", "0", whole_number(0, 64)),
     )
     metrics = (
         _SECONDS, _RATE, _REQUEST_BYTES, _REQUESTS, *ceiling.METRICS, _READ_BYTES, _READ_BLOCKS, _HIT_BLOCKS,

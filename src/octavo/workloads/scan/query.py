@@ -110,7 +110,7 @@ def run_scan(
     connection.execute("SELECT set_config('auto_explain.log_min_duration', '-1', false)")
     after = read_requests_of(connection, workers=workers)
     if plan is None:
-        raise OctavoError("auto_explain did not tell the plan of the scan; is auto_explain.log_level changed?")
+        raise OctavoError("auto_explain did not log the plan of the scan; was auto_explain.log_level changed?")
     _check_answer(connection, levels, answer)
     return Scan(started, seconds, plan, None if before is None or after is None else after - before)
 
@@ -126,7 +126,7 @@ def plans_in(message: str) -> list[Node]:
     try:
         return [checked(json.loads(text)["Plan"])]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise OctavoError(f"auto_explain does not tell a plan in the form that is known: {error!r}") from None
+        raise OctavoError(f"unexpected plan from auto_explain: {error!r}") from None
 
 
 def problem_of(plan: Node, levels: Levels) -> str | None:

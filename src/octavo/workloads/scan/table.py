@@ -56,8 +56,8 @@ def stretch_bytes(placement: str) -> int:
 FACTORS = (
     Factor("table", "cluster", "size of the table that is scanned", "512MB", size("1MB", "10TB")),
     Factor(
-        "placement", "cluster", "where the rows lie that a bitmap scan asks for: in one stretch, in stretches of so "
-        "many bytes at random places, or each by itself", _SCATTERED, _placement,
+        "placement", "cluster", "placement of the selected rows: in one stretch, in stretches of a given size at "
+        "random places, or scattered", _SCATTERED, _placement,
     ),
 )  # fmt: skip
 

@@ -60,15 +60,15 @@ class Tpch:
     """One client that runs the queries, or loads, once a trial."""
 
     factors = (
-        Factor("phase", "cluster", "what a trial is: the queries, or the load", "queries", one_of("queries", "load")),
+        Factor("phase", "cluster", "what a trial measures: queries, or the load", "queries", one_of("queries", "load")),
         Factor("scale", "cluster", "scale factor: 1 is 1 GB of text", "0.1", _scale),
         Factor("order", "cluster", "order of the load's steps", "keys-first", one_of(*loading.ORDERS)),
         Factor("statistics_target", "cluster", "default_statistics_target", "100", whole_number(1, 10_000)),
         Factor("queries", "run", "which queries: all, or numbers such as 1,6,14", "all", _queries),
         Factor("repetitions", "run", "runs of each query in a trial", "1", whole_number(1, 1000)),
-        Factor("query_timeout", "run", "time after which a query is cut off, marked and left", "none", _timeout),
-        Factor("explain", "run", "what auto_explain tells of each run: its plan with what every node did, the plan, "
-               "nothing", "analyze", one_of(*EXPLAIN)),
+        Factor("query_timeout", "run", "time after which a query is cancelled and marked", "none", _timeout),
+        Factor("explain", "run", "output of auto_explain for each run: plan with actual rows and buffers, plan only, "
+               "or none", "analyze", one_of(*EXPLAIN)),
     )  # fmt: skip
     metrics = (
         metrics.SECONDS, metrics.MINIMUM, metrics.MEDIAN, metrics.TIMED_OUT, metrics.ROWS, metrics.WAL_BYTES,
@@ -126,7 +126,7 @@ class Tpch:
 
     def why_not_in_pieces(self, levels: Levels) -> str | None:
         """A load writes, and its steps belong together."""
-        return "a load is written back while its cell stands still" if levels["phase"] == "load" else None
+        return "a load is written back while its cell is paused" if levels["phase"] == "load" else None
 
     def only_reads(self, levels: Levels) -> bool:
         """The queries do."""

@@ -107,7 +107,7 @@ class QueryPieces:
         """Of the runs that were kept. Raises OctavoError when every query was cut off."""
         if not self.power.times:
             raise OctavoError(
-                f"every query was cut off after {self.levels['query_timeout']}; choose a longer query_timeout"
+                f"every query was cancelled after {self.levels['query_timeout']}; choose a longer query_timeout"
             )
         return self.power.result(self.seconds, self.restarts)
 

@@ -105,17 +105,17 @@ class Session:
 
 def _last(texts: Sequence[str]) -> Mapping[str, Any]:
     if not texts:
-        raise OctavoError("no plan came with the query; is auto_explain.log_level or client_min_messages changed?")
+        raise OctavoError("auto_explain returned no plan; was auto_explain.log_level or client_min_messages changed?")
     return document(texts[-1])
 
 
 def document(text: str) -> Mapping[str, Any]:
     """The plan that auto_explain wrote, checked. Raises OctavoError when it is none."""
     if len(text) > _MOST_PLAN:
-        raise OctavoError(f"a plan of {len(text):,} letters is none of TPC-H's")
+        raise OctavoError(f"a plan of {len(text):,} letters is not one of TPC-H's")
     try:
         found = json.loads(text)
         checked(found["Plan"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise OctavoError(f"auto_explain does not give a plan in the form that is known: {error!r}") from None
+        raise OctavoError(f"unexpected plan from auto_explain: {error!r}") from None
     return cast(Mapping[str, Any], found)

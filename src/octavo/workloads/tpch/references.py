@@ -34,7 +34,7 @@ class References:
             answers.check(rows, reference, what, RANDOM_TEXT.get(number, ()))
         digest = answers.digest(rows)
         if _first.setdefault((self.scale, number), digest) != digest:
-            raise OctavoError(f"{what}: wrong result: it differs at {where} from what another cell gave")
+            raise OctavoError(f"{what}: wrong result: it differs at {where} from another cell's result")
         return digest
 
 

@@ -14,7 +14,7 @@ _NS = 1e-9
 
 CPU = Metric("server_cpu_seconds", "CPU of the server's processes", "seconds")
 CPU_SHARE = Metric(
-    "server_cpu_share", "CPU of the server's processes, of as many processors as it has workers", "fraction"
+    "server_cpu_share", "CPU of the server's processes, as a share of its workers' processors", "fraction"
 )
 CPU_WAIT_SHARE = Metric(
     "server_cpu_wait_share", "time that the server's processes waited for a processor, as server_cpu_share", "fraction"
@@ -23,8 +23,8 @@ READS = Metric("query_device_reads", "reads at the device", "1")
 READ_BYTES = Metric("query_device_read_bytes", "read at the device", "bytes")
 WRITES = Metric("query_device_writes", "writes at the device", "1")
 WRITTEN_BYTES = Metric("query_device_written_bytes", "written at the device", "bytes")
-BUSY = Metric("query_device_busy_share", "share of the time with a request under way at the device", "fraction")
-QUEUE = Metric("query_device_queue", "requests under way at the device while it was busy", "1")
+BUSY = Metric("query_device_busy_share", "share of the time with a request in flight at the device", "fraction")
+QUEUE = Metric("query_device_queue", "requests in flight at the device while it was busy", "1")
 METRICS = (CPU, CPU_SHARE, CPU_WAIT_SHARE, READS, READ_BYTES, WRITES, WRITTEN_BYTES, BUSY, QUEUE)
 
 
