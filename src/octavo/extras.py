@@ -11,7 +11,7 @@ def missing_extra(error: ModuleNotFoundError) -> HostError | None:
     """How to get what was not found; None when it belongs to no extra.
 
     >>> str(missing_extra(ModuleNotFoundError("No module named 'numpy.linalg'", name="numpy.linalg")))
-    "this verb needs numpy, which comes with octavo[lab]: pip install 'WHEEL[lab]', with the wheel of script/package"
+    "this command needs numpy, which comes with octavo[lab]: pip install 'WHEEL[lab]', with the wheel of script/package"
     >>> missing_extra(ModuleNotFoundError("No module named 'x'", name="x")) is None
     True
     """

@@ -46,7 +46,7 @@ def test_a_grandchild_that_keeps_the_pipe_is_not_waited_for(journal: Journal, ac
 
 
 def test_output_without_end_ends_the_child(journal: Journal, account: Account) -> None:
-    with pytest.raises(OctavoError, match="test wrote more than 64 MB and was ended"):
+    with pytest.raises(OctavoError, match="test wrote more than 64 MB and was killed"):
         in_time(lambda: children.run(["yes"], journal, role="test", account=account))
 
 

@@ -110,7 +110,7 @@ def test_what_nobody_measures_is_told_and_does_not_stop_root(
     assert child.stdout is not None
     assert child.stdout.readline() == "told\n"
     with host_lock():
-        assert f"pid {child.pid} of user 65534 measures on this host, too" in capsys.readouterr().err
+        assert f"pid {child.pid} of user 65534 is also measuring here" in capsys.readouterr().err
 
 
 @needs_root

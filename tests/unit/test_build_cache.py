@@ -149,7 +149,7 @@ def test_a_dry_run_says_what_would_go(cache: Path, capsys: pytest.CaptureFixture
     make_build(cache, "eight", "8kB")
     build_cache.remove_builds(data_block="4kB", dry_run=True)
     said = capsys.readouterr().out
-    assert "would remove four\n1 of 1 would go" in said
+    assert "would remove four\n1 of 1 would be removed" in said
     assert len(list_builds()) == 2
 
 

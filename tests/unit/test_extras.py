@@ -99,14 +99,14 @@ def test_a_verb_of_the_lab_says_in_a_line_how_to_get_it(tmp_path: Path) -> None:
     done = without_lab("octavo", "run", "oltp-blocks-demo", "--dry-run", home=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
     assert re.fullmatch(
-        r"octavo: this verb needs \w+, which comes with octavo\[lab\]: pip install 'WHEEL\[lab\]'.*\n", done.stderr
+        r"octavo: this command needs \w+, which comes with octavo\[lab\]: pip install 'WHEEL\[lab\]'.*\n", done.stderr
     )
 
 
 def test_an_option_of_the_lab_says_so_too(tmp_path: Path) -> None:
     done = without_lab("octavo", "doctor", "--predict", "t.octrace", home=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
-    assert re.fullmatch(r"octavo: this verb needs \w+, which comes with octavo\[lab\].*\n", done.stderr)
+    assert re.fullmatch(r"octavo: this command needs \w+, which comes with octavo\[lab\].*\n", done.stderr)
 
 
 def test_the_extra_is_what_pyproject_says() -> None:

@@ -120,7 +120,9 @@ def test_who_takes_the_cpu_is_named_and_we_are_not(tmp_path: Path) -> None:
     )  # fmt: skip
     found = look("processes", second)
     assert found.severity == "disturbs"
-    assert "others take 10 % of the CPU: backup (pid 70) 10 %; load average 1.25" in found.found  # 30 ticks of 300
+    assert (
+        "other processes take 10 % of the CPU: backup (pid 70) 10 %; load average 1.25" in found.found
+    )  # 30 ticks of 300
     assert "octavo" not in found.found
     assert found.fix.endswith("ps -fp 70")
     assert look("CPU steal", second).severity == "disturbs"

@@ -99,7 +99,7 @@ def test_what_a_policy_cannot_do_is_skipped_among_others_and_refused_alone(file:
     writing = replace(job(file), write=True)
     written, skipped = sweep(writing, "single,fadvise")
     assert (written["status"], skipped["status"]) == ("ok", "skipped")
-    assert "fadvise is a way of reading" in skipped["reason"]
+    assert "fadvise only reads" in skipped["reason"]
     with pytest.raises(RefusedError, match="fadvise"):
         sweep(writing, "fadvise")
     with pytest.raises(RefusedError, match="--direct"):
@@ -222,7 +222,7 @@ def test_a_list_is_measured_once_unless_a_limit_is_given(file: Path, tmp_path: P
         ({"block": "8"}, UsageError, "is not a size"),
         ({"max_request": "4kB"}, UsageError, "is smaller than a block of 8kB"),
         ({"policies": ("fast",)}, UsageError, "is not a policy"),
-        ({"block_list": Path("/no/such/list")}, HostError, "can be read"),
+        ({"block_list": Path("/no/such/list")}, HostError, "readable block list"),
     ],
 )
 def test_a_request_that_makes_no_sense(file: Path, given: dict[str, Any], error: type[Exception], said: str) -> None:
@@ -251,5 +251,5 @@ def test_the_table_names_policies_and_what_was_skipped(file: Path, capsys: pytes
     out = capsys.readouterr().out
     assert "writing blocks of 4kB, random" in out
     assert "cold: not in the page cache before" in out
-    assert "preadv, cold: skipped: preadv is a way of reading" in out
+    assert "preadv, cold: skipped: preadv only reads" in out
     assert "…" not in out

@@ -178,7 +178,7 @@ def test_it_fits_its_terminal(width: int) -> None:
     shown = text(snapshot(*many, lost=7), width)
     assert all(len(line) <= width for line in shown.splitlines())
     words = " ".join(shown.split())
-    assert "32768" in words and "not seen: queries: no" in words and "7 events were lost" in words
+    assert "32768" in words and "not available: queries: no" in words and "7 events were lost" in words
     assert ("SELECT" in words) == (width >= 100)
     assert ("BYTES/REQ" in words and "8192" in words) == (width >= 50)
 
@@ -321,13 +321,13 @@ def test_the_next_best_source_is_taken_with_a_reason_for_each_better_one(monkeyp
     assert source.name == "proc"
     assert "needs root" in blind["bpf"]
     assert "no such device" in blind["tracefs"]
-    assert "made dirty" in blind["proc"] and "--device is ignored" in blind["proc"]
+    assert "dirtied" in blind["proc"] and "--device is ignored" in blind["proc"]
     assert all("\n" not in reason for reason in blind.values())
 
 
 def test_a_source_that_was_asked_for_is_that_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "FromBpf", refuse(PermissionError(1, "Operation not permitted")))
-    with pytest.raises(HostError, match=r"needs root.*leave out --source bpf"):
+    with pytest.raises(HostError, match=r"needs root.*without --source bpf"):
         opening.open_source("bpf", None, no_journal)
     assert opening.open_source("proc", None, no_journal)[0].name == "proc"
 

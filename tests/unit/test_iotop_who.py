@@ -56,7 +56,7 @@ def test_a_disk_is_found_by_its_name_its_partition_and_its_number(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"), [("sdz", "there is vda"), ("", "there is vda"), ("../etc", "there is vda")]
+    ("asked", "words"), [("sdz", "available: vda"), ("", "available: vda"), ("../etc", "available: vda")]
 )
 def test_a_disk_that_is_not_there(tmp_path: Path, asked: str, words: str) -> None:
     plant_disks(tmp_path)

@@ -58,7 +58,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     kept.keep("one", WHOLE)
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(OctavoError, match=rf"{path}: it is no trial.*move it away"):
+    with pytest.raises(OctavoError, match=rf"{path}: it is not a trial.*move it away"):
         list(kept.waiting())
 
 

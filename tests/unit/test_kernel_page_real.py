@@ -89,4 +89,4 @@ def test_without_an_image_or_qemu_the_cell_says_what_makes_it(
     assert not images.list_images()
     there.clear()
     assert str(WORKLOAD.cannot_run(levels)).endswith("install qemu-system-arm")
-    assert "blocks are 8 kB" in str(WORKLOAD.cannot_run({**levels, "data_block": "4kB"}))
+    assert "8 kB blocks" in str(WORKLOAD.cannot_run({**levels, "data_block": "4kB"}))

@@ -61,7 +61,7 @@ def test_a_sound_trial_is_believed() -> None:
 @pytest.mark.parametrize(
     ("doubtful", "reason"),
     [
-        (evidence(result(OUTPUT.replace("160000", "1400"))), "ran 0.07 s of the 8 s asked for"),
+        (evidence(result(OUTPUT.replace("160000", "1400"))), "ran 0.07 s of the 8 s requested"),
         (evidence(result(OUTPUT.replace("160000", "80").replace("20000.0", "10.0"))), "only 80 transactions"),
         (evidence(result(OUTPUT.replace("transactions: 0 ", "transactions: 3 "))), "3 transactions failed"),
         (evidence(result(errors="pgbench: error: client 1 aborted")), "client 1 aborted"),

@@ -23,7 +23,7 @@ from octavo.postgres.builds.spec import BuildSpec
         ('question = "Which?"', "", ["'question' is missing"]),
         ('data_block = ["4kB", "8kB"]', 'data_block = ["3kB", "8kB"]', ["data_block", "'3kB'", "1kB, 2kB, 4kB, 8kB"]),
         ('data_block = ["4kB", "8kB"]', 'data_blocks = ["4kB"]', ["unknown factor 'data_blocks'", "data_block"]),
-        ('data_block = ["4kB", "8kB"]', 'data_block = ["4kB", "4kB", "8kB"]', ["data_block", "twice"]),
+        ('data_block = ["4kB", "8kB"]', 'data_block = ["4kB", "4kB", "8kB"]', ["data_block", "duplicate"]),
         ('[baseline]\ndata_block = "8kB"', '[baseline]\ndata_block = "16kB"', ["baseline.data_block", "4kB, 8kB"]),
         ('[baseline]\ndata_block = "8kB"', '[baseline]\nwal_block = "4kB"', ["baseline.wal_block", "the levels 8kB"]),
         ('workload = "pgbench"', 'workload = "tpcz"', ["workload", "'tpcz'", "pgbench"]),
@@ -44,7 +44,7 @@ from octavo.postgres.builds.spec import BuildSpec
         ("[factors]", '[factors]\ncompiler_flags = "O3"', ["compiler_flags", "'O3'", "-O3"]),
         ("[factors]", '[factors]\nsettings.shared_buffers = "1GB"', ["shared_buffers", "the factor"]),
         ("[factors]", '[factors]\nsettings.Data_Checksums = "on"', ["the factor checksums"]),
-        ("[factors]", '[factors]\nsettings.port = 5432', ["setting port", "laboratory"]),
+        ("[factors]", '[factors]\nsettings.port = 5432', ["setting port", "reserved"]),
         ("[factors]", '[factors]\n"settings.work mem" = "1MB"', ["'work mem'", "not a setting's name"]),
         ("[factors]", '[settings]\nmin_wal_size = "1GB"\n[factors]', ["[settings]", "the factor recycled_wal"]),
         ("[factors]", '[settings]\njit = "on"\n[factors]\nsettings.jit = "off"', ["[settings]", "settings.jit"]),
@@ -175,7 +175,7 @@ def test_settings_of_extensions_and_sizes_in_other_spellings() -> None:
     plan = small_plan(**{"settings.auto_explain.log_analyze": ["on"], "settings.work_mem": ["4096kB", "64 MB"]})
     assert plan.factors["settings.work_mem"] == ["4MB", "64MB"]
     assert plan.factors["settings.auto_explain.log_analyze"] == ["on"]
-    with pytest.raises(UsageError, match="twice"):
+    with pytest.raises(UsageError, match="duplicate"):
         small_plan(**{"settings.work_mem": ["4096kB", "4MB"]})
 
 

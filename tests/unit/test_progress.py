@@ -35,7 +35,10 @@ def test_one_cell_and_more(capsys: pytest.CaptureFixture[str]) -> None:
     RunProgress()(RoundStarted(2, 3, 1, 4, None))
     RunProgress()(RoundStarted(2, 3, 2, 3, None))
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["round 2 of at most 3: 1 cell open, 4 decided", "round 2 of at most 3: 2 cells open, 3 decided"]
+    assert lines == [
+        "round 2 of at most 3: 1 cell undecided, 4 decided",
+        "round 2 of at most 3: 2 cells undecided, 3 decided",
+    ]
 
 
 def test_an_interval_of_several_rounds_is_narrower_than_each() -> None:
@@ -59,7 +62,7 @@ def test_the_last_word_of_a_round_in_slices_stays(capsys: pytest.CaptureFixture[
     progress = RunProgress()
     progress(TurnsGoOn(2, ((cell, 1.0432, 1.031, 1.0557),), 0.4, ended=False))
     progress(TurnsGoOn(2, ((cell, 1.0432, 1.031, 1.0557),), 1.0, ended=True))
-    line = f"round 2, about 95 % for this round alone: {cell.label} × 1.043 (1.031 to 1.056)\n"
+    line = f"round 2, ratios of this round alone, about 95 % intervals: {cell.label} × 1.043 (1.031 to 1.056)\n"
     assert capsys.readouterr().err == line
 
 

@@ -26,7 +26,7 @@ def test_without_its_baseline_a_condition_has_nothing_to_compare_with() -> None:
     reasons = left_out(CELLS, lambda cell: "no room" if cell.id == baseline.id else None)
     assert reasons.keys() == {cell.id for cell in CELLS if cell.condition == baseline.condition}
     assert reasons[baseline.id] == "no room"
-    assert sum("nothing to compare" in reason for reason in reasons.values()) == len(reasons) - 1
+    assert sum("baseline cannot run" in reason for reason in reasons.values()) == len(reasons) - 1
 
 
 def test_where_no_cell_is_left_the_reason_is_the_error() -> None:

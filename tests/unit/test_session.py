@@ -46,7 +46,7 @@ def here(_: Path) -> object:
         ({"host": {}, "imported": {"files": []}}, {}, "one was imported"),
         ({"host": {}, "imported": {"files": []}}, {"workload": "as published"}, "one was imported"),
         (_OTHER, {}, "another hostname"),
-        (HERE, {"workload": "no longer there"}, "there is no 'no longer there'"),
+        (HERE, {"workload": "no longer there"}, "unknown workload 'no longer there'"),
     ],
 )
 @pytest.mark.parametrize("retry", [False, True])

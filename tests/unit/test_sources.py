@@ -70,7 +70,7 @@ def test_releases_are_ordered_by_number_and_come_after_everything_before_them(ma
 @given(st.text(max_size=12).filter(lambda text: not text[:1].isdigit()))
 def test_what_is_no_version_is_not_taken_for_one(text: str) -> None:
     assert not is_version(text)
-    with pytest.raises(ValueError, match="no version"):
+    with pytest.raises(ValueError, match="not a PostgreSQL version"):
         order_of(text)
 
 
@@ -506,7 +506,7 @@ def test_without_a_network_every_way_is_named_and_the_way_out(
 
 
 def test_what_is_no_version_is_a_usage_error(journal: Journal) -> None:
-    with pytest.raises(UsageError, match="'eighteen' is no version"):
+    with pytest.raises(UsageError, match="'eighteen' is not a PostgreSQL version"):
         find_source("eighteen", journal)
 
 

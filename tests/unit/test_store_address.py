@@ -31,7 +31,7 @@ def test_what_is_no_url_is_refused_without_its_text(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["postgresql://me:hidden@h/d", "postgresql://me@h/d?password=hidden"])
 def test_a_password_in_it_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="has a password in it") as error:
+    with pytest.raises(UsageError, match="contains a password") as error:
         server_address(url)
     assert "hidden" not in str(error.value)
 

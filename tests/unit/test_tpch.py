@@ -92,7 +92,7 @@ def test_without_a_reference_every_cell_must_give_what_the_first_one_gave() -> N
     one, other = References("0.37", None), References("0.37", None)
     one.check(5, [("CHINA", "1.00")], "8kB")
     other.check(5, [("CHINA", "1.00")], "32kB")
-    with pytest.raises(OctavoError, match="it differs at 32kB from what another cell gave"):
+    with pytest.raises(OctavoError, match="it differs at 32kB from another cell's result"):
         other.check(5, [("CHINA", "1.01")], "32kB")
 
 

@@ -94,7 +94,7 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
     ("clock", evidence(around={"clock_step_seconds": -1.5}), "-1.500 s"),
     ("clock", evidence(around={"clock_step_seconds": 0.12}), r"\+0.120 s"),
     ("steal", evidence({"cpu_steal_share": 0.086}), "8.60 %"),
-    ("steal", evidence({"cpu_steal_share": 0.03}, threshold=0.03), "changed the numbers by 3.1 %"),
+    ("steal", evidence({"cpu_steal_share": 0.03}, threshold=0.03), "changed the result by 3.1 %"),
     ("steal", evidence({"cpu_steal_share": 1.0}, threshold=0.03), "100.00 %"),
     ("steal", evidence({**STOLEN, **IDLE}, levels=VOLUME, threshold=0.03), "20.00 %.* by 25.0 %"),
     ("steal", evidence({**STOLEN, **SERVED}, threshold=0.03), "by 25.0 %"),  # a device whose limits nobody knows
@@ -123,9 +123,9 @@ DOUBTFUL: list[tuple[str, Evidence, str]] = [
     (
         "device_limit",
         evidence(facts={"device_limit_asked": {"reads": 3400}, "device_limit_achieved": {"reads": 5000}}),
-        "3400 asked for, 5000 achieved",
+        "3400 requested, 5000 achieved",
     ),
-    ("device_limit", evidence(facts={"device_limit_asked": {"reads": 3400}}), "not known"),
+    ("device_limit", evidence(facts={"device_limit_asked": {"reads": 3400}}), "unknown"),
     ("knobs", evidence(facts={"knobs_drifted": ["thp: always became never"]}), "always became never"),
     ("memory_limit", evidence(facts=LIMITED, around={"cached_bytes": 800 * MB}), "800 MB .* limit of 512 MB"),
     (

@@ -279,7 +279,7 @@ def test_cache_rm_takes_images_too(kept: Path, capsys: pytest.CaptureFixture[str
         made(journal, "vm-aarch64-16kB-b", "16kB", "2026-01-01T00:00:00Z")
     remove_datasets(["vm-aarch64-16kB-b"], all=False, unused_for=None, dry_run=True)
     remove_datasets(None, all=True, unused_for=None, dry_run=True)
-    assert capsys.readouterr().out.count("1 of 1 would go") == 2
+    assert capsys.readouterr().out.count("1 of 1 would be removed") == 2
     assert images.list_images()
     with pytest.raises(UsageError, match="there is no image vm-other"):
         remove_datasets(["vm-other"], all=False, unused_for=None, dry_run=True)

@@ -69,7 +69,7 @@ def test_what_cannot_be_seen_is_said_once_for_each_reason() -> None:
     nothing = ServerSnapshot(1.7e9, 1.0, SERVER, (), blind, 0.0)
     shown = text(nothing, 200)
     assert shown.count("it runs on another host") == 1
-    assert "not seen: processes, pss: it runs on another host" in shown
+    assert "not available: processes, pss: it runs on another host" in shown
     assert "·" in shown
 
 
@@ -119,5 +119,5 @@ def test_a_server_elsewhere_leaves_the_machine_that_we_are_on(monkeypatch: pytes
 def test_a_server_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("octavo.watch.snapshot.instruments", dict)
     looking = ServerMonitor(target(), SERVER, gone=lambda: True)
-    with pytest.raises(OctavoError, match="does not answer any more"):
+    with pytest.raises(OctavoError, match="no longer responds"):
         looking.look()

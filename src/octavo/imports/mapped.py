@@ -186,4 +186,4 @@ def _too_short(seen: Seen, described: Map) -> str | None:
         return None
     if seen["seconds"] >= parse_percentage(Thresholds().shortest_duration) * seconds_asked:
         return None
-    return f"ran {seen['seconds']:.2f} s of the {seconds_asked:g} s asked for"
+    return f"ran {seen['seconds']:.2f} s of the {seconds_asked:g} s requested"

@@ -182,7 +182,7 @@ def _plan(name: str, combinations: Sequence[Mapping[str, str]], runs: int) -> Pl
 
 def _trial(one: _Run, cell: str, its_round: int, position: int, now: float) -> TrialRecord:
     least = parse_percentage(Thresholds().shortest_duration) * one.seconds_asked
-    reason = f"ran {one.seconds:.2f} s of the {one.seconds_asked:g} s asked for" if one.seconds < least else None
+    reason = f"ran {one.seconds:.2f} s of the {one.seconds_asked:g} s requested" if one.seconds < least else None
     return TrialRecord(
         cell=cell,
         round=its_round,

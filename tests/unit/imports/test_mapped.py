@@ -49,7 +49,7 @@ def test_lines_are_trials_of_cells_loads_and_rounds(files: tuple[Path, Path]) ->
         ("data_block=8kB", 1, 2),
     ]
     assert [trial.observations[0].value for trial in made.trials] == [1000, 1100, 990, 1090, 1010]
-    assert [trial.reason for trial in made.trials if trial.status == "invalid"] == ["ran 12.00 s of the 30 s asked for"]
+    assert [trial.reason for trial in made.trials if trial.status == "invalid"] == ["ran 12.00 s of the 30 s requested"]
 
 
 def test_lines_with_items_are_one_trial_with_a_total(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ repetition = "run"
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('column = "tps"', 'column = "tsp"', "there is no column 'tsp'; it has: bs, mode, load, tps"),
+        ('column = "tps"', 'column = "tsp"', "no column 'tsp'; columns: bs, mode, load, tps"),
         ('"8kB" }', '"16kB" }', "baseline.data_block: 16kB was not measured; levels that were: 8kB, 4kB"),
         ("[factors]", "[factor]", "t.toml: factors: field required"),
         ("better =", "beter =", "t.toml: metrics.tps.beter: extra inputs are not permitted"),
@@ -98,5 +98,5 @@ def test_lines_that_cannot_be_read_are_named(files: tuple[Path, Path]) -> None:
     files[0].write_text(TABLE + "x,y,a,1,30,\n8,y,a,1\n")
     assert read(*files).sources[0].problems == [
         "t.csv:7: bs is 'x', 'xkB' is not a size; write a whole number with B, kB, MB, GB or TB, such as 8kB; left out",
-        "t.csv:8: 4 fields where 6 belong; left out",
+        "t.csv:8: 4 fields instead of 6; left out",
     ]

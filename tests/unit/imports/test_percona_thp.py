@@ -97,7 +97,7 @@ def test_runs_are_trials_of_their_workload_scale_and_mode(results: Path) -> None
 
 def test_a_run_that_ended_early_is_invalid(results: Path) -> None:
     reasons = [trial.reason for trial in read(results).trials if trial.status == "invalid"]
-    assert reasons == ["ran 0.10 s of the 600 s asked for"]
+    assert reasons == ["ran 0.10 s of the 600 s requested"]
 
 
 def test_what_lacks_a_number_is_named_and_left_out(results: Path) -> None:
@@ -119,5 +119,5 @@ def test_what_holds_no_results_is_said(what: str, tmp_path: Path) -> None:
         place.write_text("")
     elif what == "empty":
         place.mkdir()
-    with pytest.raises(UsageError, match=r"no directory|has no results"):
+    with pytest.raises(UsageError, match=r"not a directory|has no results"):
         read(place)

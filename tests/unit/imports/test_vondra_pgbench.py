@@ -28,9 +28,9 @@ def test_trials_that_ended_early_are_invalid_with_the_reason(file: Path) -> None
         ("ok", None),
         ("ok", None),
         ("ok", None),
-        ("invalid", "ran 0.07 s of the 1800 s asked for"),
-        ("invalid", "ran 457.10 s of the 1800 s asked for"),
-        ("invalid", "its start and end are 100 s apart, although it was asked to run 900 s"),
+        ("invalid", "ran 0.07 s of the 1800 s requested"),
+        ("invalid", "ran 457.10 s of the 1800 s requested"),
+        ("invalid", "its start and end are 100 s apart, but it should have run 900 s"),
     ]
 
 
@@ -52,5 +52,5 @@ def test_a_malformed_row_is_named(file: Path) -> None:
     file.write_text("\n".join([*ROWS, "1;2;8;8;16;50;rx;1;1800;1", "x"]) + "\n")
     assert read(file).sources[0].problems == [
         "results.csv:7: mode is 'rx', allowed: ro, rw, read-only, read-write; left out",
-        "results.csv:8: 1 fields where 10 belong; left out",
+        "results.csv:8: 1 fields instead of 10; left out",
     ]

@@ -71,13 +71,13 @@ def test_load_steps_have_time_and_wal_and_the_load_its_sizes(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("8;8;1;16;1;2;1600000000", "7 fields where 10 belong"),
+        ("8;8;1;16;1;2;1600000000", "7 fields instead of 10"),
         ("8;8;1;16;1;2;1600000000.0;nan;p;r", "seconds is 'nan', not a number"),
         ("8;8;1;16;1;2;1600000000.0;-1;p;r", "seconds is '-1', not above zero"),
         ("7;8;1;16;1;2;1600000000.0;1;p;r", "data_block is '7', in kB it has to be one of 1kB"),
         ("8;8;1;16;23;2;1600000000.0;1;p;r", "query is '23', not a whole number from 1 to 22"),
         ("8;8;1;16;1;٢;1600000000.0;1;p;r", "run is '٢', not a whole number"),
-        ("8;8;1;16;1;2;1e300;1;p;r", "start is '1e300', no time"),
+        ("8;8;1;16;1;2;1e300;1;p;r", "start is '1e300', not a time"),
     ],
 )
 def test_a_malformed_row_is_named_and_left_out_and_its_trial_has_no_total(tmp_path: Path, text: str, why: str) -> None:

@@ -21,7 +21,7 @@ def small() -> Document:
     document = build("oltp-blocks-demo", ["4kB", "8kB"], ["8kB"])
     spoil(document, 4, "invalid", "another process used 31 % of the CPU while the trial ran")
     spoil(document, 11, "failed", "pgbench ended with status 2: connection to server was lost", empty=True)
-    spoil(document, 20, "invalid", "lasted 0.07 s of the 30 s asked for")
+    spoil(document, 20, "invalid", "lasted 0.07 s of the 30 s requested")
     analyse(document)
     return document
 

@@ -68,7 +68,7 @@ def test_slices_under_a_limit_are_long_enough_for_what_the_kernel_lets_through_a
 
 def test_with_groups_of_version_2_limited_cells_are_measured_trial_by_trial(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu io memory\n")
-    assert "version 2" in str(eligibility.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path))
+    assert "cgroup v2" in str(eligibility.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path))
     assert eligibility.not_here(make_cells(small_plan()), tmp_path) is None
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory/memory.limit_in_bytes").write_text("0")
@@ -125,7 +125,7 @@ def test_a_plan_may_ask_for_slices_where_they_are_sound() -> None:
     assert plan.slice_seconds == 0.25
     eligibility.refuse(plan, find("pgbench"), make_cells(plan))
     cold = changed_plan({"rounds = 4": 'rounds = 4\ninterleave = "slices"'}, cache=["cold"])
-    with pytest.raises(UsageError, match=r"interleave: .*cold caches"):
+    with pytest.raises(UsageError, match=r"interleave: .*a cold cache"):
         eligibility.refuse(cold, find("pgbench"), make_cells(cold))
 
 

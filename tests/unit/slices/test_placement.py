@@ -73,4 +73,4 @@ def test_a_thread_is_bound_while_it_is_stopped_and_free_when_it_goes_on(tmp_path
         freezer.thaw()
         assert os.sched_getaffinity(idle) == before
     assert seen == before
-    assert "dealt" in freezer.how
+    assert "redistributed" in freezer.how

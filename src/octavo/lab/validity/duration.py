@@ -9,4 +9,4 @@ def judge(evidence: Evidence) -> str | None:
     result = evidence.result
     if result.seconds >= parse_percentage(evidence.thresholds.shortest_duration) * result.seconds_asked:
         return None
-    return f"ran {result.seconds:.2f} s of the {result.seconds_asked:g} s asked for"
+    return f"ran {result.seconds:.2f} s of the {result.seconds_asked:g} s requested"
