@@ -75,7 +75,7 @@ def workload_factors() -> str:
         for one in find(workload).factors:
             alike.setdefault((one.name, one.kind, one.meaning), {})[workload] = one
     return table(
-        ("factor", "of the workloads", "what", "levels", "a change costs", "default"),
+        ("factor", "workloads", "what", "levels", "a change costs", "default"),
         [
             (
                 f"`{name}`", ", ".join(of), meaning, _each({key: levels_of(one) for key, one in of.items()}),
