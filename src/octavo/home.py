@@ -34,7 +34,8 @@ def octavo_home() -> Path:
     """The state directory: OCTAVO_HOME, else /var/lib/octavo for root, else below the XDG data home.
 
     For root without a link in it, so that it stays the directory that was checked. Raises HostError when OCTAVO_HOME
-    is something else, for root when another user can change what is there, and for a user without a home directory.
+    is something else, when other users can put builds or anything else there, for root also when they can change a
+    directory on the way, and for a user without a home directory.
     """
     chosen = os.environ.get("OCTAVO_HOME")
     if chosen and os.path.lexists(chosen) and not Path(chosen).is_dir():
@@ -44,7 +45,7 @@ def octavo_home() -> Path:
     if os.geteuid() == 0:
         return _roots_alone(Path(chosen or "/var/lib/octavo").absolute())
     if chosen:
-        return Path(chosen).absolute()
+        return _own_home(Path(chosen).absolute())
     try:
         data_home = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     except RuntimeError:  # as in a container that runs as any user
@@ -58,9 +59,30 @@ def _roots_alone(home: Path) -> Path:
     """The home as it really is, without links. Raises HostError unless it, every directory on the way and every link is
     root's, and others cannot change the directories' entries.
 
-    Who can rename a directory above, or make a link anew, has another one there in its place.
+    Who can rename a directory above, or make a link anew, has another one there in its place. Above, one such as /tmp
+    will do, where nobody renames what is another's; the home itself is none, as anybody could make what is missing.
     """
-    return resolve_by_steps(home, lambda step: _check_roots(home, step), f"OCTAVO_HOME={home}")
+    found = resolve_by_steps(home, lambda step: _check_roots(home, step), f"OCTAVO_HOME={home}")
+    with suppress(FileNotFoundError):
+        if found.lstat().st_mode & _WRITABLE_BY_OTHERS:
+            raise _open_to_all(home)
+    return found
+
+
+def _own_home(home: Path) -> Path:
+    """The home that a user names. Raises HostError when it is another user's, or all may write there: what is run from
+    there would be what they have put there."""
+    with suppress(FileNotFoundError):
+        facts = home.stat()
+        if facts.st_uid not in {0, os.geteuid()}:
+            raise HostError(f"OCTAVO_HOME={home} belongs to user {facts.st_uid}; name a directory of your own")
+        if facts.st_mode & stat.S_IWOTH:
+            raise _open_to_all(home)
+    return home
+
+
+def _open_to_all(home: Path) -> HostError:
+    return HostError(f"OCTAVO_HOME={home} may be written by others, who could put builds there; name a directory in it")
 
 
 def changer_of(facts: os.stat_result, trusted: Collection[int]) -> str | None:
@@ -114,12 +136,12 @@ def _check_roots(home: Path, step: Path) -> None:
 def secure_home() -> None:
     """Tightens a home of ours that an earlier version, or a careless hand, has left open; never loosens it.
 
-    A directory that holds no journal of ours is none: OCTAVO_HOME may name one that others share, such as /var/tmp.
+    A directory that holds no journal of ours is none.
     """
     home = octavo_home()
     if not _is_own(home / "journal", stat.S_ISDIR):
         return
-    if _is_own(home, stat.S_ISDIR) and not home.stat().st_mode & stat.S_ISVTX:
+    if _is_own(home, stat.S_ISDIR):
         _tighten(home, _HOME_MODE)
     for name, mode in _OWN_MODES.items():
         if _is_own(home / name, stat.S_ISDIR):

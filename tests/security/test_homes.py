@@ -11,6 +11,7 @@ from tests.security.conftest import AsNobody, needs_root
 
 from octavo import home
 from octavo.errors import HostError
+from octavo.fleet.certificates import directory
 from octavo.home import make_directory, octavo_home, runtime_directory, secure_home, store_path, write_durably
 from octavo.host.journal import Journal
 from octavo.store.store import Store
@@ -97,10 +98,48 @@ def test_root_has_no_home_that_others_can_change(own_home: Path, which: str, how
         with pytest.raises(HostError, match=f"OCTAVO_HOME={own_home}: {wrong}"):
             octavo_home()
         wrong.chmod(0o1777)
-        if how == "writable":
+        if how == "writable" and which == "above":
             octavo_home()
     finally:
         os.chown(wrong, 0, 0)
+
+
+@needs_root
+def test_what_others_have_put_into_a_shared_directory_is_no_home(
+    shared: Path, as_nobody: AsNobody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Builds that root would run, a directory that root would put its certificates' keys into."""
+    shared.chmod(0o1777)
+    as_nobody("os.makedirs(sys.argv[1] + '/builds/planted'); os.mkdir(sys.argv[1] + '/fleet')", shared).communicate()
+    assert (shared / "fleet").stat().st_uid == 65534
+    monkeypatch.setenv("OCTAVO_HOME", str(shared))
+    for ask in (octavo_home, store_path, directory, lambda: make_directory(octavo_home() / "scratch")):
+        with pytest.raises(HostError, match="may be written by others, who could put builds there; name a directory"):
+            ask()
+    monkeypatch.setenv("OCTAVO_HOME", str(shared / "home"))
+    assert octavo_home() == shared / "home"
+
+
+@needs_root
+def test_a_user_takes_nobody_elses_directory_for_a_home(shared: Path, as_nobody: AsNobody) -> None:
+    code = (
+        "from octavo.errors import HostError\n"
+        "from octavo.home import octavo_home\n"
+        "try: print(octavo_home())\n"
+        "except HostError as error: print(error)\n"
+    )
+
+    def said(home: Path) -> str:
+        return as_nobody(code, OCTAVO_HOME=str(home)).communicate()[0].strip()
+
+    for name, owner, mode in (("all", 0, 0o1777), ("theirs", 1234, 0o755), ("own", 65534, 0o775), ("roots", 0, 0o755)):
+        (shared / name).mkdir()
+        os.chown(shared / name, owner, owner)
+        (shared / name).chmod(mode)
+    assert "may be written by others" in said(shared / "all")
+    assert "belongs to user 1234; name a directory of your own" in said(shared / "theirs")
+    for name in ("own", "roots", "missing"):
+        assert said(shared / name) == str(shared / name)
 
 
 @needs_root
