@@ -201,7 +201,7 @@ def _found(
             stack.callback(patient.close)
         if more and len(patients) != 1:
             raise UsageError("--predict is about one server; name it with --dsn")
-        return report.document([*(patient.look(seconds, more) for patient in patients), *refused])
+        return report.document([*examine.look_at(patients, seconds, more), *refused])
 
 
 def _from_file(path: Path) -> dict[str, Any]:
@@ -247,9 +247,9 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
 
 def _look(patients: "list[ExaminedServer]", seconds: float) -> dict[str, Any]:
     """All of them; the time is watched once for each."""
-    from octavo.doctor import report
+    from octavo.doctor import examine, report
 
-    return report.document(patient.look(seconds / len(patients)) for patient in patients)
+    return report.document(examine.look_at(patients, seconds / len(patients)))
 
 
 def _print(found: dict[str, Any], format: DoctorFormat, *, verbose: bool) -> None:

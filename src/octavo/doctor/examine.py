@@ -1,7 +1,10 @@
 """Looking at servers: one by its DSN, those of this host, a stopped one, or none yet."""
 
 import os
-from collections.abc import Iterable
+import re
+import time
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,11 @@ from octavo.postgres.own_connection import forget_environment, peer_of
 from octavo.postgres.user_connection import UsersConnection, connect
 
 APPLICATION = "octavo doctor"
+# Anybody can listen on sockets with such names, as many as he likes, and never answer.
+_MOST_SOCKETS = 100
+_SLOW_SECONDS = 5.0
+_MOST_SLOW, _MOST_SLOW_OF_A_USER = 20, 3
+_PORT = re.compile(r"[0-9]{1,5}")
 # Where libpq is told to go by who started us.
 _TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")
 
@@ -28,7 +36,8 @@ class ExaminedServer:
         self._known: list[Fact] = []
 
     def look(self, seconds: float, more: Iterable[Fact] = ()) -> dict[str, Any]:
-        """What is said of it now; `more` is known from elsewhere. Raises HostError when it has gone."""
+        """What is said of it now; `more` is known from elsewhere. Raises HostError when it has gone, or answers as no
+        PostgreSQL does."""
         import psycopg
 
         try:
@@ -37,6 +46,8 @@ class ExaminedServer:
             raise HostError(
                 f"{self.name}: the server does not answer any more: {' '.join(str(error).split())}"
             ) from None
+        except (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, IndexError) as error:
+            raise HostError(f"{self.name}: its answers are not PostgreSQL's ({type(error).__name__})") from error
         if facts["server.databases_bytes"].is_known:
             self._known = [facts[name] for name in gather.DEAR]
         return report.part(self.name, Facts([*facts.values(), *more]))
@@ -44,6 +55,23 @@ class ExaminedServer:
     def close(self) -> None:
         """Ends the connection."""
         self.connection.close()
+
+
+def look_at(
+    patients: Sequence[ExaminedServer], seconds: float, more: Iterable[Fact] = ()
+) -> Generator[dict[str, Any], None, None]:
+    """What is said of each now. Of several one that has gone, or is none, is a part that says so.
+
+    Raises HostError when it is the only one.
+    """
+    for patient in patients:
+        try:
+            found = patient.look(seconds, more)
+        except HostError as error:
+            if len(patients) == 1:
+                raise
+            found = _not_asked(patient.name, str(error))
+        yield found
 
 
 def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]]]:
@@ -61,17 +89,32 @@ def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]
         )
     asked: dict[int, ExaminedServer] = {}
     refused: list[dict[str, Any]] = []
-    for listener in found:
+    slow: Counter[int] = Counter()
+    for listener in _ordered(found)[:_MOST_SOCKETS]:
+        if slow[listener.owner] >= _MOST_SLOW_OF_A_USER or slow.total() >= _MOST_SLOW:
+            refused.append(_not_asked(str(listener), "it was not asked: others do not answer; name it with --dsn"))
+            continue
+        began = time.monotonic()
         try:
             patient = _connect_to(listener)
         except OctavoError as error:
-            refused.append(_not_asked(listener, str(error)))
+            slow[listener.owner] += time.monotonic() - began > _SLOW_SECONDS
+            refused.append(_not_asked(str(listener), str(error)))
             continue
         # A server may listen in several directories. Of one in another PID namespace the pid is 0.
         pid, _ = peer_of(patient.connection.fileno())
         if asked.setdefault(pid or -len(asked) - 1, patient) is not patient:
             patient.close()
+    if len(found) > _MOST_SOCKETS:
+        more = f"and {len(found) - _MOST_SOCKETS} more sockets were not asked; name a server with --dsn"
+        refused.append(_not_asked(str(_ordered(found)[-1]), more))
     return list(asked.values()), refused
+
+
+def _ordered(found: list[Listener]) -> list[Listener]:
+    """Those of users with few of them first: one with many cannot hide the others."""
+    by_owner = Counter(one.owner for one in found)
+    return sorted(found, key=lambda one: by_owner[one.owner])
 
 
 def _connect(dsn: str | None) -> ExaminedServer:
@@ -100,12 +143,12 @@ def _connect_to(listener: Listener) -> ExaminedServer:
         return _connect(make_conninfo(host=listener.directory, port=listener.port, user=user, dbname="postgres"))
 
 
-def _not_asked(listener: Listener, problem: str) -> dict[str, Any]:
+def _not_asked(name: str, problem: str) -> dict[str, Any]:
     from octavo.doctor.collect.host import host_facts
 
     unknown = "the server could not be asked"
     facts = Facts([*host_facts(), *(Fact(name, unknown=unknown) for name in ("setting.", "server.", "live.", "host."))])
-    return report.part(str(listener), facts, problem)
+    return report.part(name, facts, problem)
 
 
 def on(pgdata: Path) -> ExaminedServer | None:
@@ -120,7 +163,8 @@ def on(pgdata: Path) -> ExaminedServer | None:
         owner = pgdata.stat().st_uid
     except OSError as error:
         raise HostError(f"--pgdata {pgdata}: {error.strerror}; run as the server's user or as root") from None
-    if found is None or not found.socket or not found.port.isdecimal():
+    # The server's user writes both.
+    if found is None or not found.socket.startswith("/") or "," in found.socket or not _PORT.fullmatch(found.port):
         return None
     return _connect_to(Listener(found.socket, int(found.port), owner))
 

@@ -1,5 +1,7 @@
 """Connections to a user's server: read-only and with short time limits, whatever stands between, and no password told.
 
+Who listens at a socket of this host may be any local user's program. What it sends has a bound in time and memory.
+
 A pooler may swallow our start-up options (pgbouncer's `ignore_startup_parameters = options`), and then a session has
 neither limits nor read-only. So they are asked for; where they do not hold, each query has a transaction of its own
 that sets them (SET LOCAL). A plain SET would stay on the pooler's connection, for other clients.
@@ -7,21 +9,28 @@ that sets them (SET LOCAL). A plain SET would stay on the pooler's connection, f
 
 import os
 import re
-from collections.abc import Generator
+import resource
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from psycopg import conninfo
-from psycopg.abc import Buffer
+from psycopg.abc import RV, Buffer, PQGen
 from psycopg.adapt import Loader
 from psycopg.rows import DictRow, dict_row, tuple_row
 
 from octavo.errors import HostError, UsageError
+from octavo.units import parse_duration
 
 _OLDEST = 150000
 _CONNECT_SECONDS = 10
+# Beyond statement_timeout, which the server keeps or does not: a busy one may take so long to say that it has ended.
+_LATE_SECONDS = 10.0
+# What an answer may take of memory; libpq has all of it before anybody can look at it.
+_SHARE_OF_MEMORY = 0.25
 _NO_DSN = (
     "--dsn is not a connection string; write one for psql, such as 'host=/run/postgresql dbname=shop' or "
     "postgresql://user@host/shop (a password belongs in ~/.pgpass or PGPASSFILE)"
@@ -39,9 +48,44 @@ class SessionLimits:
 
 
 class UsersConnection(psycopg.Connection[DictRow]):
-    """A read-only autocommit connection. `limits` are for each transaction to set, None where the session has them."""
+    """A read-only autocommit connection. `limits` are for each transaction to set, None where the session has them.
+
+    An answer has to be there within `patience` seconds, and to fit a part of the memory; else psycopg.OperationalError
+    is raised, and the connection is closed.
+    """
 
     limits: SessionLimits | None = None
+    patience: float = _CONNECT_SECONDS
+
+    def wait(self, gen: PQGen[RV], *arguments: Any, **options: Any) -> RV:
+        """As psycopg does it, within these bounds."""
+        return super().wait(_bounded(gen, self.patience, self.pgconn.finish), *arguments, **options)
+
+
+def _bounded(work: PQGen[RV], seconds: float, close: Callable[[], None]) -> PQGen[RV]:
+    """The same steps; psycopg takes one at least ten times a second."""
+    deadline = time.monotonic() + seconds
+    most = _peak_bytes() + _SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        wanted = next(work)
+        while True:
+            ready = yield wanted
+            wanted = work.send(ready)
+            problem = None
+            if time.monotonic() > deadline:
+                problem = f"the server has not answered within {seconds:g} s"
+            elif _peak_bytes() > most:
+                problem = f"the server's answer takes more than {_SHARE_OF_MEMORY:.0%} of the memory"
+            if problem is not None:
+                close()
+                raise psycopg.OperationalError(problem)
+    except StopIteration as end:
+        return end.value
+
+
+def _peak_bytes() -> int:
+    """The most memory that this process has had so far (getrusage(2), ru_maxrss)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 class _OfAnyBytes(Loader):
@@ -81,6 +125,7 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
     if connection.info.encoding == "ascii":  # SQL_ASCII: psycopg would give bytes for every text
         for kind in ("text", "name", "varchar", "bpchar"):
             connection.adapters.register_loader(kind, _OfAnyBytes)
+    connection.patience = _patience(limits)
     try:
         _hold_to(connection, limits, oldest)
     except BaseException:
@@ -99,6 +144,8 @@ def limited(connection: psycopg.Connection[Any], limits: SessionLimits | None) -
         yield
         return
     connection.read_only = True
+    if isinstance(connection, UsersConnection):
+        connection.patience = max(connection.patience, _patience(limits))
     with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(
             "SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true),"
@@ -110,6 +157,10 @@ def limited(connection: psycopg.Connection[Any], limits: SessionLimits | None) -
                 "the server did not accept our timeouts and read-only mode; connect to PostgreSQL, not to a pooler"
             )
         yield
+
+
+def _patience(limits: SessionLimits) -> float:
+    return parse_duration(limits.statement_timeout) + _LATE_SECONDS
 
 
 def without_secrets(text: str, password: str = "") -> str:
