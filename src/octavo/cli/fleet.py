@@ -145,7 +145,7 @@ def install() -> None:
 
     try:
         texts = json.loads(sys.stdin.read(1024 * 1024))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError("this is no certificate of a fleet; octavo fleet init sends them") from None
     certificates.install(texts)
 

@@ -107,7 +107,10 @@ def install(texts: dict[str, str]) -> None:
     """Writes down what `issue` gave for this host. Raises HostError when it is not that."""
     try:
         files = {"ca.pem": texts["ca.pem"], f"{HOST}.pem": texts["certificate"], f"{HOST}.key": texts["key"]}
-        if any(not text.startswith("-----BEGIN ") or len(text) > _MOST_BYTES for text in files.values()):
+        if any(
+            not (text.isascii() and text.startswith("-----BEGIN ") and len(text) <= _MOST_BYTES)
+            for text in files.values()
+        ):
             raise ValueError
     except (KeyError, TypeError, AttributeError, ValueError):
         raise HostError("this is no certificate of a fleet; octavo fleet init sends them") from None

@@ -1,26 +1,32 @@
 """A process of its own that outlives who started it: the scheduler, and the worker of a host.
 
-It is known by a file with its identity, and stopped by that, never by its name.
+It is known by a file with its identity, and stopped by that, never by its name. Its log has a bound: anybody who can
+reach what it listens on can have it log something.
 """
 
 import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
 from octavo.fleet.certificates import directory
 from octavo.home import write_durably
-from octavo.host.process import ProcessIdentity, is_alive, itself
+from octavo.host.process import ProcessIdentity, is_alive, itself, signal_to
 from octavo.host.safe_read import read_tail, read_text
 
 Ready = Callable[[], None]
 
 _PATIENCE_SECONDS = 60.0
 _BETWEEN_SECONDS = 0.05
+# Of a log that grows beyond the first the second is kept; how often it is looked at, in seconds.
+_LARGEST_LOG, _KEPT_OF_LOG = 8 * 1024**2, 1024**2
+_BETWEEN_LOOKS = 2.0
 
 
 def running(name: str) -> ProcessIdentity | None:
@@ -28,7 +34,7 @@ def running(name: str) -> ProcessIdentity | None:
     try:
         found = json.loads(read_text(_note(name)))
         identity = ProcessIdentity(int(found["pid"]), int(found["start_time"]), str(found["boot_id"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return identity if is_alive(identity) else None
 
@@ -59,7 +65,7 @@ def stop(name: str) -> bool:
     identity = running(name)
     if identity is None:
         return False
-    os.kill(identity.pid, signal.SIGTERM)
+    signal_to(identity, signal.SIGTERM)
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while is_alive(identity):
         if time.monotonic() > deadline:
@@ -76,11 +82,12 @@ def _become(name: str, serve: Callable[[Ready], None], writer: int) -> None:
         os.setsid()
         if os.fork():
             os._exit(0)
-        log = os.open(_log(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        log = os.open(_log(name), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         null = os.open(os.devnull, os.O_RDONLY)
         for descriptor, of in ((null, 0), (log, 1), (log, 2)):
             os.dup2(descriptor, of)
         os.chdir("/")
+        threading.Thread(target=_keep_short, args=(log,), name="log", daemon=True).start()
         me = itself()
         write_durably(
             _note(name), json.dumps({"pid": me.pid, "start_time": me.start_time, "boot_id": me.boot_id}) + "\n"
@@ -100,6 +107,23 @@ def _become(name: str, serve: Callable[[Ready], None], writer: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _keep_short(log: int) -> None:
+    """Cuts the log, which everybody appends to, whenever it has become too large."""
+    while True:
+        time.sleep(_BETWEEN_LOOKS)
+        with suppress(OSError):  # a full disk: once more
+            cut_log(log)
+
+
+def cut_log(log: int) -> None:
+    """Leaves the end of a log that has become too large. What is written at that moment may be lost."""
+    size = os.fstat(log).st_size
+    if size > _LARGEST_LOG:
+        end = os.pread(log, _KEPT_OF_LOG, size - _KEPT_OF_LOG)
+        os.ftruncate(log, 0)
+        os.write(log, b"[...]\n" + end)
 
 
 def _note(name: str) -> Path:

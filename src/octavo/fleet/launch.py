@@ -19,6 +19,8 @@ _PORT = 8790
 # How long a host has for each command; its worker has to start within that.
 COMMAND_SECONDS = 120
 _MOST_BYTES = 1024**2
+# Of what a host says of itself: so many things that disturb, each so long.
+_MOST_DISTURBED, _LONGEST = 50, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +51,29 @@ def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
     from octavo.fleet.identity import versions
 
     ours = versions()
-    found: list[HostFacts] = []
-    for answer in _ask(hosts, lambda _: ["facts"]):
-        if answer.failure is not None:
-            found.append(HostFacts(answer.host.name, {}, [], answer.failure))
-            continue
-        try:
-            facts: dict[str, Any] = json.loads(answer.output)
-            theirs = {name: one_line(facts["versions"][name]) for name in ours}
-            disturbed = [one_line(one) for one in facts["disturbed"]]
-            certified = bool(facts["certificate"])
-        except (ValueError, KeyError, TypeError):
-            found.append(HostFacts(answer.host.name, {}, [], "its answer is none of Octavo's"))
-            continue
-        unequal = [name for name in ours if theirs[name] != ours[name]]
-        problem = None
-        if unequal:
-            what = unequal[0]
-            problem = f"another {what}: {theirs[what][:12]}, here {ours[what][:12]}; install the same Octavo"
-        elif not certified:
-            problem = "no certificate; octavo fleet init hosts.toml sends it"
-        found.append(HostFacts(answer.host.name, theirs, disturbed, problem))
-    return found
+    return [_facts_of(answer, ours) for answer in _ask(hosts, lambda _: ["facts"])]
+
+
+def _facts_of(answer: HostAnswer, ours: Mapping[str, str]) -> HostFacts:
+    """What a host's answer says, whatever it is; `ours` are the versions here."""
+    name = answer.host.name
+    if answer.failure is not None:
+        return HostFacts(name, {}, [], answer.failure)
+    try:
+        facts: dict[str, Any] = json.loads(answer.output)
+        theirs = {what: one_line(facts["versions"][what])[:_LONGEST] for what in ours}
+        disturbed = [one_line(one)[:_LONGEST] for one in list(facts["disturbed"])[:_MOST_DISTURBED]]
+        certified = bool(facts["certificate"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return HostFacts(name, {}, [], "its answer is none of Octavo's")
+    unequal = [what for what in ours if theirs[what] != ours[what]]
+    problem = None
+    if unequal:
+        what = unequal[0]
+        problem = f"another {what}: {theirs[what][:12]}, here {ours[what][:12]}; install the same Octavo"
+    elif not certified:
+        problem = "no certificate; octavo fleet init hosts.toml sends it"
+    return HostFacts(name, theirs, disturbed, problem)
 
 
 def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from distributed import Scheduler, Worker
 
 from octavo.fleet import certificates, workshop
+from octavo.fleet.listener import guard
 from octavo.fleet.tls import BENCH, quiet, security, split_address, tls_address
 from octavo.home import make_directory, octavo_home
 
@@ -38,6 +39,7 @@ class HostWorker(_NoWebPages, Worker):
 def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
     """Runs the scheduler of a fleet until a KeyboardInterrupt. Raises HostError, OSError when the address is taken."""
     quiet()
+    guard()
     address, port = split_address(listen)
     secured = security(certificates.COORDINATOR)
 
@@ -54,6 +56,7 @@ def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
 def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]) -> None:
     """Runs the worker of this host until a KeyboardInterrupt; measures in this thread, which has to be the main one."""
     quiet()
+    guard()
     address, port = split_address(listen)
     secured = security(certificates.HOST)
     scratch = make_directory(octavo_home() / "fleet" / "dask", 0o700)
