@@ -9,7 +9,7 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from octavo.errors import HostError
 from octavo.home import make_directory, sync_directory, write_durably
@@ -25,9 +25,20 @@ def read(path: Path) -> tuple[dict[str, Any], float] | None:
     The time is the manifest's, which nothing else changes.
     """
     try:
-        return json.loads((path / MANIFEST).read_text()), (path / MANIFEST).stat().st_mtime
+        return parse((path / MANIFEST).read_text()), (path / MANIFEST).stat().st_mtime
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A manifest. Raises ValueError for what is none."""
+    try:
+        found: object = json.loads(text)
+    except RecursionError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError("it is no manifest")
+    return cast("dict[str, Any]", found)
 
 
 def names(directory: Path, pattern: str = "[!.]*") -> list[str]:

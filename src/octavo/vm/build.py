@@ -1,6 +1,8 @@
 """Making an image: Debian's packages downloaded and put together as the build account, the result kept as ours."""
 
+import hashlib
 import json
+import os
 import re
 import shutil
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
 from octavo.host import children, trees
+from octavo.host.careful_open import open_file
 from octavo.host.children import build_account
 from octavo.host.copy_out import copy_out
 from octavo.host.journal import Journal
@@ -114,9 +117,8 @@ def _guest() -> str:
 
 
 def _digest(path: Path) -> str:
-    from octavo.postgres.source import sha256_of
-
     try:
-        return sha256_of(path)
+        with os.fdopen(open_file(path), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise HostError(f"--kernel-package {path}: {error.strerror}") from None

@@ -14,6 +14,7 @@ from octavo.host import published, trees
 from octavo.host.journal import Journal
 
 FILES = ("kernel", "initrd", "root")
+_WORDS = ("machine", "kernel_page", "kernel", "postgres", "made")
 _NAME = re.compile(r"vm-[A-Za-z0-9][A-Za-z0-9.+_-]{0,200}")
 
 
@@ -46,7 +47,12 @@ def read(name: str) -> Image | None:
     """The image of this name, if it is finished."""
     path = directory() / name
     found = published.read(path)
-    return None if found is None else Image(name, path, *found)
+    return None if found is None or not is_manifest(found[0]) else Image(name, path, *found)
+
+
+def is_manifest(found: Mapping[str, Any]) -> bool:
+    """Whether it says what is asked of every image."""
+    return all(isinstance(found.get(word), str) for word in _WORDS)
 
 
 def list_images() -> list[Image]:

@@ -1,14 +1,21 @@
-"""What a machine is to do: a tar archive on a disk of its own, with the command, the word that ends it, and files."""
+"""What a machine is to do: a tar archive on a disk of its own, with the command, the word that ends it, and files.
+
+Files are opened once, never through a link that others could have put there, and read by that descriptor: whoever owns
+the directory that root copies gets nothing of root's into the machine.
+"""
 
 import io
 import os
 import shlex
 import stat
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
+from octavo.host.careful_open import CAREFULLY, open_file
+from octavo.host.tree_walk import walk
 
 # The machine unpacks it on its data disk.
 _MOST_BYTES = 1024**3
@@ -20,8 +27,8 @@ def write(
 ) -> None:
     """Writes the archive to an open file. `files`: what the machine has below /scratch, by name; `programs`: ours.
 
-    Only directories and regular files are taken. Raises HostError when one cannot be read, UsageError when they are
-    too large.
+    Only directories and regular files are taken, as root's. Raises HostError when one cannot be read, UsageError when
+    they are too large.
     """
     with (
         os.fdopen(descriptor, "wb") as file,
@@ -31,29 +38,53 @@ def write(
         _add(archive, ".word", word.encode())
         for name, content in programs.items():
             _add(archive, name, content, 0o755)
+        left = _MOST_BYTES
         for name, path in files.items():
             try:
-                archive.add(path, name, filter=_Plain())
+                for inside, descriptor in _each(path):
+                    size = 0 if descriptor is None else os.fstat(descriptor).st_size
+                    if (left := left - size) < 0:
+                        raise UsageError("--copy: the files have more than 1 GB; give fewer")
+                    _copy(archive, f"{name}/{inside}".rstrip("/"), descriptor)
             except OSError as error:
                 raise HostError(f"--copy {path}: {error.strerror or error}") from None
 
 
-class _Plain:
-    """Directories and regular files, root's, up to a size."""
+def _each(path: Path) -> Generator[tuple[str, int | None], None, None]:
+    """A file, or a directory's directories (without a descriptor) and files, by their paths below it."""
+    if not path.is_dir():
+        with _closing(open_file(path)) as descriptor:
+            yield "", descriptor
+        return
+    for place in walk(path, strict=True):
+        yield place.path, None
+        for name in place.names:
+            if stat.S_ISREG(os.stat(name, dir_fd=place.descriptor, follow_symlinks=False).st_mode):
+                how = os.O_RDONLY | os.O_NOFOLLOW | CAREFULLY
+                with _closing(os.open(name, how, dir_fd=place.descriptor)) as descriptor:
+                    yield f"{place.path}/{name}".lstrip("/"), descriptor
 
-    def __init__(self) -> None:
-        self._left = _MOST_BYTES
 
-    def __call__(self, member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        if not (member.isdir() or member.isreg()):
-            return None
-        self._left -= member.size
-        if self._left < 0:
-            raise UsageError("--copy: the files have more than 1 GB; give fewer")
-        member.uid = member.gid = 0
-        member.uname = member.gname = ""
-        member.mode = 0o755 if member.isdir() or member.mode & stat.S_IXUSR else 0o644
-        return member
+@contextmanager
+def _closing(descriptor: int) -> Generator[int, None, None]:
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _copy(archive: tarfile.TarFile, name: str, descriptor: int | None) -> None:
+    member = tarfile.TarInfo(name)
+    if descriptor is None:
+        member.type, member.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(member)
+        return
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode):  # replaced meanwhile
+        return
+    member.size, member.mode = facts.st_size, 0o755 if facts.st_mode & stat.S_IXUSR else 0o644
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        archive.addfile(member, file)
 
 
 def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int = 0o600) -> None:

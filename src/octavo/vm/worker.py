@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from octavo.errors import OctavoError
 from octavo.host import confine
+from octavo.host.careful_open import open_file
 from octavo.vm.initramfs import DIRECTORY, FILE, PROGRAM, Entry, in_order, modules_in, pack
 
 for _name in ("lzma", "encodings.ascii"):
@@ -39,9 +40,14 @@ def main(request: Path) -> int:
     guest = {file.name: file.read_bytes() for file in resources.files("octavo.vm").joinpath("guest").iterdir()}
     os.umask(0o022)
     tree, packages = Path(asked["directory"]), Path(asked["packages"])
-    with Path(asked["own_kernel"] or os.devnull).open("rb") as own:  # what only its owner may read, perhaps
+    with _opened(asked["own_kernel"]) as own:  # what only its owner may read, perhaps
         confine.become(asked["uid"], asked["gid"])
         return _made(asked, tree, packages, own, guest)
+
+
+def _opened(own_kernel: str | None) -> IO[bytes]:
+    """The user's package, never through a link that others could have put there."""
+    return os.fdopen(open_file(Path(own_kernel)), "rb") if own_kernel else Path(os.devnull).open("rb")
 
 
 def _made(asked: dict[str, Any], tree: Path, packages: Path, own: IO[bytes], guest: dict[str, bytes]) -> int:
@@ -67,7 +73,7 @@ def _bring(own: IO[bytes], kernel: Path, sha256: str) -> None:
             digest.update(chunk)
             copy.write(chunk)
     if digest.hexdigest() != sha256:
-        raise OctavoError(f"{own.name} changed while it was used; try again")
+        raise OctavoError("the kernel's package changed while it was used; try again")
 
 
 def _make(tree: Path, packages: Path, kernel: Path, postgres: str, guest: dict[str, bytes]) -> None:
