@@ -7,6 +7,7 @@ import pytest
 
 from octavo.doctor.json_file import read_json
 from octavo.errors import HostError, OctavoError, UsageError
+from octavo.imports import rows
 from octavo.io import request
 from octavo.postgres.wal_contents import Position, position_of
 
@@ -15,7 +16,7 @@ def _read_list(path: Path) -> str:
     return request._read(path)  # pyright: ignore[reportPrivateUsage]
 
 
-@pytest.mark.parametrize("read", [_read_list, read_json])
+@pytest.mark.parametrize("read", [_read_list, read_json, rows.read_text])
 def test_a_fifo_and_a_device_are_refused_at_once(read: object, tmp_path: Path) -> None:
     assert callable(read)
     os.mkfifo(tmp_path / "fifo")
@@ -36,7 +37,7 @@ def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-@pytest.mark.parametrize("read", [_read_list, read_json])
+@pytest.mark.parametrize("read", [_read_list, read_json, rows.read_text])
 def test_a_link_in_a_directory_of_another_user_is_not_followed(read: object, tmp_path: Path) -> None:
     assert callable(read)
     (tmp_path / "secret").write_text("[]")
@@ -66,7 +67,7 @@ def test_a_position_of_the_wal_is_taken() -> None:
 def test_a_position_that_cannot_be_is_one_line(other: dict[str, object]) -> None:
     """A tiny segment makes half a thousand million files to look for, and a negative one none."""
     answers: list[list[dict[str, object]]] = [[{**_POSITION, **other}], [], [_POSITION, _POSITION], [{}]]
-    for rows in answers:
+    for answer in answers:
         with pytest.raises(OctavoError, match="cannot be") as raised:
-            position_of(rows)
+            position_of(answer)
         assert "\n" not in str(raised.value)

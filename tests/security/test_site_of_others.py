@@ -35,3 +35,16 @@ def test_a_sticky_directory_and_roots_own_will_do(shared: Path) -> None:
         with replacing_directory(target) as beside:
             (beside / "index.html").write_text("ours")
         assert (target / "index.html").read_text() == "ours"
+
+
+def test_no_directory_is_made_through_a_link_of_others(shared: Path) -> None:
+    theirs, roots = shared / "theirs", shared / "roots"
+    theirs.mkdir()
+    roots.mkdir()
+    (theirs / "link").symlink_to(roots)
+    os.chown(theirs, 65534, 65534)
+    with pytest.raises(HostError, match="theirs"), replacing_directory(theirs / "link" / "new" / "site"):
+        pass
+    assert list(roots.iterdir()) == []
+    with replacing_directory(shared / "new" / "site") as beside:
+        (beside / "index.html").write_text("ours")

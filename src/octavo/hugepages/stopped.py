@@ -22,6 +22,7 @@ from octavo.hugepages.postmaster_files import last_options, refuse_running
 from octavo.postgres.versions import is_version, major_of
 
 _OLDEST = 15
+_LIMITED = ("timeout", "--kill-after=5", "60")  # seconds; in vain its exit code is 124 (timeout(1))
 _MOST_BYTES = 1024**2
 # Where distributions keep the programs of a major version: Debian's and Ubuntu's, the PGDG's RPMs, the source's own.
 _PLACES = ("/usr/lib/postgresql/{major}/bin", "/usr/pgsql-{major}/bin", "/usr/local/pgsql/bin")
@@ -51,10 +52,13 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
         program, how = _program(major, bindir, journal, owner)
 
         def ask(name: str, size: int) -> str:
-            arguments: list[str | Path] = [program, "-D", directory, "-C", name, *options]
+            # What it reads is the data's owner's, who may have put a FIFO there.
+            arguments: list[str | Path] = [*_LIMITED, program, "-D", directory, "-C", name, *options]
             if size:
                 arguments += ["-c", f"huge_page_size={size // 1024}kB"]
             finished = children.run(arguments, journal, role="postgres -C", account=owner)
+            if finished.returncode == 124:
+                raise UsageError(f"--pgdata {pgdata}: {program} does not say {name}, but waits for something")
             if finished.returncode != 0:
                 raise UsageError(f"--pgdata {pgdata}: {program} refuses it{given}: {_words(finished.stderr)}")
             return finished.stdout.strip()
@@ -161,7 +165,7 @@ def _program(major: int, bindir: Path | None, journal: Journal, owner: Account |
         if not program.is_file():
             tried.append(f"{program} does not exist")
             continue
-        finished = children.run([program, "--version"], journal, role="postgres --version", account=owner)
+        finished = children.run([*_LIMITED, program, "--version"], journal, role="postgres --version", account=owner)
         found = _VERSION.search(finished.stdout)
         if found and major_of(found[1]) == major:
             return program.absolute(), how

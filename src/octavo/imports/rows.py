@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from octavo.errors import UsageError
+from octavo.host.careful_open import read_bytes
 from octavo.units import format_size, parse_size
 
 Parse = Callable[[str], object]
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_MOST_BYTES = 256 * 1024**2
 # Beyond this a name is no name; what is stored and shown stays of a size.
 _LONGEST_TEXT = 200
 # What begins in a year that a calendar can show is to end in one.
@@ -42,9 +44,12 @@ class ImportSource:
 
 
 def read_text(path: Path) -> tuple[ImportSource, str]:
-    """The file as text, with U+FFFD for what is not UTF-8. Raises UsageError when it cannot be read."""
+    """The file as text, with U+FFFD for what is not UTF-8; opened as `careful_open.open_file` does.
+
+    Raises UsageError when it cannot be read, or has more than 256 MB.
+    """
     try:
-        content = path.read_bytes()
+        content = read_bytes(path, _MOST_BYTES)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}; name what holds the results") from error
     return ImportSource(path.name, hashlib.sha256(content).hexdigest()), content.decode("utf-8-sig", "replace")

@@ -12,7 +12,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
@@ -34,6 +34,7 @@ def replacing_directory(target: Path) -> Generator[Path, None, None]:
     Raises HostError where there is something at `target` that an earlier site does not have.
     """
     target = target.absolute()
+    _refuse_changeable(target.parent)  # before anything is made through what others have put there
     make_directory_for_files(target.parent)
     _refuse_changeable(target.parent)
     refuse_foreign(target)
@@ -62,8 +63,10 @@ def _refuse_changeable(directory: Path) -> None:
         return
 
     def look(step: Path) -> None:
-        if (why := changer_of(step.lstat(), {0})) is not None:
-            raise HostError(f"{directory}: {step} {why}, who could have root write elsewhere; name another directory")
+        with suppress(FileNotFoundError):
+            if (why := changer_of(step.lstat(), {0})) is not None:
+                reason = f"{directory}: {step} {why}, who could have root write elsewhere"
+                raise HostError(f"{reason}; name another directory")
 
     try:
         resolve_by_steps(directory, look, str(directory))
