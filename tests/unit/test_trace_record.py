@@ -10,7 +10,7 @@ from octavo.trace import files
 from octavo.trace.record.budget import cost_of
 from octavo.trace.record.probes import executable, program
 from octavo.trace.record.recorder import RecordingResult
-from octavo.trace.record.server import ServerCounters
+from octavo.trace.record.server import AccessCounters
 
 
 def test_lines_of_probes_become_a_trace(tmp_path: Path) -> None:
@@ -58,11 +58,11 @@ def test_a_path_does_not_become_a_program(tmp_path: Path) -> None:
 
 def test_the_part_of_the_time_follows_the_limit() -> None:
     quiet, busy = (
-        cost_of(ServerCounters(0, 0, 0, 0, 0), ServerCounters(1, count, 0, 0, 0), 2, 0.05) for count in (1000, 100_000)
+        cost_of(AccessCounters(0, 0, 0, 0, 0), AccessCounters(1, count, 0, 0, 0), 2, 0.05) for count in (1000, 100_000)
     )
     assert quiet.duty == 1
     assert busy.duty == pytest.approx(0.05 / busy.share)
-    assert cost_of(ServerCounters(0, 0, 0, 0, 0), ServerCounters(1, 10**6, 0, 0, 0), 2, None).duty == 1
+    assert cost_of(AccessCounters(0, 0, 0, 0, 0), AccessCounters(1, 10**6, 0, 0, 0), 2, None).duty == 1
 
 
 def test_overhead_is_known_of_slices_only() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from octavo.trace.record.probes import MICROSECONDS_AN_EVENT
-from octavo.trace.record.server import ServerCounters
+from octavo.trace.record.server import AccessCounters
 
 # Of a slice with probes; shorter ones would be mostly attaching.
 SLICE_SECONDS = 2.0
@@ -32,10 +32,10 @@ class Cost:
         return self.share / (1 + self.share)
 
 
-def cost_of(before: ServerCounters, after: ServerCounters, processors: int, most_overhead: float | None) -> Cost:
+def cost_of(before: AccessCounters, after: AccessCounters, processors: int, most_overhead: float | None) -> Cost:
     """From the server's counters over a while.
 
-    >>> one, two = ServerCounters(0.0, 0, 0, 0, 0), ServerCounters(1.0, 30_000, 0, 0, 0)
+    >>> one, two = AccessCounters(0.0, 0, 0, 0, 0), AccessCounters(1.0, 30_000, 0, 0, 0)
     >>> cost = cost_of(one, two, 2, 0.05)
     >>> cost.lookups, round(cost.share, 3), round(cost.duty, 3)
     (30000.0, 0.225, 0.222)
@@ -80,7 +80,7 @@ class Speed:
         self.seconds = 0.0
         self._transactions = 0
 
-    def add(self, before: ServerCounters, after: ServerCounters) -> None:
+    def add(self, before: AccessCounters, after: AccessCounters) -> None:
         self.seconds += after.at - before.at
         self._transactions += after.transactions - before.transactions
 

@@ -19,7 +19,7 @@ SETTINGS = (
 
 
 @dataclass(frozen=True, slots=True)
-class ServerCounters:
+class AccessCounters:
     """Counters of all databases at a time in seconds of the monotonic clock."""
 
     at: float
@@ -29,11 +29,11 @@ class ServerCounters:
     transactions: int
 
 
-def counted(query: Callable[[str], Rows]) -> ServerCounters:
+def counted(query: Callable[[str], Rows]) -> AccessCounters:
     """The counters now."""
     (row,) = query("traced_activity")
     values = {name: int(value or 0) for name, value in row.items()}
-    return ServerCounters(time.monotonic(), **values)
+    return AccessCounters(time.monotonic(), **values)
 
 
 def write_facts(
