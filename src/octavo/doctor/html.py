@@ -1,15 +1,12 @@
 """A report as one self-contained page in the look of Octavo's reports; every text is escaped."""
 
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from octavo.doctor.engine import SEVERITIES
 from octavo.doctor.hosts import headline
 from octavo.doctor.sentences import evidence, tally, verdict
+from octavo.report.page_template import environment, style
 from octavo.text import printable
 
 
@@ -24,17 +21,10 @@ def render_hosts(report: Mapping[str, Any]) -> str:
 
 
 def _page(template: str, **values: Any) -> str:
-    environment = Environment(
-        loader=PackageLoader("octavo.doctor", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["clean"] = lambda text: printable(str(text))
-    style = resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8")
-    page = environment.get_template(template).render(
-        style=Markup(style),  # noqa: S704 – our own style sheet
-        **values,
-    )
+    templates = environment("octavo.doctor", clean=_clean)
+    page = templates.get_template(template).render(style=style(), **values)
     return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def _clean(text: object) -> str:
+    return printable(str(text))

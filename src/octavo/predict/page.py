@@ -1,14 +1,13 @@
 """A prediction as one self-contained HTML page in the look of the reports: no network, no JavaScript, SVG inlined."""
 
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from octavo.predict import render as terminal
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured
 from octavo.report.chart_style import Chart
+from octavo.report.page_template import environment, own, style
 from octavo.units import format_size
 
 WIDTH, HEIGHT = 560, 220
@@ -23,14 +22,6 @@ _CURVES = (
 
 def render(document: dict[str, Any]) -> str:
     """The page; every text of the document is escaped."""
-    environment = Environment(
-        loader=PackageLoader("octavo.predict", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8")
     advice = document["recommendation"]
     sections = [
         ("Cheaper changes at the recorded data block", terminal.cheaper_lines(document)),
@@ -40,34 +31,33 @@ def render(document: dict[str, Any]) -> str:
         ("Does not fit, or is stored otherwise", terminal.troubles(document)),
         ("Limitations", document["limitations"]),
     ]
-    return environment.get_template("predict.html.j2").render(
-        style=_markup(style),
-        facts=terminal.facts(document),
-        advice=advice,
-        check=terminal.check_line(document),
-        table=_table,
-        heads=("data block", *(head for head, _, _ in terminal.columns(document))),
-        rows=terminal.table_rows(document),
-        size_heads=terminal.size_heads(document),
-        size_rows=terminal.size_lines(document),
-        sections=sections,
-        because_heads=("data block", "figure", "assumption"),
-        because=_because(document),
-        figures=[
-            {
-                "light": _markup(coloured(plain, LIGHT)),
-                "dark": _markup(coloured(plain, DARK)),
-                "caption": chart.description,
-            }
-            for chart in charts(document)
-            for plain in (chart.svg(PLAIN),)
-        ],
+    return (
+        environment("octavo.predict")
+        .get_template("predict.html.j2")
+        .render(
+            style=style(),
+            facts=terminal.facts(document),
+            advice=advice,
+            check=terminal.check_line(document),
+            table=_table,
+            heads=("data block", *(head for head, _, _ in terminal.columns(document))),
+            rows=terminal.table_rows(document),
+            size_heads=terminal.size_heads(document),
+            size_rows=terminal.size_lines(document),
+            sections=sections,
+            because_heads=("data block", "figure", "assumption"),
+            because=_because(document),
+            figures=[
+                {
+                    "light": own(coloured(plain, LIGHT)),
+                    "dark": own(coloured(plain, DARK)),
+                    "caption": chart.description,
+                }
+                for chart in charts(document)
+                for plain in (chart.svg(PLAIN),)
+            ],
+        )
     )
-
-
-def _markup(text: str) -> Markup:
-    """Our own style sheet and charts, whose texts are escaped."""
-    return Markup(text)  # noqa: S704
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> Markup:

@@ -3,16 +3,16 @@
 import math
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from octavo.report import grids
 from octavo.report.compare_words import Comparison, conclusion, differences, left_out, names, tables, tone
 from octavo.report.document import SIGNS, clean, clip, magnitude, words
 from octavo.report.grids import Grid, Square
+from octavo.report.page_template import environment, style
 
 
 def render(document: Comparison) -> str:
@@ -70,22 +70,14 @@ def _sorted(levels: set[str]) -> list[str]:
 
 @cache
 def _environment() -> Environment:
-    found = Environment(
-        loader=PackageLoader("octavo.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return environment(
+        "octavo.report",
+        clean=clean,
+        clip=clip,
+        square_class=grids.class_of,
+        whole=_whole,
+        breakable=grids.breakable,
     )
-    filters: dict[str, Any] = {
-        "clean": clean,
-        "clip": clip,
-        "square_class": grids.class_of,
-        "whole": _whole,
-        "breakable": grids.breakable,
-    }
-    found.filters.update(filters)
-    return found
 
 
 def _whole(text: object) -> str:
@@ -94,5 +86,4 @@ def _whole(text: object) -> str:
 
 @cache
 def _style() -> Markup:
-    sheet = resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8")
-    return Markup(sheet + grids.style())  # noqa: S704  # our own style sheets, without any text of the document
+    return style(grids.style())

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
-from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from octavo.report import chart_run, chart_trials, grids, numbers
@@ -34,6 +33,7 @@ from octavo.report.document import (
 from octavo.report.grids import class_of
 from octavo.report.items import items_of, steps
 from octavo.report.memo import remembered
+from octavo.report.page_template import environment, own, style
 from octavo.report.picture import heading, heat_grids, is_forest
 from octavo.report.run_history import disturbances, ending_sentence, loads_words, rounds_words, time_sentence
 from octavo.report.tables import controls, item_tables, metric_table, sentences, statistical_model, verdict_table
@@ -101,32 +101,24 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
 
 @cache
 def _environment() -> Environment:
-    found = Environment(
-        loader=PackageLoader("octavo.report", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return environment(
+        "octavo.report",
+        clean=clean,
+        clip=clip,
+        square_class=class_of,
+        size=numbers.size,
+        seconds=numbers.seconds,
+        percent=numbers.percent,
+        joined=_joined,
+        whole=whole,
+        breakable=grids.breakable,
+        moment=moment,
     )
-    filters: dict[str, Any] = {
-        "clean": clean,
-        "clip": clip,
-        "square_class": class_of,
-        "size": numbers.size,
-        "seconds": numbers.seconds,
-        "percent": numbers.percent,
-        "joined": _joined,
-        "whole": whole,
-        "breakable": grids.breakable,
-        "moment": moment,
-    }
-    found.filters.update(filters)
-    return found
 
 
 @cache
 def _style() -> Markup:
-    return _ours(resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8") + grids.style())
+    return style(grids.style())
 
 
 def moment(text: object) -> str:
@@ -224,13 +216,8 @@ def _figures(document: Document) -> dict[str, dict[str, Any]]:
     with debug_mode(False):  # else each part of a chart is checked against the schema of all of Vega-Lite
         for name, draw in draws.items():
             if chart := draw(document, PLAIN):
-                found[name] = {"drawing": _ours(chart.page()), "caption": captions[name]}
+                found[name] = {"drawing": own(chart.page()), "caption": captions[name]}
     return found
-
-
-def _ours(markup: str) -> Markup:
-    """Markup that this package made itself: its style sheet and its charts (their texts are escaped)."""
-    return Markup(markup)  # noqa: S704
 
 
 def _constant(document: Document) -> list[tuple[str, str]]:

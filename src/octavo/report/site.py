@@ -7,11 +7,9 @@ before it. Everything that a run says is escaped.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from octavo.analysis.compare_document import make_comparison
@@ -25,6 +23,7 @@ from octavo.report.chart_colours import PLAIN, hexadecimal, variables, with_vari
 from octavo.report.document import Document, clean, clip
 from octavo.report.grids import Grid, colour
 from octavo.report.memo import remembered
+from octavo.report.page_template import environment, own, style
 from octavo.report.picture import heat_grids
 from octavo.report.site_directory import replacing_directory
 from octavo.store.store import Store
@@ -149,18 +148,12 @@ def _squares(grid: Grid) -> Markup:
     ]
     box = f'viewBox="0 0 {width} {height}" preserveAspectRatio="xMinYMin"'
     svg = f'<svg {box} role="img" aria-label="heatmap">{"".join(drawn)}</svg>'
-    return Markup(with_variables(svg))  # noqa: S704  # numbers and colours only
+    return own(with_variables(svg))
 
 
 def _index(listed: Sequence[Listed]) -> str:
-    environment = Environment(
-        loader=PackageLoader("octavo.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    filters: dict[str, Any] = {"clean": clean, "clip": clip, "whole": html.whole, "moment": html.moment}
-    environment.filters.update(filters)
-    style = resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8")
-    text = environment.get_template("site.html.j2").render(listed=listed, style=Markup(style))  # noqa: S704  # ours
+    templates = environment("octavo.report", clean=clean, clip=clip, whole=html.whole, moment=html.moment)
+    text = templates.get_template("site.html.j2").render(listed=listed, style=style())
     return text.replace("<style>", f"<style>{variables(text)}", 1)
 
 

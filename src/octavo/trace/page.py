@@ -1,13 +1,10 @@
 """A surface as one self-contained HTML page in the look of the reports: no network, no JavaScript, SVG inlined."""
 
-from importlib import resources
 from typing import Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured
 from octavo.report.chart_style import Chart
+from octavo.report.page_template import environment, own, style
 from octavo.trace.render import SURFACE_HEADS, curve_name, surface_rows, verdict
 from octavo.units import format_size, human_size
 
@@ -18,36 +15,27 @@ _MB = 1024**2
 
 def render(document: dict[str, Any]) -> str:
     """The page; every text of the document is escaped."""
-    environment = Environment(
-        loader=PackageLoader("octavo.trace", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8")
     figures = [
-        {"light": _markup(coloured(plain, LIGHT)), "dark": _markup(coloured(plain, DARK)), "caption": caption}
+        {"light": own(coloured(plain, LIGHT)), "dark": own(coloured(plain, DARK)), "caption": caption}
         for chart, caption in (
             (hit_ratios(document, PLAIN), _caption(document)),
             (working_sets(document, PLAIN), "Bytes of all pages that were accessed: what a larger page drags along."),
         )
         for plain in (chart.svg(PLAIN),)
     ]
-    return environment.get_template("surface.html.j2").render(
-        document=document,
-        style=_markup(style),
-        verdict=verdict(document),
-        figures=figures,
-        heads=SURFACE_HEADS,
-        rows=surface_rows(document),
-        facts=_facts(document),
+    return (
+        environment("octavo.trace")
+        .get_template("surface.html.j2")
+        .render(
+            document=document,
+            style=style(),
+            verdict=verdict(document),
+            figures=figures,
+            heads=SURFACE_HEADS,
+            rows=surface_rows(document),
+            facts=_facts(document),
+        )
     )
-
-
-def _markup(text: str) -> Markup:
-    """Our own style sheet and charts, whose texts are escaped."""
-    return Markup(text)  # noqa: S704
 
 
 def _facts(document: dict[str, Any]) -> list[str]:
