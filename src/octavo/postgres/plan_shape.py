@@ -118,6 +118,29 @@ def from_dict(facts: Mapping[str, Any]) -> Shape:
     return Shape(facts["what"], facts.get("relation"), facts.get("index"), **groups)
 
 
+def known_nodes(plan: object) -> list[Mapping[str, object]]:
+    """All nodes of a decoded plan, which are of the known form. Raises OctavoError when one is not."""
+    found: list[Mapping[str, object]] = []
+    level = [plan]
+    for _ in range(_DEEPEST):
+        below: list[object] = []
+        for node in level:
+            if not isinstance(node, dict):
+                raise OctavoError(f"the plan has a node that is none: {one_line(str(node)[:40])!r}")
+            known = cast(dict[str, object], node)
+            children = known.get("Plans", [])
+            if not isinstance(known.get("Node Type"), str) or not isinstance(children, list):
+                raise OctavoError("the plan has a node without a type; give EXPLAIN (FORMAT JSON) of PostgreSQL")
+            found.append(known)
+            below += cast(list[object], children)
+        if len(found) > _MOST_NODES:
+            raise OctavoError(f"the plan has more than {_MOST_NODES} nodes, which is more than is read")
+        level = below
+        if not level:
+            return found
+    raise OctavoError(f"the plan is more than {_DEEPEST} nodes deep, which is more than is read")
+
+
 def parse(text: str | bytes) -> Shape:
     """The shape of the plan in EXPLAIN's or auto_explain's JSON. Raises OctavoError when there is none in it."""
     if len(text) > MOST_TEXT:
@@ -141,35 +164,13 @@ def shape_of(document: object) -> Shape:
         found = several[0]
     if isinstance(found, dict) and "Plan" in found:
         found = cast(dict[str, object], found)["Plan"]
-    _check(cast(object, found))
+    known_nodes(cast(object, found))
     once: list[Shape] = []
     ctes: dict[str, int] = {}
     root = _shape(cast(Mapping[str, Any], found), once, ctes)
     if not once:
         return root
     return Shape(root.what, root.relation, root.index, root.below, root.subplans, _sorted(once))
-
-
-def _check(plan: object) -> None:
-    """Sees that all nodes are of the known form. Raises OctavoError."""
-    level, count = [plan], 0
-    for _ in range(_DEEPEST):
-        below: list[object] = []
-        for node in level:
-            if not isinstance(node, dict):
-                raise OctavoError(f"the plan has a node that is none: {one_line(str(node)[:40])!r}")
-            known = cast(dict[str, object], node)
-            children = known.get("Plans", [])
-            if not isinstance(known.get("Node Type"), str) or not isinstance(children, list):
-                raise OctavoError("the plan has a node without a type; give EXPLAIN (FORMAT JSON) of PostgreSQL")
-            below += cast(list[object], children)
-        count += len(level)
-        if count > _MOST_NODES:
-            raise OctavoError(f"the plan has more than {_MOST_NODES} nodes, which is more than is read")
-        level = below
-        if not level:
-            return
-    raise OctavoError(f"the plan is more than {_DEEPEST} nodes deep, which is more than is read")
 
 
 def _shape(node: Mapping[str, Any], once: list[Shape], ctes: dict[str, int]) -> Shape:

@@ -8,12 +8,10 @@ from psycopg import Connection
 from psycopg.rows import DictRow
 
 from octavo.errors import OctavoError
-from octavo.postgres.plan_shape import shape_of
+from octavo.postgres.plan_shape import known_nodes, shape_of
 
 Node = Mapping[str, Any]
 
-# Deeper than any plan that PostgreSQL makes within its max_stack_depth would be read by a person.
-_DEEPEST = 200
 _COUNTS = ("Shared Read Blocks", "Shared Hit Blocks", "Workers Launched", "Lossy Heap Blocks")
 
 
@@ -49,25 +47,10 @@ def explain(connection: Connection[DictRow], query: str) -> Explained:
 
 def checked(plan: object) -> Node:
     """The plan, whose nodes have a type and counts that are whole numbers. Raises OctavoError when they have not."""
-    level: list[object] = [plan]
-    for _ in range(_DEEPEST):
-        below: list[object] = []
-        for node in level:
-            if not isinstance(node, dict):
-                raise OctavoError(f"EXPLAIN gives a plan with a node that is none: {str(node)[:40]!r}")
-            known = cast(dict[str, object], node)
-            children = known.get("Plans", [])
-            if (
-                not isinstance(known.get("Node Type"), str)
-                or not isinstance(children, list)
-                or not all(isinstance(count := known.get(name, 0), int) and count < 2**63 for name in _COUNTS)
-            ):
-                raise OctavoError("unexpected form of plan from EXPLAIN")
-            below += cast(list[object], children)
-        level = below
-        if not level:
-            return cast(Node, plan)
-    raise OctavoError(f"EXPLAIN gives a plan that is more than {_DEEPEST} nodes deep")
+    for node in known_nodes(plan):
+        if not all(isinstance(count := node.get(name, 0), int) and count < 2**63 for name in _COUNTS):
+            raise OctavoError("unexpected form of plan from EXPLAIN")
+    return cast(Node, plan)
 
 
 def nodes(plan: Node) -> Iterator[Node]:
