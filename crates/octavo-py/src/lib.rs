@@ -8,6 +8,7 @@ mod io_engine;
 mod server;
 mod simulate;
 mod trace;
+mod trace_writer;
 mod translation_unit;
 
 /// The hot paths of Octavo, and what talks to the kernel.
@@ -24,7 +25,9 @@ mod _core {
     #[pymodule_export]
     use crate::simulate::{trace_buffers, trace_curves, trace_policy};
     #[pymodule_export]
-    use crate::trace::{TraceWriter, trace_cut, trace_export, trace_import, trace_summary};
+    use crate::trace::{trace_cut, trace_export, trace_import, trace_summary};
+    #[pymodule_export]
+    use crate::trace_writer::TraceWriter;
     #[pymodule_export]
     use crate::translation_unit::markers_that_reach;
 }

@@ -4,8 +4,11 @@
 //! the root again. So the next stream is foretold by the backend's stream and how long it has been there, and a block
 //! either by the last one read at that point or by the backend's own last one, whichever has been nearer so far.
 
+mod model;
+
 use std::collections::HashMap;
 
+use self::model::{Model, RUNS};
 use super::{
     Access, Accesses, Error, MOST_IN_A_BLOCK, Stream,
     bytes::{Cursor, put_number},
@@ -25,124 +28,6 @@ const CONTEXTS: usize = 39;
 
 /// Stands for what does not fit a symbol; 32 bits follow.
 const ESCAPE: u8 = 255;
-/// How long a backend has been in a stream is told apart up to this.
-const RUNS: usize = 4;
-
-#[derive(Clone, Copy)]
-struct Who {
-    stream: usize,
-    run: usize,
-    block: u64,
-}
-
-/// What is known of a stream after so many accesses of a run.
-#[derive(Clone, Copy, Default)]
-struct Point {
-    block: u64,
-    /// Above zero when the backend's own last block was the better guess.
-    own_is_better: i32,
-    class: u8,
-    next: [Option<u32>; 2],
-}
-
-/// What encoder and decoder know alike.
-struct Model {
-    who: Vec<Who>,
-    points: Vec<Point>,
-    how: Vec<u8>,
-    last: Vec<u64>,
-    backend: usize,
-    time: u64,
-}
-
-impl Model {
-    fn new(streams: usize, backends: usize, time: u64) -> Self {
-        Self {
-            // A backend begins in a stream that is none.
-            who: vec![
-                Who {
-                    stream: streams,
-                    run: 0,
-                    block: 0
-                };
-                backends
-            ],
-            points: vec![Point::default(); (streams + 1) * RUNS],
-            how: vec![0; streams],
-            last: vec![0; streams],
-            backend: 0,
-            time,
-        }
-    }
-
-    #[inline]
-    fn stream_context(&self, who: Who) -> usize {
-        CONTEXTS_OF[STREAM] + (who.stream & 3) * RUNS + who.run
-    }
-
-    #[inline]
-    fn enter(&mut self, backend: usize, before: Who, stream: usize, rank: Option<u8>) -> Who {
-        let next = &mut self.points[before.stream * RUNS + before.run].next;
-        if rank != Some(0) {
-            *next = [Some(stream as u32), next[0]];
-        }
-        let run = if before.stream == stream {
-            (before.run + 1).min(RUNS - 1)
-        } else {
-            0
-        };
-        self.who[backend].stream = stream;
-        self.who[backend].run = run;
-        Who {
-            stream,
-            run,
-            block: before.block,
-        }
-    }
-
-    /// Guesses by place and by backend, whether the latter is taken, and the context.
-    #[inline]
-    fn guesses(&self, who: Who) -> (u64, u64, bool, usize) {
-        let point = &self.points[who.stream * RUNS + who.run];
-        let own = if who.run > 0 {
-            who.block
-        } else {
-            self.last[who.stream]
-        };
-        let context =
-            CONTEXTS_OF[BLOCK] + usize::from(point.class) + if who.run > 0 { 6 } else { 0 };
-        (point.block, own, point.own_is_better > 0, context)
-    }
-
-    #[inline]
-    fn leave(&mut self, backend: usize, who: Who, block: u64, guesses: (u64, u64), symbol: u8) {
-        let point = &mut self.points[who.stream * RUNS + who.run];
-        let bits = |guess: u64| {
-            64 - (block.wrapping_sub(guess) as i64)
-                .unsigned_abs()
-                .leading_zeros() as i32
-        };
-        point.own_is_better += bits(guesses.0) - bits(guesses.1) - point.own_is_better / 8;
-        point.block = block;
-        point.class = match symbol.div_ceil(2) {
-            0 => 0,
-            1..=2 => 1,
-            3..=6 => 2,
-            7..=12 => 3,
-            13..=16 => 4,
-            _ => 5,
-        };
-        self.last[who.stream] = block;
-        self.who[backend].block = block;
-        self.backend = backend;
-    }
-
-    #[inline]
-    fn how_context(&self, stream: usize) -> usize {
-        CONTEXTS_OF[HOW] + usize::from(self.how[stream] & 7)
-    }
-}
-
 /// A difference as a symbol (sign and number of bits), and the bits below the highest.
 #[inline]
 fn split(difference: i64) -> (u8, u64, u32) {
@@ -427,78 +312,4 @@ fn table_length(cursor: &mut Cursor<'_>, count: usize) -> Result<usize, Error> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use proptest::{collection::vec, prelude::*};
-
-    use super::{
-        super::{Kind, Strategy as Ring},
-        *,
-    };
-
-    pub(crate) fn accesses(most: usize) -> impl proptest::strategy::Strategy<Value = Vec<Access>> {
-        let near = prop_oneof![8 => 0_u64..300, 1 => any::<u64>()];
-        let access = (
-            prop_oneof![8 => 0_u64..2000, 1 => any::<u64>()],
-            0_u32..400,
-            0_u32..300,
-            0_u8..2,
-            near,
-            0_u8..5,
-            0_u8..4,
-        );
-        vec(access, 0..most).prop_map(|all| {
-            all.into_iter()
-                .map(
-                    |(time, backend, relation, fork, block, kind, ring)| Access {
-                        time,
-                        backend: if time % 3 == 0 { backend } else { backend % 2 },
-                        stream: Stream {
-                            space: 1663,
-                            database: 5,
-                            relation: if time % 5 == 0 { relation } else { 1 },
-                            fork,
-                        },
-                        block,
-                        kind: Kind::of(kind),
-                        strategy: Ring::of(ring << 4),
-                    },
-                )
-                .collect()
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn accesses_come_back(accesses in accesses(1500)) {
-            let mut gatherer = Gatherer::new();
-            let mut found = Accesses::default();
-            for _ in 0..2 {
-                for access in &accesses {
-                    gatherer.push(access);
-                }
-                let payload = gatherer.take();
-                decode(&payload, accesses.len() as u32, &mut found).unwrap();
-                prop_assert_eq!(found.iter().collect::<Vec<_>>(), accesses.clone());
-            }
-        }
-
-        #[test]
-        fn any_payload_is_read_or_refused(payload in vec(any::<u8>(), 0..400), count in 0_u32..70_000) {
-            let _ = decode(&payload, count, &mut Accesses::default());
-        }
-
-        #[test]
-        fn any_damaged_payload_is_read_or_refused(
-            accesses in accesses(300), changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4), count in 0_u32..400
-        ) {
-            let mut gatherer = Gatherer::new();
-            accesses.iter().for_each(|access| gatherer.push(access));
-            let mut payload = gatherer.take();
-            for (place, byte) in changes {
-                let place = place.index(payload.len());
-                payload[place] = byte;
-            }
-            let _ = decode(&payload, count, &mut Accesses::default());
-        }
-    }
-}
+pub(super) mod tests;
