@@ -25,10 +25,10 @@ def binary(
         bool, typer.Option("--verbose", help="Details of every program instead of one line each.")
     ] = False,
 ) -> None:
-    """Show which atomic instructions a program has, which CPU it needs, and what it was compiled with. It only reads.
+    """Show a program's atomic instructions, CPU level, compiler.
 
-    For 64-bit Arm: does it use LSE always, when the CPU has it, or never? For x86-64: which level does it need? On any
-    host, stripped or not. Exit code 3 when a PATH has no answer.
+    For 64-bit Arm: whether it uses LSE always, only on CPUs that have it, or never. For x86-64: the level that it
+    requires. Works on any host and on stripped programs. Exit code 3 if a PATH cannot be analysed.
 
     \b
     Examples:

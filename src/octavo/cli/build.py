@@ -75,9 +75,9 @@ def make(
     ] = None,
     format: Annotated[TableFormat, typer.Option(help="Output format of the checks.")] = TableFormat.text,
 ) -> None:
-    """Build PostgreSQL at these sizes, as far as the cache does not have them, and print each one's prefix.
+    """Build PostgreSQL at any block size, into a cache.
 
-    Lists make combinations. Builds that differ only in their sizes are made together, in one tree.
+    Prints the prefix of each build. Lists are combined; builds that differ only in their sizes share one source tree.
 
     \b
     Examples:

@@ -50,7 +50,7 @@ def checked_spec(data_block: str, wal_block: str, pg: str) -> "BuildSpec":
 def list_cache(
     format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
-    """List the builds in the cache: their sizes, extensions, last use and what they take on disk.
+    """List cached builds with sizes, extensions, disk use, last use.
 
     Example: octavo build ls --format json
     """
@@ -117,9 +117,9 @@ def remove_builds(
     unused_for: Annotated[str | None, typer.Option(help="Those not used for this long, such as 30d.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
-    """Remove builds from the cache: the named ones, or those that answer every condition.
+    """Remove builds by name, or those that match all conditions.
 
-    A build that a program runs from stays, and none goes while a run measures on this host.
+    Running builds are kept, and none is removed while a run measures on this host.
 
     Example: octavo build rm --unused-for 30d --dry-run
     """
@@ -174,7 +174,7 @@ def print_path(
 def print_environment(
     data_block: DataBlock = "8kB", wal_block: WalBlock = "8kB", pg: Version = "18", name: Name = None
 ) -> None:
-    """Print the shell line that puts a cached build's programs first on the PATH.
+    """Print a shell line that puts a build's programs on the PATH.
 
     Example: eval "$(octavo build env --data-block 4kB)"
     """
@@ -190,9 +190,9 @@ def execute(
     pg: Version = "18",
     name: Name = None,
 ) -> None:
-    """Run a program with a cached build's programs first on the PATH. Its exit code is the program's.
+    """Run a program with a build's programs first on the PATH.
 
-    It runs as you: as root, think of who wrote the sources of the build and of its extensions.
+    The exit code is the program's. It runs as you: as root, only use builds and extensions from trusted sources.
 
     Example: octavo build exec --data-block 4kB -- psql -h /tmp -c 'show block_size'
     """

@@ -17,7 +17,7 @@ cache = typer.Typer(help="List, remove and limit the datasets kept between runs.
 def list_datasets(
     format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
-    """List the datasets: what they hold, what they take on disk, and when a run used them last.
+    """List datasets with contents, disk use and last use.
 
     Example: octavo cache ls --format json
     """
@@ -69,9 +69,9 @@ def remove_datasets(
     unused_for: Annotated[str | None, typer.Option(help="Those not used for this long, such as 30d.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
 ) -> None:
-    """Remove datasets and images of machines; a run that needs one again makes it again.
+    """Remove datasets and images of emulated machines.
 
-    A dataset in use stays, and none goes while a run measures on this host.
+    Runs recreate what they need. Datasets in use are kept, and none is removed while a run measures on this host.
 
     Example: octavo cache rm --unused-for 30d --dry-run
     """
@@ -120,10 +120,10 @@ def limit_datasets(
         str | None, typer.Argument(help="Upper limit on their disk space, such as 50GB, or default.")
     ] = None,
 ) -> None:
-    """Show or set how much disk the datasets may take together.
+    """Show or set the limit on the datasets' disk space.
 
-    A new dataset that would exceed it makes those go that were used longest ago and that no run needs. By default
-    it is half of what the datasets take and the disk has free.
+    A new dataset that would exceed it evicts the least recently used ones that no run needs. Default: half of the
+    datasets' size plus the free disk space.
 
     Example: octavo cache limit 50GB
     """

@@ -27,7 +27,7 @@ def compare(
     ] = None,
     format: Annotated[ComparisonFormat, typer.Option(help="Output format.")] = ComparisonFormat.text,
 ) -> None:
-    """Compare runs: machines, versions or settings, with intervals on the differences.
+    """Compare runs of different machines, versions or settings.
 
     Exit code 1: a decided regression (--fail-on); 4: nothing could be decided.
 

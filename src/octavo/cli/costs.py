@@ -39,10 +39,10 @@ def calibrate(
     rounds: Annotated[int, typer.Option(min=2, max=100, help="Runs of each query.")] = 5,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Measure what a page, a row, an index entry and an operator take, and print the planner's cost settings.
+    """Measure pages, rows, index entries, operators; print settings.
 
-    Servers of our own are started, one a data block; builds are made where the cache has none. With --dsn it makes
-    its tables in a database of their own, octavo_costs_…, and drops it; cold then needs the server on this host.
+    Starts a scratch server for each data block, building PostgreSQL if needed. With --dsn it creates a database
+    octavo_costs_… for its tables and drops it; --cache cold then needs the server on this host.
 
     Example: octavo costs calibrate --data-block 8kB,32kB --device hdd
     """

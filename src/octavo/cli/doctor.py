@@ -60,10 +60,10 @@ def doctor(
     format: Annotated[DoctorFormat, typer.Option(help="Output format: text, or JSON.")] = DoctorFormat.text,
     verbose: Annotated[bool, typer.Option("--verbose", help="List all rules, with their evidence.")] = False,
 ) -> None:
-    """Find what page sizes cost a server and its host, and say what to change. It changes nothing.
+    """Find what page sizes cost a live server, and how to fix it.
 
-    The server is asked in a read-only transaction with short limits; pg_monitor is enough, and no root is needed. What
-    cannot be seen is said.
+    It changes nothing. Queries run read-only with short timeouts; pg_monitor is enough, root is not needed. What cannot
+    be examined is reported.
 
     \b
     Examples:

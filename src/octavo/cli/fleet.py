@@ -22,7 +22,7 @@ def about() -> None:
 
     \b
     octavo fleet init hosts.toml    once: certificates, made here and sent to the hosts
-    octavo fleet check hosts.toml   is the same Octavo everywhere, does anything disturb?
+    octavo fleet check hosts.toml   same Octavo everywhere? any disturbances?
     octavo fleet run hosts.toml     start the scheduler here and a worker on every host
     """
 
@@ -34,7 +34,7 @@ def init(
         bool, typer.Option("--renew", help="Create a new certificate authority; existing certificates become invalid.")
     ] = False,
 ) -> None:
-    """Make the fleet's own certificate authority, and a certificate for every host, and send each host its own.
+    """Create a certificate authority and each host's certificate.
 
     Example: octavo fleet init hosts.toml
     """
@@ -56,9 +56,9 @@ def init(
 
 @fleet.command()
 def check(file: _File, format: _Format = TableFormat.text) -> None:
-    """Look whether all hosts have this very Octavo and a certificate, and what would disturb a measurement there.
+    """Check Octavo's version, certificates and disturbances on hosts.
 
-    Exit code 1 when a host cannot take part.
+    Exit code 1 if a host cannot take part.
 
     Example: octavo fleet check hosts.toml
     """
@@ -84,7 +84,7 @@ def check(file: _File, format: _Format = TableFormat.text) -> None:
 
 @fleet.command()
 def run(file: _File) -> None:
-    """Start the scheduler on this machine and a worker on every host, where they are not there yet.
+    """Start the scheduler here and a worker on every host.
 
     Example: octavo fleet run hosts.toml
     """
@@ -99,7 +99,7 @@ def run(file: _File) -> None:
 
 @fleet.command()
 def status(file: _File, format: _Format = TableFormat.text) -> None:
-    """Show which hosts are there, and what each is doing.
+    """Show the state of each host.
 
     Example: octavo fleet status hosts.toml
     """
@@ -119,7 +119,7 @@ def status(file: _File, format: _Format = TableFormat.text) -> None:
 
 @fleet.command()
 def stop(file: _File) -> None:
-    """Stop the workers, which puts their hosts back as they were found, and the scheduler.
+    """Stop workers and scheduler, and restore the hosts.
 
     Example: octavo fleet stop hosts.toml
     """
@@ -137,7 +137,7 @@ def stop(file: _File) -> None:
 
 @host.command("install")
 def install() -> None:
-    """Take this host's certificate from standard input. `octavo fleet init` calls it."""
+    """Install this host's certificate from standard input; called by `octavo fleet init`."""
     import json
 
     from octavo.errors import UsageError
@@ -174,7 +174,7 @@ def start(
     listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where this host's worker listens.")],
     name: Annotated[str, typer.Option(help="What the run calls this host.")],
 ) -> None:
-    """Start this host's worker, unless it is there. `octavo fleet run` calls it."""
+    """Start this host's worker unless it is running; called by `octavo fleet run`."""
     from octavo.fleet import certificates, daemon
     from octavo.fleet.launch import WORKER
 
@@ -190,7 +190,7 @@ def start(
 
 @host.command("stop")
 def stop_worker() -> None:
-    """Stop this host's worker, which puts the host back. `octavo fleet stop` calls it."""
+    """Stop this host's worker and restore the host; called by `octavo fleet stop`."""
     from octavo.fleet import daemon
     from octavo.fleet.launch import WORKER
     from octavo.host.journal import recover

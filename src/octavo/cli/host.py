@@ -22,10 +22,10 @@ def show(
     ] = False,
     format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Show every page size of this machine between a CPU and its devices, and what the sizes do to each other.
+    """Show every page size of this machine, and how they interact.
 
-    The filesystem and device are those of the place where Octavo keeps its data (OCTAVO_HOME). With --check, what would
-    disturb a measurement here; exit code 1 when something does.
+    Filesystem and device are those of OCTAVO_HOME. With --check: what would disturb a measurement here; exit code 1 if
+    something does.
 
     \b
     Examples:
@@ -49,11 +49,11 @@ def show(
 def restore(
     format: Annotated[TableFormat, typer.Option(help="Output format: lines, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Put back what commands that were killed have changed on this host, and end what they started.
+    """Undo what killed commands changed or started on this host.
 
-    What somebody else has changed since is left, and named; so is a journal that others can have written, and a line of
-    one that is damaged. Every other command does the same at its start. Exit code
-    1 when something could not be put back; the next time tries again.
+    Values that somebody else has changed since, journals that others could have written, and damaged entries are left
+    and reported. Every other command does the same at its start. Exit code 1 if something could not be restored; it is
+    tried again next time.
 
     Example: octavo host restore
     """

@@ -37,9 +37,9 @@ def plan(
     ] = None,
     format: _Format = TableFormat.text,
 ) -> None:
-    """Say how many huge pages a server would use, what refuses them here, what they save, and what to write where.
+    """Show the huge pages a server needs, limits, savings, settings.
 
-    Changes nothing and needs no root. Without --pgdata and --dsn: this host alone, as before an initdb.
+    Changes nothing and needs no root. Without --pgdata and --dsn: only the host, for example before initdb.
 
     \b
     Examples:
@@ -65,10 +65,10 @@ def apply(
     page_size: _Page = None,
     format: _Format = TableFormat.text,
 ) -> None:
-    """Take the pages that a server needs, on top of those that others use, until the next boot. Needs root.
+    """Reserve a server's huge pages until the next boot. Needs root.
 
-    When fewer come than are needed all are given back, and exit code 3. A running server takes them when it is
-    restarted; what it holds already is counted.
+    If fewer than needed can be allocated, all are returned and the exit code is 3. A running server uses them after a
+    restart; pages that it holds already are counted.
 
     Example: octavo hugepages apply --pgdata /var/lib/pgsql/data
     """
@@ -97,9 +97,9 @@ def verify(
     page_size: _Page = None,
     format: _Format = TableFormat.text,
 ) -> None:
-    """Check that a running server is on huge pages, and will be after its next start. It only reads.
+    """Check that a server uses huge pages, now and after a restart.
 
-    Exit code 1 when it is not. Without --dsn the server that libpq finds by itself.
+    It only reads. Exit code 1 if it does not. Without --dsn: libpq's default server.
 
     Example: octavo hugepages verify --dsn 'host=/run/postgresql'
     """
@@ -118,7 +118,9 @@ def verify(
 
 @hugepages.command()
 def undo(format: _Format = TableFormat.text) -> None:
-    """Put the pools back as apply found them. What somebody else has changed since is left, and named. Needs root.
+    """Restore the pools as before apply. Needs root.
+
+    Pools that somebody else has changed since are left and reported.
 
     Example: octavo hugepages undo
     """

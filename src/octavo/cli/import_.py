@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from octavo.imports.run import Imported
 
 import_ = typer.Typer(
-    help="Import results measured elsewhere as a run, with verdicts, intervals and reports.",
+    help="Import results measured elsewhere as a run.",
     no_args_is_help=True,
 )
 
@@ -26,7 +26,7 @@ def vondra_tpch(
     name: _Name = None,
     format: _Format = TableFormat.text,
 ) -> None:
-    """Import one machine's published TPC-H results: load steps and 22 queries over data and WAL blocks.
+    """Import published TPC-H results of data and WAL blocks.
 
     Example: octavo import vondra-tpch i5/20220329
     """
@@ -41,7 +41,7 @@ def vondra_pgbench(
     name: _Name = None,
     format: _Format = TableFormat.text,
 ) -> None:
-    """Import one series of the published pgbench results: scale and mode over data and WAL blocks.
+    """Import published pgbench results of data and WAL blocks.
 
     Example: octavo import vondra-pgbench i5/20220414-no-fpw/results.csv
     """
@@ -56,7 +56,7 @@ def percona_thp(
     name: _Name = None,
     format: _Format = TableFormat.text,
 ) -> None:
-    """Import the published results of transparent huge pages: TPC-B and TPC-C with and without them.
+    """Import published results of transparent huge pages.
 
     Example: octavo import percona-thp THP-POSTGRESQL-2019/results
     """
@@ -72,7 +72,7 @@ def csv(
     name: _Name = None,
     format: _Format = TableFormat.text,
 ) -> None:
-    """Import any other table of results, with a small TOML file that maps its columns.
+    """Import a table of results, with a TOML file for its columns.
 
     Example: octavo import csv results.csv --map columns.toml
     """

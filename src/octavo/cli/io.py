@@ -111,12 +111,12 @@ def io(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order.")] = 1,
     format: Annotated[IoFormat, typer.Option(help="Output format: a table, JSON, or that of pgiosim.")] = IoFormat.text,
 ) -> None:
-    """Measure what a file's storage does at a request size and pattern, by the policies that make requests of blocks.
+    """Measure storage by request size, access pattern and I/O policy.
 
-    Reads only, unless --make or --write says otherwise. The default --cache cold drops the files from the page cache.
+    Only reads, unless --make or --write is given. The default --cache cold drops the files from the page cache.
 
-    octavo io probe FILE tells the device's own sizes instead: where its curves bend, its ceilings, a token bucket. With
-    --write, in a file that octavo io made: what small, shifted and repeated writes cost. A file named probe is ./probe.
+    octavo io probe FILE finds the device's own sizes: where its curves bend, its limits, a token bucket; with --write,
+    in a file that octavo io created, the cost of small, unaligned and repeated writes. A file named probe is ./probe.
 
     Example: octavo io /data/test --make 1GB --pattern runs --policy all
     """  # fmt: skip

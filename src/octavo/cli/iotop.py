@@ -34,9 +34,9 @@ def iotop(
         TableFormat, typer.Option(help="Output format: a live view, or JSON with one line per sample.")
     ] = TableFormat.text,
 ) -> None:
-    """Watch who asks the disks: reads and writes, bytes, requests and their size, by process and disk. It only looks.
+    """Show I/O requests live by process, disk and size.
 
-    Requests need root; without, bytes by process are shown. Ctrl-C ends it.
+    It changes nothing. Requests need root; without it only bytes by process are shown. Ctrl-C quits.
 
     Example: octavo iotop --dsn 'host=/run/postgresql dbname=shop' --device vda
     """

@@ -8,9 +8,7 @@ import typer
 
 from octavo.cli.choices import TableFormat
 
-plans = typer.Typer(
-    help="Separate the page size's effect on a query from that of a changed plan.", no_args_is_help=True
-)
+plans = typer.Typer(help="Separate the effects of page size and plan on queries.", no_args_is_help=True)
 
 
 class Statistics(StrEnum):
@@ -22,7 +20,7 @@ class Statistics(StrEnum):
 
 @plans.callback()
 def group() -> None:
-    """Separate the page size's effect on a query from that of a changed plan."""
+    """Separate the effects of page size and plan on queries."""
 
 
 @plans.command()
@@ -50,10 +48,10 @@ def table(
     pg: Annotated[str, typer.Option(help="Version: 18 for the newest available, or 18.6.")] = "18",
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Force each plan that is found at one page size at the others, and time all of them, warm, by turns.
+    """Force each page size's plans at the other sizes, and time them.
 
-    Servers of all sizes are up at once, with TPC-H's tables. A plan is forced by the planner's own settings, found by
-    search and checked by the plan's shape; one that cannot be forced is named.
+    Servers of all sizes run at the same time, with TPC-H's tables; queries are warm and alternate. A plan is forced by
+    planner settings, which are searched for, and checked by its shape; plans that cannot be forced are listed.
 
     Example: octavo plans table --data-block 8kB,32kB --queries 7,8,9
     """

@@ -64,10 +64,10 @@ def predict(
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Predict what other page sizes would do to a recorded workload: reads, WAL, memory, transactions a second.
+    """Predict reads, WAL, memory and TPS at other page sizes.
 
-    Every figure has an interval, and names the assumption that widens it most. Query plans are not predicted. A trace
-    from which nothing can be told (too short, with lost accesses) ends with exit code 3.
+    Every figure has an interval and names the assumption that widens it most. Query plans are not predicted. Exit code
+    3 if the trace is unsuitable (too short, lost accesses).
 
     Example: octavo predict shop.octrace --memory 64GB --device gp3:3000/125 -o shop.html
     """

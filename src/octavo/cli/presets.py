@@ -13,7 +13,7 @@ presets = typer.Typer(
 
 @presets.callback()
 def list_presets(context: typer.Context) -> None:
-    """List the presets with their sizes and what this host lacks for them, or print one as TOML.
+    """List presets, their sizes, and what this host lacks for them.
 
     Example: octavo presets show oltp-blocks-demo > mine.toml
     """

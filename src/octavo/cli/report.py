@@ -26,7 +26,7 @@ def report(
         bool, typer.Option("--series", help="With --format json: include every sample of the instruments.")
     ] = False,
 ) -> None:
-    """Show a run again: verdict, ratios with their intervals, noise floor, and what was not used.
+    """Show a run: answer, verdicts, metrics, model, limitations.
 
     Example: octavo report last --html report.html
     """

@@ -62,7 +62,9 @@ def run(
         typer.Option(metavar="tls://ADDRESS:PORT", help="Measure on the workers of this Dask scheduler."),
     ] = None,
 ) -> None:
-    """Run an experiment: a preset or a plan of your own. It ends when every cell is decided.
+    """Run an experiment: a preset, or a plan of your own.
+
+    It ends when every cell is decided, or when its budget is used up.
 
     Example: octavo run oltp-blocks-demo --set data_block=4kB,8kB,16kB --budget 30m
     """

@@ -18,9 +18,9 @@ def shell(
         list[str] | None, typer.Option("-c", "--setting", help="Setting for the server; repeatable.")
     ] = None,
 ) -> None:
-    """Start a scratch server with these block sizes and drop into psql; leaving psql removes all of it.
+    """Start a scratch server with any block size, and psql on it.
 
-    The build is made when it is not in the cache. Settings are PostgreSQL's defaults.
+    Everything is removed when psql exits. The build is made if needed. Settings are PostgreSQL's defaults.
 
     Examples: octavo shell --data-block 4kB --scale 10, octavo shell --data-block 4kB -- -c 'show block_size'
     """

@@ -7,9 +7,7 @@ import typer
 
 from octavo.cli.choices import TableFormat
 
-trace = typer.Typer(
-    help="Record and analyse page accesses: hit ratios by page size and shared_buffers, simulated servers."
-)
+trace = typer.Typer(help="Record and analyse page accesses; simulate other sizes.")
 
 _Dsn = Annotated[str | None, typer.Option(help="Connection string of the server.")]
 _Length = Annotated[str, typer.Option("--for", help="How long to record.")]
@@ -48,10 +46,11 @@ def record(
     names: _Names = False,
     counters: _Counters = False,
 ) -> None:
-    """Record the page accesses of a live server, through the probes of its package (bpftrace, root). It reads only.
+    """Record the page accesses of a live server.
 
-    What it would cost is shown first. No data and no SQL is recorded, and names of relations only with --names. Where
-    there are no probes and no tracing build, as on a managed service, --counters records what the server counts.
+    It changes nothing. It uses the probes of the server's package (bpftrace, root) or a tracing build, and shows the
+    expected overhead first. No data and no SQL is recorded, and relation names only with --names. Without probes, as on
+    a managed service, --counters records the server's counters.
 
     Example: octavo trace record --dsn 'host=/run/postgresql dbname=shop' --for 60s -o shop.octrace
     """
@@ -83,7 +82,7 @@ def record(
 
 @trace.command()
 def info(file: _Trace, format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text) -> None:
-    """Show what is in a trace: accesses, relations, events, and what is missing.
+    """Show a trace's contents: accesses, relations, events, losses.
 
     Example: octavo trace info shop.octrace
     """
@@ -108,7 +107,7 @@ def cut(
     length: Annotated[str | None, typer.Option("--for", help="Length; default: to the end.")] = None,
     relation: Annotated[int | None, typer.Option(min=0, help="Only this file number (relfilenode).")] = None,
 ) -> None:
-    """Write a part of a trace as a trace. Facts are kept, and times stay as they are.
+    """Write part of a trace as a new trace. Times do not change.
 
     Example: octavo trace cut shop.octrace -o minute.octrace --from 30s --for 1min
     """
@@ -135,7 +134,7 @@ def convert(
     target: Annotated[str | None, typer.Option("--to", help="Format to write: csv, oracle-general or iolog.")] = None,
     page_size: Annotated[str, typer.Option(help="Page size into which --from divides requests.")] = "8kB",
 ) -> None:
-    """Convert a trace to another program's format, or from it.
+    """Convert a trace from or to another program's format.
 
     oracle-general is libCacheSim's (uncompressed), iolog fio's, blktrace the text of blkparse.
 
@@ -176,7 +175,7 @@ def surface(
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Show hit ratios by shared_buffers for each page size: the knee, the running server, the working set.
+    """Show hit ratios by page size and shared_buffers.
 
     Example: octavo trace surface shop.octrace -o surface.html
     """
@@ -232,9 +231,9 @@ def simulate(
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Show what servers of other sizes would have read: shared buffers, the kernel's page cache, the device.
+    """Simulate servers with other sizes, down to device reads.
 
-    Every combination of the sizes is a row.
+    Layers: shared buffers, the kernel's page cache, the device. Every combination of the sizes is a row.
 
     Example: octavo trace simulate shop.octrace --shared-buffers 1GB,4GB --data-block 4kB,8kB,32kB --memory 64GB
     """

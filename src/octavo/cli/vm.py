@@ -8,7 +8,7 @@ import typer
 from octavo.cli.choices import TableFormat
 
 vm = typer.Typer(
-    help="Run a command on an emulated machine with another kernel page size: counts are valid, times are not.",
+    help="Run a command on an emulated kernel with another page size.",
     no_args_is_help=True,
 )
 
@@ -26,10 +26,11 @@ def build_image(
         Path | None, typer.Option(help="Package (.deb) of a kernel to use instead of Debian's.")
     ] = None,
 ) -> None:
-    """Make the image of a machine: Debian's kernel with this page, and a PostgreSQL server. Once; apt checks what it
-    downloads.
+    """Make an image: Debian's kernel with this page, and PostgreSQL.
 
-    octavo vm run takes an image of the same page and has the same default; octavo vm atomics takes one of 4kB.
+    Once; apt checks the downloads.
+
+    octavo vm run uses an image with the same page and has the same default; octavo vm atomics uses one with 4kB.
 
     \b
     Examples:
@@ -62,10 +63,10 @@ def run_command(
         list[str] | None, typer.Option(help="Addition to the kernel command line, such as hugepages=64.")
     ] = None,
 ) -> None:
-    """Boot a machine, run a command in it as its root, and print what that writes. Exit code 1 when the command fails.
+    """Boot an emulated machine and run a command in it as root.
 
-    It has no network, and its data disk is new and gone afterwards. start-postgres makes and starts a server there.
-    What the emulation takes in time means nothing; what is counted does.
+    Prints the command's output; exit code 1 if it fails. There is no network, and the data disk is temporary.
+    start-postgres creates and starts a server. Times are meaningless in emulation; counts are valid.
 
     \b
     Examples:
@@ -104,10 +105,10 @@ def count_atomics(
     transactions: Annotated[int, typer.Option(min=1, max=100_000, help="Number of counted transactions.")] = 200,
     format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Count the atomic instructions that a pgbench transaction executes on CPUs with and without LSE.
+    """Count a pgbench transaction's atomic instructions (Arm LSE).
 
-    On the emulated machine with pages of 4 kB, which octavo vm build --kernel-page 4kB makes: cortex-a72 has no 16 kB
-    pages. With one processor and one client. max has LSE, cortex-a72 has not.
+    Needs the image with 4 kB pages (octavo vm build --kernel-page 4kB), because cortex-a72 has no 16 kB pages. One
+    processor, one client. CPU max has LSE, cortex-a72 does not.
 
     Example: octavo vm atomics --cpu max,cortex-a72
     """
@@ -145,7 +146,7 @@ def count_atomics(
 def list_all(
     format: Annotated[TableFormat, typer.Option(help="Output format: a table, or JSON.")] = TableFormat.text,
 ) -> None:
-    """List the images that are there. octavo cache rm removes them.
+    """List images; octavo cache rm removes them.
 
     Example: octavo vm list --format json
     """

@@ -17,9 +17,9 @@ def watch(
         TableFormat, typer.Option(help="Output format: a live view, or JSON with one line per sample.")
     ] = TableFormat.text,
 ) -> None:
-    """Watch a running server: memory pages, page tables, request sizes, WAL amplification. It only reads.
+    """Watch a live server's memory pages, I/O sizes and WAL.
 
-    Needs no root, and says what it cannot see. Ctrl-C ends it.
+    It only reads and needs no root; what is not visible is reported. Ctrl-C quits.
 
     Example: octavo watch --dsn 'host=/run/postgresql dbname=shop' --once
     """
