@@ -8,12 +8,10 @@ from contextlib import closing
 from threading import Thread
 from typing import Any
 
-import psycopg
 import pytest
-from sqlalchemy.exc import IntegrityError
 from tests.unit.plans import small_plan
 
-from octavo.errors import OctavoError, UsageError
+from octavo.errors import OctavoError, UnstorableError, UsageError
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
 from octavo.series import Series
@@ -75,7 +73,7 @@ class StoreContract:
     def test_a_trial_is_committed_whole_or_not_at_all(self, store: Store, sql: Sql, value: float) -> None:
         add_run(store, "one")
         broken = (Observation("tps", 1.0, "1/s"), Observation("tps", value, "1/s"))
-        with pytest.raises((IntegrityError, psycopg.IntegrityError)):
+        with pytest.raises(UnstorableError, match="refuses it"):
             store.add_trials("one", [a_trial(), a_trial(observations=broken, settings={"a": "b"})])
         assert store.trials("one") == []
         assert sql("SELECT count(*) FROM document") == [(0,)]
@@ -98,6 +96,25 @@ class StoreContract:
         with pytest.raises(OctavoError, match="another trial under the identity"):
             store.add_trials("one", [a_trial(), dataclasses.replace(trial, cell="b")])
         assert len(store.trials("one")) == 1
+
+    def test_what_can_be_stored_is_beside_what_never_can_be(self, store: Store) -> None:
+        add_run(store, "one")
+        there = a_trial(identity=new_identity())
+        store.add_trial("one", there)
+        bad = (
+            dataclasses.replace(there, cell="b"),
+            a_trial(identity=new_identity(), observations=(Observation("tps", math.nan, "1/s"),)),
+            a_trial(identity=new_identity(), round=2**80),
+            a_trial(identity=new_identity(), observations=(Observation("tps", "x", "1/s"),)),  # type: ignore[arg-type]
+        )
+        good = [a_trial(identity=new_identity(), position=position) for position in range(9)]
+        refused: list[TrialRecord] = []
+        stored = store.add_storable_trials(
+            "one", [*good[:4], *bad, *good[4:]], 0.0, lambda trial, reason: refused.append(trial)
+        )
+        assert refused == list(bad)
+        assert [one.position for one in stored] == list(range(9))
+        assert [one.id for one in store.trials("one")[1:]] == [one.id for one in stored]
 
     def test_text_that_a_database_has_no_place_for_is_stored_all_the_same(self, store: Store) -> None:
         add_run(store, "one")

@@ -23,6 +23,10 @@ class StoreAwayError(HostError):
     """The store's server does not answer, or went away in the middle: what was to be written may or may not be."""
 
 
+class UnstorableError(OctavoError):
+    """No store will ever take this trial: another one has its identity, or a value in it fits no column."""
+
+
 class TrialsFailed(OctavoError):
     """The run ended, but some of its trials failed. Exit code 4."""
 

@@ -22,8 +22,8 @@ SOCKET_PATH_LIMIT = 107
 _HOME_MODE = 0o711
 # What is in it for its owner alone, and where the accounts work: entered by who knows a name, listed by nobody else.
 _OWN_MODES = {
-    "fleet": 0o700, "journal": 0o700, "kept-trials": 0o700, "runs": 0o700, "sources": 0o700, "work": 0o711,
-    "scratch": 0o711,
+    "fleet": 0o700, "journal": 0o700, "kept-trials": 0o700, "runs": 0o700, "set-aside-trials": 0o700,
+    "sources": 0o700, "work": 0o711, "scratch": 0o711,
 }  # fmt: skip
 _STORE = "octavo.sqlite"
 _MOST_LINKS = 40  # as many as the kernel follows (path_resolution(7))

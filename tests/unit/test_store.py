@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy.exc import IntegrityError
 from tests.store_contract import Sql, StoreContract, a_trial, add_run
 
-from octavo.errors import HostError, OctavoError
+from octavo.errors import HostError, OctavoError, UnstorableError
 from octavo.host.journal import Journal
 from octavo.store.listing import list_runs
 from octavo.store.store import Store
@@ -68,7 +67,7 @@ def test_what_is_no_store_is_named(address: Path) -> None:
 def test_a_store_that_cannot_be_written_names_the_way_out(store: Store, sql: Sql) -> None:
     add_run(store, "one")
     sql("CREATE TRIGGER full BEFORE INSERT ON trial BEGIN SELECT raise(FAIL, 'database or disk is full'); END")
-    with pytest.raises((HostError, IntegrityError)):
+    with pytest.raises((HostError, UnstorableError)):
         store.add_trial("one", a_trial())
     assert store.trials("one") == []
 

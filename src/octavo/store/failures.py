@@ -70,6 +70,25 @@ def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | No
     return HostError(f"{doing}: {said} ({store})")
 
 
+def is_refused(error: Any) -> bool:
+    """Whether the database refused what was to be stored, and will again: a value, not the server or its tables.
+
+    `error` is the driver's: SQLite's result codes, SQLSTATE classes 22 (data) and 23 (integrity), or no code at all
+    where the driver itself had no way to send it.
+    """
+    import psycopg
+
+    if isinstance(error, sqlite3.Error):
+        name: str = getattr(error, "sqlite_errorname", None) or ""
+        return name.startswith(("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH")) or (
+            not name and isinstance(error, sqlite3.ProgrammingError | sqlite3.InterfaceError)
+        )
+    if isinstance(error, psycopg.Error):
+        state = error.sqlstate or ""
+        return state.startswith(("22", "23")) or (not state and isinstance(error, psycopg.DataError))
+    return False
+
+
 def damaged(store: StoreAddress, error: object) -> OctavoError:
     """For a store whose content makes no sense."""
     if isinstance(store, ServerAddress):

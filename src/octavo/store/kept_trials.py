@@ -1,7 +1,7 @@
 """Ended trials that the store has not acknowledged yet: a file each in OCTAVO_HOME, durable before anybody says so.
 
 A trial is kept first, then sent, and dropped when the store has committed it. Whatever is killed or cut off between
-two of these, it is sent again: the store knows it by its identity.
+two of these, it is sent again: the store knows it by its identity. One that can never be stored is set aside.
 """
 
 import re
@@ -13,6 +13,7 @@ from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home, replace_file, sync_directory
 from octavo.host.careful_open import read_bytes
 from octavo.store.records import TrialRecord
+from octavo.store.set_aside import Notice, SetAside, unheard
 from octavo.store.trial_json import decode, encode
 
 _MOST_BYTES = 256 * 1024**2
@@ -27,13 +28,16 @@ def new_identity() -> str:
 class KeptTrials:
     """The trials that one directory keeps, in the order in which they ended."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, aside: SetAside | None = None, notice: Notice = unheard) -> None:
+        """`aside` takes those that can never be stored, and `notice` a line for each."""
         self._directory = directory
+        self._aside = aside or SetAside(directory.with_name("set-aside-trials"))
+        self._notice = notice
 
     @classmethod
-    def of_this_home(cls) -> "KeptTrials":
+    def of_this_home(cls, notice: Notice = unheard) -> "KeptTrials":
         """Those of OCTAVO_HOME."""
-        return cls(octavo_home() / "kept-trials")
+        return cls(octavo_home() / "kept-trials", notice=notice)
 
     def keep(self, run: str, record: TrialRecord) -> None:
         """Writes it durably. Raises HostError when it cannot be; ValueError when it has no identity of ours."""
@@ -50,8 +54,10 @@ class KeptTrials:
             ) from error
 
     def waiting(self) -> Iterator[tuple[str, TrialRecord]]:
-        """The runs and trials that were not acknowledged, the oldest first. Raises OctavoError naming a file that is
-        none of ours; another process may drop some meanwhile."""
+        """The runs and trials that were not acknowledged, the oldest first; another process may drop some meanwhile.
+
+        A file that is no trial of ours is set aside. Raises HostError when one cannot be read.
+        """
         for path in self._paths():
             try:
                 content = read_bytes(path, _MOST_BYTES)
@@ -60,9 +66,17 @@ class KeptTrials:
             except OSError as error:
                 raise HostError(f"{path} cannot be read: {error.strerror}") from error
             try:
-                yield decode(content)
+                run, record = decode(content)
             except OctavoError as error:
-                raise OctavoError(f"{path}: {error}; move it away") from None
+                self._notice(self._aside.put(content, "", str(error)))
+                path.unlink(missing_ok=True)
+                continue
+            yield run, record
+
+    def set_aside(self, run: str, record: TrialRecord, reason: str) -> None:
+        """The store will never take it."""
+        self._notice(self._aside.put_trial(run, record, reason))
+        self.drop(str(record.identity))
 
     def drop(self, identity: str) -> None:
         """The store has it."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 from sqlalchemy import Connection, CursorResult, Table, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from octavo.errors import OctavoError
+from octavo.errors import UnstorableError
 from octavo.plan.cells import Cell
 from octavo.series import pack_seconds, pack_values
 from octavo.store import schema
@@ -36,8 +36,8 @@ def put_run(connection: Connection, record: RunRecord, cells: Sequence[Cell]) ->
 def put_trials(connection: Connection, run: str, records: Sequence[TrialRecord]) -> list[int]:
     """Inserts trials with all that they have, unless one of their identity is there; returns the ids of all.
 
-    However many they are, the database is asked a few times only. Raises OctavoError when one that is there under the
-    same identity is another trial.
+    However many they are, the database is asked a few times only. Raises UnstorableError when one that is there under
+    the same identity is another trial.
     """
     digests = _put_documents(connection, records)
     # Those without an identity cannot be told apart in what comes back: one by one.
@@ -111,7 +111,7 @@ def _known(connection: Connection, run: str, records: Sequence[TrialRecord]) -> 
     for record in records:
         row = found[record.identity]
         if (row.run, row.cell, row.started) != (run, record.cell, record.started):
-            raise OctavoError(
+            raise UnstorableError(
                 f"the store has another trial under the identity {record.identity} (of {row.run}, {row.cell}); "
                 "the one that arrived is not stored"
             )

@@ -1,9 +1,13 @@
-"""Sends ended trials to a store that may be away: each arrives exactly once, in order, at once or later."""
+"""Sends ended trials to a store that may be away: each arrives exactly once, in order, at once or later.
 
-from octavo.errors import StoreAwayError
+One that the store will never take is set aside, so that those behind it arrive.
+"""
+
+from octavo.errors import StoreAwayError, UnstorableError
 from octavo.store.address import ServerAddress
 from octavo.store.kept_trials import KeptTrials
 from octavo.store.records import TrialRecord
+from octavo.store.set_aside import Notice, SetAside, unheard
 from octavo.store.store import PATIENCE, Store
 from octavo.units import human_count
 
@@ -14,9 +18,11 @@ _TRIAL_PATIENCE = 10.0
 class TrialSender:
     """What the coordinator of a run adds its trials through. For a store that is a file it does nothing more."""
 
-    def __init__(self, store: Store, kept: KeptTrials | None = None) -> None:
+    def __init__(self, store: Store, kept: KeptTrials | None = None, notice: Notice = unheard) -> None:
+        """`notice` is given a line for each trial that is set aside."""
         self._store = store
-        self._kept = kept or KeptTrials.of_this_home()
+        self._kept = kept or KeptTrials.of_this_home(notice)
+        self._notice = notice
         self._away = False
 
     def add(self, run: str, record: TrialRecord) -> int:
@@ -25,7 +31,10 @@ class TrialSender:
         Raises HostError when it can neither be stored nor kept.
         """
         if not isinstance(self._store.address, ServerAddress):
-            self._store.add_trial(run, record)
+            try:
+                self._store.add_trial(run, record)
+            except UnstorableError as error:
+                self._notice(SetAside.of_this_home().put_trial(run, record, str(error)))
             return 0
         self._kept.keep(run, record)
         try:
@@ -54,7 +63,11 @@ class TrialSender:
                 if run not in known:
                     known[run] = self._store.has_run(run, patience)
                 if known[run]:  # else it is another store's
-                    self._store.add_trial(run, record, patience)
+                    try:
+                        self._store.add_trial(run, record, patience)
+                    except UnstorableError as error:
+                        self._kept.set_aside(run, record, str(error))
+                        continue
                     self._kept.drop(str(record.identity))
                     sent += 1
         return sent

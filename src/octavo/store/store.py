@@ -9,9 +9,9 @@ from operator import itemgetter
 from typing import Any, Self, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, Executable, Row, func, insert, inspect, select, text, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, StatementError
 
-from octavo.errors import OctavoError, StoreAwayError
+from octavo.errors import OctavoError, StoreAwayError, UnstorableError
 from octavo.host.journal import is_owned
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
@@ -28,7 +28,7 @@ from octavo.store.engines import (
     engine_to_write,
     is_sqlite,
 )
-from octavo.store.failures import damaged, explain
+from octavo.store.failures import damaged, explain, is_refused
 from octavo.store.records import RunRecord, RunStatus, TrialRecord
 from octavo.store.rows import put_run, put_trials, storable
 
@@ -171,15 +171,37 @@ class Store:
         """Commits ended trials in one transaction, and returns their ids.
 
         One whose `identity` the store has is not stored again, so that who has no answer may send it once more. Raises
-        StoreAwayError when the server does not answer for so many seconds, HostError when they cannot be written.
+        StoreAwayError when the server does not answer for so many seconds, HostError when they cannot be written,
+        UnstorableError when one of them never can be: then none is stored.
         """
 
         def write() -> list[int]:
-            with self._writing("the trial") as connection:
+            with self._writing("the trial") as connection, _refusals_named():
                 return put_trials(connection, run, records)
 
         # Without an identity a second attempt could store it twice: the first may have been committed unheard.
         return self._patiently(write, patience if all(one.identity for one in records) else 0.0)
+
+    def add_storable_trials(
+        self, run: str, records: Sequence[TrialRecord], patience: float, refused: Callable[[TrialRecord, str], None]
+    ) -> list[TrialRecord]:
+        """Commits ended trials, and returns them with their ids; `refused` gets each that never can be stored, with
+        the reason. One such trial among many costs a few commits more. Raises as `add_trials`."""
+        if not records:
+            return []
+        try:
+            ids = self.add_trials(run, records, patience)
+        except UnstorableError as error:
+            if len(records) == 1:
+                refused(records[0], str(error))
+                return []
+            half = len(records) // 2
+            return [
+                one
+                for some in (records[:half], records[half:])
+                for one in self.add_storable_trials(run, some, patience, refused)
+            ]
+        return [dataclasses.replace(one, id=number) for one, number in zip(records, ids, strict=True)]
 
     def _patiently(self, work: Callable[[], T], patience: float) -> T:
         """Does it, again and again for so many seconds while the server is away, and claims the run anew after that."""
@@ -280,6 +302,20 @@ class Store:
         )
         with self._reading() as connection:
             return {row.cell: row.content for row in connection.execute(query)}
+
+
+@contextmanager
+def _refusals_named() -> Generator[None, None, None]:
+    """Turns what can be said against a trial into UnstorableError."""
+    try:
+        yield
+    except (StatementError, *driver_errors()) as error:
+        cause = driver_error(error)
+        if not is_refused(cause) and not isinstance(cause, ValueError | TypeError):
+            raise
+        raise UnstorableError(f"the store refuses it: {' '.join(str(cause).split())}") from error
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UnstorableError(f"the store has no place for it: {error}") from error
 
 
 def _version(connection: Connection) -> int | None:
