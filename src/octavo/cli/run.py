@@ -1,6 +1,5 @@
 """`octavo run`: an experiment, from its plan to its verdict."""
 
-import random
 import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,9 +13,6 @@ if TYPE_CHECKING:
     from octavo.lab.events import Notify
     from octavo.lab.session import SessionResult
     from octavo.plan.model import Plan
-
-_ROUNDS_SHOWN = 8
-_COSTS = {"build": "build", "cluster": "load", "run": "server start"}
 
 
 def run(
@@ -73,8 +69,6 @@ def run(
     conf = None
     work: Callable[[Notify], SessionResult]
     on_fleet = _fleet(fleet, scheduler)
-    if on_fleet is not None and (retry_failed is not None or dry_run):
-        raise UsageError("--fleet and --scheduler take neither --retry-failed nor --dry-run")
     if resume is not None or retry_failed is not None:
         others = (plan, set_ or None, rounds, seed, size, pgio_conf)
         if dry_run or any(one is not None for one in others):
@@ -86,7 +80,8 @@ def run(
         if on_fleet is not None:
             from octavo.fleet import runs
 
-            work = partial(runs.resume, on_fleet, _find(resume or ""), _duration(budget))
+            again = _find(resume or retry_failed or "")
+            work = partial(runs.resume, on_fleet, again, _duration(budget), retry=retry_failed is not None)
         else:
             from octavo.lab.session import resume_run
 
@@ -102,7 +97,9 @@ def run(
         if pgio_conf is not None:
             repeat += f" --pgio-conf {shlex.quote(pgio_conf)}"
         if dry_run:
-            _print_dry_run(chosen, seed)
+            from octavo.cli.dry_run import print_dry_run
+
+            print_dry_run(chosen, seed, on_fleet)
             return
         if on_fleet is not None:
             from octavo.fleet import runs
@@ -188,66 +185,6 @@ def _read(
     words += [] if budget is None else ["--budget", budget]
     words += [] if seed is None else ["--seed", str(seed)]
     return parsed, text, shlex.join(words)
-
-
-def _print_dry_run(plan: "Plan", seed: int | None) -> None:
-    from octavo import workloads
-    from octavo.lab.estimate import estimate
-    from octavo.lab.forecast import forecast_lines
-    from octavo.lab.runnable import cannot_run, left_out, missing_program, refuse_nothing_left
-    from octavo.plan.cells import load_of, make_cells, order_of_round
-    from octavo.plan.impossible import impossible_cells, refuse_impossible
-    from octavo.plan.model import factors_of
-    from octavo.postgres.datasets.disk_space import free_bytes
-    from octavo.store.address import store_address
-    from octavo.units import human_duration, human_size
-
-    cells = make_cells(plan)
-    for impossible in (refused := impossible_cells(plan, cells)):
-        print(f"cannot exist: {impossible.cell.id}: {impossible.reason}")
-    if refused:
-        refuse_impossible(plan, cells)
-    workload = workloads.find(plan.workload)
-    skipped = left_out(cells, lambda cell: missing_program(workload, cell) or cannot_run(cell))
-    runnable = [cell for cell in cells if cell.id not in skipped]
-    needs = estimate(plan, runnable, workload)
-    print(plan.question)
-    print("\nfactors:")
-    known = factors_of(plan)
-    for name, levels in plan.factors.items():
-        factor = known[name]
-        print(f"  {name} = {', '.join(levels)}  ({factor.meaning}; a change costs a {_COSTS[factor.kind]})")
-    print(f"  {len(known) - len(plan.factors)} other factors are at their defaults (docs/plan.md)")
-    print(f"\ncells ({len(cells)}):")
-    for cell in cells:
-        role = "  (baseline)" if cell.baseline else "  (A/A control)" if cell.control else ""
-        why = f"  skipped: {skipped[cell.id]}" if cell.id in skipped else ""
-        print(f"  {cell.id}{role}{why}")
-    refuse_nothing_left(cells, skipped)
-    drawn = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
-    print(f"\norder with --seed {drawn}{' (drawn at random; give --seed to repeat it)' if seed is None else ''}:")
-    for number in range(1, min(plan.rounds, _ROUNDS_SHOWN) + 1):
-        print(f"  round {number}, load {load_of(cells[0], number, plan.loads)}:")
-        for cell in order_of_round(runnable, number, 1, drawn):
-            print(f"    {cell.id}")
-    if plan.rounds > _ROUNDS_SHOWN:
-        print(f"  … and {'up to ' if plan.last_round else ''}{plan.rounds - _ROUNDS_SHOWN} more rounds")
-    if plan.stopping == "decided":
-        print(f"  from round {plan.first_look} on, decided cells are no longer measured")
-    print(f"\nbuilds needed: {', '.join(map(str, needs.builds)) or 'none, all cached'}")
-    print(f"loads needed: {needs.loads}")
-    print(f"disk: about {human_size(needs.disk_bytes)} ({human_size(free_bytes())} free)")
-    # With a budget there are as many rounds as it takes.
-    how_sure = "at most" if plan.stopping == "decided" and plan.budget is None else "about"
-    print(
-        f"time: {how_sure} {human_duration(needs.seconds)} ({human_duration(needs.prepare_seconds)} to prepare, "
-        f"{human_duration(needs.trial_seconds)} for {needs.trials} trials)"
-    )
-    if plan.budget is not None:
-        limit = "no limit on rounds" if plan.last_round is None else f"at most {plan.last_round} rounds"
-        print(f"budget: stops after {plan.budget} of measuring, decided or not; {limit}")
-    for line in forecast_lines(plan, runnable, needs.trial_seconds / plan.rounds, store_address()):
-        print(line)
 
 
 def _print_result(run: str) -> None:

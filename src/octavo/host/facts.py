@@ -17,7 +17,7 @@ def host_facts(path: Path) -> dict[str, Any]:
         "distribution": distribution(),
         "kernel": f"{platform.system()} {platform.release()} {platform.machine()}",
         "kernel_page_configuration": page_configuration(),
-        "cpu": _cpu_model(),
+        "cpu": cpu_model(),
         "cores": os.cpu_count() or 1,
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "virtualization": _virtualization(),
@@ -26,7 +26,8 @@ def host_facts(path: Path) -> dict[str, Any]:
     }
 
 
-def _cpu_model() -> str:
+def cpu_model() -> str:
+    """The CPU as /proc/cpuinfo names it."""
     for line in lines(Path("/proc/cpuinfo")):
         name, _, value = line.partition(":")
         if name.strip() in ("model name", "Model", "cpu model"):

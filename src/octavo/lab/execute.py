@@ -14,8 +14,9 @@ from octavo.lab.bench import Bench, Clock
 from octavo.lab.budget import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted
 from octavo.lab.part import PartRunner
+from octavo.lab.retry import cells_to_retry, rounds_to_retry
 from octavo.lab.runnable import left_out, refuse_nothing_left
-from octavo.plan.cells import Cell, load_of
+from octavo.plan.cells import Cell, load_of, with_their_baselines
 from octavo.plan.model import Plan
 from octavo.store.kept_trials import new_identity
 from octavo.store.records import TrialRecord
@@ -84,16 +85,6 @@ def execute(
     )
 
 
-def with_their_baselines(cells: Sequence[Cell], open_cells: frozenset[str]) -> list[Cell]:
-    """The open cells with the baselines and controls of their conditions, in the order of the plan."""
-    conditions = {cell.condition for cell in cells if cell.id in open_cells}
-    return [
-        cell
-        for cell in cells
-        if cell.id in open_cells or ((cell.baseline or cell.control) and cell.condition in conditions)
-    ]
-
-
 class _Session:
     """One sitting at a run: the trials so far, and the time that it has used."""
 
@@ -112,7 +103,7 @@ class _Session:
         self._seed = seed
         self._bench = bench
         self._run = run
-        self._sender = TrialSender(store)
+        self._sender = TrialSender(store, notice=lambda line: notify(Notice(line)))
         self._kept = 0
         self._clock = clock
         self._notify = notify
@@ -177,23 +168,13 @@ class _Session:
 
     def retry(self, cells: Sequence[Cell]) -> None:
         """Every round in which a cell has no valid trial gets one more part: those cells and their baselines."""
-        for round_number in sorted({trial.round for trial in self.trials if trial.status in ("failed", "invalid")}):
-            mine = self._last_attempts(round_number)
-            good = {trial.cell for trial in mine if trial.status == "ok"}
-            lacking = frozenset(trial.cell for trial in mine if trial.status in ("failed", "invalid")) - good
-            conditions = {cell.condition for cell in cells if cell.id in lacking and (cell.baseline or cell.control)}
-            # A round that lost its baseline lost every comparison.
-            lacking |= {cell.id for cell in cells if cell.condition in conditions and cell.id in good}
-            if again := with_their_baselines(cells, lacking):
+        for round_number in rounds_to_retry(self.trials):
+            mine = [trial for trial in self.trials if trial.round == round_number]
+            if again := cells_to_retry(cells, mine):
                 first = 1 + max(len(self._bench.parts(cells)), *(trial.part for trial in mine))
                 self._notify(Notice(f"round {round_number}: repeating {len(again)} trials"))
                 for part, members in enumerate(self._bench.parts(again), first):
                     self._parts.run(round_number, part, members)
-
-    def _last_attempts(self, round_number: int) -> list[TrialRecord]:
-        mine = [trial for trial in self.trials if trial.round == round_number]
-        last = {trial.part: max(t.attempt for t in mine if t.part == trial.part) for trial in mine}
-        return [trial for trial in mine if trial.attempt == last[trial.part]]
 
     def _tell_round(self, round_number: int, cells: Sequence[Cell], runnable: Sequence[Cell]) -> None:
         budget = self._plan.budget_seconds

@@ -20,6 +20,10 @@ _TRIES = 2
 _TRIES_OF_BASELINE = 3
 
 
+# Of the cells of a part, those that are still to be measured.
+Wanted = Callable[[Sequence[Cell]], Sequence[Cell]]
+
+
 class PartRunner:
     """Measures parts of rounds. `trials` are those so far, and grow; `commit` stores one before it is spoken of,
     and returns it as it is stored."""
@@ -42,15 +46,19 @@ class PartRunner:
         self._commit = commit
         self.trials = trials
 
-    def run(self, round_number: int, part: int, members: Sequence[Cell]) -> None:
-        """Measures what the part still lacks."""
-        if _next_cell(members, self._of(round_number, part, self._attempt(round_number, part, members))) is None:
+    def run(self, round_number: int, part: int, members: Sequence[Cell], wanted: Wanted = list) -> None:
+        """Measures what the part still lacks. `wanted` is asked before each trial which of the cells to go on with."""
+        going_on = wanted(members)
+        if _next_cell(going_on, self._of(round_number, part, self._attempt(round_number, part, going_on))) is None:
             return
-        self._bench.prepare(members, round_number)
+        self._bench.prepare(going_on, round_number)
         while True:
-            attempt = self._attempt(round_number, part, members)
+            going_on = wanted(members)
+            names = {cell.id for cell in going_on}
+            attempt = self._attempt(round_number, part, going_on)
             done = self._of(round_number, part, attempt)
-            cell = _next_cell(order_of_round(members, round_number, attempt, self._seed), done)
+            order = order_of_round(members, round_number, attempt, self._seed)
+            cell = _next_cell([one for one in order if one.id in names], done)
             if cell is None:
                 return
             if attempt > 1 and not done:
@@ -60,7 +68,7 @@ class PartRunner:
                 )
             number, total = min(len({t.cell for t in done}) + 1, len(members)), len(members)
             self._notify(TrialStarted(cell, round_number, number, total))
-            for record in self._measured(cell, members, round_number, part, attempt, len(done) + 1):
+            for record in self._measured(cell, going_on, round_number, part, attempt, len(done) + 1):
                 self.add(record)
                 of = next(member for member in members if member.id == record.cell)
                 self._notify(TrialEnded(of, record, number, total))

@@ -17,7 +17,7 @@ from octavo.lab.failure_reason import failure_reason
 from octavo.lab.huge_page_pools import HugePagePools, Need, pages_said
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.phase_timings import PhaseTimings
-from octavo.lab.runnable import cannot_run, missing_program
+from octavo.lab.runnable import cannot_run, class_here, missing_program, other_class
 from octavo.lab.slices import eligibility
 from octavo.lab.slices import round as slice_round
 from octavo.lab.slices.effects import TurnRatio
@@ -44,8 +44,12 @@ _CERTAIN = 3
 class PostgresBench:
     """Measures cells with real servers on this host."""
 
-    def __init__(self, run: str, plan: Plan, workload: Workload, journal: Journal, notify: Notify) -> None:
+    def __init__(
+        self, run: str, plan: Plan, workload: Workload, journal: Journal, notify: Notify, of_class: str | None = None
+    ) -> None:
+        """`of_class`: the host's class where a file of hosts says it."""
         self._plan = plan
+        self._host_class = of_class or class_here()
         self._workload = workload
         self._journal = journal
         self._notify = notify
@@ -76,7 +80,8 @@ class PostgresBench:
     def cannot_run(self, cell: Cell) -> str | None:
         """Why this host cannot run it, cannot make or run its build, or has not the huge pages for it."""
         return (
-            missing_program(self._workload, cell)
+            other_class(cell, self._host_class)
+            or missing_program(self._workload, cell)
             or cannot_run(cell)
             or self._refused_flags(cell)
             or self._pools.cannot(cell.id, cell.levels)

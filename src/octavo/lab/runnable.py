@@ -10,8 +10,10 @@ from octavo import knobs
 from octavo.errors import HostError
 from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup, children
+from octavo.host.host_class import ANY, host_class
 from octavo.knobs.base import KnobTarget
 from octavo.plan.cells import Cell
+from octavo.plan.design import HOST_CLASS
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
 from octavo.workloads import find
@@ -35,6 +37,21 @@ def cannot_run(cell: Cell, directory: Path | None = None) -> str | None:
     if cgroup.memory_controller() is None:
         return "this host has no cgroup memory controller that can be used"
     return None
+
+
+def class_here() -> str:
+    """The class of this host, with the disk under OCTAVO_HOME, which is made."""
+    return host_class(make_directory(octavo_home()))
+
+
+def other_class(cell: Cell, mine: str) -> str | None:
+    """Why a host of this class does not measure the cell, if it is another class's.
+
+    >>> other_class(Cell("a", "a", {"host_class": "arm"}, "", True, False, ""), "x86_64-4kB-nvme")
+    'it is for hosts of class arm, and this one is of class x86_64-4kB-nvme'
+    """
+    wanted = cell.levels.get(HOST_CLASS, ANY)
+    return None if wanted in (ANY, mine) else f"it is for hosts of class {wanted}, and this one is of class {mine}"
 
 
 def missing_program(workload: Workload, cell: Cell) -> str | None:

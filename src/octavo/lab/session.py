@@ -89,7 +89,7 @@ def _working(notify: Notify) -> Generator[tuple[Journal, Store], None, None]:
     with host_lock(), Journal() as journal, closing(Store.open(store_address())) as store:
         for line in recover():
             notify(Notice(line))
-        if late := TrialSender(store).flush():
+        if late := TrialSender(store, notice=lambda line: notify(Notice(line))).flush():
             notify(Notice(f"the store now has {human_count(late, 'trial')} that it missed while it did not respond"))
         yield journal, store
 
@@ -121,7 +121,7 @@ def _work(
         store.set_environment(run, {**environment_of(plan, cells, bench.builds, found), "room_bytes": bench.room})
         still_open = forecaster(record, plan, cells)
         outcome = execute(run, plan, cells, record.seed, bench, store, WallClock(), notify, still_open, retry=retry)
-        TrialSender(store).flush()
+        TrialSender(store, notice=lambda line: notify(Notice(line))).flush()
         store.set_environment(run, {**store.run(run).environment, "ending": outcome.ending})
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)

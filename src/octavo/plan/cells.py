@@ -1,7 +1,7 @@
 """From a plan to its cells, and from cells to the order in which a round runs them."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from octavo import workloads
@@ -102,3 +102,13 @@ def order_of_round(cells: Sequence[Cell], round_number: int, attempt: int, seed:
     order = list(cells)
     random.Random(f"{seed}/{round_number}/{attempt}").shuffle(order)
     return order
+
+
+def with_their_baselines(cells: Sequence[Cell], open_cells: Collection[str]) -> list[Cell]:
+    """The open cells with the baselines and controls of their conditions, in the order of the plan."""
+    conditions = {cell.condition for cell in cells if cell.id in open_cells}
+    return [
+        cell
+        for cell in cells
+        if cell.id in open_cells or ((cell.baseline or cell.control) and cell.condition in conditions)
+    ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from octavo.errors import UsageError
 from octavo.factor import Factor
-from octavo.plan.design import combinations
+from octavo.plan.design import HOST_CLASS, combinations
 from octavo.plan.server_settings import PREFIX, check_setting, setting_factors
 from octavo.plan.thresholds import RULE_NAMES
 
@@ -37,6 +37,11 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
         if plan.design != "grid":
             raise UsageError(f"design: {plan.design} and [[cells]] are two designs; remove one of them")
         factors |= _levels_of_cells(cells, baseline, factors)
+    if HOST_CLASS in baseline:
+        raise UsageError(
+            f"baseline.{HOST_CLASS}: ratios are taken within hosts only; list the classes in [factors], and each is "
+            "answered apart"
+        )
     for name, level in baseline.items():
         levels = factors.get(name) or ([] if name.startswith(PREFIX) else [known[name].default])
         if not levels:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Combination = dict[str, str]
 
+# The factor whose levels are classes of hosts: always a condition, for ratios are taken within a host.
+HOST_CLASS = "host_class"
+
 # A cell takes seconds a round: more cells than these are a slip of the pen.
 _MOST_CELLS = 10_000
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from octavo import knobs
 from octavo.errors import UsageError
 from octavo.factor import Factor, matching, one_of, size
+from octavo.host.host_class import ANY
+from octavo.plan.design import HOST_CLASS
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.builds.variants import WORDS, made_with
 from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS, WAL_SEGMENTS
@@ -20,6 +22,12 @@ def _version(text: str) -> str:
 
 _COMPILER = matching(r"[A-Za-z0-9][A-Za-z0-9._+-]*", "the name of a C compiler on the PATH, such as gcc or clang-16")
 _FLAGS = matching(r"none|-\S+( -\S+)*", "none, or flags with spaces between them, such as '-O3 -march=native'")
+
+
+# What `octavo.host.host_class` finds, or what the file of hosts says.
+_CLASS = matching(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", "any, or a class of hosts: of hosts.toml, or such as x86_64-4kB-nvme"
+)
 
 
 def _build_options(text: str) -> str:
@@ -50,6 +58,7 @@ COMMON: tuple[Factor, ...] = (
     Factor("cache", "run", "cache state when a trial starts", "warm", one_of("warm", "cold")),
     Factor("wal_regime", "run", "position in the checkpoint cycle", "after-checkpoint", one_of(*_REGIMES)),
     *knobs.factors(),
+    Factor(HOST_CLASS, "run", "class of the hosts that measure it", ANY, _CLASS),
 )  # fmt: skip
 
 

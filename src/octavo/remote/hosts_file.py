@@ -41,6 +41,10 @@ _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}")
 _MOST_CHARACTERS = 4096
 
 
+# The class of hosts that the file gives none.
+UNNAMED_CLASS = "default"
+
+
 @dataclass(frozen=True, slots=True)
 class RemoteHost:
     """A host of the file. `octavo` are the words of its command; None is what ssh is configured to use."""
@@ -50,7 +54,7 @@ class RemoteHost:
     user: str | None = None
     port: int | None = None
     octavo: tuple[str, ...] = ("octavo",)
-    host_class: str = "default"
+    host_class: str = UNNAMED_CLASS
     identity: Path | None = None
     known_hosts: Path | None = None
     listen: str | None = None

@@ -1,0 +1,134 @@
+"""`octavo run --dry-run`: what a plan would do, on this host or on a fleet."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from octavo.fleet.runs import FleetTarget
+    from octavo.lab.outlook import Outlook
+    from octavo.plan.cells import Cell
+    from octavo.plan.model import Plan
+
+_ROUNDS_SHOWN = 8
+_COSTS = {"build": "build", "cluster": "load", "run": "server start"}
+
+
+def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" = None) -> None:
+    """Prints cells, order, builds, disk and time; runs nothing. Raises OctavoError when nothing could run."""
+    from octavo.errors import HostError
+    from octavo.lab.outlook import outlook
+    from octavo.lab.runnable import refuse_nothing_left
+    from octavo.plan.cells import make_cells
+    from octavo.plan.impossible import impossible_cells, refuse_impossible
+
+    cells = make_cells(plan)
+    for impossible in (refused := impossible_cells(plan, cells)):
+        print(f"cannot exist: {impossible.cell.id}: {impossible.reason}")
+    if refused:
+        refuse_impossible(plan, cells)
+    drawn = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
+    if target is None:
+        here = outlook(plan)
+        _print_design(plan, cells, {"": here})
+        refuse_nothing_left(cells, here.skipped)
+        _print_order(plan, [cell for cell in cells if cell.id not in here.skipped], drawn, seed is None)
+        _print_needs(here)
+        print(_time(plan, [here]))
+        _print_budget(plan)
+        _print_forecast(plan, cells, here)
+        return
+    from octavo.fleet.orders import seed_of_host
+    from octavo.fleet.outlooks import outlooks
+
+    found = outlooks(target, plan)
+    able = {host: one for host, one in found.items() if not isinstance(one, str)}
+    _print_design(plan, cells, able)
+    for host, one in found.items():
+        if isinstance(one, str):
+            print(f"\n{host}: takes no part: {one}")
+    if not able:
+        raise HostError("no host of the fleet answers; octavo fleet check names the reasons")
+    everywhere = {cell.id for cell in cells if all(cell.id in one.skipped for one in able.values())}
+    refuse_nothing_left(cells, {name: next(iter(able.values())).skipped[name] for name in everywhere})
+    first, of_first = next(iter(able.items()))
+    mine = [cell for cell in cells if cell.id not in of_first.skipped]
+    print(f"\non {first}; every host has an order of its own:", end="")
+    _print_order(plan, mine, seed_of_host(drawn, 1), seed is None, shown=drawn)
+    for host, one in able.items():
+        print(f"\n{host}:")
+        _print_needs(one, "  ")
+    print(f"\nall {len(able)} hosts at the same time\n{_time(plan, list(able.values()))}")
+    _print_budget(plan)
+
+
+def _print_design(
+    plan: "Plan", cells: "Sequence[Cell]", found: "Mapping[str | None, Outlook] | Mapping[str, Outlook]"
+) -> None:
+    """Factors and cells, with where each is skipped; one host is named None, and that is here."""
+    from octavo.plan.model import factors_of
+
+    print(plan.question)
+    print("\nfactors:")
+    known = factors_of(plan)
+    for name, levels in plan.factors.items():
+        factor = known[name]
+        print(f"  {name} = {', '.join(levels)}  ({factor.meaning}; a change costs a {_COSTS[factor.kind]})")
+    print(f"  {len(known) - len(plan.factors)} other factors are at their defaults (docs/plan.md)")
+    print(f"\ncells ({len(cells)}):")
+    for cell in cells:
+        role = "  (baseline)" if cell.baseline else "  (A/A control)" if cell.control else ""
+        reasons = {host: one.skipped[cell.id] for host, one in found.items() if cell.id in one.skipped}
+        why = "".join(f"  skipped{f' on {host}' if host else ''}: {reason}" for host, reason in reasons.items())
+        print(f"  {cell.id}{role}{why}")
+
+
+def _print_order(plan: "Plan", cells: "Sequence[Cell]", seed: int, drawn: bool, shown: int | None = None) -> None:
+    from octavo.plan.cells import load_of, order_of_round
+
+    said = seed if shown is None else shown
+    print(f"\norder with --seed {said}{' (drawn at random; give --seed to repeat it)' if drawn else ''}:")
+    for number in range(1, min(plan.rounds, _ROUNDS_SHOWN) + 1):
+        print(f"  round {number}, load {load_of(cells[0], number, plan.loads)}:")
+        for cell in order_of_round(cells, number, 1, seed):
+            print(f"    {cell.id}")
+    if plan.rounds > _ROUNDS_SHOWN:
+        print(f"  … and {'up to ' if plan.last_round else ''}{plan.rounds - _ROUNDS_SHOWN} more rounds")
+    if plan.stopping == "decided":
+        print(f"  from round {plan.first_look} on, decided cells are no longer measured")
+
+
+def _print_needs(needs: "Outlook", indent: str = "") -> None:
+    from octavo.units import human_size
+
+    print(f"{indent or chr(10)}builds needed: {', '.join(needs.builds) or 'none, all cached'}")
+    print(f"{indent}loads needed: {needs.loads}")
+    print(f"{indent}disk: about {human_size(needs.disk_bytes)} ({human_size(needs.free_bytes)} free)")
+
+
+def _time(plan: "Plan", found: "Sequence[Outlook]") -> str:
+    """The time of the slowest host; the trials of all."""
+    from octavo.units import human_duration
+
+    # With a budget there are as many rounds as it takes.
+    how_sure = "at most" if plan.stopping == "decided" and plan.budget is None else "about"
+    slowest = max(found, key=lambda one: one.seconds)
+    return (
+        f"time: {how_sure} {human_duration(slowest.seconds)} ({human_duration(slowest.prepare_seconds)} to prepare, "
+        f"{human_duration(slowest.trial_seconds)} for {sum(one.trials for one in found)} trials)"
+    )
+
+
+def _print_budget(plan: "Plan") -> None:
+    if plan.budget is not None:
+        limit = "no limit on rounds" if plan.last_round is None else f"at most {plan.last_round} rounds"
+        print(f"budget: stops after {plan.budget} of measuring, decided or not; {limit}")
+
+
+def _print_forecast(plan: "Plan", cells: "Sequence[Cell]", here: "Outlook") -> None:
+    from octavo.lab.forecast import forecast_lines
+    from octavo.store.address import store_address
+
+    runnable = [cell for cell in cells if cell.id not in here.skipped]
+    for line in forecast_lines(plan, runnable, here.trial_seconds / plan.rounds, store_address()):
+        print(line)

@@ -1,0 +1,63 @@
+"""What a plan would take on this host: what `--dry-run` shows, also of the hosts of a fleet. Nothing is made."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from octavo import workloads
+from octavo.lab.estimate import estimate
+from octavo.lab.runnable import cannot_run, class_here, left_out, missing_program, other_class
+from octavo.plan.cells import make_cells
+from octavo.plan.model import Plan
+from octavo.postgres.datasets.disk_space import free_bytes
+from octavo.text import one_line
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """`skipped`: by cell why it cannot run here. `builds` and `loads` are still to be made, `disk_bytes` be written."""
+
+    skipped: Mapping[str, str]
+    builds: tuple[str, ...]
+    loads: int
+    disk_bytes: int
+    free_bytes: int
+    prepare_seconds: float
+    trials: int
+    trial_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """The whole run."""
+        return self.prepare_seconds + self.trial_seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def outlook(plan: Plan, of_class: str | None = None) -> Outlook:
+    """The plan on this host as it is now; `of_class` is its class where the file of hosts says it. Raises UsageError
+    for a design that is at odds with itself."""
+    cells, workload = make_cells(plan), workloads.find(plan.workload)
+    mine = of_class or class_here()
+    skipped = left_out(
+        cells, lambda cell: other_class(cell, mine) or missing_program(workload, cell) or cannot_run(cell)
+    )
+    needs = estimate(plan, [cell for cell in cells if cell.id not in skipped], workload)
+    return Outlook(
+        skipped, tuple(map(str, needs.builds)), needs.loads, needs.disk_bytes, free_bytes(), needs.prepare_seconds,
+        needs.trials, needs.trial_seconds,
+    )  # fmt: skip
+
+
+def outlook_of(told: Mapping[str, Any]) -> Outlook:
+    """What another host says of itself. Raises ValueError, KeyError, TypeError or AttributeError when it is none."""
+    return Outlook(
+        {str(cell): one_line(why) for cell, why in told["skipped"].items()},
+        tuple(one_line(build) for build in told["builds"]),
+        *(int(told[name]) for name in ("loads", "disk_bytes", "free_bytes")),
+        float(told["prepare_seconds"]),
+        int(told["trials"]),
+        float(told["trial_seconds"]),
+    )

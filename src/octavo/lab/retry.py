@@ -1,0 +1,30 @@
+"""What `--retry-failed` measures again: every round in which a cell has no valid trial gets one more part."""
+
+from collections.abc import Sequence
+
+from octavo.plan.cells import Cell, with_their_baselines
+from octavo.store.records import TrialRecord
+
+
+def rounds_to_retry(trials: Sequence[TrialRecord]) -> list[int]:
+    """The rounds with a trial that failed or was invalid."""
+    return sorted({trial.round for trial in trials if trial.status in ("failed", "invalid")})
+
+
+def cells_to_retry(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> list[Cell]:
+    """The cells to measure again in a round, of which these are one host's trials: those without a valid one in the
+    last attempt of their part, with their baselines; where a baseline is among them all that it was compared with."""
+    mine = _last_attempts(trials)
+    good = {trial.cell for trial in mine if trial.status == "ok"}
+    lacking = frozenset(trial.cell for trial in mine if trial.status in ("failed", "invalid")) - good
+    conditions = {cell.condition for cell in cells if cell.id in lacking and (cell.baseline or cell.control)}
+    # A round that lost its baseline lost every comparison.
+    lacking |= {cell.id for cell in cells if cell.condition in conditions and cell.id in good}
+    return with_their_baselines(cells, lacking)
+
+
+def _last_attempts(trials: Sequence[TrialRecord]) -> list[TrialRecord]:
+    last: dict[int, int] = {}
+    for trial in trials:
+        last[trial.part] = max(last.get(trial.part, 0), trial.attempt)
+    return [trial for trial in trials if trial.attempt == last[trial.part]]
