@@ -11,6 +11,9 @@ use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::trace::{exception, missing_as_dict, observed, open};
 
+/// Into more parts a trace's pages are not divided: each reads the whole trace.
+const MOST_PARTS: u32 = 1024;
+
 pub(crate) fn failed(error: Error) -> PyErr {
     match error {
         Error::Trace(error) => exception(error),
@@ -100,7 +103,7 @@ fn curve_as_dict<'p>(
 
 /// LRU curves of a trace for pages of each size, in one pass: hit ratios at capacities in bytes.
 #[pyfunction]
-#[pyo3(signature = (path, own_size, page_sizes, capacities, *, rate, seed, threads, observe))]
+#[pyo3(signature = (path, own_size, page_sizes, capacities, *, rate, seed, threads, observe, part = (0, 1)))]
 #[expect(clippy::too_many_arguments, reason = "by name")]
 pub(crate) fn trace_curves<'p>(
     python: Python<'p>,
@@ -112,7 +115,15 @@ pub(crate) fn trace_curves<'p>(
     seed: u32,
     threads: usize,
     observe: Py<PyAny>,
+    part: (u32, u32),
 ) -> PyResult<(Bound<'p, PyDict>, Vec<Bound<'p, PyDict>>)> {
+    if part.0 >= part.1 || part.1 > MOST_PARTS {
+        return Err(PyValueError::new_err(format!(
+            "there is no part {} of {}",
+            part.0, part.1
+        )));
+    }
+    let rate = rate.or((part.1 > 1).then_some(1.0));
     let mut sizes = page_sizes.clone();
     if !sizes.contains(&own_size) && sizes.iter().any(|&size| size < own_size) {
         sizes.push(own_size); // whose curve is one end of what smaller pages can do
@@ -122,7 +133,10 @@ pub(crate) fn trace_curves<'p>(
         .map(|&size| {
             let pages = pages(own_size, size)?;
             Ok(match rate {
-                Some(rate) => Study::Sampled(pages, SampledDistances::new(Filter::new(rate, seed))),
+                Some(rate) => {
+                    let filter = Filter::part(rate, seed, part.0, part.1);
+                    Study::Sampled(pages, SampledDistances::new(filter))
+                }
                 None => Study::Exact(pages, StackDistances::new()),
             })
         })

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from octavo import _core
 from octavo.errors import UsageError
-from octavo.trace.core_types import BufferPoint, Curve, Summary
+from octavo.trace.core_types import BufferPoint, Curve, Summary, Totals
 from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, require_accesses, summarize
 from octavo.units import format_size, parse_size
 
@@ -58,21 +58,67 @@ def page_sizes(texts: Sequence[str]) -> tuple[int, ...]:
     return found
 
 
-def surface(request: SurfaceRequest, observe: Observe = nobody) -> dict[str, Any]:
+class Simulator(Protocol):
+    """Where a trace is simulated."""
+
+    def curves(
+        self, request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int]
+    ) -> tuple[Totals, list[Curve], int]:
+        """LRU curves of page sizes, and the number of parts that the pages were divided into."""
+        ...
+
+    def buffers(
+        self, request: SurfaceRequest, own: int, places: Sequence[tuple[int, int, int, int, int]]
+    ) -> list[BufferPoint]:
+        """PostgreSQL's buffer manager at points, as `_core.trace_buffers` has them."""
+        ...
+
+
+class ThisHost:
+    """All at once in this process, on several threads."""
+
+    def __init__(self, observe: Observe = nobody) -> None:
+        self._observe = observe
+
+    def curves(
+        self, request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int]
+    ) -> tuple[Totals, list[Curve], int]:
+        """All pages in one part."""
+        totals, curves = _core.trace_curves(
+            request.path, own, list(sizes), list(capacities),
+            rate=request.rate, seed=request.seed, threads=threads_of(request), observe=self._observe,
+        )  # fmt: skip
+        return totals, curves, 1
+
+    def buffers(
+        self, request: SurfaceRequest, own: int, places: Sequence[tuple[int, int, int, int, int]]
+    ) -> list[BufferPoint]:
+        """All points in one pass."""
+        return _core.trace_buffers(
+            request.path, own, list(places),
+            rate=request.rate, seed=request.seed, threads=threads_of(request), observe=self._observe,
+        )[1]  # fmt: skip
+
+
+def threads_of(request: SurfaceRequest) -> int:
+    """The request's, or as many as there are processors that may be used."""
+    return request.threads or len(os.sched_getaffinity(0))
+
+
+def surface(request: SurfaceRequest, observe: Observe = nobody, simulator: Simulator | None = None) -> dict[str, Any]:
     """The document. Raises UsageError for what is no trace or an impossible size, HostError for what cannot be read."""
+    simulator = simulator or ThisHost(observe)
     summary = summarize(request.path)
     own = summary["page_size"]
     require_accesses(request.path, summary)
     sizes = request.page_sizes or tuple(size for size in PAGE_SIZES if own / 32 <= size <= own * 64) or (own,)
     buffers = request.shared_buffers or server_buffers(summary)
-    threads = request.threads or len(os.sched_getaffinity(0))
     largest = max(*sizes, own)
     capacities = _capacities(FEWEST_PAGES * largest, _upper_end(summary, buffers, largest))
     with reading(request.path):
-        totals, curves = _core.trace_curves(
-            request.path, own, list(sizes), capacities,
-            rate=request.rate, seed=request.seed, threads=threads, observe=observe,
-        )  # fmt: skip
+        totals, curves, parts = simulator.curves(request, own, sizes, capacities)
+        # What is known of small capacities is what a part sees of the pages.
+        rate = request.rate if parts == 1 else (request.rate or 1.0) / parts
         points: list[BufferPoint] = []
         if buffers is not None:
             places = [
@@ -82,10 +128,7 @@ def surface(request: SurfaceRequest, observe: Observe = nobody) -> dict[str, Any
                 for capacity in (round(buffers * part) for part in SWEEPS)
                 if capacity >= FEWEST_PAGES * size
             ]
-            _, points = _core.trace_buffers(
-                request.path, own, places,
-                rate=request.rate, seed=request.seed, threads=threads, observe=observe,
-            )  # fmt: skip
+            points = simulator.buffers(request, own, places)
     return {
         "schema_version": SCHEMA_VERSION,
         "trace": str(request.path),
@@ -97,10 +140,11 @@ def surface(request: SurfaceRequest, observe: Observe = nobody) -> dict[str, Any
         "shared_buffers_bytes": buffers,
         "shared_buffers_from": _origin(request, summary),
         "sample_rate": request.rate,
+        "parts": parts,
         "capacities_bytes": capacities,
-        "curves": [_described(curve, capacities, buffers, request.rate) for curve in sorted(curves, key=_order)],
+        "curves": [_described(curve, capacities, buffers, rate) for curve in sorted(curves, key=_order)],
         "clock_sweep": [dict(point) for point in points],
-        "limitations": limitations(summary, request, sizes),
+        "limitations": limitations(summary, request, sizes, parts),
     }
 
 
@@ -223,7 +267,7 @@ def enough(capacities: Sequence[int], ratios: Sequence[float]) -> int:
     return next(capacity for capacity, ratio in zip(capacities, ratios, strict=True) if ratio >= ENOUGH * ratios[-1])
 
 
-def limitations(summary: Summary, request: SurfaceRequest, sizes: Sequence[int]) -> list[str]:
+def limitations(summary: Summary, request: SurfaceRequest, sizes: Sequence[int], parts: int = 1) -> list[str]:
     """What the curves do not say, most important first."""
     own, missing = summary["page_size"], summary["missing"]
     found: list[str] = []
@@ -245,7 +289,12 @@ def limitations(summary: Summary, request: SurfaceRequest, sizes: Sequence[int])
         "curves are of LRU; PostgreSQL's clock sweep is run at single sizes of shared_buffers and listed beside them"
     )
     found.append("the first access of a page is a miss at any size: a short recording understates hit ratios")
-    if request.rate is not None:
+    if parts > 1:
+        found.append(
+            f"simulated in {parts} parts of the pages by hash, each of which estimates the curve; below "
+            f"{FEWEST_SAMPLED * parts / (request.rate or 1.0):,.0f} pages of capacity nothing is resolved"
+        )
+    elif request.rate is not None:
         found.append(
             f"sampled: {request.rate:.2%} of the pages; below {FEWEST_SAMPLED / request.rate:,.0f} pages of capacity "
             "nothing is resolved"

@@ -4,6 +4,7 @@
 mod buffers;
 mod curve;
 mod feed;
+mod latest;
 mod pages;
 mod policies;
 mod ranks;

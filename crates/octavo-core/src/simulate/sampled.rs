@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use super::{
     Curve,
+    latest::Latest,
     ranks::{Ranks, STEP},
 };
 
@@ -26,10 +27,11 @@ const fn hint(mixed: u32) -> (usize, u64) {
     )
 }
 
-/// Which pages are in a sample: those whose number, well mixed, is below a limit.
+/// Which pages are in a sample: those whose number, well mixed, is in a range.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
-    limit: u32,
+    start: u32,
+    width: u32,
     seed: u32,
 }
 
@@ -38,7 +40,24 @@ impl Filter {
     #[must_use]
     pub fn new(rate: f64, seed: u32) -> Self {
         Self {
-            limit: (rate * f64::from(1_u32 << 31) * 2.0) as u32,
+            start: 0,
+            width: (rate * f64::from(1_u32 << 31) * 2.0) as u32,
+            seed: seed.wrapping_mul(0x9e37_79b9),
+        }
+    }
+
+    /// One of `parts` disjoint samples, which are together that of `new`: the one with the number `part`, from 0 on.
+    #[must_use]
+    pub fn part(rate: f64, seed: u32, part: u32, parts: u32) -> Self {
+        if parts <= 1 {
+            return Self::new(rate, seed);
+        }
+        let whole = (rate.clamp(0.0, 1.0) * f64::from(1_u32 << 31) * 2.0) as u64;
+        let at = |part: u32| (whole * u64::from(part) / u64::from(parts)) as u32;
+        Self {
+            start: at(part),
+            // The end of the last one of all pages is 2^32, which is 0 here.
+            width: at(part + 1).wrapping_sub(at(part)),
             seed: seed.wrapping_mul(0x9e37_79b9),
         }
     }
@@ -46,10 +65,10 @@ impl Filter {
     /// The rate to the precision of 32 bits.
     #[must_use]
     pub fn rate(self) -> f64 {
-        if self.limit == u32::MAX {
+        if self.width == u32::MAX {
             1.0
         } else {
-            f64::from(self.limit) / f64::from(1_u32 << 31) / 2.0
+            f64::from(self.width) / f64::from(1_u32 << 31) / 2.0
         }
     }
 
@@ -63,7 +82,7 @@ impl Filter {
 
     #[inline]
     const fn has(self, mixed: u32) -> bool {
-        mixed < self.limit || self.limit == u32::MAX
+        mixed.wrapping_sub(self.start) < self.width || self.width == u32::MAX
     }
 
     /// The finalizer of MurmurHash3, which is in the public domain.
@@ -113,7 +132,7 @@ pub(super) mod scale {
 /// are not in the sample too. Capacities of fewer than ten sampled pages are not resolved.
 pub struct SampledDistances {
     filter: Filter,
-    latest: Vec<u32>,
+    latest: Latest,
     page_at: Vec<u32>,
     sampled: Ranks,
     hot: Ranks,
@@ -136,7 +155,7 @@ impl SampledDistances {
     pub fn new(filter: Filter) -> Self {
         Self {
             filter,
-            latest: Vec::new(),
+            latest: Latest::of(filter.rate()),
             page_at: Vec::new(),
             sampled: Ranks::default(),
             hot: Ranks::default(),
@@ -237,12 +256,8 @@ impl SampledDistances {
         if self.now == self.page_at.len() {
             self.renumber();
         }
-        let number = page as usize;
-        if number >= self.latest.len() {
-            self.latest.resize((number + 1).next_power_of_two(), 0);
-        }
         self.page_at[self.now] = page;
-        std::mem::replace(&mut self.latest[number], self.now as u32 + 1)
+        self.latest.replace(page, self.now as u32 + 1)
     }
 
     /// About how many pages were accessed since that place, whose bit is cleared.
@@ -289,7 +304,7 @@ impl SampledDistances {
         for (place, &(old, is_hot)) in places.iter().enumerate() {
             let page = self.page_at[old];
             self.page_at[place] = page;
-            self.latest[page as usize] = place as u32 + 1;
+            self.latest.replace(page, place as u32 + 1);
             if is_hot {
                 self.hot.set(place)
             } else {
@@ -344,6 +359,60 @@ pub(super) mod tests {
             assert!(sampled.standard_error(capacity) < 0.03);
         }
         assert!((sampled.pages() / exact.pages() - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn parts_are_disjoint_and_together_the_sample() {
+        for (rate, parts) in [(1.0, 7), (0.3, 4)] {
+            let whole = Filter::new(rate, 5);
+            let each: Vec<Filter> = (0..parts)
+                .map(|part| Filter::part(rate, 5, part, parts))
+                .collect();
+            for page in 0..100_000 {
+                let taken = each
+                    .iter()
+                    .filter(|filter| filter.takes(page).is_some())
+                    .count();
+                assert_eq!(taken, usize::from(whole.takes(page).is_some()), "{page}");
+            }
+            let sum: f64 = each.iter().map(|filter| filter.rate()).sum();
+            assert!((sum - rate).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn the_mean_of_parts_is_near_the_truth() {
+        let accesses: Vec<u32> = skewed(300_000, 20_000.0).collect();
+        let mut exact = StackDistances::new();
+        let parts = 8;
+        let mut each: Vec<SampledDistances> = (0..parts)
+            .map(|part| SampledDistances::new(Filter::part(1.0, 1, part, parts)))
+            .collect();
+        for batch in accesses.chunks(50_000) {
+            for one in &mut each {
+                one.look_ahead(batch.iter().copied());
+            }
+            for &page in batch {
+                exact.access(page);
+                for one in &mut each {
+                    one.access(page);
+                }
+            }
+        }
+        let count = accesses.len() as u64;
+        let exact = exact.curve(count);
+        let curves: Vec<Curve> = each.iter().map(|one| one.curve(count)).collect();
+        for capacity in [200, 1000, 5000, 20_000] {
+            let mean = curves
+                .iter()
+                .map(|curve| curve.hit_ratio(capacity))
+                .sum::<f64>()
+                / f64::from(parts);
+            assert!(
+                (mean - exact.hit_ratio(capacity)).abs() < 0.005,
+                "{capacity}: {mean}"
+            );
+        }
     }
 
     #[test]
