@@ -64,6 +64,7 @@ def begin(order: RunOrder) -> Report:
 def measure(order: PartOrder) -> Delivery:
     """A task: sleeps for every cell."""
     mine, seconds = state(), float(os.environ["FLEET_SECONDS"])
+    before = mine["sent"]
     told: RunOrder = mine["order"]
     cells = {cell.id: cell for cell in told.cells}
     made: list[tuple[int, TrialRecord]] = []
@@ -72,7 +73,7 @@ def measure(order: PartOrder) -> Delivery:
         time.sleep(seconds)
         mine["sent"] += 1
         made.append((mine["sent"], trial(cells[name], order.round, position, told.number, started)))
-    return Delivery(f"box-{told.host}", tuple(made), time.time())
+    return Delivery(f"box-{told.host}", tuple(made), time.time(), after=before)
 
 
 def trial(cell: Cell, round_number: int, position: int, host: int, started: float) -> TrialRecord:
@@ -85,9 +86,8 @@ def trial(cell: Cell, round_number: int, position: int, host: int, started: floa
     )  # fmt: skip
 
 
-def deliver(run: str, have: Mapping[str, int]) -> Delivery:
-    """A task: nothing is held back here."""
-    return Delivery(f"box-{state()['order'].host}", (), time.time())
+def narrow(run: str, cells: Sequence[str]) -> None:
+    """Nothing is decided early here."""
 
 
 def finish(run: str, have: Mapping[str, int]) -> None:

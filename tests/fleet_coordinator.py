@@ -1,4 +1,4 @@
-"""`octavo run --fleet` with hosts that sleep: python -m tests.fleet_coordinator HOSTS.toml ROUNDS [RUN]"""
+"""A run over hosts that sleep: python -m tests.fleet_coordinator HOSTS.toml|tls://… ROUNDS [RUN [--retry]]"""
 
 import sys
 from pathlib import Path
@@ -21,11 +21,12 @@ def tell(event: Event) -> None:
 
 def main() -> int:
     """Runs or resumes; the last line is the run."""
-    target = runs.FleetTarget(Path(sys.argv[1]), None)
+    where = sys.argv[1]
+    target = runs.FleetTarget(None, where) if "://" in where else runs.FleetTarget(Path(where), None)
     plan = small_plan().model_copy(update={"rounds": int(sys.argv[2]), "stopping": "fixed"})
     try:
         if len(sys.argv) > 3:
-            ended = runs.resume(target, sys.argv[3], None, tell, prepare=sleeping)
+            ended = runs.resume(target, sys.argv[3], None, tell, retry="--retry" in sys.argv, prepare=sleeping)
         else:
             ended = runs.start(target, plan, "", "octavo run", 7, tell, prepare=sleeping)
     except OctavoError as error:

@@ -13,9 +13,9 @@ import pytest
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.host.published import MANIFEST
-from octavo.postgres.builds import travel
+from octavo.packaging import travel
+from octavo.packaging.travel import digest_of, pack, unpack
 from octavo.postgres.builds.cache import Build, builds_directory, read_build
-from octavo.postgres.builds.travel import digest_of, pack, unpack
 from octavo.postgres.source import sha256_of
 
 REPORTED = "postgres (PostgreSQL) 18.0"

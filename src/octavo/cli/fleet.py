@@ -99,22 +99,25 @@ def run(file: _File) -> None:
 
 @fleet.command()
 def status(file: _File, format: _Format = TableFormat.text) -> None:
-    """Show the state of each host.
+    """Show the state of each host, and the trials that no store accepts.
 
     Example: octavo fleet status hosts.toml
     """
     from octavo.cli.output import print_json
-    from octavo.fleet.launch import scheduler_of
+    from octavo.fleet.launch import scheduler_of, set_aside_trials
     from octavo.fleet.status import look
     from octavo.remote.hosts_file import read_fleet
 
     chosen = read_fleet(file)
     rows = look(scheduler_of(chosen), [one.name for one in chosen.hosts])
+    aside = set_aside_trials(chosen.hosts)
     if format is TableFormat.json:
-        print_json({"schema_version": 1, "hosts": rows})
+        print_json({"schema_version": 1, "hosts": rows, "set_aside_trials": aside})
         return
     for row in rows:
         print(f"{row['host']}: {row['state']}{'  ' + row['address'] if row['address'] else ''}")
+    for one in aside:
+        print(f"{one['host'] or 'this machine'}: set aside: {one['reason']}  {one['file']}")
 
 
 @fleet.command()
@@ -166,6 +169,38 @@ def facts() -> None:
         certified = False
     found = disturbing(check_host(make_directory(octavo_home())))
     print_json({"versions": versions(), "certificate": certified, "disturbed": [str(one) for one in found]})
+
+
+@host.command("class")
+def print_class() -> None:
+    """Print what kind of host this is. `octavo run --fleet` calls it."""
+    from octavo.lab.runnable import class_here
+
+    print(class_here())
+
+
+@host.command("outlook")
+def outlook(
+    of_class: Annotated[str | None, typer.Option("--class", help="The class that the file of hosts says.")] = None,
+) -> None:
+    """Print what the plan on standard input would take here, as JSON. `octavo run --fleet … --dry-run` calls it."""
+    from octavo.errors import UsageError
+    from octavo.fleet.outlooks import outlook_here
+
+    try:
+        text = outlook_here(sys.stdin.read(1024 * 1024), of_class)
+    except (ValueError, RecursionError):
+        raise UsageError("this is no plan; octavo run --fleet HOSTS.toml --dry-run sends it") from None
+    print(text)
+
+
+@host.command("set-aside")
+def set_aside() -> None:
+    """Print the trials that no store will take, as JSON. `octavo fleet status` calls it."""
+    from octavo.cli.output import print_json
+    from octavo.store.set_aside import SetAside
+
+    print_json(SetAside.of_this_home().rows())
 
 
 @host.command("start")

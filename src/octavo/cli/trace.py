@@ -173,6 +173,13 @@ def surface(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write an HTML page to this file.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31, help="Another sample.")] = 1,
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="tls://ADDRESS:PORT", help="Simulate on the workers of this Dask scheduler, in parts."),
+    ] = None,
+    parts: Annotated[
+        int | None, typer.Option(min=1, help="With --scheduler: the parts of the pages; one for each worker.")
+    ] = None,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
     """Show hit ratios by page size and shared_buffers.
@@ -199,8 +206,19 @@ def surface(
         seed=seed,
         threads=threads,
     )
-    with counting() as observe:
-        document = surface(request, observe)
+    if scheduler is None:
+        if parts is not None:
+            raise UsageError("--parts divides a trace among the workers of a scheduler; give --scheduler too")
+        with counting() as observe:
+            document = surface(request, observe)
+    else:
+        from contextlib import closing
+
+        from octavo.fleet.dask_hosts import DaskHosts
+        from octavo.fleet.traces import FleetSimulator, at_absolute_path
+
+        with closing(DaskHosts.of_others(scheduler)) as hosts:
+            document = surface(at_absolute_path(request), simulator=FleetSimulator(hosts, parts))
     written = None if out is None else write_text(render(document), out)
     if format is TableFormat.json:
         print_json(document)

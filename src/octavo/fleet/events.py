@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from octavo.fleet.orders import Delivery, Report
+from octavo.fleet.orders import Delivery, PartOrder, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,13 @@ class Began:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A host has measured its share of a round. `received`: when that was here, in seconds since the epoch."""
+    """A host has measured what `order` says, or had something left. `received`: when that was here, in seconds since
+    the epoch."""
 
     host: str
     delivery: Delivery
     received: float
+    order: PartOrder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from typing import Any
 from octavo.errors import HostError, UsageError
 from octavo.fleet import certificates, daemon
 from octavo.host.journal import Journal
-from octavo.remote.hosts_file import FleetFile, RemoteHost
+from octavo.remote.hosts_file import UNNAMED_CLASS, FleetFile, RemoteHost
 from octavo.remote.ssh import HostAnswer, on_each
+from octavo.store.set_aside import SetAside
 from octavo.text import one_line
 
 SCHEDULER = "scheduler"
@@ -19,6 +20,7 @@ _PORT = 8790
 # How long a host has for each command; its worker has to start within that.
 COMMAND_SECONDS = 120
 _MOST_BYTES = 1024**2
+_MOST_SET_ASIDE = 100
 # Of what a host says of itself: so many things that disturb, each so long.
 _MOST_DISTURBED, _LONGEST = 50, 300
 
@@ -43,7 +45,7 @@ def scheduler_of(fleet: FleetFile) -> str:
 def send_certificates(hosts: Sequence[RemoteHost]) -> list[HostAnswer]:
     """Makes a certificate for every host and sends it there."""
     made = {host.name: json.dumps(certificates.issue(host.name)).encode() for host in hosts}
-    return _ask(hosts, lambda _: ["install"], made)
+    return ask_hosts(hosts, lambda _: ["install"], made)
 
 
 def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
@@ -51,7 +53,7 @@ def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
     from octavo.fleet.identity import versions
 
     ours = versions()
-    return [_facts_of(answer, ours) for answer in _ask(hosts, lambda _: ["facts"])]
+    return [_facts_of(answer, ours) for answer in ask_hosts(hosts, lambda _: ["facts"])]
 
 
 def _facts_of(answer: HostAnswer, ours: Mapping[str, str]) -> HostFacts:
@@ -74,6 +76,31 @@ def _facts_of(answer: HostAnswer, ours: Mapping[str, str]) -> HostFacts:
     elif not certified:
         problem = "no certificate; octavo fleet init hosts.toml sends it"
     return HostFacts(name, theirs, disturbed, problem)
+
+
+def classes_of(hosts: Sequence[RemoteHost]) -> dict[str, str]:
+    """The class of each host that the file gives one, or that answers what it is."""
+    named = {host.name: host.host_class for host in hosts if host.host_class != UNNAMED_CLASS}
+    for answer in ask_hosts([host for host in hosts if host.name not in named], lambda _: ["class"]):
+        if answer.failure is None:
+            named[answer.host.name] = one_line(answer.output.decode(errors="replace"))[:63]
+    return named
+
+
+def set_aside_trials(hosts: Sequence[RemoteHost]) -> list[dict[str, str]]:
+    """The trials that no store will take, here (`host` is empty) and on the hosts that answer: `host`, `run`, `reason`
+    and `file` of each."""
+    found = [{"host": "", **row} for row in SetAside.of_this_home().rows()]
+    for answer in ask_hosts(hosts, lambda _: ["set-aside"]):
+        try:
+            rows: list[dict[str, Any]] = [] if answer.failure is not None else json.loads(answer.output)
+            found += [
+                {"host": answer.host.name, **{key: one_line(row[key])[:_LONGEST] for key in ("run", "reason", "file")}}
+                for row in rows[:_MOST_SET_ASIDE]
+            ]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            continue
+    return found
 
 
 def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
@@ -113,17 +140,17 @@ def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[
         listen = host.listen or f"{host.address}:{_PORT}"
         return ["start", "--scheduler", address, "--listen", listen, "--name", host.name]
 
-    return _failures(_ask(chosen, words))
+    return _failures(ask_hosts(chosen, words))
 
 
 def stop(fleet: FleetFile) -> dict[str, str]:
     """Stops the workers, which puts their hosts back, and the scheduler; by name what stood in the way."""
-    failed = _failures(_ask(fleet.hosts, lambda _: ["stop"]))
+    failed = _failures(ask_hosts(fleet.hosts, lambda _: ["stop"]))
     daemon.stop(SCHEDULER)
     return failed
 
 
-def _ask(
+def ask_hosts(
     hosts: Sequence[RemoteHost],
     words: Callable[[RemoteHost], Sequence[str]],
     inputs: Mapping[str, bytes] | None = None,

@@ -21,7 +21,7 @@ def on_postgres(order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -
     found = check_host(make_directory(octavo_home()))
     for one in disturbing(found):
         notify(Notice(f"warning: this host may disturb the run: {one}"))
-    bench = PostgresBench(order.run, plan, workload, journal, notify)
+    bench = PostgresBench(order.run, plan, workload, journal, notify, order.host_class)
     try:
         cannot = left_out(cells, bench.cannot_run)
         bench.prepare_builds(cells)

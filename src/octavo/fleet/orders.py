@@ -12,10 +12,16 @@ from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 
 
+def seed_of_host(seed: int, number: int) -> int:
+    """Another order on every host: what drifts on all of them at once does not meet the same cells."""
+    return (seed * 1_000_033 + number) % 2**31
+
+
 @dataclass(frozen=True, slots=True)
 class RunOrder:
     """A run as a host is told of it. `number` is the host's in this run, from 1; `room` what its datasets may take,
-    in bytes, None before that is known; `octavo` the digest of the coordinator's Octavo."""
+    in bytes, None before that is known; `octavo` the digest of the coordinator's Octavo; `host_class` the host's class
+    where the file of hosts says it."""
 
     run: str
     plan: Mapping[str, Any]
@@ -26,43 +32,54 @@ class RunOrder:
     octavo: str
     prepare: "Prepare"
     room: int | None = None
+    host_class: str | None = None
 
     @property
     def seed_of_host(self) -> int:
-        """Another order on every host: what drifts on all of them at once does not meet the same cells."""
-        return (self.seed * 1_000_033 + self.number) % 2**31
+        """See `seed_of_host`."""
+        return seed_of_host(self.seed, self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class PartOrder:
-    """A host's share of a round. `have`: of each outbox of this host up to which trial the coordinator has all."""
+    """A host's share of a round. `have`: of each outbox of this host up to which trial the coordinator has all.
+
+    `part` is the number of its first part, where these cells are measured again in a round that the host has finished;
+    else the parts are numbered from the first of the host's. `done`: what the coordinator has of the host in this
+    round, without observations.
+    """
 
     run: str
     round: int
     cells: tuple[str, ...]
     have: Mapping[str, int]
+    part: int | None = None
+    done: tuple[TrialRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A host that is ready. `cannot`: the cells that it cannot run, by id, with the reason."""
+    """A host that is ready. `cannot`: the cells that it cannot run, by id, with the reason. `host_class`: its class."""
 
     environment: Mapping[str, Any]
     cannot: Mapping[str, str]
     room: int
+    host_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """What a host has measured and the coordinator does not have yet: by number in its outbox, in order.
 
-    `now` is the host's clock when it was sent, in seconds since the epoch.
+    `now` is the host's clock when it was sent, in seconds since the epoch. `after`: what was delivered before ends with
+    this number.
     """
 
     outbox: str
     trials: tuple[tuple[int, TrialRecord], ...]
     now: float
     notices: tuple[str, ...] = ()
+    after: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a host has measured, committed there before anybody is told: a file for each run, until all is delivered.
 
 A trial is known by the outbox and its number in it. The coordinator says up to which number it has all, and whatever
-was cut off in between is sent again.
+was cut off in between is sent again. A row that no Octavo can read is set aside: those behind it are sent.
 """
 
 import sqlite3
@@ -10,19 +10,22 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from octavo.errors import HostError
+from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, make_private_file, octavo_home
 from octavo.store import trial_json
 from octavo.store.records import TrialRecord
+from octavo.store.set_aside import Notice, SetAside, unheard
 
 
 class Outbox:
     """The trials of one run on this host. Raises HostError when the disk takes no more."""
 
-    def __init__(self, run: str) -> None:
-        self._run = run
+    def __init__(self, run: str, notice: Notice = unheard) -> None:
+        """`notice` is given a line for each row that is set aside."""
+        self._run, self._notice = run, notice
         make_directory(octavo_home() / "fleet", 0o700)
-        self.path = make_directory(octavo_home() / "fleet" / "outbox", 0o700) / f"{run}.sqlite"
+        self.path = _path(run)
+        make_directory(self.path.parent, 0o700)
         make_private_file(self.path)
         with self._errors_named():
             self._connection = sqlite3.connect(self.path, isolation_level=None)
@@ -42,10 +45,23 @@ class Outbox:
         return record
 
     def trials(self, after: int = 0) -> list[tuple[int, TrialRecord]]:
-        """The trials after that number, with theirs. Raises OctavoError for a row that no Octavo wrote."""
+        """The trials after that number, with theirs."""
         with self._errors_named():
-            rows = self._connection.execute("SELECT number, record FROM trial WHERE number > ? ORDER BY 1", (after,))
-            return [(number, trial_json.decode(record)[1]) for number, record in rows]
+            query = "SELECT number, record FROM trial WHERE number > ? ORDER BY 1"
+            rows = self._connection.execute(query, (after,)).fetchall()
+        found: list[tuple[int, TrialRecord]] = []
+        for number, record in rows:
+            try:
+                found.append((number, trial_json.decode(record)[1]))
+            except OctavoError as error:
+                self._set_aside(number, record, str(error))
+        return found
+
+    def _set_aside(self, number: int, record: object, reason: str) -> None:
+        content = record if isinstance(record, bytes) else str(record).encode(errors="replace")
+        self._notice(SetAside.of_this_home().put(content, self._run, reason))
+        with self._errors_named():
+            self._connection.execute("DELETE FROM trial WHERE number = ?", (number,))
 
     def undelivered(self, have: Mapping[str, int]) -> list[tuple[int, TrialRecord]]:
         """The trials that the coordinator does not have."""
@@ -67,3 +83,17 @@ class Outbox:
             yield
         except sqlite3.Error as error:
             raise HostError(f"{self.path} cannot be written: {error}; make room there") from error
+
+
+def remove_delivered(run: str, have: Mapping[str, int]) -> None:
+    """Removes the outbox of a run that is over, if it is there and the coordinator has all of it."""
+    if _path(run).exists():
+        outbox = Outbox(run)
+        if outbox.undelivered(have):
+            outbox.close()
+        else:
+            outbox.remove()
+
+
+def _path(run: str) -> Path:
+    return octavo_home() / "fleet" / "outbox" / f"{run}.sqlite"

@@ -40,13 +40,17 @@ class ReceivedTrials:
         another one that goes on with it begins with what is in the store, and hosts keep theirs until the end."""
         return {box: number for (of, box), number in self._have.items() if of == host}
 
-    def add(self, came: Delivered) -> None:
-        """Takes a delivery."""
+    def add(self, came: Delivered) -> bool:
+        """Takes a delivery; not when an earlier one was lost on its way: then the host sends both again."""
+        key = came.host, came.delivery.outbox
+        if came.delivery.after > self._have.get(key, 0):
+            return False
         for text in came.delivery.notices:
             self._notify(Notice(f"{came.host}: {text}"))
         if came.delivery.trials:
             self._waiting.append(came)
-            self._have[came.host, came.delivery.outbox] = came.delivery.trials[-1][0]
+            self._have[key] = max(self._have.get(key, 0), came.delivery.trials[-1][0])
+        return True
 
     def store(self) -> Sequence[TrialRecord]:
         """Commits all that waits; what is new of it. What cannot be stored goes on waiting."""

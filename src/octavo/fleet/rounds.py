@@ -1,59 +1,40 @@
 """Rounds on many hosts: each measures its own part of every round, with its own baseline, and one goes ahead of
 another by no more than a round.
 
-What is open is decided here, after rounds that all hosts have finished. A part that was begun before stays what it was:
-trials of a cell that was settled meanwhile are stored and do not count. A host that is away for longer than it is
-waited for is done without; when it is there again it begins where the others are.
+What is open is decided here, after rounds that all hosts have finished. A host has its next part before it has finished
+one, so that it waits for nobody; when fewer cells are open than it was asked for, it is told, and leaves the others
+out. A host that is away for longer than it is waited for is done without; when it is there again it begins where the
+others are.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from dataclasses import replace
 
 from octavo.errors import HostError
 from octavo.fleet.events import Began, Came, Delivered, HostEvent, Left, Refused
-from octavo.fleet.orders import PartOrder, Report
+from octavo.fleet.members import Asked, Crew, Hosts, Member
+from octavo.fleet.orders import PartOrder
 from octavo.fleet.received import ReceivedTrials
 from octavo.lab.bench import Clock
 from octavo.lab.budget import seconds_measured, seconds_of
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded
-from octavo.lab.execute import Ending, RunOutcome, Undecided, with_their_baselines
-from octavo.plan.cells import Cell, load_of
+from octavo.lab.execute import Ending, RunOutcome, Undecided
+from octavo.lab.retry import cells_to_retry, rounds_to_retry
+from octavo.plan.cells import Cell, load_of, with_their_baselines
 from octavo.plan.model import Plan
-from octavo.plan.parts import host_of_part
+from octavo.plan.parts import PARTS_OF_A_HOST, host_of_part
 from octavo.store.kept_trials import new_identity
 from octavo.store.records import TrialRecord
 
 # How far a host may be ahead of the slowest one, in rounds.
 _AHEAD = 1
-
-
-class Hosts(Protocol):
-    """Where parts are measured; see `dask_hosts`."""
-
-    def measure(self, host: str, order: PartOrder) -> None:
-        """Asks a host for its share of a round."""
-        ...
-
-    def next_event(self, seconds: float) -> HostEvent | None:
-        """What happened next; None when nothing does for so long."""
-        ...
-
-
-@dataclass(slots=True)
-class _Host:
-    """A host in this run. `round`: the last one that it has finished, or that was finished without it."""
-
-    name: str
-    number: int
-    state: Literal["away", "beginning", "ready", "measuring", "refused"] = "away"
-    round: int = 0
-    asked: int = 0
-    since: float = 0.0
-    expected: bool = True
-    cannot: Mapping[str, str] | None = None
-    why: str = ""
+# How many parts a host has been asked for: the one that it measures, and the next.
+_ASKED_AT_ONCE = 2
+_MOST_EVENTS = 1000
+# The parts of a host's round are fewer than these; what is measured again is numbered from here.
+_FIRST_RETRY = PARTS_OF_A_HOST // 2
 
 
 class FleetRounds:
@@ -67,30 +48,32 @@ class FleetRounds:
         seed: int,
         numbers: Mapping[str, int],
         hosts: Hosts,
+        crew: Crew,
         trials: Sequence[TrialRecord],
         commit: Callable[[Sequence[TrialRecord]], Sequence[TrialRecord]],
-        began: Callable[[str, Report], str | None],
-        begin: Callable[[str, int], None],
         undecided: Undecided,
         clock: Clock,
         notify: Notify,
         patience: float,
     ) -> None:
-        """`numbers`: the hosts of the run so far, by name; those of them that are expected are waited for. `began` is
-        told what a host is, and may say why it is not to take part; `begin` asks one to make itself ready."""
+        """`numbers`: the hosts of the run so far, by name; they are waited for, for `patience` seconds."""
         self._run, self._plan, self._cells, self._seed = run, plan, list(cells), seed
-        self._hosts, self._commit, self._began, self._begin = hosts, commit, began, begin
+        self._hosts, self._crew, self._commit = hosts, crew, commit
         self._received = ReceivedTrials(trials, commit, notify)
         self._undecided, self._clock, self._notify, self._patience = undecided, clock, notify, patience
         self.trials = list(trials)
+        self._by_host: dict[int, list[TrialRecord]] = {}
+        self._sort(self.trials)
         self._started = clock.now()
         self._used_before = seconds_measured(self.trials)
         self._members = {
-            name: _Host(name, number, round=self._rounds_before(number), since=self._started)
+            name: Member(name, number, round=self._rounds_before(number), since=self._started)
             for name, number in numbers.items()
         }
+        self._complete = self._complete_now()
         self._open: tuple[int, frozenset[str]] | None = None
         self._told = 0
+        self._beginning: dict[str, int] = {}
         self._skipped = {trial.cell for trial in self.trials if trial.status == "skipped"}
 
     @property
@@ -105,6 +88,19 @@ class FleetRounds:
                 self._received.add(one)
         self._store_received()
 
+    def retry(self) -> None:
+        """First of all every host measures again what failed or stayed invalid there, with its baselines."""
+        for host in self._members.values():
+            mine = self._trials_of(host)
+            runnable = [cell for cell in self._cells if cell.id not in self._skipped]
+            base = host.number * PARTS_OF_A_HOST
+            for number in rounds_to_retry(mine):
+                of_round = [trial for trial in mine if trial.round == number]
+                if again := cells_to_retry(runnable, of_round):
+                    last = max(base + _FIRST_RETRY, *(trial.part for trial in of_round))
+                    host.again.append((number, again, last + 1))
+                    self._notify(Notice(f"{host.name}, round {number}: {len(again)} trials again"))
+
     def have(self, host: str) -> dict[str, int]:
         """Of each outbox of a host, up to which trial it need not send them again."""
         return self._received.have(host)
@@ -114,10 +110,8 @@ class FleetRounds:
         self._notify(RoundsStarted(tuple(self._cells), tuple(self.trials)))
         while (ending := self._hand_out()) is None:
             # Hosts that come in together go on first; then all that they brought is stored at once.
-            event = self._hosts.next_event(0.0 if self._received.is_waiting else 1.0)
-            if event is not None:
-                self._take(event)
-            if event is None or self._received.is_full:
+            happened = self._take_all(0.0 if self._received.is_waiting else 1.0)
+            if not happened or self._received.is_full:
                 self._store_received()
             self._give_up_those_away()
         self._store_received()
@@ -131,25 +125,30 @@ class FleetRounds:
         waiting = [host for host in self._members.values() if host.state in ("away", "beginning") and host.expected]
         if not waiting:
             self._note_what_nobody_can()
+        self._complete = self._complete_now()
         endings: set[Ending] = set()
         for host in self._members.values():
-            while host.state == "ready":
-                number = host.round + 1
-                if number > self._complete() + 1 + _AHEAD:
+            while host.state == "ready" and len(host.asked) < _ASKED_AT_ONCE:
+                if host.again:
+                    number, cells, part = host.again.popleft()
+                    self._ask(host, number, cells, part)
+                    continue
+                number = 1 + max([host.round, *(one.order.round for one in host.asked if one.order.part is None)])
+                if number > self._complete + 1 + _AHEAD:
                     break
                 cells, ending = self._next_part(host, number)
                 if ending is not None:
                     endings.add(ending)
                     break
-                if not cells:  # what is open is none of its
+                if cells:
+                    self._tell_round(number, cells)
+                    self._ask(host, number, cells)
+                elif host.asked:
+                    break
+                else:  # what is open is none of its
                     host.round = number
-                    continue
-                self._tell_round(number, cells)
-                host.state, host.asked = "measuring", number
-                self._hosts.measure(
-                    host.name, PartOrder(self._run, number, tuple(c.id for c in cells), self.have(host.name))
-                )
-        if any(host.state == "measuring" for host in self._members.values()) or waiting:
+                    self._complete = self._complete_now()
+        if waiting or any(host.asked for host in self._members.values()):
             return None
         playing = self._playing()
         if not playing:
@@ -159,7 +158,14 @@ class FleetRounds:
             return min(endings, key=("budget", "rounds", "decided").index)
         return None
 
-    def _next_part(self, host: _Host, number: int) -> tuple[list[Cell], Ending | None]:
+    def _ask(self, host: Member, number: int, cells: Sequence[Cell], part: int | None = None) -> None:
+        # A host has no outbox any more of a run that had ended and goes on: it is told what it has measured.
+        done = tuple(_outline(one) for one in self._trials_of(host) if one.round == number) if part is None else ()
+        order = PartOrder(self._run, number, tuple(cell.id for cell in cells), self.have(host.name), part, done)
+        host.asked.append(Asked(order, cells, self._clock.now()))
+        self._hosts.measure(host.name, order)
+
+    def _next_part(self, host: Member, number: int) -> tuple[list[Cell], Ending | None]:
         undecided = self._still_open()
         mine = [cell for cell in self._cells if cell.id not in (host.cannot or {}) and cell.id not in self._skipped]
         if not undecided:
@@ -167,52 +173,85 @@ class FleetRounds:
         if self._plan.last_round is not None and number > self._plan.last_round:
             return [], "rounds"
         going_on = with_their_baselines(mine, undecided)
-        budgeted = self._plan.budget is not None and number > 1 and bool(going_on)
-        if budgeted and not self._has_begun(host, number) and self._left_after(host, going_on) < 0:
-            return [], "budget"
+        if self._plan.budget is not None and number > 1 and going_on and not self._has_begun(host, number):
+            left = self._left_after(host, going_on)
+            if left is None:
+                return [], None
+            if left < 0:
+                return [], "budget"
         return going_on, None
 
     def _still_open(self) -> frozenset[str]:
-        complete = self._complete()
+        complete = self._complete
         if self._open is None or self._open[0] != complete:
             self._store_received()
             before = [trial for trial in self.trials if trial.round <= complete]
-            self._open = complete, frozenset(self._undecided(before))
+            still = frozenset(self._undecided(before))
+            if self._open is not None and self._open[1] != still:
+                self._hosts.narrow(self._run, still)
+            self._open = complete, still
         return self._open[1]
 
-    def _complete(self) -> int:
+    def _complete_now(self) -> int:
         """The last round that every host has finished which is not done without."""
         return min((host.round for host in self._playing()), default=0)
 
-    def _playing(self) -> list[_Host]:
+    def _playing(self) -> list[Member]:
         return [host for host in self._members.values() if host.expected and host.state != "refused"]
 
-    def _has_begun(self, host: _Host, number: int) -> bool:
+    def _has_begun(self, host: Member, number: int) -> bool:
         return any(trial.round == number for trial in self._trials_of(host))
 
-    def _left_after(self, host: _Host, cells: Sequence[Cell]) -> float:
-        """What the budget has left after another part of these cells on this host; in seconds."""
+    def _left_after(self, host: Member, cells: Sequence[Cell]) -> float | None:
+        """What the budget has left, in seconds, after what this host was asked for and another part of these cells;
+        None while it has no trial yet to go by, but was asked for some."""
         budget = self._plan.budget_seconds
         if budget is None:
             return math.inf
-        mine = self._trials_of(host)
-        if not mine:
+        if not self._trials_of(host):
             self._store_received()
-            mine = self._trials_of(host)
-        return budget - self._used() - sum(seconds_of(cells, mine).values())
+        mine = self._trials_of(host)
+        if not mine and host.asked:
+            return None
+        now = self._clock.now()
+        ahead = sum(
+            max(0.0, sum(seconds_of(one.cells, mine).values()) - (now - one.since if place == 0 else 0.0))
+            for place, one in enumerate(host.asked)
+        )
+        return budget - self._used() - ahead - sum(seconds_of(cells, mine).values())
 
-    def _trials_of(self, host: _Host) -> list[TrialRecord]:
-        return [trial for trial in self.trials if host_of_part(trial.part) == host.number]
+    def _trials_of(self, host: Member) -> list[TrialRecord]:
+        return self._by_host.get(host.number, [])
+
+    def _sort(self, trials: Sequence[TrialRecord]) -> None:
+        for trial in trials:
+            self._by_host.setdefault(host_of_part(trial.part), []).append(trial)
 
     def _used(self) -> float:
         return self._used_before + self._clock.now() - self._started
 
     # ── what came ──
 
+    def _take_all(self, seconds: float) -> bool:
+        """Takes everything that has happened, or happens within so many seconds; whether anything has."""
+        event = self._hosts.next_event(seconds)
+        taken = 0
+        while event is not None:
+            self._take(event)
+            taken += 1
+            full = taken >= _MOST_EVENTS or self._received.is_full
+            event = None if full else self._hosts.next_event(0.0)
+        if taken:
+            self._crew.keep()
+        if self._beginning:
+            beginning, self._beginning = self._beginning, {}
+            self._crew.begin(beginning)
+        return taken > 0
+
     def _take(self, event: HostEvent) -> None:
         if event.host not in self._members:
             number = 1 + max((host.number for host in self._members.values()), default=0)
-            self._members[event.host] = _Host(event.host, number, round=self._complete(), expected=False)
+            self._members[event.host] = Member(event.host, number, round=self._complete_now(), expected=False)
         host = self._members[event.host]
         match event:
             case Came():
@@ -221,28 +260,47 @@ class FleetRounds:
                 if host.state != "refused":
                     self._notify(Notice(f"{host.name} is away"))
                     host.state, host.since = "away", self._clock.now()
+                self._forget(host)
             case Began():
-                if why := self._began(host.name, event.report):
+                if why := self._crew.began(host.name, event.report):
                     self._refuse(host, why)
                 else:
+                    if not host.expected:  # the others have gone on while it made itself ready
+                        host.round = max(host.round, self._complete_now())
                     host.state, host.cannot, host.expected = "ready", event.report.cannot, True
             case Delivered():
-                self._received.add(event)
-                if host.state == "measuring":
-                    host.state, host.round = "ready", host.asked
+                self._delivered(host, event)
             case Refused():
                 self._refuse(host, event.why)
 
-    def _came(self, host: _Host) -> None:
+    def _came(self, host: Member) -> None:
         if host.state == "refused":
             return
         if not host.expected:  # the others have gone on without it
-            host.round = max(host.round, self._complete())
+            host.round = max(host.round, self._complete_now())
         host.state = "beginning"
-        self._begin(host.name, host.number)
+        self._forget(host)
+        self._beginning[host.name] = host.number
 
-    def _refuse(self, host: _Host, why: str) -> None:
+    def _delivered(self, host: Member, event: Delivered) -> None:
+        if not self._received.add(event):
+            return  # one before it was lost: the host will be seen as new, and asked again
+        host.asked = [one for one in host.asked if one.order is not event.order]
+        if host.asked:
+            host.asked[0].since = self._clock.now()
+        if event.order is not None and event.order.part is None:
+            host.round = max(host.round, event.order.round)
+
+    def _forget(self, host: Member) -> None:
+        """What the host was asked for will not be answered; what was to be measured again still is to be."""
+        for one in reversed(host.asked):
+            if one.order.part is not None:
+                host.again.appendleft((one.order.round, one.cells, one.order.part))
+        host.asked = []
+
+    def _refuse(self, host: Member, why: str) -> None:
         host.state, host.why = "refused", why
+        host.asked, host.again = [], deque()
         self._notify(Notice(f"{host.name} takes no further part: {why}"))
 
     def _give_up_those_away(self) -> None:
@@ -254,6 +312,7 @@ class FleetRounds:
     def _store_received(self) -> None:
         stored = self._received.store()
         self.trials += stored
+        self._sort(stored)
         by_id = {cell.id: cell for cell in self._cells}
         for number, record in enumerate(stored, 1):
             self._notify(TrialEnded(by_id[record.cell], record, number, len(stored)))
@@ -292,3 +351,12 @@ class FleetRounds:
             of = host_of_part(trial.part)
             rounds[of] = max(rounds[of], trial.round)
         return max(0, rounds.get(number, 0) - 1, max(rounds.values(), default=0) - 1 - _AHEAD)
+
+
+def _outline(trial: TrialRecord) -> TrialRecord:
+    """That there is such a trial, at its time on the host's own clock."""
+    ahead = float((trial.facts or {}).get("clock_ahead_seconds", 0.0))
+    times = {"started": trial.started + ahead, "ended": trial.ended + ahead}
+    return replace(
+        trial, observations=(), settings=None, build=None, facts=None, series=(), id=0, identity=None, **times
+    )

@@ -1,19 +1,23 @@
 """`octavo run --fleet` and `--scheduler`: finds or starts the fleet, runs, and leaves it as it was."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from octavo.errors import HostError
 from octavo.fleet import launch
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.on_postgres import on_postgres
 from octavo.fleet.orders import Prepare
 from octavo.fleet.session import FleetChoice, resume_fleet_run, start_fleet_run
 from octavo.lab.events import Notice, Notify
+from octavo.lab.runnable import class_here
 from octavo.lab.session import SessionResult
-from octavo.plan.model import Plan
+from octavo.plan.checks import checked
+from octavo.plan.design import HOST_CLASS
+from octavo.plan.model import Plan, known_factors
 from octavo.remote.hosts_file import FleetFile, read_fleet
 
 # How often a worker is started again on a host that is away, in seconds.
@@ -40,30 +44,52 @@ def start(
 ) -> SessionResult:
     """Runs a plan as a new run there; `prepare` makes a host ready. Raises OctavoError."""
     with _opened(target, prepare, notify) as choice:
-        return start_fleet_run(plan, plan_text, repeat, seed, choice, notify)
+        return start_fleet_run(by_class(plan, choice.classes, notify), plan_text, repeat, seed, choice, notify)
 
 
 def resume(
-    target: FleetTarget, run: str, budget: str | None, notify: Notify, *, prepare: Prepare = on_postgres
+    target: FleetTarget,
+    run: str,
+    budget: str | None,
+    notify: Notify,
+    *,
+    retry: bool = False,
+    prepare: Prepare = on_postgres,
 ) -> SessionResult:
-    """Goes on with a run there. Raises OctavoError."""
+    """Goes on with a run there; `retry` first repeats what failed or was invalid. Raises OctavoError."""
     with _opened(target, prepare, notify) as choice:
-        return resume_fleet_run(run, choice, notify, budget=budget)
+        return resume_fleet_run(run, choice, notify, budget=budget, retry=retry)
+
+
+def by_class(plan: Plan, classes: Mapping[str, str], notify: Notify) -> Plan:
+    """The plan with the classes of the hosts as levels, where they are several and it says nothing of them: each is
+    answered apart. Raises UsageError when they cannot be levels."""
+    found = sorted(set(classes.values()))
+    if len(found) < 2 or HOST_CLASS in plan.factors:
+        return plan
+    notify(Notice(f"the hosts are of {len(found)} classes, each answered apart: {', '.join(found)}"))
+    return checked(plan, known_factors(plan.workload), {HOST_CLASS: found})
 
 
 @contextmanager
 def _opened(target: FleetTarget, prepare: Prepare, notify: Notify) -> Generator[FleetChoice, None, None]:
     if target.file is None:
         assert target.scheduler is not None
-        with closing(DaskHosts(target.scheduler)) as hosts:
-            yield FleetChoice(hosts, prepare=prepare)
+        with closing(DaskHosts.of_others(target.scheduler)) as hosts:
+            if not (names := tuple(sorted(hosts.wait_for((), 0.0)))):
+                raise HostError(
+                    f"no worker of {target.scheduler} has the resource bench; start them with: "
+                    "dask worker --nthreads 1 --no-nanny --resources bench=1"
+                )
+            yield FleetChoice(hosts, names, prepare=prepare, classes=hosts.ask_all(class_here))
         return
     fleet = read_fleet(target.file)
     address = launch.scheduler_of(fleet)
     new = launch.start(fleet, lambda line: notify(Notice(line)))
     try:
         with closing(DaskHosts(address, lambda: _revive(address))) as hosts, _kept_up(fleet, hosts):
-            yield FleetChoice(hosts, tuple(host.name for host in fleet.hosts), fleet.patience, prepare)
+            names = tuple(host.name for host in fleet.hosts)
+            yield FleetChoice(hosts, names, fleet.patience, prepare, launch.classes_of(fleet.hosts))
     finally:
         if new:
             for name, problem in launch.stop(fleet).items():

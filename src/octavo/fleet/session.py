@@ -3,17 +3,19 @@
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from octavo import __version__
 from octavo.errors import HostError, Interrupted, OctavoError, UsageError
+from octavo.fleet.builds import spread
+from octavo.fleet.crew import HostCrew, HostNotes
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.identity import package_digest
 from octavo.fleet.on_postgres import on_postgres
-from octavo.fleet.orders import Prepare, Report, RunOrder
+from octavo.fleet.orders import Prepare, RunOrder
 from octavo.fleet.rounds import FleetRounds
 from octavo.home import make_directory, octavo_home
 from octavo.host.journal import Journal, recover
@@ -26,21 +28,23 @@ from octavo.plan.impossible import refuse_impossible
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.address import store_address
 from octavo.store.records import RunRecord, TrialRecord
+from octavo.store.set_aside import SetAside
 from octavo.store.store import PATIENCE, Store
-
-# What must be the same when a host takes part again: else its rounds would not compare.
-_SAME = ("hostname", "kernel", "cpu")
 
 
 @dataclass(frozen=True, slots=True)
 class FleetChoice:
-    """Where a run goes: the scheduler, the hosts that it waits for (none: those that are there at first), for how many
-    seconds it waits for one that is away, and how a host is made ready."""
+    """Where a run goes.
+
+    `hosts`: at the scheduler. `expected`: those that the run waits for, for `patience` seconds; others may come.
+    `prepare` makes a host ready. `classes`: of hosts by name, as far as they are known.
+    """
 
     hosts: DaskHosts
     expected: tuple[str, ...] = ()
     patience: float = 600.0
     prepare: Prepare = on_postgres
+    classes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def start_fleet_run(
@@ -58,18 +62,26 @@ def start_fleet_run(
         return _work(record, plan, cells, choice, store, notify)
 
 
-def resume_fleet_run(run: str, choice: FleetChoice, notify: Notify, *, budget: str | None = None) -> SessionResult:
-    """Goes on with a run of a fleet, with its own plan and seed. Raises UsageError when it was none, or is finished."""
+def resume_fleet_run(
+    run: str, choice: FleetChoice, notify: Notify, *, budget: str | None = None, retry: bool = False
+) -> SessionResult:
+    """Goes on with a run of a fleet, with its own plan and seed; `retry` first repeats what failed or was invalid.
+
+    Raises UsageError when it was none, and when it is finished and neither asks for more.
+    """
     with _working(notify) as (journal, store):
         record = store.run(run)
         if "fleet" not in record.environment:
             raise UsageError(f"{run} was measured on one host; go on with it there: octavo run --resume {run}")
-        if record.status == "finished" and budget is None:
-            raise UsageError(f"{run} is finished; octavo report {run} shows it; --budget gives it more time")
+        if record.status == "finished" and budget is None and not retry:
+            raise UsageError(
+                f"{run} is finished; octavo report {run} shows it; --budget gives it more time, --retry-failed repeats "
+                "what failed"
+            )
         store.claim(run)
         plan = extended(store, run, restore_plan(record.plan), budget)
         store.set_status(run, "running", token=journal.token)
-        return _work(record, plan, with_defaults(store.cells(run), plan), choice, store, notify)
+        return _work(record, plan, with_defaults(store.cells(run), plan), choice, store, notify, retry=retry)
 
 
 @contextmanager
@@ -82,41 +94,56 @@ def _working(notify: Notify) -> Generator[tuple[Journal, Store], None, None]:
 
 
 def _work(
-    record: RunRecord, plan: Plan, cells: Sequence[Cell], choice: FleetChoice, store: Store, notify: Notify
-) -> SessionResult:
+    record: RunRecord, plan: Plan, cells: Sequence[Cell], choice: FleetChoice, store: Store, notify: Notify, *,
+    retry: bool = False,
+) -> SessionResult:  # fmt: skip
     run = record.id
     hosts = choice.hosts
     environment = HostNotes(store, run)
     known = store.trials(run)
     identities = {trial.identity for trial in known}
+    planned = {cell.id for cell in cells}
+
+    def refused(trial: TrialRecord, reason: str) -> None:
+        notify(Notice(SetAside.of_this_home().put_trial(run, trial, reason)))
 
     def commit(records: Sequence[TrialRecord]) -> list[TrialRecord]:
-        """Each once, however often it is sent: those that are new here, which the store has when this returns."""
+        """Each once, however often it is sent: those that are new here, which the store has when this returns. What
+        can never be stored is set aside, so that what came with it is stored."""
         new = [one for one in records if one.identity not in identities]
-        ids = store.add_trials(run, new, PATIENCE) if new else []
+        for one in new:
+            if one.cell not in planned:
+                refused(one, f"the run has no cell {one.cell}")
+        stored = store.add_storable_trials(run, [one for one in new if one.cell in planned], PATIENCE, refused)
         identities.update(one.identity for one in new)
-        return [replace(one, id=number) for one, number in zip(new, ids, strict=True)]
+        return stored
 
-    def begin(host: str, number: int) -> None:
-        environment.number(host, number)
-        room = environment.hosts[host].get("room_bytes")
-        hosts.begin(
-            RunOrder(run, record.plan, tuple(cells), record.seed, host, number, package_digest(), choice.prepare, room)
-        )
+    def order(host: str, number: int, room: int | None) -> RunOrder:
+        return RunOrder(
+            run, record.plan, tuple(cells), record.seed, host, number, package_digest(), choice.prepare, room,
+            choice.classes.get(host),
+        )  # fmt: skip
 
     numbers = environment.numbers
     for name in choice.expected:
         numbers.setdefault(name, 1 + max(numbers.values(), default=0))
+    crew = HostCrew(environment, hosts, order)
     rounds = FleetRounds(
-        run, plan, cells, record.seed, numbers, hosts, known, commit, environment.began, begin,
-        forecaster(record, plan, cells), WallClock(), notify, choice.patience,
+        run, plan, cells, record.seed, numbers, hosts, crew, known, commit, forecaster(record, plan, cells),
+        WallClock(), notify, choice.patience,
     )  # fmt: skip
+    if retry:
+        rounds.retry()
     try:
+        if choice.prepare is on_postgres:
+            spread(hosts, choice.expected, plan.workload, cells, choice.classes, notify)
         try:
             outcome = rounds.work()
         finally:
-            rounds.take_rest(hosts.collect(run, rounds.have))
-        hosts.finish(run, rounds.have)
+            hosts.narrow(run, ())
+            if rest := [one for one in hosts.finish(run, rounds.have) if one.delivery.trials]:
+                rounds.take_rest(rest)
+                hosts.finish(run, rounds.have, frozenset(one.host for one in rest))
         environment.note(ending=outcome.ending)
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)
@@ -132,70 +159,3 @@ def _work(
         raise
     store.set_status(run, "finished", ended=time.time())
     return SessionResult(run, outcome)
-
-
-class HostNotes:
-    """What is stored of the hosts: what each is, by name, and beside it what reports show of a host, of the first."""
-
-    def __init__(self, store: Store, run: str) -> None:
-        self._store, self._run = store, run
-        self._facts = dict(store.run(run).environment)
-
-    @property
-    def hosts(self) -> dict[str, dict[str, Any]]:
-        """By name: its number in the run, the room of its datasets, and what it is."""
-        return dict(self._facts.get("fleet", {}))
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """The number of each host in this run."""
-        return {name: host["number"] for name, host in self.hosts.items()}
-
-    def number(self, name: str, number: int) -> None:
-        """Notes a host's number."""
-        hosts = self.hosts
-        if name not in hosts or hosts[name].get("number") != number:
-            self.note(fleet={**hosts, name: {**hosts.get(name, {}), "number": number}})
-
-    def began(self, name: str, report: Report) -> str | None:
-        """Notes what a host is; why it may not take part, when it is another one than before."""
-        hosts = self.hosts
-        before: Mapping[str, Any] = hosts[name].get("host", {})
-        now = report.environment.get("host", {})
-        for what in _SAME:
-            if what in before and before[what] != now.get(what):
-                return f"it began with another {what} ({before[what]}, now {now.get(what)}): rounds would not compare"
-        for other in hosts.values():
-            if "host" in other and class_of(other["host"]) != class_of(now):
-                return (
-                    f"it is of another class ({class_of(now)}, the others {class_of(other['host'])}): effects may "
-                    "differ with it; run each class as a fleet of its own"
-                )
-        hosts[name] = {
-            **hosts[name],
-            "room_bytes": report.room,
-            **{key: report.environment.get(key) for key in _OF_A_HOST},
-        }
-        shared = {key: value for key, value in report.environment.items() if key != "octavo"}
-        first = all("host" not in other for of, other in hosts.items() if of != name)
-        self.note(fleet=hosts, **(shared if first else {}))
-        return None
-
-    def note(self, **facts: Any) -> None:
-        """Adds to what is stored."""
-        self._facts |= facts
-        self._store.set_environment(self._run, self._facts)
-
-
-_OF_A_HOST = ("host", "host_checks", "builds")
-
-
-def class_of(host: Mapping[str, Any]) -> str:
-    """Architecture and kernel page of a host: where they differ, so may every effect of a page size.
-
-    >>> class_of({"kernel": "Linux 6.12 aarch64", "page_stack": [{"layer": "CPU memory page", "value": "64kB"}]})
-    'aarch64, 64kB kernel pages'
-    """
-    machine = str(host.get("kernel", "")).rpartition(" ")[2] or "unknown"
-    pages = [str(layer["value"]) for layer in host.get("page_stack", ()) if layer["layer"] == "CPU memory page"]
-    return f"{machine}, {pages[0] if pages else 'unknown'} kernel pages"

@@ -1,8 +1,9 @@
 """How Dask is used here: with mutual TLS or not at all, quietly, and without anything else that listens."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from octavo.errors import UsageError
+from octavo.errors import HostError, UsageError
 from octavo.fleet.certificates import paths_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _QUIET: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.worker.multiprocessing-method": "spawn",
+    "distributed.admin.large-graph-warning-threshold": "1GiB",  # a build travels as an argument
 }
 
 
@@ -45,6 +47,27 @@ def security(role: str) -> "Security":
     for party in ("scheduler", "worker", "client"):
         files |= {f"tls_{party}_cert": certificate, f"tls_{party}_key": key}
     return Security(require_encryption=True, **files)
+
+
+def configured_security() -> "Security | None":
+    """The certificates that Dask is configured with for a client (`distributed.comm.tls` in its configuration, or
+    DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on), None where it is with none. Raises HostError when others may read
+    the key."""
+    from dask import config
+    from distributed.security import Security
+
+    names = ("ca-file", "client.cert", "client.key")
+    files = [config.get(f"distributed.comm.tls.{name}", None) for name in names]
+    if not all(files):
+        return None
+    authority, certificate, key = map(str, files)
+    try:
+        if Path(key).stat().st_mode & 0o077:
+            raise HostError(f"{key} may be read by others; chmod 600 it")
+    except OSError as error:
+        raise HostError(f"{key}, of Dask's configuration, cannot be read: {error.strerror}") from error
+    options: dict[str, Any] = {"tls_ca_file": authority, "tls_client_cert": certificate, "tls_client_key": key}
+    return Security(require_encryption=True, **options)
 
 
 def tls_address(text: str) -> str:

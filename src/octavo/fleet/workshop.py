@@ -6,7 +6,7 @@ after the other, as it does in `octavo run`: a signal interrupts it, and it goes
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from queue import Queue
@@ -16,13 +16,16 @@ from typing import Any, TypeVar
 from octavo.errors import HostError
 from octavo.fleet.identity import package_digest
 from octavo.fleet.orders import Delivery, PartOrder, Report, RunOrder
-from octavo.fleet.outbox import Outbox
+from octavo.fleet.outbox import Outbox, remove_delivered
 from octavo.host.journal import Journal, recover
 from octavo.host.lock import host_lock
 from octavo.lab.events import Event, Notice, Preparing
 from octavo.lab.part import PartRunner
+from octavo.lab.runnable import class_here, other_class
+from octavo.plan.cells import Cell, with_their_baselines
 from octavo.plan.model import restore_plan
 from octavo.plan.parts import PARTS_OF_A_HOST
+from octavo.store.records import TrialRecord
 
 Result = TypeVar("Result")
 
@@ -40,6 +43,10 @@ class Workshop:
             )
         self.order = order
         self.asked = time.monotonic()
+        # What the coordinator has not settled yet, None before it has settled any; set by Dask's thread.
+        self.open: frozenset[str] | None = None
+        self._sent = 0
+        self._broken: HostError | None = None
         self._cells = {cell.id: cell for cell in order.cells}
         self._notices: list[str] = []
         plan = restore_plan(order.plan)
@@ -47,7 +54,7 @@ class Workshop:
             stack.enter_context(host_lock())
             self._notices += recover()
             journal = stack.enter_context(Journal())
-            self._outbox = Outbox(order.run)
+            self._outbox = Outbox(order.run, self._notices.append)
             stack.callback(self._outbox.close)
             self._ready = order.prepare(order, plan, journal, self._notify)
             stack.callback(self._ready.close)
@@ -59,23 +66,49 @@ class Workshop:
 
     def report(self) -> Report:
         """What this host is, and cannot do."""
-        return Report(self._ready.environment, self._ready.cannot, self._ready.room)
+        mine = self.order.host_class or class_here()
+        others = {cell.id: why for cell in self.order.cells if (why := other_class(cell, mine))}
+        return Report(self._ready.environment, {**self._ready.cannot, **others}, self._ready.room, mine)
+
+    def begin_again(self) -> None:
+        """The coordinator may not have heard what was sent last, and asks for everything anew."""
+        self.asked, self.open, self._sent, self._broken = time.monotonic(), None, 0, None
 
     def measure(self, order: PartOrder) -> Delivery:
-        """Measures what this host's share of the round still lacks."""
+        """Measures what this host's share of the round still lacks. Raises OctavoError when it cannot, and then for
+        every order that was waiting, too."""
+        if self._broken is not None:
+            raise self._broken
         members = [self._cells[cell] for cell in order.cells]
-        first = 1 + self.order.number * PARTS_OF_A_HOST
-        for part, cells in enumerate(self._ready.bench.parts(members), first):
-            self._parts.run(order.round, part, cells)
+        there = {_place(trial) for trial in self._parts.trials}
+        self._parts.trials += [trial for trial in order.done if _place(trial) not in there]
+        first = 1 + self.order.number * PARTS_OF_A_HOST if order.part is None else order.part
+        wanted = self._wanted if order.part is None else list
+        try:
+            for part, cells in enumerate(self._ready.bench.parts(members), first):
+                self._parts.run(order.round, part, cells, wanted)
+        except HostError as error:
+            self._broken = error
+            raise
         self.asked = time.monotonic()
-        return self.deliver(order.have)
+        return self._deliver(max(order.have.get(self._outbox.name, 0), self._sent))
 
-    def deliver(self, have: Any) -> Delivery:
+    def deliver(self, have: Mapping[str, int]) -> Delivery:
         """What the coordinator does not have."""
-        notices, self._notices = tuple(self._notices), []
-        return Delivery(self._outbox.name, tuple(self._outbox.undelivered(have)), self._ready.clock.now(), notices)
+        return self._deliver(have.get(self._outbox.name, 0))
 
-    def close(self, have: Any = None) -> None:
+    def _deliver(self, after: int) -> Delivery:
+        trials = tuple(self._outbox.trials(after))
+        if trials:
+            self._sent = trials[-1][0]
+        notices, self._notices = tuple(self._notices), []
+        return Delivery(self._outbox.name, trials, self._ready.clock.now(), notices, after)
+
+    def _wanted(self, members: Sequence[Cell]) -> list[Cell]:
+        """Those of the cells that are still open, with their baselines."""
+        return list(members) if self.open is None else with_their_baselines(members, self.open)
+
+    def close(self, have: Mapping[str, int] | None = None) -> None:
         """Puts the host back; removes the outbox when the coordinator has all of it."""
         delivered = have is not None and not self._outbox.undelivered(have)
         self._stack.close()
@@ -87,6 +120,10 @@ class Workshop:
             self._notices.append(event.text)
         elif isinstance(event, Preparing):
             print(f"preparing {event.what}", flush=True)  # the worker's log
+
+
+def _place(trial: TrialRecord) -> tuple[int, int, int, int, str]:
+    return trial.round, trial.part, trial.attempt, trial.position, trial.cell
 
 
 class WorkQueue:
@@ -148,20 +185,28 @@ def measure(order: PartOrder) -> Delivery:
     return BENCH.do(lambda: _workshop(order.run).measure(order))
 
 
-def deliver(run: str, have: dict[str, int]) -> Delivery:
-    """A task: what this host has measured and the coordinator does not have."""
-    return BENCH.do(lambda: _workshop(run).deliver(have))
+def narrow(run: str, cells: Sequence[str]) -> None:
+    """Not a task, but at once in Dask's own thread: of what was asked for, only these cells are still open. The trial
+    that is being measured comes to its end."""
+    workshop = BENCH.workshop
+    if workshop is not None and workshop.order.run == run:
+        workshop.open = frozenset(cells)
 
 
-def finish(run: str, have: dict[str, int]) -> None:
-    """A task: the run is over; the host is put back."""
+def finish(run: str, have: dict[str, int]) -> Delivery | None:
+    """A task: the run is over; the host is put back. What the coordinator did not have is returned, and stays in the
+    outbox."""
 
-    def end() -> None:
-        if BENCH.workshop is not None and BENCH.workshop.order.run == run:
-            workshop, BENCH.workshop = BENCH.workshop, None
-            workshop.close(have)
+    def end() -> Delivery | None:
+        if BENCH.workshop is None or BENCH.workshop.order.run != run:
+            remove_delivered(run, have)
+            return None
+        workshop, BENCH.workshop = BENCH.workshop, None
+        left = workshop.deliver(have)
+        workshop.close(have)
+        return left
 
-    BENCH.do(end)
+    return BENCH.do(end)
 
 
 def _begin(order: RunOrder) -> Report:
@@ -173,7 +218,7 @@ def _begin(order: RunOrder) -> Report:
         now = None
     if now is None:
         BENCH.workshop = now = Workshop(order)
-    now.asked = time.monotonic()
+    now.begin_again()
     return now.report()
 
 

@@ -1,6 +1,8 @@
 """The outbox, the certificates and what ssh is told."""
 
+import sqlite3
 import ssl
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from octavo.fleet.tls import split_address, tls_address
 from octavo.remote.hosts_file import RemoteHost, parse_fleet
 from octavo.remote.ssh import HostAnswer, command_line
 from octavo.store.records import TrialRecord
+from octavo.store.set_aside import SetAside
 
 
 @pytest.fixture(autouse=True)
@@ -19,6 +22,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Not below a directory that others may write, which root's may not be.
     monkeypatch.setattr(certificates, "octavo_home", lambda: tmp_path)
     monkeypatch.setattr("octavo.fleet.outbox.octavo_home", lambda: tmp_path)
+    monkeypatch.setattr("octavo.store.set_aside.octavo_home", lambda: tmp_path)
     return tmp_path
 
 
@@ -39,6 +43,20 @@ def test_what_was_committed_is_sent_until_it_is_there() -> None:
     again.remove()
     assert not list(again.path.parent.iterdir())
     assert Outbox("run").name != first.name
+
+
+def test_a_row_that_cannot_be_read_is_set_aside_and_those_behind_it_are_sent() -> None:
+    told: list[str] = []
+    outbox = Outbox("run", told.append)
+    for number in (1, 2, 3):
+        outbox.add(trial(number))
+    with closing(sqlite3.connect(outbox.path, isolation_level=None)) as other:
+        other.execute("UPDATE trial SET record = x'7b' WHERE number = 2")
+    assert [number for number, _ in outbox.undelivered({})] == [1, 3]
+    assert [number for number, _ in outbox.undelivered({})] == [1, 3]
+    (one,) = SetAside.of_this_home().listed()
+    assert (one.run, Path(one.file).read_bytes()) == ("run", b"{")
+    assert len(told) == 1
 
 
 def test_certificates_are_secret_and_of_one_authority() -> None:

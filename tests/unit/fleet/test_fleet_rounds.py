@@ -1,7 +1,7 @@
 """Who measures what in a fleet, and what is stored, with hosts that take no time."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -35,13 +35,26 @@ class FakeHosts:
         self.full: set[str] = set()
         self.ahead: dict[str, float] = {}
         self.cannot: dict[str, dict[str, str]] = {}
+        self.box = "box"
+        self.narrowed: list[set[str]] = []
+        self.bad: set[tuple[str, int, str]] = set()
 
     def now(self) -> float:
         return self.time
 
-    def begin(self, host: str, number: int) -> None:
-        self.numbers[host] = number
-        self.events.append(Began(host, Report({}, self.cannot.get(host, {}), 0)))
+    def begin(self, numbers: Mapping[str, int]) -> None:
+        self.numbers |= numbers
+        for host in numbers:
+            self.events.append(Began(host, Report({}, self.cannot.get(host, {}), 0)))
+
+    def began(self, host: str, report: Report) -> str | None:
+        return None
+
+    def keep(self) -> None:
+        pass
+
+    def narrow(self, run: str, cells: Collection[str]) -> None:
+        self.narrowed.append(set(cells))
 
     def measure(self, host: str, order: PartOrder) -> None:
         self.asked.append((host, order.round))
@@ -49,27 +62,30 @@ class FakeHosts:
             self.events.append(Refused(host, "the disk is full"))
             return
         ahead = self.ahead.get(host, 0.0)
-        part = 1 + self.numbers[host] * PARTS_OF_A_HOST
+        part = order.part or 1 + self.numbers[host] * PARTS_OF_A_HOST
+        there = {(one.round, one.part, one.cell) for one in (*self.outbox[host], *order.done)}
         for position, name in enumerate(order.cells, 1):
-            if any((one.round, one.cell) == (order.round, name) for one in self.outbox[host]):
+            if (order.round, part, name) in there:
                 continue
+            status = "failed" if order.part is None and (host, order.round, name) in self.bad else "ok"
             cell = next(cell for cell in CELLS if cell.id == name)
             self.time += 1
             now = self.time + ahead
             self.outbox[host].append(
                 TrialRecord(
-                    name, order.round, 1, position, load_of(cell, order.round, PLAN.loads), "ok", None, now - 1, now,
-                    1, (Observation("tps", 100.0, "1/s"),), part=part,
+                    name, order.round, 1, position, load_of(cell, order.round, PLAN.loads), status, None, now - 1,
+                    now, 1, (Observation("tps", 100.0, "1/s"),), part=part,
                 )
             )  # fmt: skip
         if host in self.cut:
             self.events.append(Left(host))
         else:
-            self.events.append(self.delivery(host, order.have.get(f"box-{host}", 0)))
+            self.events.append(self.delivery(host, order.have.get(f"{self.box}-{host}", 0), order))
 
-    def delivery(self, host: str, after: int = 0) -> Delivered:
+    def delivery(self, host: str, after: int = 0, order: PartOrder | None = None) -> Delivered:
         trials = tuple(enumerate(self.outbox[host], 1))[after:]
-        return Delivered(host, Delivery(f"box-{host}", trials, self.time + self.ahead.get(host, 0.0)), self.time)
+        now = self.time + self.ahead.get(host, 0.0)
+        return Delivered(host, Delivery(f"{self.box}-{host}", trials, now, after=after), self.time, order)
 
     def next_event(self, seconds: float) -> HostEvent | None:
         if self.events:
@@ -106,8 +122,8 @@ class Fleet:
     def rounds(self) -> FleetRounds:
         numbers = {name: number for number, name in enumerate(self.expected, 1)}
         return FleetRounds(
-            "run", PLAN, CELLS, 7, numbers, self.hosts, list(self.stored), self.commit, lambda host, report: None,
-            self.hosts.begin, self.undecided, self.hosts, self.told.append, patience=60.0,
+            "run", PLAN, CELLS, 7, numbers, self.hosts, self.hosts, list(self.stored), self.commit, self.undecided,
+            self.hosts, self.told.append, patience=60.0,
         )  # fmt: skip
 
     def work(self) -> RunOutcome:
@@ -148,11 +164,58 @@ def test_no_host_is_two_rounds_ahead() -> None:
         assert abs(last["a"] - last["b"]) <= 2
 
 
+def test_a_host_has_its_next_part_before_it_has_finished_one() -> None:
+    fleet = Fleet("a", "b")
+    asked: list[list[int]] = []
+    take = fleet.hosts.next_event
+
+    def next_event(seconds: float) -> HostEvent | None:
+        asked.append([number for host, number in fleet.hosts.asked if host == "a"])
+        return take(seconds)
+
+    fleet.hosts.next_event = next_event
+    fleet.work()
+    assert next(numbers for numbers in asked if numbers) == [1, 2]
+
+
 def test_what_is_decided_ends_on_all_hosts() -> None:
     fleet = Fleet("a", "b")
     fleet.decided_after = 2
     assert fleet.work().ending == "decided"
     assert {number for number, _, _ in fleet.places()} <= {1, 2, 3}
+    assert fleet.hosts.narrowed[-1] == set()
+
+
+def test_a_delivery_behind_a_lost_one_waits_until_both_are_sent() -> None:
+    fleet = Fleet("a")
+    rounds = fleet.rounds()
+    fleet.hosts.numbers = {"a": 1}
+    for number in (1, 2):
+        fleet.hosts.measure("a", PartOrder("run", number, (CELLS[0].id,), {}))
+    rounds.take_rest([fleet.hosts.delivery("a", after=1)])
+    assert fleet.stored == []
+    rounds.take_rest([fleet.hosts.delivery("a"), fleet.hosts.delivery("a", after=1)])
+    assert [trial.round for trial in fleet.stored] == [1, 2]
+
+
+def test_what_failed_is_measured_again_on_its_host_with_its_baseline() -> None:
+    fleet = Fleet("a", "b")
+    compared = next(cell for cell in CELLS if not cell.baseline and not cell.control)
+    fleet.hosts.bad = {("b", 2, compared.id)}
+    fleet.work()
+    before = len(fleet.stored)
+    fleet.hosts.events = deque([Came("a"), Came("b")])
+    fleet.hosts.outbox = {"a": [], "b": []}  # as after a run that has ended
+    fleet.hosts.box = "again"
+    again = fleet.rounds()
+    again.retry()
+    assert again.work().ending == "rounds"
+    new = fleet.stored[before:]
+    group = {cell.id for cell in CELLS if cell.condition == compared.condition and (cell.baseline or cell.control)}
+    assert {(trial.round, host_of_part(trial.part), trial.cell, trial.status) for trial in new} == {
+        (2, 2, name, "ok") for name in {compared.id, *group}
+    }
+    assert {trial.part for trial in new}.isdisjoint({trial.part for trial in fleet.stored[:before]})
 
 
 def test_a_host_that_is_cut_off_is_done_without_after_a_while_and_nothing_is_lost_or_doubled_when_it_is_back() -> None:
@@ -164,7 +227,7 @@ def test_a_host_that_is_cut_off_is_done_without_after_a_while_and_nothing_is_los
     fleet.hosts.cut = set()
     again = fleet.rounds()
     again.take_rest([fleet.hosts.delivery("b"), fleet.hosts.delivery("b")])
-    assert [place for place in fleet.places() if place[1] == 2] == whole(2, rounds=1)
+    assert [place for place in fleet.places() if place[1] == 2] == whole(2, rounds=2)
 
 
 def test_a_host_that_comes_back_in_time_goes_on_with_its_part() -> None:

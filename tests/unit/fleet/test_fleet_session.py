@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.unit.plans import small_plan
+from tests.unit.plans import changed_plan, small_plan
 
+from octavo.errors import UsageError
+from octavo.fleet.crew import HostNotes
 from octavo.fleet.orders import Report
-from octavo.fleet.session import HostNotes, class_of
+from octavo.fleet.runs import by_class
 from octavo.plan.cells import make_cells
 from octavo.store.records import RunRecord
 from octavo.store.store import Store
@@ -22,18 +24,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def report(machine: str = "x86_64", *, page: str = "4kB", hostname: str = "one") -> Report:
-    layer = {"layer": "CPU memory page", "value": page}
-    host = {"hostname": hostname, "kernel": f"Linux 6.12 {machine}", "cpu": "some", "page_stack": [layer]}
-    return Report({"host": host, "builds": []}, {}, 7)
+def report(of_class: str = "x86", *, hostname: str = "one") -> Report:
+    host = {"hostname": hostname, "kernel": "Linux 6.12", "cpu": "some"}
+    return Report({"host": host, "builds": []}, {}, 7, of_class)
 
 
 def test_a_host_is_noted_and_the_first_one_is_what_reports_show(store: Store) -> None:
     notes = HostNotes(store, "run")
-    notes.number("a", 1)
-    notes.number("b", 2)
+    notes.number({"a": 1, "b": 2})
     assert notes.began("a", report(hostname="one")) is None
     assert notes.began("b", report(hostname="two")) is None
+    assert "host" not in store.run("run").environment
+    notes.keep()
     again = HostNotes(store, "run")
     assert again.numbers == {"a": 1, "b": 2}
     assert again.hosts["b"]["room_bytes"] == 7
@@ -42,19 +44,36 @@ def test_a_host_is_noted_and_the_first_one_is_what_reports_show(store: Store) ->
 
 def test_a_host_that_is_another_one_than_before_takes_no_part(store: Store) -> None:
     notes = HostNotes(store, "run")
-    notes.number("a", 1)
+    notes.number({"a": 1})
     notes.began("a", report(hostname="one"))
     assert "began with another hostname" in (notes.began("a", report(hostname="two")) or "")
 
 
-@pytest.mark.parametrize(("machine", "page"), [("aarch64", "4kB"), ("x86_64", "64kB")])
-def test_a_host_of_another_class_takes_no_part(store: Store, machine: str, page: str) -> None:
+def test_a_host_of_another_class_takes_no_part_unless_classes_are_levels(store: Store) -> None:
     notes = HostNotes(store, "run")
-    for number, name in enumerate("ab", 1):
-        notes.number(name, number)
+    notes.number({"a": 1, "b": 2})
     notes.began("a", report())
-    assert "another class" in (notes.began("b", report(machine, page=page, hostname="two")) or "")
+    assert "of class arm, the others of x86" in (notes.began("b", report("arm", hostname="two")) or "")
+    cells = make_cells(small_plan(host_class=["x86", "arm"]))
+    store.create_run(RunRecord("both", "small", "running", "", 1, 0.0, None, {}, "", "", {}, {"fleet": {}}), cells)
+    notes = HostNotes(store, "both")
+    notes.number({"a": 1, "b": 2, "c": 3})
+    assert notes.began("a", report()) is None
+    assert notes.began("b", report("arm", hostname="two")) is None
+    assert "no cell for hosts of its class, mips" in (notes.began("c", report("mips", hostname="three")) or "")
 
 
-def test_a_host_without_facts_has_a_class_too() -> None:
-    assert class_of({}) == "unknown, unknown kernel pages"
+def test_classes_become_levels_where_the_hosts_have_several() -> None:
+    plan = small_plan()
+    assert by_class(plan, {"a": "x86", "b": "x86"}, lambda _: None) is plan
+    both = by_class(plan, {"a": "x86", "b": "arm"}, lambda _: None)
+    assert both.factors["host_class"] == ["arm", "x86"]
+    cells = make_cells(both)
+    assert len(cells) == 2 * len(make_cells(plan))
+    assert {cell.levels["host_class"] for cell in cells if cell.baseline} == {"arm", "x86"}
+    assert by_class(both, {"a": "x86", "b": "mips"}, lambda _: None) is both
+
+
+def test_a_class_is_no_baseline() -> None:
+    with pytest.raises(UsageError, match="ratios are taken within hosts"):
+        changed_plan({"[baseline]": '[baseline]\nhost_class = "any"'})

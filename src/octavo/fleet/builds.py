@@ -1,0 +1,159 @@
+"""Builds that travel: made once for all hosts of an architecture, distribution and compiler, then sent to the others.
+
+What a build is follows from its source, options and compiler: its name has the digest of these. Hosts where the same
+name would be made of the same distribution for the same processors take it from the first of them. Whoever cannot take
+it makes it himself, as every host does that comes later.
+"""
+
+import platform
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from octavo import workloads
+from octavo.errors import OctavoError
+from octavo.fleet.dask_hosts import DaskHosts, Order
+from octavo.fleet.workshop import BENCH
+from octavo.host.journal import Journal
+from octavo.host.kernel_pages import distribution
+from octavo.lab.events import Notice, Notify
+from octavo.lab.runnable import cannot_run, class_here, left_out, missing_program, other_class
+from octavo.packaging.travel import digest_of, pack, unpack
+from octavo.plan.cells import Cell
+from octavo.plan.factors import build_of
+from octavo.postgres.builds.cache import read_build
+from octavo.postgres.builds.make import ensure_builds, plan_builds
+from octavo.postgres.builds.spec import BuildSpec
+
+# Flags that make a build for the very CPU that it is compiled on.
+_FOR_THIS_CPU = "=native"
+# Until workers that were started have found the scheduler.
+_ARRIVAL_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A build that a host needs. `place`: where else it would run; `is_there`: in the host's cache."""
+
+    name: str
+    spec: BuildSpec
+    place: str
+    is_there: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A build on its way."""
+
+    name: str
+    content: bytes
+    digest: str
+
+
+def spread(
+    hosts: DaskHosts,
+    expected: Collection[str],
+    workload: str,
+    cells: Sequence[Cell],
+    classes: Mapping[str, str],
+    notify: Notify,
+) -> None:
+    """Has every build that several hosts need made on one of them, and sent to the others. What goes wrong is told:
+    then hosts make their own. Those that are `expected` are waited for a little."""
+    names = sorted(hosts.wait_for(expected, _ARRIVAL_SECONDS))
+    wanted: dict[str, list[Wanted]] = _each(
+        hosts, [(name, wanted_here, workload, tuple(cells), classes.get(name)) for name in names], notify
+    )
+    groups: dict[tuple[str, str], dict[str, Wanted]] = {}
+    for host, builds in wanted.items():
+        for build in builds:
+            groups.setdefault((build.name, build.place), {})[host] = build
+    makers: dict[str, list[BuildSpec]] = {}
+    travelling: list[tuple[str, str, list[str]]] = []
+    for (name, _), members in groups.items():
+        lacking = [host for host, build in members.items() if not build.is_there]
+        maker = next((host for host, build in members.items() if build.is_there), lacking[0] if lacking else "")
+        takers = [host for host in lacking if host != maker]
+        if not takers:
+            continue
+        travelling.append((name, maker, takers))
+        if maker in lacking:
+            makers.setdefault(maker, []).append(members[maker].spec)
+    _each(hosts, [(maker, make_here, specs) for maker, specs in makers.items()], notify)
+    for name, maker, takers in travelling:
+        if (sent := _each(hosts, [(maker, pack_here, name)], notify).get(maker)) is None:
+            continue
+        if digest_of(sent.content) != sent.digest:
+            notify(Notice(f"{maker}: {name} arrived damaged; hosts make it themselves"))
+            continue
+        took = _each(hosts, [(taker, unpack_here, sent) for taker in takers], notify)
+        notify(Notice(f"{name}: made on {maker}, sent to {', '.join(took) or 'nobody'}"))
+
+
+def _each(hosts: DaskHosts, orders: Sequence[Order], notify: Notify) -> dict[str, Any]:
+    """The answers by host, without those of hosts that fail, which is told."""
+    answers = hosts.answers(orders)
+    for answer in answers.values():
+        if isinstance(answer, Exception):
+            notify(Notice(f"{answer}; it makes its own builds"))
+    return {host: answer for host, answer in answers.items() if not isinstance(answer, Exception)}
+
+
+def wanted_here(workload: str, cells: Sequence[Cell], of_class: str | None) -> list[Wanted]:
+    """A task: the builds that these cells need here. Raises OctavoError without source or compiler."""
+
+    def work() -> list[Wanted]:
+        mine, of = of_class or class_here(), workloads.find(workload)
+        skipped = left_out(cells, lambda cell: other_class(cell, mine) or missing_program(of, cell) or cannot_run(cell))
+        specs = list(dict.fromkeys(build_of(cell.levels) for cell in cells if cell.id not in skipped))
+        with Journal() as journal:
+            planned = plan_builds(specs, journal)
+        return [
+            Wanted(build.name, spec, _place(spec), read_build(build.name) is not None)
+            for spec, build in zip(specs, planned, strict=True)
+        ]
+
+    return BENCH.do(work)
+
+
+def make_here(specs: Sequence[BuildSpec]) -> None:
+    """A task: makes the builds here. Raises OctavoError."""
+
+    def work() -> None:
+        with Journal() as journal:
+            ensure_builds(specs, journal)
+
+    BENCH.do(work)
+
+
+def pack_here(name: str) -> Packed:
+    """A task: the build as it travels. Raises OctavoError when it is not there."""
+
+    def work() -> Packed:
+        build = read_build(name)
+        if build is None:
+            raise OctavoError(f"the build {name} is not there")
+        content = pack(build)
+        return Packed(name, content, digest_of(content))
+
+    return BENCH.do(work)
+
+
+def unpack_here(packed: Packed) -> None:
+    """A task: takes a build that another host has made. Raises OctavoError when it is not what it should be."""
+
+    def work() -> None:
+        with Journal() as journal:
+            unpack(packed.name, packed.content, packed.digest, journal)
+
+    BENCH.do(work)
+
+
+def _place(spec: BuildSpec) -> str:
+    """Where else a build runs that is made here: the same machine and distribution, with such flags the same CPU."""
+    place = f"{platform.machine()} {distribution()}"
+    if any(flag.endswith(_FOR_THIS_CPU) for flag in spec.flags):
+        from octavo.host.facts import cpu_model
+
+        place += f" {cpu_model()}"
+    return place

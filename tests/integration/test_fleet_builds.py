@@ -1,0 +1,55 @@
+"""A build that one host has is sent to the one that lacks it, and measured with there."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.integration.conftest import needs_root
+from tests.namespaces import Network, network
+
+from octavo.host.journal import Journal
+from octavo.postgres.builds.make import ensure_builds
+from octavo.postgres.builds.spec import BuildSpec
+from octavo.store.store import Store
+
+pytestmark = [needs_root, pytest.mark.beside]
+
+_SHORT = (
+    "oltp-blocks-demo", "--size", "quick", "--rounds", "1", "--seed", "7", "--set", "data_block=8kB,4kB",
+    "--set", "scale=1", "--set", "duration=1s", "--set", "mode=read-only", "--set", "device=native",
+    "--set", "memory=none", "--set", "clients=2",
+)  # fmt: skip
+
+
+@pytest.fixture
+def fleet(home: Path) -> Iterator[Network]:
+    """Alpha has the builds of all tests, beta none; both have the sources."""
+    with Journal() as journal:
+        ensure_builds([BuildSpec("18", size, "8kB") for size in ("4kB", "8kB")], journal)
+    with network(["alpha", "beta"], [(home / "sources").resolve()]) as made:
+        (made.hosts[0].home / "builds").symlink_to((home / "builds").resolve())
+        made.coordinator.octavo("fleet", "init", str(made.file))
+        yield made
+
+
+def test_a_build_travels_to_the_host_that_lacks_it(fleet: Network) -> None:
+    alpha, beta = fleet.hosts
+    told = fleet.coordinator.octavo("run", *_SHORT, "--fleet", str(fleet.file), check=False)
+    assert told.returncode == 0, told.stderr
+    sent = re.findall(r"(\S+): made on alpha, sent to beta", told.stdout + told.stderr)
+    assert len(sent) == 2
+    for name in sent:
+        there, here = (host.home / "builds" / name for host in (alpha, beta))
+        assert (here / "manifest.json").read_text() == (there / "manifest.json").read_text()
+        assert {str(path.relative_to(here)) for path in here.rglob("*")} == {
+            str(path.relative_to(there)) for path in there.rglob("*")
+        }
+        assert {path.stat().st_uid for path in here.rglob("*")} == {0}
+        assert not [path for path in here.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o022]
+    assert not list((beta.home / "builds").glob(".new*"))
+    with closing(Store.open_to_read(fleet.coordinator.home / "octavo.sqlite")) as store:
+        (run,) = [path.name for path in (fleet.coordinator.home / "runs").iterdir()]
+        measured = {((trial.facts or {})["host"], trial.status) for trial in store.trials(run)}
+    assert measured == {("alpha", "ok"), ("beta", "ok")}
