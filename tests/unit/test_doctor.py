@@ -320,10 +320,12 @@ def test_two_reports_are_compared(tmp_path: Path) -> None:
         files[-1].write_text(json.dumps(report.document([report.part("db", facts)])))
     before, after = map(compare.read_report, files)
     assert compare.lines(compare.changes(before, after)) == [
-        "better: kernel-page at db: warning → ok (host.memory.page_bytes 64kB → 4kB)"
+        "better: kernel-page at db: warning → ok (host.memory.page_bytes 64kB → 4kB)",
+        "CPU memory page at db: 64kB → 4kB",
     ]
     assert compare.lines(compare.changes(after, before))[0].startswith("worse: kernel-page at db: ok → warning")
-    assert compare.lines(compare.changes(before, before)) == ["nothing changed"]
+    assert compare.lines(compare.changes(after, after)) == ["no finding came, went, or became better or worse"]
+    assert compare.lines(compare.changes(before, before))[1] == "stays: kernel-page at db: warning"
 
 
 @pytest.mark.parametrize(

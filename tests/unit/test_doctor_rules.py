@@ -380,7 +380,7 @@ def test_every_rule_has_a_finding_in_the_table() -> None:
          "800. In rotating disks of 140 a second each: 92 against 6"),
         # 138 GB of shared_buffers, 80 connections, 192 GB: 25 GB of page tables were published.
         ("page-tables", SMALL_PAGES | {"setting.shared_memory_size": 138 * GB, "setting.max_connections": 80,
-                                       "host.memory.total_bytes": 192 * GB}, "at max_connections = 80 21.6 GB (11 %)"),
+                                       "host.memory.total_bytes": 192 * GB}, "at max_connections = 80: 21.6 GB (11 %)"),
         ("io-combine-limit", {"setting.io_combine_limit": 8 * kB}, "12,800 requests/s; by default 800"),
         ("work-mem", {"setting.work_mem": GB, "setting.max_connections": 100, "setting.hash_mem_multiplier": 2.0},
          "one hash in each session is 200 GB"),

@@ -1,5 +1,6 @@
 """`octavo doctor`: what page sizes cost a server and its host, and what to change."""
 
+import time
 from contextlib import ExitStack, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +11,9 @@ import typer
 if TYPE_CHECKING:
     from octavo.doctor.examine import ExaminedServer
     from octavo.doctor.facts import Fact
+
+
+_MOST_OF_A_CORE = 0.01
 
 
 class DoctorFormat(StrEnum):
@@ -54,7 +58,12 @@ def doctor(
         Path | None, typer.Option(help="A trace of this server (octavo trace): predict other data blocks.")
     ] = None,
     explain: Annotated[str | None, typer.Option(help="Print what this rule (or all) checks, and its source.")] = None,
-    watch: Annotated[str | None, typer.Option(help="Repeat at this interval and print what changed.")] = None,
+    watch: Annotated[
+        str | None,
+        typer.Option(
+            help="Repeat at this interval (10, 1min), or less often where that took over 1 % of a core; print what changed."
+        ),
+    ] = None,
     interval: Annotated[str, typer.Option(help="How long disk and server are observed; 0s: not at all.")] = "2s",
     fail_on: Annotated[FailOn, typer.Option(help="Exit with 1 if a finding is at least this severe.")] = FailOn.error,
     format: Annotated[DoctorFormat, typer.Option(help="Output format: text, or JSON.")] = DoctorFormat.text,
@@ -216,11 +225,11 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
     import json
 
     from octavo.doctor import examine
-    from octavo.doctor.compare import changes, lines
+    from octavo.doctor.compare import changed_lines, changes
     from octavo.errors import HostError, UsageError
     from octavo.units import parse_duration
 
-    seconds = parse_duration(every)
+    seconds = parse_duration(f"{every}s" if every.strip().isdecimal() else every)
     if seconds < 1:
         raise UsageError(f"--watch {every}: the interval must be at least 1s")
     with ExitStack() as stack:
@@ -236,13 +245,18 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
             _print(before, format, verbose=False)
         with suppress(KeyboardInterrupt):
             while True:
+                spent = time.process_time()
                 after = _look(patients, seconds)
+                # The more processes the server has, the more it costs to look at them.
+                rest = (time.process_time() - spent) / _MOST_OF_A_CORE - seconds
                 changed = changes(before, after)
                 if format is DoctorFormat.json:
                     print(json.dumps(after, allow_nan=False), flush=True)
-                elif changed["changes"]:
-                    print("\n".join(f"{after['time']} {line}" for line in lines(changed)), flush=True)
+                elif said := changed_lines(changed):
+                    print("\n".join(f"{after['time']} {line}" for line in said), flush=True)
                 before = after
+                if rest > 0:
+                    time.sleep(rest)
 
 
 def _look(patients: "list[ExaminedServer]", seconds: float) -> dict[str, Any]:

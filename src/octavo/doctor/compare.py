@@ -1,4 +1,5 @@
-"""What changed between two reports of `--format json`: findings that came, went or became worse or better."""
+"""What changed between two reports of `--format json`: findings that came, went, became worse or better, or stayed with
+other figures; and the page stack."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +26,7 @@ def read_report(path: Path) -> dict[str, Any]:
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """By server and rule: `was` and `is` (a severity or a status), and the facts behind it that differ.
 
+    `stay` are the findings that both have, with the facts that differ; `page_stack` the layers of another size.
     Raises UsageError when a report has another form.
     """
     try:
@@ -35,18 +37,56 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
             if (was := _word(then.get((server, rule)))) != (is_now := _word(now.get((server, rule))))
             and {was, is_now} & set(SEVERITIES)
         ]
+        stay = [
+            _row(server, rule, then[server, rule], now[server, rule])
+            for server, rule in then
+            if (server, rule) in now
+            and _word(then[server, rule]) == _word(now[server, rule])
+            and _word(now[server, rule]) in SEVERITIES
+        ]
+        layers = _layers(before, after)
     except (KeyError, TypeError, AttributeError):
         raise UsageError("one of the two is no report of octavo doctor --format json") from None
-    return {"schema_version": SCHEMA_VERSION, "changes": sorted(rows, key=lambda row: row["better"])}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "changes": sorted(rows, key=lambda row: row["better"]),
+        "stay": stay,
+        "page_stack": layers,
+    }
 
 
 def lines(changed: Mapping[str, Any]) -> list[str]:
-    """For people, what became worse first."""
+    """For people, what became worse first; then what stays, with its figures where they are others."""
+    rows = changed_lines(changed) or ["no finding came, went, or became better or worse"]
+    layers = [f"{row['layer']} at {row['server']}: {row['was']} → {row['is']}" for row in changed["page_stack"]]
+    return [*rows, *layers, *(f"stays: {row['rule']} at {row['server']}: {row['is']}{_in_brackets(row['facts'])}"
+                              for row in changed["stay"])]  # fmt: skip
+
+
+def changed_lines(changed: Mapping[str, Any]) -> list[str]:
+    """Findings that came, went, became worse or better, what became worse first."""
     return [
         f"{'better' if row['better'] else 'worse'}: {row['rule']} at {row['server']}: {row['was']} → {row['is']}"
-        + (f" ({'; '.join(row['facts'])})" if row["facts"] else "")
+        + _in_brackets(row["facts"])
         for row in changed["changes"]
-    ] or ["nothing changed"]
+    ]
+
+
+def _in_brackets(facts: list[str]) -> str:
+    return f" ({'; '.join(facts)})" if facts else ""
+
+
+def _layers(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Layers that both have and whose size is another."""
+    then, now = (
+        {(server["server"], row["layer"]): row["value"] for server in report["servers"] for row in server["page_stack"]}
+        for report in (before, after)
+    )
+    return [
+        {"server": server, "layer": layer, "was": then[server, layer], "is": size}
+        for (server, layer), size in now.items()
+        if then.get((server, layer), size) != size
+    ]
 
 
 def _by_rule(report: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:

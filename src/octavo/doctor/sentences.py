@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from octavo.doctor.engine import SEVERITIES, STATUSES
-from octavo.units import format_size, human_count, human_size
+from octavo.units import format_size, human_count, human_duration, human_size
 
 _MOST = 80
 # Settings in bytes.
@@ -48,6 +48,8 @@ def shown(name: str, value: Any) -> str:
     ('64kB', '7', 'none', '2 entries')
     >>> shown("setting.work_mem", 4 * 1024**2), shown("setting.shared_memory_size_in_huge_pages", 67503)
     ('4MB', '67503')
+    >>> shown("server.wal.seconds", 864000.0)
+    '240 h 0 min'
     """
     if value is None:
         return "none"
@@ -59,6 +61,10 @@ def shown(name: str, value: Any) -> str:
         return ", ".join(map(str, entries)) or "none" if plain else f"{len(entries)} entries"
     if isinstance(value, int) and ("bytes" in name or name.removeprefix("setting.") in _SIZES):
         return format_size(value) if "memory." not in name or value < 1024**2 else human_size(value)
+    if isinstance(value, int | float) and (
+        name.endswith(("_seconds", ".seconds")) or name == "setting.checkpoint_timeout"
+    ):
+        return human_duration(value)
     if isinstance(value, float):
         return human_size(value) + "/s" if "bytes_per_second" in name else f"{value:,.4g}"
     text = str(value)

@@ -35,7 +35,7 @@ def page_stack(facts: Facts, results: Sequence[Result], rules: Iterable[DoctorRu
     rows: list[dict[str, Any]] = []
     for layer, name, more in _LAYERS:
         fact = facts[name]
-        if fact.absent and name == _COMBINED:
+        if fact.absent and name == _COMBINED and facts["setting.block_size"].is_known:
             fact = Fact(name, facts["setting.block_size"].value, "a block, before PostgreSQL 17")
         size = fact.value if name and fact.is_known else None
         words = [f"{one.rpartition('.')[2]} {facts[one].value}" for one in more if facts[one].value is not None]

@@ -58,8 +58,7 @@ def _finding(result: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
     out.print(Text(f"  check: {result['check']}"), soft_wrap=True)
     seen = evidence(result)
     out.print(_indented(f"seen: {'; '.join(seen if verbose else seen[:_MOST_EVIDENCE])}", "dim"))
-    if verbose:
-        out.print(_indented(f"source: {result['source']}", "dim"))
+    out.print(_indented(f"source: {result['source']}", "dim"))
 
 
 def _indented(text: str, style: str = "") -> RenderableType:

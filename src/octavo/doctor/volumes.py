@@ -13,11 +13,15 @@ MIB, GIB, MB = 1024**2, 1024**3, 10**6
 
 @dataclass(frozen=True, slots=True)
 class VolumeKind:
-    """One kind at one size: what it gives for good; what it gives for a while, and for how many requests above that."""
+    """One kind at one size: what it gives for good; what it gives for a while, and for how many requests above that.
+
+    `more` is the command that has it give more.
+    """
 
     name: str
     requests: float
     bytes_per_second: float
+    more: str
     burst_requests: float = 0
     burst_bytes_per_second: float = 0
     bucket: float = 0
@@ -29,11 +33,10 @@ class VolumeKind:
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """A provider's volume: what it is called, its kinds, the command that gives it more, and the one that shows it."""
+    """A provider's volume: what it is called, its kinds at this size, and the command that shows its limits."""
 
     name: str
     kinds: tuple[VolumeKind, ...]
-    more: str
     shows: str
 
 
@@ -64,41 +67,44 @@ def cloud_of(platform: str | None, vendor: str, model: str, size: int) -> Cloud 
 def _amazon(size: float) -> Cloud:
     baseline = min(16_000.0, max(100.0, 3 * size))
     throughput = (128 if size <= 170 else 250) * MIB
-    gp2 = VolumeKind("gp2", baseline, throughput, 3000 if baseline < 3000 else 0, throughput, 5_400_000)
+    more = "aws ec2 modify-volume --volume-id VOLUME --volume-type gp3 --iops 6000 --throughput 500"
+    gp2 = VolumeKind("gp2", baseline, throughput, more, 3000 if baseline < 3000 else 0, throughput, 5_400_000)
     return Cloud(
         "Amazon EBS",
-        (VolumeKind("gp3 as it comes", 3000, 125 * MIB), gp2),
-        "aws ec2 modify-volume --volume-id VOLUME --volume-type gp3 --iops 6000 --throughput 500",
+        (VolumeKind("gp3 as it comes", 3000, 125 * MIB, more), gp2),
         "nvme amzn stats DEVICE   # ebs_volume_performance_exceeded_iops and _tp; nvme-cli 2.13 and later",
     )
 
 
 def _azure(size: float) -> Cloud:
-    tier, _, requests, megabytes = next((row for row in _PREMIUM if size <= row[1]), _PREMIUM[-1])
-    kind = f"premium SSD ({tier})"
+    at = next((number for number, row in enumerate(_PREMIUM) if size <= row[1]), len(_PREMIUM) - 1)
+    tier, _, requests, megabytes = _PREMIUM[at]
+    larger = _PREMIUM[min(at + 1, len(_PREMIUM) - 1)][0]
+    kind, update = f"premium SSD ({tier})", "az disk update --resource-group GROUP --name DISK"
+    more = f"{update} --set tier={larger}"
     premium = (
-        VolumeKind(kind, requests, megabytes * MB, 3500, 170 * MB, (3500 - requests) * _HALF_AN_HOUR)
+        VolumeKind(kind, requests, megabytes * MB, more, 3500, 170 * MB, (3500 - requests) * _HALF_AN_HOUR)
         if size <= _BURSTS_UP_TO
-        else VolumeKind(kind, requests, megabytes * MB)
+        else VolumeKind(kind, requests, megabytes * MB, more)
     )
+    bought = f"{update} --disk-iops-read-write 6000 --disk-mbps-read-write 300"
     return Cloud(
         "Azure managed disk",
-        (premium, VolumeKind("premium SSD v2 as it comes", 3000, 125 * MB)),
-        "az disk update --resource-group GROUP --name DISK --set tier=P40   # premium SSD v2: --disk-iops-read-write",
+        (premium, VolumeKind("premium SSD v2 as it comes", 3000, 125 * MB, bought)),
         "az monitor metrics list --resource VM --metric 'Data Disk IOPS Consumed Percentage' "
         "'Data Disk Bandwidth Consumed Percentage'",
     )
 
 
 def _google(size: float) -> Cloud:
+    resize = f"gcloud compute disks resize DISK --size={round(2 * size)}GB   # a larger disk is a faster one"
+    bought = "gcloud compute disks update DISK --provisioned-iops=6000 --provisioned-throughput=300"
     return Cloud(
         "Google Cloud disk",
         (
-            VolumeKind("pd-balanced", 3000 + 6 * size, (140 + 0.28 * size) * MIB),
-            VolumeKind("pd-ssd", 6000 + 30 * size, (240 + 0.48 * size) * MIB),
-            VolumeKind("hyperdisk-balanced as it comes", 3000, 140 * MIB),
+            VolumeKind("pd-balanced", 3000 + 6 * size, (140 + 0.28 * size) * MIB, resize),
+            VolumeKind("pd-ssd", 6000 + 30 * size, (240 + 0.48 * size) * MIB, resize),
+            VolumeKind("hyperdisk-balanced as it comes", 3000, 140 * MIB, bought),
         ),
-        "gcloud compute disks update DISK --provisioned-iops=6000 --provisioned-throughput=300   # hyperdisk; "
-        "gcloud compute disks resize DISK --size=…   # Persistent Disk: larger is faster",
         "gcloud compute disks describe DISK --format='value(type,sizeGb,provisionedIops,provisionedThroughput)'",
     )

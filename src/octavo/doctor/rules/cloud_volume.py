@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from octavo.doctor.amounts import percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.volumes import Cloud, VolumeKind, cloud_of
@@ -27,7 +28,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     served = asked.number("live.device.read_bytes_per_second") + asked.number("live.device.written_bytes_per_second")
     busy = asked.number("live.device.busy_share")
     each = served / requests if requests else 0.0
-    seen = f"{cloud.name} of {human_size(size)}: {requests:,.0f} requests/s, {human_size(served)}/s, busy {busy:.0%}"
+    seen = (
+        f"{cloud.name} of {human_size(size)}: {requests:,.0f} requests/s, {human_size(served)}/s, busy {percent(busy)} "
+        "of the time"
+    )
     if busy < _BUSY:
         return Ok(seen)
     if each >= _LARGE and (limits := _met(cloud, served, "bytes_per_second", 1.02)):
@@ -58,6 +62,10 @@ def _met(cloud: Cloud, rate: float, what: str, over: float) -> list[_Limit]:
     return found
 
 
+def _more(limits: list[_Limit]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one.kind.more for one in limits))
+
+
 def _by_throughput(asked: RuleFacts, cloud: Cloud, seen: str, limits: list[_Limit], each: float) -> Finding:
     block, limit = asked.whole("setting.block_size"), limits[0].rate
     kinds = " or ".join(
@@ -71,7 +79,7 @@ def _by_throughput(asked: RuleFacts, cloud: Cloud, seen: str, limits: list[_Limi
         f"bound by throughput, not by requests: {kinds}; that is {limit / each:,.0f} requests/s of this size, and "
         "would "
         f"be {limit / block:,.0f} of {format_size(block)}",
-        (cloud.more, "# larger than what PostgreSQL asks for? octavo doctor --explain kernel-page"),
+        _more(limits),
         "now",
         cloud.shows,
     )
@@ -88,7 +96,7 @@ def _by_requests(cloud: Cloud, seen: str, limits: list[_Limit], requests: float)
         )
         for one in limits
     )
-    return Finding("warning", seen, f"bound by requests: {kinds}", (cloud.more,), "now", cloud.shows)
+    return Finding("warning", seen, f"bound by requests: {kinds}", _more(limits), "now", cloud.shows)
 
 
 RULE = DoctorRule(

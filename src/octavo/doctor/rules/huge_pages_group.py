@@ -3,7 +3,8 @@
 from octavo.doctor.amounts import group_limits, huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.hugepages.limits import RESERVATIONS, judge_groups
+from octavo.hugepages.groups import GroupLimit
+from octavo.hugepages.limits import RESERVATIONS, judge_groups, kubernetes_resource
 from octavo.units import format_size
 
 
@@ -42,10 +43,21 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"{format_size(asked.whole('setting.shared_buffers'))} "
             ">> $(pg_config --sharedir)/postgresql.conf.sample   # before 16, before initdb",
             "echo 'huge_pages = off' >> $PGDATA/postgresql.conf   # for a server that is initialised",
-            f"# or allow them: {worst.fix}",
+            *_allow(asked, limits, pool.page, wanted.needed),
         ),
         "before the start",
         "octavo doctor --before-start",
+    )
+
+
+def _allow(asked: RuleFacts, limits: list[GroupLimit], page: int, pages: int) -> tuple[str, ...]:
+    """The lines that let the group have them instead."""
+    if asked.text_or_none("host.container") == "Kubernetes":
+        return (f"# or, in the pod: resources: {{limits: {{{kubernetes_resource(page, pages)}, memory: …}}}}",)
+    return tuple(
+        f"echo {pages * page} > {one.group / one.name}   # or allow them, on the host"
+        for one in limits
+        if one.limit < pages * page
     )
 
 

@@ -3,6 +3,7 @@
 from octavo.doctor.amounts import least_read, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
+from octavo.doctor.kernel_page_lines import lines_for_smaller_pages
 from octavo.units import format_size, human_size
 
 _MUCH = 4
@@ -25,22 +26,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"; {human_size(available)} of page cache hold {available // unit:,} scattered blocks instead of "
         f"{available // block:,}" if available else ""
     )  # fmt: skip
-    if unit == page:
-        fix = (
-            "# RHEL 9, Oracle Linux 9 and later on Arm: the 4 kB kernel is a package of its own",
-            "dnf install kernel-core kernel-modules && grubby --set-default /boot/vmlinuz-$(rpm -q --qf "
-            "'%{version}-%{release}.%{arch}\\n' kernel-core | tail -1)",
-            "# RHEL 8 on Arm has 64 kB pages only: another distribution, or a build with 32 kB data blocks",
-            "octavo build --data-block 32kB",
-        )
-        takes, check = "reboot", "getconf PAGESIZE"
-    elif asked.text_or_none("host.fs.type") == "zfs":
-        fix = (f"zfs set recordsize={format_size(block).removesuffix('B')} DATASET   # for files written from now on",)
-        takes, check = "dump and restore (files keep their record size)", "zfs get recordsize DATASET"
-    else:
-        fix = ("# make a filesystem of 4 kB blocks and move the data directory there",
-               "mkfs.xfs -b size=4096 DEVICE")  # fmt: skip
-        takes, check = "restart", "stat -f -c %s DATA_DIRECTORY"
+    fix, takes, check = lines_for_smaller_pages(asked)
     return Finding(
         "warning" if factor >= _MUCH else "note",
         f"{of} of {format_size(unit)} under data blocks of {format_size(block)}",

@@ -43,8 +43,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning" if available < _SCARCE * total else "note",
         f"the postmaster's oom_score_adj is {own}, vm.overcommit_memory is not 2",
-        f"{human_size(available)} of {human_size(total)} are available. When they are gone {_first(asked)}. A backend "
-        "that is killed ends all connections, and the postmaster recovers; of a postmaster nothing does",
+        f"{human_size(available)} of {human_size(total)} are available. When they are gone {_first(asked)}. When a "
+        "backend is killed all connections end and the postmaster recovers; a postmaster does not come back by itself",
         (
             "# systemctl edit postgresql.service",
             "[Service]",

@@ -33,7 +33,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "error" if dies and now >= _MUCH_NOW * memory else "warning",
         seen,
-        f"now {percent(now / memory)} of the memory, at max_connections = {connections:,} {human_size(every)} "
+        f"now {percent(now / memory)} of the memory, at max_connections = {connections:,}: {human_size(every)} "
         f"({percent(every / memory)}){hits}",
         (*lines_to_take(asked, huge_pages(asked)), "# or fewer connections: a pooler, and max_connections"),
         "restart",

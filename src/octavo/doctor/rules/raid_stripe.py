@@ -44,10 +44,10 @@ def _geometry(asked: RuleFacts, name: str, stripe: int, chunk: int) -> Finding |
         f"{name} has stripes of {format_size(stripe)} in chunks of {format_size(chunk)}, and xfs has {has}",
         f"allocations are not aligned to stripes: a write of {format_size(stripe)} touches two of them",
         (
-            f"mount -o remount,sunit={chunk // _SECTOR},swidth={stripe // _SECTOR} {mount}",
-            "# and the same options in /etc/fstab",
+            f"# in /etc/fstab, to the options of {mount}: sunit={chunk // _SECTOR},swidth={stripe // _SECTOR}",
+            f"pg_ctl stop && umount {mount} && mount {mount} && pg_ctl start",
         ),
-        "the next mount, where remount refuses; for files written from then on",
+        "restart; for files written from then on",
         f"xfs_info {mount}",
     )
 

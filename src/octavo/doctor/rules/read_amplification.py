@@ -3,6 +3,7 @@
 from octavo.doctor.amounts import least_read
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
+from octavo.doctor.kernel_page_lines import lines_for_smaller_pages
 from octavo.units import format_size, human_size
 
 _FEWEST = 50.0  # requests a second, below which a ratio says nothing
@@ -30,6 +31,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
             f"{human_size(wanted)}/s of blocks asked for, {human_size(fetched)}/s fetched; pages are not larger than "
             "blocks, so this is a base backup, temporary files or readahead: octavo iotop shows who"
         )
+    fix, takes, _ = lines_for_smaller_pages(asked)
     requests = asked.number_or_none("live.device.reads_per_second")
     served = asked.number_or_none("live.device.read_bytes_per_second")
     size = f"; the disk served {human_size(served / requests)} a request" if requests and served else ""
@@ -38,8 +40,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"{human_size(wanted)}/s of blocks asked for, {human_size(fetched)}/s fetched from storage{size}",
         f"{fetched / wanted:.1f} bytes are read for each useful one; with pages of {format_size(block)} or less "
         f"{human_size(fetched - wanted)}/s of the volume's throughput would be free",
-        ("octavo doctor --explain kernel-page",),
-        "reboot",
+        fix,
+        takes,
         "octavo doctor --interval 10s",
     )
 

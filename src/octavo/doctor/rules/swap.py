@@ -2,7 +2,6 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.host.checks.memory import SWAP_FIX
 from octavo.units import human_size
 
 _BUSY = 20.0  # pages a second
@@ -24,10 +23,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"{human_size(swapped or 0)} of the server's memory are in swap, swappiness is {swappiness}",
         f"{human_size(rate * page)}/s move between memory and swap now; what is swapped out is read back a page at a "
         "time, when a query needs it",
-        tuple(part.strip() for part in SWAP_FIX.split(";")),
+        ("# where memory is free for what is in swap:", "swapoff -a && swapon -a",
+         "echo 'vm.swappiness = 1' > /etc/sysctl.d/60-postgresql-swap.conf && sysctl -p "
+         "/etc/sysctl.d/60-postgresql-swap.conf"),
         "now",
         "grep ^pswp /proc/vmstat",
-    )
+    )  # fmt: skip
 
 
 RULE = DoctorRule(

@@ -1,0 +1,33 @@
+"""The lines that have storage read less at once: another kernel, another filesystem, or a larger data block."""
+
+from octavo.doctor.amounts import least_read
+from octavo.doctor.facts import RuleFacts
+from octavo.units import format_size
+
+_LARGEST_BLOCK = 32768
+
+
+def lines_for_smaller_pages(asked: RuleFacts) -> tuple[tuple[str, ...], str, str]:
+    """What to write, what makes it hold, and how to check it."""
+    unit, page, block = least_read(asked), asked.whole("host.memory.page_bytes"), asked.whole("setting.block_size")
+    if unit == page:
+        lines = (
+            "# RHEL 9, Oracle Linux 9 and later on Arm: the 4 kB kernel is a package of its own",
+            "dnf install kernel-core kernel-modules && grubby --set-default /boot/vmlinuz-$(rpm -q --qf "
+            "'%{version}-%{release}.%{arch}\\n' kernel-core | tail -1)",
+            "# RHEL 8 on Arm has 64 kB pages only: another distribution, or a build with larger data blocks",
+            f"octavo build --data-block {format_size(min(unit, _LARGEST_BLOCK))}",
+        )
+        return lines, "reboot", "getconf PAGESIZE"
+    if asked.text_or_none("host.fs.type") == "zfs":
+        size = format_size(block).removesuffix("B")
+        return (
+            (f"zfs set recordsize={size} DATASET   # for files written from now on",),
+            "dump and restore (files keep their record size)",
+            "zfs get recordsize DATASET",
+        )
+    return (
+        ("# make a filesystem of 4 kB blocks and move the data directory there", "mkfs.xfs -b size=4096 DEVICE"),
+        "restart",
+        "stat -f -c %s DATA_DIRECTORY",
+    )
