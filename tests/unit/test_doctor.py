@@ -12,8 +12,9 @@ from tests.unit.elf_files import CASAL, LDADDAL, LDAPR, LDAXR, LDR, STLXR, SWPA,
 from tests.unit.planted import plant
 
 from octavo.binary.read import read_one
-from octavo.doctor import compare, html, markdown, report
+from octavo.doctor import compare, html, markdown, report, subjects
 from octavo.doctor import examine as examine_module
+from octavo.doctor.collect import processes, storage
 from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.find import Listener, listeners
 from octavo.doctor.collect.host import host_facts
@@ -23,6 +24,7 @@ from octavo.doctor.collect.server import setting_fact
 from octavo.doctor.collect.storage import storage_facts
 from octavo.doctor.engine import DoctorRule, Finding, Ok, examine
 from octavo.doctor.facts import Fact, Facts, NotApplicableError, RuleFacts, UnknownError, read_facts
+from octavo.doctor.rules import RULES
 from octavo.errors import HostError, UsageError
 from octavo.iotop.diskstats import DiskTotals
 
@@ -336,3 +338,67 @@ def test_what_is_no_report_is_said(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match=r"octavo doctor --format json"):
         read = compare.read_report(tmp_path / "x")
         compare.changes(read, read)
+
+
+def test_other_verbs_show_the_rules_of_their_subject() -> None:
+    assert {name for names in subjects.SUBJECTS.values() for name in names} <= set(RULES)
+    facts = read_facts({"host.thp.enabled": "always", "host.thp.defrag": "madvise"})
+    rules = subjects.rules_on("host", facts)
+    assert [one["rule"] for one in rules if one["status"] == "finding"] == ["transparent-huge-pages"]
+    head, first, *fix = subjects.lines(rules)
+    assert head == "octavo doctor finds:"
+    assert first.startswith("  note: transparent-huge-pages: enabled = always")
+    assert fix[0] == "      echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+    assert subjects.lines(subjects.rules_on("host", read_facts({"host.thp.enabled": "madvise"}))) == []
+
+
+def test_disks_below_lvm_and_raid_are_found(tmp_path: Path) -> None:
+    """dm-0 on md0 on partitions of two disks of one kind."""
+    devices = "sys/devices"
+    root = plant(
+        tmp_path,
+        {f"{devices}/{name}/size": "2048\n" for name in ("dm-0", "md0")}
+        | {f"{devices}/{name}/device/{file}": f"{text}\n" for name in ("sda", "sdb")
+           for file, text in (("vendor", "ATA     "), ("model", "SAMSUNG"))}
+        | {f"{devices}/{name}/{name}1/partition": "1\n" for name in ("sda", "sdb")}
+        | {f"{devices}/md0/md/{name}": text for name, text in (
+            ("level", "raid5\n"), ("raid_disks", "3\n"), ("chunk_size", "524288\n"))}
+        | {f"{devices}/md0/queue/optimal_io_size": "1048576\n"},
+    )  # fmt: skip
+    for above, below in (("dm-0", "md0"), ("md0", "sda/sda1"), ("md0", "sdb/sdb1")):
+        slaves = root / devices / above / "slaves"
+        slaves.mkdir(exist_ok=True)
+        (slaves / below.rpartition("/")[2]).symlink_to(root / devices / below)
+    disks = storage.disks_below(root / devices / "dm-0")
+    assert [disk.name for disk in disks] == ["sda", "sdb"]
+    facts = Facts([*storage._make(disks), *storage._raid(root / devices / "dm-0")])
+    assert (facts["host.device.vendor"].value, facts["host.device.model"].value) == ("ATA", "SAMSUNG")
+    assert (facts["host.raid.name"].value, facts["host.raid.level"].value) == ("md0", "raid5")
+    assert facts["host.raid.stripe_bytes"].value == 2 * facts["host.raid.chunk_bytes"].value
+    (root / devices / "sdb/device/model").write_text("INTEL\n")
+    assert Facts(storage._make(disks))["host.device.model"].absent
+
+
+@pytest.mark.parametrize(
+    ("files", "platform"),
+    [({"sys_vendor": "Amazon EC2"}, "amazon"), ({"sys_vendor": "Google"}, "google"),
+     ({"sys_vendor": "Microsoft Corporation", "chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}, "azure"),
+     ({"sys_vendor": "Microsoft Corporation"}, None), ({}, None)],
+)  # fmt: skip
+def test_the_platform_is_what_the_firmware_says(tmp_path: Path, files: dict[str, str], platform: str | None) -> None:
+    root = plant(tmp_path, HOST | {f"sys/class/dmi/id/{name}": f"{text}\n" for name, text in files.items()})
+    assert Facts(host_facts(root))["host.platform"].value == platform
+
+
+def test_who_dies_first_is_who_has_the_largest_score(tmp_path: Path) -> None:
+    def stat(pid: int, name: str) -> str:
+        return f"{pid} ({name}) S 1 " + "0 " * 60 + "\n"
+
+    proc = plant(
+        tmp_path,
+        {"10/stat": stat(10, "postgres"), "11/stat": stat(11, "postgres"), "12/stat": stat(12, "java"),
+         "10/oom_score": "670\n", "11/oom_score": "700\n", "12/oom_score": "690\n"},
+    )  # fmt: skip
+    first = processes._first_to_die(10, [10, 11], proc).value
+    assert first == {"name": "postgres", "pid": 11, "score": 700, "whose": "server", "postmaster_score": 670}
+    assert processes._first_to_die(10, [10], proc).value["whose"] == "other"

@@ -96,13 +96,16 @@ def _check(place: Path, format: TableFormat) -> None:
 
 def _show(place: Path, format: TableFormat) -> None:
     from octavo.cli.output import print_json
+    from octavo.doctor.collect.host import host_facts as doctor_facts
+    from octavo.doctor.facts import Facts
+    from octavo.doctor.subjects import lines, rules_on
     from octavo.host.disks import disks
     from octavo.host.facts import host_facts
     from octavo.host.page_stack import page_stack
     from octavo.postgres.neighbours import neighbours
 
     facts, found = host_facts(place), disks()
-    effects = neighbours(page_stack(place))
+    effects, rules = neighbours(page_stack(place)), rules_on("host", Facts(doctor_facts()))
     if format is TableFormat.json:
         print_json(
             {
@@ -110,12 +113,15 @@ def _show(place: Path, format: TableFormat) -> None:
                 **facts,
                 "neighbours": [one.as_dict() for one in effects],
                 "devices": [one.as_dict() for one in found],
+                "rules": rules,
             }
         )
         return
     _print_stack(facts)
     _print_effects(effects)
     _print_devices(found)
+    for line in lines(rules):
+        print(line)
 
 
 def _print_stack(facts: dict[str, Any]) -> None:

@@ -99,19 +99,25 @@ def verify(
 ) -> None:
     """Check that a server uses huge pages, now and after a restart.
 
-    It only reads. Exit code 1 if it does not. Without --dsn: libpq's default server.
+    It only reads, and shows what octavo doctor finds about huge pages, too. Exit code 1 if it does not. Without --dsn:
+    libpq's default server.
 
     Example: octavo hugepages verify --dsn 'host=/run/postgresql'
     """
     from octavo.cli.output import console, print_json
+    from octavo.doctor.examine import rules_of
+    from octavo.doctor.subjects import lines
     from octavo.hugepages.render import print_verify
     from octavo.hugepages.verify import document
 
     found = document(_named(None, None, dsn, page_size))
+    found["rules"] = rules_of(dsn, "huge pages")
     if format is TableFormat.json:
         print_json(found)
     else:
         print_verify(found, console())
+        for line in lines(found["rules"]):
+            print(line)
     if not found["ok"]:
         raise typer.Exit(1)
 

@@ -13,6 +13,7 @@ from octavo.doctor.collect import gather
 from octavo.doctor.collect.find import Listener, acting_as, listeners
 from octavo.doctor.collect.server import LIMITS, OLDEST
 from octavo.doctor.facts import Fact, Facts
+from octavo.doctor.subjects import Subject, rules_on
 from octavo.errors import HostError, OctavoError
 from octavo.postgres.own_connection import forget_environment, peer_of
 from octavo.postgres.user_connection import UsersConnection, connect
@@ -27,6 +28,18 @@ _PORT = re.compile(r"[0-9]{1,5}")
 _TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")
 
 
+def rules_of(dsn: str | None, subject: Subject) -> list[dict[str, Any]]:
+    """The results of a subject's rules for the server that the DSN names, or that libpq finds; nothing is watched.
+
+    Raises UsageError and HostError.
+    """
+    server = _connect(dsn)
+    try:
+        return rules_on(subject, server.facts(0.0))
+    finally:
+        server.close()
+
+
 class ExaminedServer:
     """A server that is looked at, once or again and again."""
 
@@ -36,8 +49,11 @@ class ExaminedServer:
         self._known: list[Fact] = []
 
     def look(self, seconds: float, more: Iterable[Fact] = ()) -> dict[str, Any]:
-        """What is said of it now; `more` is known from elsewhere. Raises HostError when it has gone, or answers as no
-        PostgreSQL does."""
+        """What is said of it now; `more` is known from elsewhere. Raises HostError as `facts`."""
+        return report.part(self.name, Facts([*self.facts(seconds).values(), *more]))
+
+    def facts(self, seconds: float) -> Facts:
+        """All facts of it now. Raises HostError when it has gone, or answers as no PostgreSQL does."""
         import psycopg
 
         try:
@@ -50,7 +66,7 @@ class ExaminedServer:
             raise HostError(f"{self.name}: its answers are not PostgreSQL's ({type(error).__name__})") from error
         if facts["server.databases_bytes"].is_known:
             self._known = [facts[name] for name in gather.DEAR]
-        return report.part(self.name, Facts([*facts.values(), *more]))
+        return facts
 
     def close(self) -> None:
         """Ends the connection."""

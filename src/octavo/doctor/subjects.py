@@ -1,0 +1,34 @@
+"""The rules that other verbs show of their subject, with the doctor's own words."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from octavo.doctor.engine import examine
+from octavo.doctor.facts import Facts
+from octavo.doctor.rules import RULES
+
+Subject = Literal["huge pages", "host"]
+SUBJECTS: Mapping[Subject, tuple[str, ...]] = {
+    "huge pages": (
+        "huge-pages-group", "huge-pages", "huge-pages-pool", "huge-page-size", "huge-pages-nodes", "huge-pages-boot",
+        "shared-memory-type", "page-tables",
+    ),
+    "host": ("transparent-huge-pages", "khugepaged", "overcommit", "cpu-governor", "numa"),
+}  # fmt: skip
+
+
+def rules_on(subject: Subject, facts: Facts) -> list[dict[str, Any]]:
+    """The results of a subject's rules, as a report of the doctor has them."""
+    return [one.as_dict() for one in examine(facts, [RULES[name] for name in SUBJECTS[subject]])]
+
+
+def lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The findings among them for the terminal, each with its cost and what to do."""
+    found = [one for one in results if one["status"] == "finding"]
+    if not found:
+        return []
+    rows = ["octavo doctor finds:"]
+    for one in found:
+        rows.append(f"  {one['severity']}: {one['rule']}: {one['text']}; {one['cost']}")
+        rows += [f"      {line}" for line in one["fix"]]
+    return rows
