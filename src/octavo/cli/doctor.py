@@ -61,7 +61,7 @@ def doctor(
     watch: Annotated[
         str | None,
         typer.Option(
-            help="Repeat at this interval (10, 1min), or less often where that took over 1 % of a core; print what changed."
+            help="Repeat at this interval (10, 1min), less often if that takes over 1 % of a core; print what changed."
         ),
     ] = None,
     interval: Annotated[str, typer.Option(help="How long disk and server are observed; 0s: not at all.")] = "2s",

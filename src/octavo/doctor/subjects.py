@@ -6,6 +6,7 @@ from typing import Any, Literal
 from octavo.doctor.engine import examine
 from octavo.doctor.facts import Facts
 from octavo.doctor.rules import RULES
+from octavo.text import printable
 
 Subject = Literal["huge pages", "host"]
 SUBJECTS: Mapping[Subject, tuple[str, ...]] = {
@@ -31,4 +32,4 @@ def lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
     for one in found:
         rows.append(f"  {one['severity']}: {one['rule']}: {one['text']}; {one['cost']}")
         rows += [f"      {line}" for line in one["fix"]]
-    return rows
+    return [printable(row) for row in rows]

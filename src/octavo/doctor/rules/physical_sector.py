@@ -9,10 +9,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     sector, block = asked.whole("host.device.physical_sector_bytes"), asked.whole("setting.block_size")
     if block >= sector:
         return Ok(f"data blocks of {format_size(block)} are whole sectors of {format_size(sector)}")
+    filesystem = asked.whole_or_none("host.fs.block_bytes") or 0
+    who = "the kernel, where it is not cached," if filesystem >= sector else "the device"
     return Finding(
         "note",
         f"data blocks of {format_size(block)} are parts of physical sectors of {format_size(sector)}",
-        f"a write of one block has the device read {format_size(sector)} and write it again: {sector // block} times "
+        f"a write of one block has {who} read {format_size(sector)} first, and writes all of it: {sector // block} "
+        "times "
         "the bytes",
         (f"octavo build --data-block {format_size(min(sector, 32768))}",),
         "dump and restore",
