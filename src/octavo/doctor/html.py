@@ -9,6 +9,13 @@ from octavo.doctor.sentences import evidence, tally, verdict
 from octavo.report.page_template import environment, style
 from octavo.text import printable
 
+# Names of layers and rules are not cut within a word, sizes stand below each other, and lines to copy are seen whole.
+_STYLE = """
+.named tbody th { overflow-wrap: normal; }
+.stack th:nth-child(2), .stack td:nth-child(2) { text-align: right; white-space: nowrap; }
+dd pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+"""
+
 
 def render(report: Mapping[str, Any]) -> str:
     """The page of one host's servers."""
@@ -22,7 +29,7 @@ def render_hosts(report: Mapping[str, Any]) -> str:
 
 def _page(template: str, **values: Any) -> str:
     templates = environment("octavo.doctor", clean=_clean)
-    page = templates.get_template(template).render(style=style(), **values)
+    page = templates.get_template(template).render(style=style(_STYLE), **values)
     return page.encode("utf-8", "replace").decode("utf-8")
 
 
