@@ -9,7 +9,7 @@ import pytest
 
 from octavo import workloads
 from octavo.cli import pgio_conf
-from octavo.errors import UsageError
+from octavo.errors import HostError, UsageError
 from octavo.lab.slices import eligibility
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
@@ -135,7 +135,7 @@ def test_the_published_pgio_conf_becomes_levels() -> None:
         "update_work_unit": "8", "scale": "1GB",
     }  # fmt: skip
     assert conf.database == "pgio"
-    assert conf.unused == ("DBNAME", "CONNECT_STRING", "CREATE_BASE_TABLE")
+    assert conf.makes_data
     plan, _ = find_plan("pgio-lio", changes={name: [level] for name, level in conf.levels.items()})
     eligibility.refuse(plan, workloads.find("pgio"), make_cells(plan))
 
@@ -170,6 +170,11 @@ def test_what_a_shell_would_read_is_read(line: str, name: str, level: str) -> No
         ("RUN_TIME=$((1/0))", "division by zero"),
         ("RUN_TIME=$((1+))", "is expected"),
         ("RUN_TIME=$(((1))", "unbalanced"),
+        ("DBNAME=a\nCONNECT_STRING=b", "^pgio.conf: CONNECT_STRING leads to the database 'b' and DBNAME is 'a'"),
+        ("CONNECT_STRING='host=db.example dbname=a'", "CONNECT_STRING has host, and octavo run measures servers"),
+        ("CONNECT_STRING=postgresql://db.example:5433/a", "has host, port, and"),
+        ("CONNECT_STRING='-h x a'", "CONNECT_STRING has options of psql"),
+        ("CONNECT_STRING='a=b=c d'", "CONNECT_STRING is not a connection string"),
         ("RUN_TIME=$((999999999999999*999999999999999))", "larger than"),
     ],
 )
@@ -179,6 +184,28 @@ def test_what_is_not_understood_is_one_line_with_its_place(line: str, message: s
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "database"),
+    [
+        ("", "pg10"),
+        ("DBNAME=a", "a"),
+        ("CONNECT_STRING=b", "b"),
+        ("CONNECT_STRING='dbname=a user=u'\nDBNAME=a", "a"),
+        ("CONNECT_STRING=user=u", "pg10"),
+    ],
+)
+def test_the_database_is_the_one_that_is_used_and_counted(text: str, database: str) -> None:
+    assert parse_conf(text, "pgio.conf").database == database
+
+
+def test_without_a_base_table_the_data_must_be_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path / "home"))
+    plan, _ = find_plan("pgio-lio")
+    pgio_conf.check_data(parse_conf("CREATE_BASE_TABLE=TRUE", "pgio.conf"), plan)
+    with pytest.raises(HostError, match=r"^CREATE_BASE_TABLE is not TRUE and \d+ loads are not there yet"):
+        pgio_conf.check_data(parse_conf("CREATE_BASE_TABLE=FALSE", "pgio.conf"), plan)
+
+
 def test_pgio_conf_is_for_plans_of_pgio(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "pgio.conf"
     path.write_text(PUBLISHED)
@@ -186,7 +213,7 @@ def test_pgio_conf_is_for_plans_of_pgio(tmp_path: Path, capsys: pytest.CaptureFi
         pgio_conf.read(str(path), "thp")
     _, levels = pgio_conf.read(str(path), "pgio-lio")
     assert levels["schemas"] == ["4"]
-    assert "DBNAME, CONNECT_STRING, CREATE_BASE_TABLE have no effect" in capsys.readouterr().out
+    assert capsys.readouterr().out == ""
     with pytest.raises(UsageError, match="cannot be read"):
         pgio_conf.read(str(tmp_path / "none"), "pgio-lio")
 

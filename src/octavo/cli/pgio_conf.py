@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from octavo.plan.model import Plan
     from octavo.workloads.pgio.conf import Conf
 
 _WORKLOAD = "pgio"
@@ -23,10 +24,27 @@ def read(path: str, plan: str) -> "tuple[Conf, Mapping[str, list[str]]]":
             f"--pgio-conf is for plans with the workload {_WORKLOAD}, such as pgio-lio; that of {plan} is "
             f"{found.workload}"
         )
-    if conf.unused:
-        have = "has" if len(conf.unused) == 1 else "have"
-        print(f"{path}: {', '.join(conf.unused)} {have} no effect: servers, databases and loads are Octavo's own")
     return conf, {name: [level] for name, level in conf.levels.items()}
+
+
+def check_data(conf: "Conf", plan: "Plan") -> None:
+    """With CREATE_BASE_TABLE other than TRUE: raises HostError unless all the data of the plan are there already."""
+    if conf.makes_data:
+        return
+    from octavo import workloads
+    from octavo.errors import HostError
+    from octavo.lab.estimate import estimate
+    from octavo.lab.runnable import left_out
+    from octavo.plan.cells import make_cells
+
+    cells = make_cells(plan)
+    skipped = left_out(cells)
+    needed = estimate(plan, [cell for cell in cells if cell.id not in skipped], workloads.find(plan.workload)).loads
+    if needed:
+        raise HostError(
+            f"CREATE_BASE_TABLE is not TRUE and {needed} load{' is' if needed == 1 else 's are'} not there yet; set it "
+            "to TRUE, or run without the file first"
+        )
 
 
 def print_result(conf: "Conf", run: str) -> None:

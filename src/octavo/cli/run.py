@@ -101,6 +101,10 @@ def run(
 
             print_dry_run(chosen, seed, on_fleet)
             return
+        if conf is not None:
+            from octavo.cli import pgio_conf as original
+
+            original.check_data(conf, chosen)
         if on_fleet is not None:
             from octavo.fleet import runs
 

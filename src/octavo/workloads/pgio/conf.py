@@ -35,18 +35,21 @@ _FACTORS = {
     "SCALE": "scale",
     "RUN_TIME": "duration",
 }
-# What the laboratory has of its own: a database, connections to it, and loads.
-_OWN = ("DBNAME", "CONNECT_STRING", "CREATE_BASE_TABLE")
-KEYS = (*_FACTORS, *_OWN)
+_DBNAME, _CONNECT, _CREATE = "DBNAME", "CONNECT_STRING", "CREATE_BASE_TABLE"
+KEYS = (*_FACTORS, _DBNAME, _CONNECT, _CREATE)
+_DEFAULT_DATABASE = "pg10"
+# Of a connection string: what leads to a server, and servers are the laboratory's own.
+_LEADS_ELSEWHERE = ("host", "hostaddr", "port", "service")
 
 
 @dataclass(frozen=True, slots=True)
 class Conf:
-    """`levels` by factor, of the keys that the file has; `database` is DBNAME; `unused` are keys without effect."""
+    """`levels` by factor, of the keys that the file has; `database` is DBNAME. `makes_data`: CREATE_BASE_TABLE; without
+    it the data of an earlier run are wanted."""
 
     levels: Mapping[str, str]
     database: str
-    unused: tuple[str, ...]
+    makes_data: bool
 
 
 def read_conf(path: Path) -> Conf:
@@ -73,7 +76,46 @@ def parse_conf(text: str, origin: str) -> Conf:
                 levels[name] = _LEVELS[key](values[key])
             except UsageError as error:
                 raise UsageError(f"{origin}: {key}={values[key][:40]}: {error}") from None
-    return Conf(levels, values.get("DBNAME", "pg10"), tuple(key for key in _OWN if key in values))
+    try:
+        database = _database(values)
+    except UsageError as error:
+        raise UsageError(f"{origin}: {error}") from None
+    # setup.sh makes it for TRUE and for nothing else (the README says the opposite).
+    return Conf(levels, database, values.get(_CREATE, "TRUE") == "TRUE")
+
+
+def _database(values: Mapping[str, str]) -> str:
+    """The database that the result line names. Raises UsageError where the connection leads to another one, of which
+    the original would work in one and count the other, or to a server."""
+    counted = values.get(_DBNAME, _DEFAULT_DATABASE)
+    connected = _connected(values[_CONNECT]) if _CONNECT in values else None
+    if _DBNAME in values and connected is not None and connected != counted:
+        raise UsageError(
+            f"{_CONNECT} leads to the database {connected[:40]!r} and {_DBNAME} is {counted[:40]!r}, so that another "
+            "database is counted than is used; write the same"
+        )
+    return counted if _DBNAME in values or connected is None else connected
+
+
+def _connected(text: str) -> str | None:
+    """The database of a connection string of psql's, None where it names none."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    if text.startswith("-") or " -" in text:
+        raise UsageError(f"{_CONNECT} has options of psql; write the database's name")
+    if "=" not in text and "://" not in text:
+        return text or None
+    try:
+        found = conninfo_to_dict(text)
+    except ProgrammingError:  # whose message may have a password in it
+        raise UsageError(f"{_CONNECT} is not a connection string; write the database's name") from None
+    if elsewhere := [name for name in _LEADS_ELSEWHERE if name in found]:
+        raise UsageError(
+            f"{_CONNECT} has {', '.join(elsewhere)}, and octavo run measures servers of its own; write the database's "
+            "name"
+        )
+    return str(found["dbname"]) if "dbname" in found else None
 
 
 def _assignments(line: str) -> dict[str, str]:
