@@ -26,6 +26,8 @@ octavo: plan
 {EXPLAINED}
 octavo: after
     1124       59    34522      606      334      896   277720    21015        0     2452    21626
+octavo: tables
+1776 8
 octavo: kernel
 16384
 Hugepagesize:      32768 kB
@@ -37,6 +39,7 @@ def test_what_the_machine_counted_is_read() -> None:
     assert found["amplification"] == (34522 - 1754) * 512 / (1000 * 8192)
     assert found["device_reads_per_run"] == 1004
     assert found["read_request_kb"] == pytest.approx(16 * 1024 / 1004)
+    assert found["page_tables_kb"] == 1776
     assert (found["amplification_formula"], found["memory_page_kb"], found["huge_page_mb"]) == (2, 16, 32)
 
 
@@ -52,6 +55,7 @@ def test_no_time_of_an_emulation_is_told() -> None:
         ("octavo: before\n", "", "other parts"),
         ("octavo: run\n", "octavo: plan\noctavo: run\n", "other parts"),
         ("16384", "1" * 5000, "does not say what its kernel's pages are"),
+        ("1776 8", "1" * 5000, "does not say what its page tables take"),
         ("     120 ", "     " + "9" * 5000, "does not say what its disk has read"),
         (EXPLAINED, "[" * 100_000, "not in the form that is known"),
         (EXPLAINED, "[{}]", "not in the form that is known"),

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -348,3 +349,30 @@ def test_the_plugin_counts_what_a_program_executes(tmp_path: Path) -> None:
     assert {name: count for name, count in seen.items() if count} == {
         "ldxr": 10, "stxr": 10, "cas": 10, "swp": 10, "ldadd": 10, "instructions": 2 + 10 * 9 + 1 + 3,
     }  # fmt: skip
+
+
+def test_a_cpu_on_which_a_server_does_not_run_is_named_and_the_others_are_shown(
+    kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from octavo.cli.choices import TableFormat
+
+    del kept
+
+    def measure(image: Image, cpu: str, *_: object) -> list[atomics.Atomics]:
+        if cpu == "cortex-a72":
+            raise OctavoError("pgbench failed in the machine (exit 1): Illegal instruction")
+        counts = dict.fromkeys((*atomics.EXCLUSIVE, *atomics.LSE, atomics.INSTRUCTIONS), 0.0) | {"cas": 14.5}
+        return [atomics.Atomics(cpu, "postgres (PostgreSQL) 18.6", "select-only", counts)]
+
+    monkeypatch.setattr(atomics, "measure", measure)
+    with Journal() as journal:
+        made(journal, "vm-aarch64-4kB-a", "4kB", "2026-01-01T00:00:00Z")
+    for form in (TableFormat.text, TableFormat.json):
+        with pytest.raises(typer.Exit):
+            cli.count_atomics("max,cortex-a72", None, 10, form)
+    text, _, listed = capsys.readouterr().out.partition("[")
+    assert "cas 14.5" in text
+    assert text.splitlines()[-1].split("  ")[-1] == "pgbench failed in the machine (exit 1): Illegal instruction"
+    assert [row.get("problem", row.get("lse")) for row in json.loads(f"[{listed}")] == [
+        14.5, "pgbench failed in the machine (exit 1): Illegal instruction",
+    ]  # fmt: skip

@@ -1,11 +1,15 @@
 """`octavo vm build | run | list`: emulated machines whose kernel has another memory page."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from octavo.cli.choices import TableFormat
+
+if TYPE_CHECKING:
+    from octavo.vm.atomics import Atomics
 
 vm = typer.Typer(
     help="Run a command on an emulated kernel with another page size.",
@@ -108,20 +112,27 @@ def count_atomics(
     """Count a pgbench transaction's atomic instructions (Arm LSE).
 
     Needs the image with 4 kB pages (octavo vm build --kernel-page 4kB), because cortex-a72 has no 16 kB pages. One
-    processor, one client. CPU max has LSE, cortex-a72 does not.
+    processor, one client. CPU max has LSE, cortex-a72 does not. Exit code 1 if the server does not run on one of them.
 
     Example: octavo vm atomics --cpu max,cortex-a72
     """
     from octavo.cli.output import print_json
+    from octavo.errors import HostError, OctavoError
     from octavo.host.journal import Journal
     from octavo.vm import images
     from octavo.vm.atomics import Atomics, measure
 
     image = images.newest("aarch64", _ATOMICS_PAGE)
     found: list[Atomics] = []
+    problems: dict[str, str] = {}
     with Journal() as journal:
         for model in cpu.split(","):
-            found += measure(image, model, journal, transactions, installation)
+            try:
+                found += measure(image, model, journal, transactions, installation)
+            except HostError:
+                raise
+            except OctavoError as error:  # as a program that needs LSE on a CPU that has none
+                problems[model] = str(error)
     if format is TableFormat.json:
         print_json(
             [
@@ -131,8 +142,15 @@ def count_atomics(
                 }
                 for one in found
             ]
+            + [{"cpu": model, "problem": problem} for model, problem in problems.items()]
         )  # fmt: skip
-        return
+    else:
+        _print_atomics(found, problems)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _print_atomics(found: "Sequence[Atomics]", problems: Mapping[str, str]) -> None:
     print(f"{'CPU':14}  {'transaction':11}  {'instructions':>12}  {'LSE':>7}  {'exclusives':>10}  of these")
     for one in found:
         parts = ", ".join(f"{name} {n:.1f}" for name, n in one.counts.items() if n >= 0.05 and name != "instructions")
@@ -140,6 +158,8 @@ def count_atomics(
             f"{one.cpu:14}  {one.transactions:11}  {one.counts['instructions']:12,.0f}  {one.lse:7.1f}  "
             f"{one.exclusive:10.1f}  {parts or 'none'}"
         )
+    for model, problem in problems.items():
+        print(f"{model:14}  {problem}")
 
 
 @vm.command("list")

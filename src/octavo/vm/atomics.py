@@ -34,6 +34,7 @@ _IN_THE_MACHINE = """
 set -e
 if [ -n "$2" ]; then
     export PATH="/scratch/$2/bin:$PATH" LD_LIBRARY_PATH="/scratch/$2/lib"
+    for library in /scratch/"$2"/lib/*.so.*.*; do ln -s "$library" "${library%.*}"; done  # links are not copied
 fi
 start-postgres -c shared_buffers=64MB -c autovacuum=off -c checkpoint_timeout=1h -c max_wal_size=1GB
 postgres --version

@@ -120,11 +120,9 @@ def _complete(root: Path, postgres: str, guest: dict[str, bytes]) -> None:
     (root / "usr/lib/postgresql/current").symlink_to(postgres)
     (root / "etc/passwd").write_text(_USERS)
     (root / "etc/group").write_text(_GROUPS)
-    for name, place in (
-        ("octavo-guest", "usr/local/sbin/octavo-guest"),
-        ("start-postgres", "usr/local/lib/octavo/start-postgres"),
-    ):
-        path = root / place
+    # One is the first process, the first filesystem has another; all others are commands.
+    for name in sorted(guest.keys() - {"init.sh"}):
+        path = root / ("usr/local/sbin" if name == "octavo-guest" else "usr/local/lib/octavo") / name
         path.write_bytes(guest[name])
         path.chmod(0o755)
 

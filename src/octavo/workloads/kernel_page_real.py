@@ -10,11 +10,15 @@ are not counted: they would be a larger share of a smaller table.
 import json
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.factor import Factor, one_of, size
+from octavo.host.process_table import read_table
+from octavo.host.safe_read import read_text
 from octavo.knobs import page_cache
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
@@ -34,6 +38,8 @@ _SECTOR = 512  # of the kernel's counters, whatever the disk's (block/stat.rst)
 _EMULATED_SECONDS = 150.0
 _MOST_SECONDS = 3600.0
 _MACHINE = "aarch64"
+_PROC = Path("/proc")
+_MOST_STATUS = 64 * 1024
 _MACHINE_MEMORY = 1024 * _MB
 
 _AMPLIFICATION = Metric("amplification", "MB read per MB wanted", "1", "lower")
@@ -45,6 +51,7 @@ _FORMULA = Metric("amplification_formula", "MB read per MB wanted, by the formul
 _UNIT = Metric("page_cache_kb", "unit of the page cache", "kB")
 _PAGE = Metric("memory_page_kb", "memory page of the kernel", "kB")
 _HUGE_PAGE = Metric("huge_page_mb", "default huge page of the kernel", "MB")
+_TABLES = Metric("page_tables_kb", "page tables of the server's processes after the run (VmPTE)", "kB")
 
 # $1 rows, $2 length of the text, $3 shared_buffers. What is wanted of its output comes after lines of our own.
 _IN_THE_MACHINE = """
@@ -74,17 +81,20 @@ EXPLAIN (COSTS OFF) SELECT max(x) FROM demo WHERE m = 0;
 EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT max(x) FROM demo WHERE m = 0;
 \\echo octavo: after
 \\! cat /sys/block/vdb/stat
+\\echo octavo: tables
+\\! server-page-tables
 END
 echo "octavo: kernel"
 getconf PAGESIZE
 grep Hugepagesize /proc/meminfo
 """
-_PARTS = ("layout", "run", "before", "plan", "after", "kernel")
+_PARTS = ("layout", "run", "before", "plan", "after", "tables", "kernel")
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One cold run: its plan, the block in bytes, requests and bytes at the disk, sizes of the kernel in bytes."""
+    """One cold run: its plan, the block in bytes, requests and bytes at the disk, sizes of the kernel and of the
+    server's page tables in bytes."""
 
     explained: Explained
     block: int
@@ -92,6 +102,7 @@ class Counted:
     read_bytes: int
     unit: int
     page: int
+    tables: int
     huge_page: int | None = None
 
     def observations(self) -> tuple[Observation, ...]:
@@ -108,6 +119,7 @@ class Counted:
             observe(_FORMULA, amplification(self.block, self.unit)),
             observe(_UNIT, self.unit / 1024),
             observe(_PAGE, self.page / 1024),
+            observe(_TABLES, self.tables / 1024),
             *((observe(_HUGE_PAGE, self.huge_page / _MB),) if self.huge_page else ()),
         )
 
@@ -123,7 +135,7 @@ class KernelPageReal:
         ),
     )  # fmt: skip
     metrics = (
-        _AMPLIFICATION, _REQUEST, _READS, _READ_MB, _WANTED, _FORMULA, _UNIT, _PAGE, _HUGE_PAGE,
+        _AMPLIFICATION, _REQUEST, _READS, _READ_MB, _WANTED, _FORMULA, _UNIT, _PAGE, _TABLES, _HUGE_PAGE,
     )  # fmt: skip
 
     def cannot_run(self, levels: Levels) -> str | None:
@@ -185,6 +197,7 @@ def _here(server: Server, levels: Levels) -> Counted:
         before = device_reads(server.directory)
         explained = explain(connection, QUERY)
         after = device_reads(server.directory)
+        tables = _page_tables(server.process.pid)
     if before is None or after is None:
         raise OctavoError("the device under the data directory has no read counters; use another filesystem")
     return Counted(
@@ -194,7 +207,20 @@ def _here(server: Server, levels: Levels) -> Counted:
         after[1] - before[1],
         page_cache.granularity(server.directory),
         page_cache.memory_page(),
+        tables,
     )
+
+
+def _page_tables(postmaster: int) -> int:
+    """Bytes of page tables of the server's processes (VmPTE, proc_pid_status(5)), of those that are left."""
+    found = 0
+    for process in read_table(_PROC).values():
+        if postmaster in (process.pid, process.parent):
+            with suppress(OSError, ValueError):
+                status = read_text(_PROC / str(process.pid) / "status", _MOST_STATUS)
+                match = re.search(r"^VmPTE:\s+([0-9]{1,12}) kB$", status, re.MULTILINE)
+                found += int(match[1]) * 1024 if match else 0
+    return found
 
 
 def _emulated(server: Server, levels: Levels) -> Counted:
@@ -225,10 +251,14 @@ def read(outcome: "Outcome", block: int) -> Counted:
     kernel = re.fullmatch(r"\s*([0-9]{4,6})\s+Hugepagesize:\s+([0-9]{3,8}) kB\s*", parts["kernel"])
     if kernel is None:
         raise OctavoError("the machine does not say what its kernel's pages are")
+    tables = re.fullmatch(r"\s*([0-9]{1,12}) [0-9]{1,6}\s*", parts["tables"])
+    if tables is None:
+        raise OctavoError("the machine does not say what its page tables take")
     page = int(kernel[1])
     return Counted(
-        _explained(parts["plan"]), block, after[0] - before[0], after[1] - before[1], page, page, int(kernel[2]) * 1024
-    )
+        _explained(parts["plan"]), block, after[0] - before[0], after[1] - before[1], page, page,
+        int(tables[1]) * 1024, int(kernel[2]) * 1024,
+    )  # fmt: skip
 
 
 def _disk(text: str) -> tuple[int, int]:
