@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from octavo.errors import HostError, OctavoError
@@ -28,7 +29,7 @@ from octavo.plan.cells import Cell, load_of
 from octavo.plan.factors import build_of
 from octavo.plan.model import LONGEST_SLICE, Plan
 from octavo.plan.parts import parts_of_round
-from octavo.postgres.builds import flags
+from octavo.postgres.builds import flags, variants
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
@@ -39,6 +40,8 @@ from octavo.workloads.base import Workload
 
 # Standard errors: the largest of several differences, looked at in every round, is two of them by chance.
 _CERTAIN = 3
+# What a build is made with unless a plan chooses.
+_USUAL_BUILD = {"compiler": "gcc", "compiler_flags": "none", "build_options": "none"}
 
 
 class PostgresBench:
@@ -62,7 +65,7 @@ class PostgresBench:
             Watcher(lambda text: notify(Notice(text))), journal, self._account, plan.threshold_fraction,
         )  # fmt: skip
         self._builds: dict[BuildSpec, Build] = {}
-        self._refused: dict[tuple[str, tuple[str, ...]], str | None] = {}  # compilers' flags, and why they are no use
+        self._refused: dict[BuildSpec, str | None] = {}  # flags and options of any size, and why they are no use
         self._broken: dict[object, str] = {}  # what cannot be made (a build, a load), and why
         self._checked: set[str] = set()
         self._singly: set[str] = set()  # conditions that are measured trial by trial
@@ -84,15 +87,24 @@ class PostgresBench:
             or missing_program(self._workload, cell)
             or cannot_run(cell)
             or self._refused_flags(cell)
+            or self._not_built(cell)
             or self._pools.cannot(cell.id, cell.levels)
         )
 
     def _refused_flags(self, cell: Cell) -> str | None:
         spec = build_of(cell.levels)
-        key = spec.compiler, spec.flags
+        key = replace(spec, data_block="", wal_block="", data_segment="")
         if key not in self._refused:
-            self._refused[key] = flags.refused(spec.compiler, spec.flags, self._journal)
+            self._refused[key] = variants.refused(spec.options, spec.compiler, spec.version) or flags.refused(
+                spec.compiler, spec.flags, self._journal
+            )
         return self._refused[key]
+
+    def _not_built(self, cell: Cell) -> str | None:
+        """Why its compiler, flags or options gave no build; that of a build as PostgreSQL has it is a failure."""
+        spec = build_of(cell.levels)
+        chosen = any(cell.levels.get(name, usual) != usual for name, usual in _USUAL_BUILD.items())
+        return self._broken.get(spec) if chosen else None
 
     def prepare_host(self, cells: Sequence[Cell]) -> None:
         """Takes the huge pages of the whole run, early and once: what was given up is not easily had again."""

@@ -16,6 +16,7 @@ from octavo.plan.cells import Cell
 from octavo.plan.design import HOST_CLASS
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
+from octavo.postgres.builds import cross
 from octavo.workloads import find
 from octavo.workloads.base import NeedsOfHost, NeedsPrograms, Workload
 
@@ -28,6 +29,8 @@ def cannot_run(cell: Cell, directory: Path | None = None) -> str | None:
     compiler = build_of(cell.levels).compiler
     if shutil.which(compiler, path=children.PLAIN_PATH) is None:
         return f"the compiler {compiler} is not installed"
+    if reason := cross.cannot_run(compiler):
+        return reason
     if reason := knobs.cannot(cell.levels, KnobTarget(directory or make_directory(octavo_home()))):
         return reason
     if cell.levels["memory"] == "none":

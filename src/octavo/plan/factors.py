@@ -47,7 +47,7 @@ COMMON: tuple[Factor, ...] = (
     Factor("data_segment", "build", "segment file of a table (RELSEG_SIZE)", "1GB", one_of(*DATA_SEGMENTS)),
     Factor("compiler", "build", "C compiler", "gcc", _COMPILER),
     Factor("compiler_flags", "build", "flags of the C compiler, after the build's own -O2", "none", _FLAGS),
-    Factor("build_options", "build", "O3, lto, no-plt, aligned-text, with + between them", "none", _build_options),
+    Factor("build_options", "build", "O3, lto, no-plt, aligned-text, pgo, with + between them", "none", _build_options),
     Factor("wal_segment", "cluster", "WAL segment (initdb --wal-segsize)", "16MB", one_of(*WAL_SEGMENTS)),
     Factor("checksums", "cluster", "data checksums (initdb)", "on", one_of("on", "off")),
     Factor("recycled_wal", "cluster", "recycled WAL segments at the start at the start", "384MB", size("2MB", "1TB")),

@@ -13,7 +13,7 @@ from typing import Any
 from octavo.home import lock_file, make_directory, octavo_home
 from octavo.host import published
 from octavo.host.journal import Journal
-from octavo.postgres.builds import traced
+from octavo.postgres.builds import traced, training
 from octavo.postgres.builds.recipe import options
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.sources.fetched import digests
@@ -71,6 +71,7 @@ def find_build(spec: BuildSpec) -> Build | None:
         and build.manifest["wal_block"] == spec.wal_block
         and build.manifest.get("data_segment") == spec.data_segment
         and build.manifest.get("traced") == (traced.digest() if spec.traced else None)
+        and build.manifest.get("trained") == (training.digest() if training.is_trained(spec.options) else None)
         and build.manifest.get("compiler_command") == spec.compiler
         and (build.manifest["version"] + ".").startswith(spec.version + ".")
         and (not fetched or build.manifest.get("source_sha256") in fetched)

@@ -8,6 +8,7 @@ from pathlib import Path
 from octavo.host import children
 from octavo.host.journal import Journal
 from octavo.host.safe_read import read_text
+from octavo.postgres.builds import cross
 
 # An instruction set by the compiler's macro for it (GCC manual, "Common Predefined Macros" of the target; Arm C
 # Language Extensions) and the kernel's word for it in /proc/cpuinfo (arch/x86/include/asm/cpufeatures.h;
@@ -30,11 +31,12 @@ _ERROR = re.compile(r"error: (.+)", re.IGNORECASE)
 _NOTHING = "/dev/null"
 
 
-def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path = _CPUINFO) -> str | None:
+def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path | None = None) -> str | None:
     """Why these flags are no use here, or None: the compiler or its assembler refuses them, or the CPU lacks an
     instruction set that they let the compiler use.
 
-    A compiler that is not there is no matter of its flags: None. Raises OctavoError when it cannot be run.
+    A compiler that is not there is no matter of its flags: None. Nor are those for another machine this CPU's, unless
+    its instruction sets are in `cpuinfo`. Raises OctavoError when it cannot be run.
     """
     path = shutil.which(compiler, path=children.PLAIN_PATH)
     if path is None or not flags:
@@ -47,8 +49,10 @@ def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path
     if tried.returncode != 0:
         return f"{compiler} refuses {words}: {_complaint(tried.stderr)}"
     macros = children.run([path, *flags, "-x", "c", "-dM", "-E", _NOTHING], journal, role="compiler", account=account)
+    if cpuinfo is None and cross.machine_of(compiler):
+        return None
     try:
-        has = cpu_flags(read_text(cpuinfo, _MOST_BYTES))
+        has = cpu_flags(read_text(cpuinfo or _CPUINFO, _MOST_BYTES))
     except (OSError, ValueError):
         return None
     lacks = missing(macros.stdout, has)

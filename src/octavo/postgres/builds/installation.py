@@ -10,6 +10,7 @@ from typing import Any
 from octavo.host import children
 from octavo.host.children import build_account
 from octavo.host.journal import Journal
+from octavo.postgres.builds import cross
 from octavo.postgres.builds.recipe import PREFIX, RUN_PATH, RUN_PATH_FOR_MAKE, SOURCE_PLACE
 from octavo.postgres.source import Source, sha256_of
 
@@ -99,12 +100,17 @@ def make_manifest(
 ) -> dict[str, Any]:
     """What is known of a build: where it came from, how it was made, and the sha256 of every file.
 
-    `digests` has those of the regular files. Raises OctavoError when the new server does not even tell its version.
+    `digests` has those of the regular files. Raises OctavoError when the new server, if it runs here, does not even
+    tell its version.
     """
-    reported = children.check(
-        children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test", account=build_account()),
-        "the new postgres",
-    ).stdout.strip()
+    foreign = cross.machine_of(ingredients["compiler_command"])
+    if foreign and not cross.runs_here(foreign):
+        reported = f"PostgreSQL {source.version} for {foreign}, which does not run here"
+    else:
+        reported = children.check(
+            children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test", account=build_account()),
+            "the new postgres",
+        ).stdout.strip()
     linked = sorted(path for path in root.rglob("*") if path.is_symlink() and path.is_file())
     files = {**digests, **{str(path.relative_to(root)): sha256_of(path) for path in linked}}
     return {

@@ -8,7 +8,7 @@ from typing import Any
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.journal import Journal
-from octavo.postgres.builds import recipe, traced
+from octavo.postgres.builds import cross, recipe, traced, training
 from octavo.postgres.builds.cache import Build, key_of, locked, publish, read_build, unpublished
 from octavo.postgres.builds.findings import shipped
 from octavo.postgres.builds.installation import make_manifest
@@ -121,6 +121,12 @@ def plan_builds(specs: Sequence[BuildSpec], journal: Journal, local: Path | None
             if not recipe.has_meson(source.version):
                 raise UsageError(f"--traced needs PostgreSQL {traced.SINCE} or later, not {source.version}")
             ingredients["traced"] = traced.digest()
+        if cross.machine_of(spec.compiler) and not recipe.has_meson(source.version):
+            raise UsageError(f"{spec.compiler}: building for another machine needs 16 or later, not {source.version}")
+        if training.is_trained(spec.options):
+            if not recipe.has_meson(source.version):
+                raise UsageError(f"{training.USE} needs PostgreSQL 16 or later, not {source.version}")
+            ingredients["trained"] = training.digest()
         ingredients["key"] = key_of(ingredients)
         planned.append(Planned(replace(spec, version=source.version), source, ingredients))
     return planned
@@ -140,7 +146,9 @@ def _ensure_family(
             if read_build(build.name) is None:
                 locks.enter_context(locked(build.name, waiting))
         missing = [build for build in family if read_build(build.name) is None]
-        if len(missing) > 1 and recipe.has_meson(missing[0].source.version):
+        # A profile is of one size's own code.
+        shared = recipe.has_meson(family[0].source.version) and not training.is_trained(family[0].spec.options)
+        if len(missing) > 1 and shared:
             try:
                 _make_together(missing, journal, progress, ready)
             except NotShareableHere as reason:
@@ -152,7 +160,8 @@ def _ensure_family(
 
 def make_from_scratch(planned: Planned, journal: Journal, progress: Report = quiet) -> Build:
     """Makes one build by itself and puts it into the cache."""
-    with made_from_scratch(planned, journal, progress) as (root, digests):
+    cached = not training.is_trained(planned.spec.options)  # each compilation is of a profile that nobody has again
+    with made_from_scratch(planned, journal, progress, cached=cached) as (root, digests):
         manifest = make_manifest(root, planned.source, planned.ingredients, FROM_SCRATCH, journal, digests)
         return publish(root, planned.name, manifest)
 
@@ -207,6 +216,7 @@ def _make(
 ) -> None:
     """Has builds that differ only in their sizes made; `finished` is called once with the number of each."""
     first = planned[0]
+    trained = training.is_trained(first.spec.options)
     asked = {
         "compiler": first.spec.compiler,
         "compiled_by": first.ingredients["compiler"],
@@ -214,6 +224,7 @@ def _make(
         "version": first.source.version,
         "sha256": first.source.sha256,
         "traced": traced.header() if first.spec.traced else None,
+        "training": training.files() if trained else None,
         "sizes": [astuple(each.spec.sizes) for each in planned],
     }
     pending = set(range(len(planned)))
@@ -224,7 +235,7 @@ def _make(
             finished(number)
 
     cache = first.source.whose if cached else None
-    stages = Stages(costs(len(planned), known=bool(shipped(first.source.version))), progress)
+    stages = Stages(costs(len(planned), known=bool(shipped(first.source.version)), trained=trained), progress)
     place.make(asked, first.source.tarball, cache=cache, progress=stages, ready=ready)
     if pending:
         raise OctavoError(f"the build of {place.subject} ended before everything was made")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from octavo.postgres.builds import cross
 from octavo.postgres.builds.installation import InstalledFiles
 from octavo.postgres.builds.spec import Progress
 from octavo.postgres.builds.stages import COMPILATION, CONFIGURATION
@@ -15,16 +16,23 @@ from octavo.postgres.builds.workspace import BuildWorkspace
 def configure(workspace: BuildWorkspace, tree: Path, build: Path, options: Sequence[str]) -> None:
     """Sets the build directory up, or changes the options of one that is."""
     again = ["--reconfigure"] if (build / "build.ninja").exists() else []
-    workspace.run("meson", "setup", *again, build, tree, *options, doing=CONFIGURATION)
+    foreign: list[str | Path] = []
+    if text := cross.meson_file(workspace.environment["CC"]):
+        file = workspace.directory / "cross.ini"
+        file.write_text(text)
+        foreign = ["--cross-file", file]
+    workspace.run("meson", "setup", *again, *foreign, build, tree, *options, doing=CONFIGURATION)
 
 
-def compile_installed(workspace: BuildWorkspace, build: Path, progress: Progress) -> list[str]:
+def compile_installed(
+    workspace: BuildWorkspace, build: Path, progress: Progress, doing: str = COMPILATION
+) -> list[str]:
     """Compiles what is installed and nothing else (no tests). Returns ninja's targets for it."""
     listed = workspace.run("ninja", "-C", build, "-t", "targets", "all", doing="listing")
     known = {line.rpartition(": ")[0] for line in listed.splitlines()}
     files = _introspected(workspace, build)
     targets = sorted(known & {os.path.relpath(path, build) for path in files if Path(path).is_relative_to(build)})
-    workspace.ninja("-C", build, *targets, doing=COMPILATION, progress=progress)
+    workspace.ninja("-C", build, *targets, doing=doing, progress=progress)
     return targets
 
 

@@ -1,6 +1,6 @@
 """How a spec is told to PostgreSQL's two build systems: meson since 16, configure and make before."""
 
-from octavo.postgres.builds import traced
+from octavo.postgres.builds import cross, traced
 from octavo.postgres.builds.spec import BuildSpec, Sizes
 from octavo.postgres.versions import major_of
 
@@ -28,7 +28,9 @@ _MESON = (
     "-Drpath=false",
 )
 # liburing and libnuma support came with 18.
-_MESON_SINCE = {"-Dliburing=enabled": 18, "-Dlibnuma=enabled": 18}
+_MESON_SINCE = {
+    "-Dliburing=enabled": 18, "-Dlibnuma=enabled": 18, "-Dliburing=disabled": 18, "-Dlibnuma=disabled": 18,
+}  # fmt: skip
 
 _CONFIGURE = (
     f"--prefix={PREFIX}",
@@ -55,6 +57,7 @@ def options(spec: BuildSpec, version: str) -> list[str]:
         linked = " ".join([RUN_PATH, *(traced.LINKER_FLAGS if spec.traced else ())])
         return [
             *(option for option in _MESON if major_of(version) >= _MESON_SINCE.get(option, 0)),
+            *(option for option in _without_libraries(spec) if major_of(version) >= _MESON_SINCE.get(option, 0)),
             f"-Dc_link_args={linked}",
             f"-Ddebug={str(spec.debug_symbols).lower()}",
             f"-Dcassert={str(spec.asserts).lower()}",
@@ -69,6 +72,11 @@ def options(spec: BuildSpec, version: str) -> list[str]:
         f"LDFLAGS={RUN_PATH_FOR_MAKE}",
         *spec.options,
     ]
+
+
+def _without_libraries(spec: BuildSpec) -> tuple[str, ...]:
+    """For another machine; of an option that is given twice the later one counts."""
+    return cross.OPTIONS if cross.machine_of(spec.compiler) else ()
 
 
 def size_options(sizes: Sizes, version: str) -> list[str]:

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 # size; of the whole matrix each size costs a third of that.
 _CONFIGURATION, _COMPILATION, _LOOKING, _LOOKING_AGAIN = 16.0, 278.0, 95.0, 11.0
 _ANOTHER_SIZE = 37.0
+_INSTRUMENTED, _TRAINING = 300.0, 60.0
 # Until that part of the whole is done, the costs say more than the seconds so far.
 _ENOUGH = 0.05
 
 CONFIGURATION = "configuration"
 COMPILATION = "compilation"
+INSTRUMENTED, TRAINING = "compilation for the training", "training"
 LOOKING = "finding what depends on the sizes"
 
 
@@ -36,15 +38,16 @@ def compiling_more(sizes: int) -> str:
     return f"compilation of {sizes} more size{'' if sizes == 1 else 's'}"
 
 
-def costs(builds: int, *, known: bool) -> dict[str, float]:
+def costs(builds: int, *, known: bool, trained: bool = False) -> dict[str, float]:
     """The stages of so many builds out of one tree, in their order, with what each costs in CPU seconds.
 
-    `known`: whether what the sizes reach was found before.
+    `known`: whether what the sizes reach was found before; `trained`: whether a profile is made first.
 
     >>> list(costs(1, known=False)), sum(costs(2, known=True).values()) < sum(costs(2, known=False).values())
     (['configuration', 'compilation'], True)
     """
-    stages = {CONFIGURATION: _CONFIGURATION, COMPILATION: _COMPILATION}
+    training = {INSTRUMENTED: _INSTRUMENTED, TRAINING: _TRAINING} if trained else {}
+    stages = {CONFIGURATION: _CONFIGURATION, **training, COMPILATION: _COMPILATION}
     if builds > 1:
         stages[LOOKING] = _LOOKING_AGAIN if known else _LOOKING
         stages[compiling_more(builds - 1)] = _ANOTHER_SIZE * (builds - 1)

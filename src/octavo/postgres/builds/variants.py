@@ -1,10 +1,13 @@
 """What a build may be made with besides flags of the compiler: the words of the factor `build_options`.
 
 Sources: GCC manual, "Optimize Options" (-O3, -flto, -ffat-lto-objects) and "Code Gen Options" (-fno-plt); meson,
-"Built-in options" (b_lto); ld(1), -z max-page-size. PostgreSQL's makefiles pack objects with plain `ar`, which does not
-understand objects that have nothing but LTO's own code: they get both.
+"Built-in options" (b_lto, b_pgo); ld(1), -z max-page-size. PostgreSQL's makefiles pack objects with plain `ar`, which
+does not understand objects that have nothing but LTO's own code: they get both.
 """
 
+from collections.abc import Sequence
+
+from octavo.postgres.builds import training
 from octavo.postgres.builds.recipe import RUN_PATH, RUN_PATH_FOR_MAKE, has_meson
 
 # Instructions begin at a multiple of 2 MB in file and memory: what a kernel needs to put them on huge pages.
@@ -15,6 +18,7 @@ WORDS = {
     "lto": "optimized over the whole program when it is linked",
     "no-plt": "libraries are called through pointers, not through stubs",
     "aligned-text": "instructions begin at 2 MB, for huge pages",
+    "pgo": "optimized by the profile of a training run (pgbench and PGIO), 16 and later, gcc",
 }
 
 
@@ -43,4 +47,16 @@ def made_with(words: str, version: str) -> tuple[tuple[str, ...], tuple[str, ...
         # It comes after ours, which it repeats: the last one counts.
         ours = f"-Dc_link_args={RUN_PATH}" if has_meson(version) else f"LDFLAGS={RUN_PATH_FOR_MAKE}"
         options.append(f"{ours} {_ALIGNED}")
+    if "pgo" in chosen:
+        options.append(training.USE)
     return tuple(flags), tuple(options)
+
+
+def refused(options: Sequence[str], compiler: str, version: str) -> str | None:
+    """Why a build with these options cannot be made, or None."""
+    if training.is_trained(options):
+        if not has_meson(version):
+            return f"pgo needs PostgreSQL 16 or later, whose build trains itself, not {version}"
+        if "gcc" not in compiler:
+            return f"pgo is done with gcc's profiles, and the compiler is {compiler}"
+    return None

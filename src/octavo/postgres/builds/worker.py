@@ -76,7 +76,7 @@ def _make(asked: Mapping[str, Any], source: IO[bytes], known: frozenset[str]) ->
     spec = BuildSpec(**told)
     sizes = [Sizes(*each) for each in asked["sizes"]]
     if len(sizes) == 1:
-        root = install_from_scratch(workspace, spec, asked["version"], source, _progress)
+        root = install_from_scratch(workspace, spec, asked["version"], source, _progress, asked.get("training"))
         _ready(directory, 0, root)
         return
 

@@ -1,0 +1,61 @@
+"""Compilers for another machine, such as Debian's aarch64-linux-gnu-gcc: how a build is made with one, and who runs it.
+
+Such a build has none of the libraries that PostgreSQL can be linked with (ICU, OpenSSL, lz4 …), for there is nothing of
+them for the other machine: the C library alone. Sources: meson, "Cross compilation"; the kernel's
+Documentation/admin-guide/binfmt-misc.rst.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from octavo.host.safe_read import read_text
+
+_COMPILER = re.compile(r"((aarch64|riscv64|s390x|x86_64)-linux-gnu)-gcc(-[0-9]{1,2})?")
+_BIG_ENDIAN = {"s390x"}
+_HANDLERS = Path("/proc/sys/fs/binfmt_misc")
+_MOST_BYTES = 4096
+# What the options of every build ask for, given up.
+OPTIONS = (
+    "-Dicu=disabled", "-Dliburing=disabled", "-Dlibnuma=disabled", "-Dlz4=disabled", "-Dzstd=disabled",
+    "-Dzlib=disabled", "-Dreadline=disabled", "-Dssl=none",
+)  # fmt: skip
+
+
+def machine_of(compiler: str) -> str | None:
+    """The machine that it compiles for by its name, as uname(2) calls it; None when that is this host's.
+
+    >>> machine_of("gcc-12")
+    """
+    found = _COMPILER.fullmatch(compiler)
+    return found[2] if found and found[2] != os.uname().machine else None
+
+
+def runs_here(machine: str, handlers: Path = _HANDLERS) -> bool:
+    """Whether this kernel hands programs of the other machine to an emulator (qemu-user's names in binfmt_misc)."""
+    try:
+        return read_text(handlers / f"qemu-{machine}", _MOST_BYTES).startswith("enabled")
+    except (OSError, ValueError):
+        return False
+
+
+def cannot_run(compiler: str) -> str | None:
+    """Why nothing that it compiles runs on this host, or None."""
+    machine = machine_of(compiler)
+    if machine is None or runs_here(machine):
+        return None
+    return f"{compiler} compiles for {machine}; this host is {os.uname().machine} and has no emulator in binfmt_misc"
+
+
+def meson_file(compiler: str) -> str | None:
+    """Meson's cross file for the compiler; None for one of this host."""
+    found = _COMPILER.fullmatch(compiler)
+    machine = machine_of(compiler)
+    if found is None or machine is None:
+        return None
+    tools = "".join(f"{name} = '{found[1]}-{name}'\n" for name in ("ar", "strip", "objcopy"))
+    endian = "big" if machine in _BIG_ENDIAN else "little"
+    return (
+        f"[binaries]\nc = '{compiler}'\n{tools}pkg-config = 'false'\n"
+        f"[host_machine]\nsystem = 'linux'\ncpu_family = '{machine}'\ncpu = '{machine}'\nendian = '{endian}'\n"
+    )
