@@ -32,7 +32,7 @@ _ARRIVAL_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedBuild:
     """A build that a host needs. `place`: where else it would run; `is_there`: in the host's cache."""
 
     name: str
@@ -61,10 +61,10 @@ def spread(
     """Has every build that several hosts need made on one of them, and sent to the others. What goes wrong is told:
     then hosts make their own. Those that are `expected` are waited for a little."""
     names = sorted(hosts.wait_for(expected, _ARRIVAL_SECONDS))
-    wanted: dict[str, list[Wanted]] = _each(
+    wanted: dict[str, list[WantedBuild]] = _each(
         hosts, [(name, wanted_here, workload, tuple(cells), classes.get(name)) for name in names], notify
     )
-    groups: dict[tuple[str, str], dict[str, Wanted]] = {}
+    groups: dict[tuple[str, str], dict[str, WantedBuild]] = {}
     for host, builds in wanted.items():
         for build in builds:
             groups.setdefault((build.name, build.place), {})[host] = build
@@ -99,17 +99,17 @@ def _each(hosts: DaskHosts, orders: Sequence[Order], notify: Notify) -> dict[str
     return {host: answer for host, answer in answers.items() if not isinstance(answer, Exception)}
 
 
-def wanted_here(workload: str, cells: Sequence[Cell], of_class: str | None) -> list[Wanted]:
+def wanted_here(workload: str, cells: Sequence[Cell], of_class: str | None) -> list[WantedBuild]:
     """A task: the builds that these cells need here. Raises OctavoError without source or compiler."""
 
-    def work() -> list[Wanted]:
+    def work() -> list[WantedBuild]:
         mine, of = of_class or class_here(), workloads.find(workload)
         skipped = left_out(cells, lambda cell: other_class(cell, mine) or missing_program(of, cell) or cannot_run(cell))
         specs = list(dict.fromkeys(build_of(cell.levels) for cell in cells if cell.id not in skipped))
         with Journal() as journal:
             planned = plan_builds(specs, journal)
         return [
-            Wanted(build.name, spec, _place(spec), read_build(build.name) is not None)
+            WantedBuild(build.name, spec, _place(spec), read_build(build.name) is not None)
             for spec, build in zip(specs, planned, strict=True)
         ]
 
