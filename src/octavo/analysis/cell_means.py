@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.analysis.contrasts import guarded
 from octavo.analysis.group_scatter import group_squares
 from octavo.analysis.layout import Flags, Floats, Layout
+from octavo.analysis.ratios import guarded
 from octavo.analysis.variance_components import satterthwaite, variance_components
 
 

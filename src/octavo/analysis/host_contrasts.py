@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from octavo.analysis.contrasts import Contrasts, guarded, ratios_of
 from octavo.analysis.layout import Floats, Integers, Layout
+from octavo.analysis.ratios import Contrasts, guarded, ratios_of
 from octavo.analysis.variance_components import Components, variance_components
 
 Numbers = TypeVar("Numbers", Floats, Integers)

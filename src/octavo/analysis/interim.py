@@ -7,9 +7,10 @@ from enum import IntEnum
 import numpy as np
 
 from octavo.analysis.alpha_spending import next_analysis
-from octavo.analysis.contrasts import Contrasts, contrasts
+from octavo.analysis.contrasts import contrasts
 from octavo.analysis.interval import CONFIDENCE, Estimate, critical_value
 from octavo.analysis.layout import Floats, Integers, Layout
+from octavo.analysis.ratios import Contrasts
 from octavo.analysis.verdict import judge
 
 

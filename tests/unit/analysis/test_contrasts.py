@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.analysis.contrasts import Contrasts, contrasts
+from octavo.analysis.contrasts import contrasts
 from octavo.analysis.interim import analyse, single_analysis
+from octavo.analysis.ratios import Contrasts
 
 from .making import compared, layout, simulated
 
