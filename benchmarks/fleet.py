@@ -23,7 +23,8 @@ from typing import Any
 from octavo.fleet.orders import Delivery, PartOrder, Report, RunOrder
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, load_of
-from octavo.plan.model import Plan, parse_plan
+from octavo.plan.model import Plan
+from octavo.plan.parse import parse_plan
 from octavo.plan.parts import PARTS_OF_A_HOST
 from octavo.store.records import TrialRecord
 

@@ -25,7 +25,8 @@ sys.path.insert(0, str(ROOT))
 
 from tests.planted_runs import plant  # noqa: E402
 
-from octavo.plan.model import Plan, parse_plan  # noqa: E402
+from octavo.plan.model import Plan  # noqa: E402
+from octavo.plan.parse import parse_plan  # noqa: E402
 from octavo.plan.presets import find_plan  # noqa: E402
 from octavo.store.store import Store  # noqa: E402
 

@@ -25,7 +25,8 @@ from sqlalchemy import create_engine, insert
 from octavo.instruments import instruments
 from octavo.instruments.running import InstrumentSet
 from octavo.plan.cells import Cell, load_of, make_cells, order_of_round
-from octavo.plan.model import Plan, parse_plan
+from octavo.plan.model import Plan
+from octavo.plan.parse import parse_plan
 from octavo.store import schema
 from octavo.store.records import RunRecord
 from octavo.store.store import Store

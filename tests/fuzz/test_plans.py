@@ -9,7 +9,8 @@ from tests.fuzz.fuzzing import Parser, check, parametrized
 from octavo.errors import UsageError
 from octavo.imports.map_file import columns_of, read_map
 from octavo.plan import presets
-from octavo.plan.model import known_factors, parse_plan
+from octavo.plan.model import known_factors
+from octavo.plan.parse import parse_plan
 from octavo.plan.text import plan_text
 from octavo.remote.hosts_file import parse_hosts
 from octavo.units import parse_duration, parse_percentage, parse_size

@@ -9,7 +9,7 @@ from octavo.analysis.document import make_document
 from octavo.home import store_path
 from octavo.host import cgroup
 from octavo.lab.session import start_run
-from octavo.plan.model import parse_plan
+from octavo.plan.parse import parse_plan
 from octavo.store.store import Store
 
 # Whatever else this machine does meanwhile is no matter here.

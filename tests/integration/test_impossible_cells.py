@@ -7,7 +7,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.plan.cells import make_cells
 from octavo.plan.impossible import impossible_cells
-from octavo.plan.model import parse_plan
+from octavo.plan.parse import parse_plan
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.pinned import pinned_settings
 

@@ -14,7 +14,7 @@ from octavo.host.journal import Journal
 from octavo.host.loop_volume import loop_volume
 from octavo.knobs import page_cache
 from octavo.knobs.base import KnobTarget
-from octavo.plan.model import parse_plan
+from octavo.plan.parse import parse_plan
 from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
 from octavo.workloads.kernel_page import WORKLOAD

@@ -16,7 +16,8 @@ from octavo.host import cgroup
 from octavo.instruments import INSTRUMENTS
 from octavo.lab.events import Event, TrialEnded
 from octavo.lab.session import SessionResult, start_run
-from octavo.plan.model import Plan, parse_plan
+from octavo.plan.model import Plan
+from octavo.plan.parse import parse_plan
 from octavo.plan.presets import find_plan
 from octavo.store.store import Store
 from octavo.workloads import WORKLOADS

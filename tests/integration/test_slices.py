@@ -19,7 +19,8 @@ from octavo.lab.runnable import cannot_run
 from octavo.lab.session import SessionResult, start_run
 from octavo.lab.slices import eligibility
 from octavo.plan.cells import make_cells
-from octavo.plan.model import Plan, parse_plan
+from octavo.plan.model import Plan
+from octavo.plan.parse import parse_plan
 from octavo.store.store import Store
 
 PLAN = """

@@ -12,7 +12,8 @@ from octavo.home import store_path
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.lab.session import start_run
-from octavo.plan.model import known_factors, parse_plan
+from octavo.plan.model import known_factors
+from octavo.plan.parse import parse_plan
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
 from octavo.store.store import Store

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from octavo.plan.model import Plan, parse_plan
+from octavo.plan.model import Plan
+from octavo.plan.parse import parse_plan
 
 TEXT = """
 name = "small"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from octavo import workloads
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.hugepages.savings import predictable, table_bytes
-from octavo.plan.model import parse_plan
+from octavo.plan.parse import parse_plan
 from octavo.workload_support.server_memory import (
     ProcessMemory,
     TouchedRegions,

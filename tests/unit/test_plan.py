@@ -8,8 +8,9 @@ from tests.unit.plans import TEXT, changed_plan, small_plan
 from octavo.errors import UsageError
 from octavo.plan.cells import load_of, make_cells, order_of_round, with_defaults
 from octavo.plan.factors import build_of
-from octavo.plan.model import factors_of, parse_plan, restore_plan
+from octavo.plan.model import factors_of, restore_plan
 from octavo.plan.negative import negative_in
+from octavo.plan.parse import parse_plan
 from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.spec import BuildSpec
 

@@ -8,7 +8,8 @@ from tests.unit.plans import changed_plan, small_plan
 
 from octavo.errors import UsageError
 from octavo.plan.cells import Cell, make_cells
-from octavo.plan.model import Plan, parse_plan
+from octavo.plan.model import Plan
+from octavo.plan.parse import parse_plan
 
 LEVELS = {
     "data_block": ["4kB", "8kB", "16kB", "32kB"],

@@ -14,7 +14,8 @@ from octavo.lab.estimate import estimate
 from octavo.plan.cells import make_cells
 from octavo.plan.design import combinations
 from octavo.plan.impossible import impossible_cells
-from octavo.plan.model import Plan, factors_of, known_factors, parse_plan
+from octavo.plan.model import Plan, factors_of, known_factors
+from octavo.plan.parse import parse_plan
 from octavo.plan.presets import all_presets, find_plan, preset_names, preset_text
 from octavo.plan.sizes import SIZES
 from octavo.plan.text import plan_text

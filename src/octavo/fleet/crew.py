@@ -6,7 +6,7 @@ from typing import Any
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.orders import Report, RunOrder
 from octavo.host.host_class import ANY
-from octavo.plan.design import HOST_CLASS
+from octavo.plan.factors import HOST_CLASS
 from octavo.store.store import Store
 
 # What must be the same when a host takes part again: else its rounds would not compare.

@@ -16,7 +16,7 @@ from octavo.lab.events import Notice, Notify
 from octavo.lab.runnable import class_here
 from octavo.lab.session import SessionResult
 from octavo.plan.checks import checked
-from octavo.plan.design import HOST_CLASS
+from octavo.plan.factors import HOST_CLASS
 from octavo.plan.model import Plan, known_factors
 from octavo.remote.hosts_file import FleetFile, read_fleet
 

@@ -13,8 +13,7 @@ from octavo.host import cgroup, children
 from octavo.host.host_class import ANY, host_class
 from octavo.knobs.base import KnobTarget
 from octavo.plan.cells import Cell
-from octavo.plan.design import HOST_CLASS
-from octavo.plan.factors import build_of
+from octavo.plan.factors import HOST_CLASS, build_of
 from octavo.plan.model import Plan
 from octavo.postgres.builds import cross
 from octavo.workloads import find

@@ -1,18 +1,14 @@
 """What a plan's keys must be to each other: levels that exist, a baseline among them, cells that are there once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from octavo.errors import UsageError
 from octavo.factor import Factor
-from octavo.plan.design import HOST_CLASS, combinations
+from octavo.plan.design import combinations
+from octavo.plan.factors import HOST_CLASS
+from octavo.plan.model import Plan
 from octavo.plan.server_settings import PREFIX, check_setting, setting_factors
 from octavo.plan.thresholds import RULE_NAMES
-
-if TYPE_CHECKING:
-    from octavo.plan.model import Plan
 
 
 def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[str]]) -> Plan:

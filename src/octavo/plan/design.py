@@ -4,24 +4,16 @@ The compared factors are those that the baseline names; a design chooses among t
 factors with several levels are conditions, and every condition gets every chosen combination.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from octavo.errors import UsageError
 from octavo.factor import Factor
+from octavo.plan.model import Plan
 from octavo.plan.server_settings import PREFIX
 
-if TYPE_CHECKING:
-    from octavo.plan.model import Plan
-
 Combination = dict[str, str]
-
-# The factor whose levels are classes of hosts: always a condition, for ratios are taken within a host.
-HOST_CLASS = "host_class"
 
 # A cell takes seconds a round: more cells than these are a slip of the pen.
 _MOST_CELLS = 10_000

@@ -6,11 +6,13 @@ from octavo import knobs
 from octavo.errors import UsageError
 from octavo.factor import Factor, matching, one_of, size
 from octavo.host.host_class import ANY
-from octavo.plan.design import HOST_CLASS
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.builds.variants import WORDS, made_with
 from octavo.postgres.limits import DATA_BLOCKS, DATA_SEGMENTS, MAJOR_VERSIONS, WAL_BLOCKS, WAL_SEGMENTS
 from octavo.postgres.versions import is_version, major_of
+
+# The factor whose levels are classes of hosts: always a condition, for ratios are taken within a host.
+HOST_CLASS = "host_class"
 
 
 def _version(text: str) -> str:

@@ -8,12 +8,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from octavo import workloads
 from octavo.errors import OctavoError, UsageError
 from octavo.factor import Factor
-from octavo.plan.checks import checked
 from octavo.plan.factors import COMMON
 from octavo.plan.server_settings import setting_factors
-from octavo.plan.sizes import Size, choose_size, flat
+from octavo.plan.sizes import Size, flat
 from octavo.plan.thresholds import Percentage, Thresholds
-from octavo.toml import parse_toml
 from octavo.units import parse_duration, parse_percentage
 
 # Seconds: below, waking up is most of a slice; above, what is slow on a shared machine no longer cancels.
@@ -133,37 +131,6 @@ def factors_of(plan: Plan) -> dict[str, Factor]:
     return {**known_factors(plan.workload), **setting_factors((*plan.factors, *plan.baseline))}
 
 
-def parse_plan(
-    text: str,
-    *,
-    origin: str,
-    changes: Mapping[str, list[str]] | None = None,
-    rounds: int | None = None,
-    size: str | None = None,
-    budget: str | None = None,
-) -> Plan:
-    """The checked plan of a TOML text in a size, with levels replaced by `changes`, and `rounds` and `budget` if given.
-
-    Rounds that are asked for here are an upper limit also where the plan has a budget.
-
-    Raises UsageError, one line that names the key and what is allowed.
-    """
-    content = parse_toml(text, origin)
-    try:
-        content = choose_size(content, size)
-        content |= {
-            key: value
-            for key, value in (("rounds", rounds), ("most_rounds", rounds), ("budget", budget))
-            if value is not None
-        }
-        plan = Plan.model_validate(content)
-        return checked(plan, known_factors(plan.workload), changes or {})
-    except ValidationError as error:
-        raise UsageError(f"{origin}: {_first_problem(error)}") from None
-    except UsageError as error:
-        raise UsageError(f"{origin}: {error}") from None
-
-
 def restore_plan(content: Mapping[str, Any]) -> Plan:
     """The plan as a run stored it. Runs of before `stopping` measured every round of every cell, those of before
     `interleave` trial by trial. Raises OctavoError for one of another Octavo, which a team's store may have."""
@@ -171,11 +138,12 @@ def restore_plan(content: Mapping[str, Any]) -> Plan:
         return Plan.model_validate({"stopping": "fixed", "interleave": "trials", **content})
     except ValidationError as error:
         raise OctavoError(
-            f"the run's plan is from another version of Octavo: {_first_problem(error)}; use the Octavo that stored it"
+            f"the run's plan is from another version of Octavo: {first_problem(error)}; use the Octavo that stored it"
         ) from None
 
 
-def _first_problem(error: ValidationError) -> str:
+def first_problem(error: ValidationError) -> str:
+    """The first thing that is wrong with a plan's content, with its key."""
     problem = error.errors()[0]
     # Tables in an array are counted from 1, as people do.
     key = ".".join(str(part + 1) if isinstance(part, int) else part for part in problem["loc"])

@@ -7,7 +7,8 @@ from importlib import resources
 from pathlib import Path
 
 from octavo.errors import UsageError
-from octavo.plan.model import Plan, parse_plan
+from octavo.plan.model import Plan
+from octavo.plan.parse import parse_plan
 from octavo.plan.sizes import sizes_of
 from octavo.toml import read_toml
 from octavo.workload_support.files import relative_to

@@ -14,7 +14,7 @@ from octavo.lab.slices.disturbance import CpuSnapshot
 from octavo.lab.slices.order import turns as orders_of
 from octavo.lab.slices.pieces import PieceRunner, PieceTurns, run
 from octavo.plan.cells import make_cells
-from octavo.plan.model import parse_plan
+from octavo.plan.parse import parse_plan
 from octavo.workloads.base import Piece, PieceRun, WorkloadResult
 
 NAMES = [("q1", 1), ("q1", 2), ("q2", 1), ("q3", 1)]
