@@ -11,6 +11,9 @@ use crate::{
     trace::{observed, open},
 };
 
+/// vm.dirty_background_ratio is 10 %.
+const DIRTY_PART: u64 = 10;
+
 /// `octavo.trace.simulate.Point`: a server. Sizes are bytes.
 #[derive(FromPyObject)]
 pub(crate) struct Point {
@@ -25,6 +28,7 @@ pub(crate) struct Point {
     kernel_page: u64,
     readahead: u64,
     largest_request: u64,
+    dirty_background: Option<u64>,
     writer_delay: u64,
     writer_pages: u64,
     writer_multiplier: f64,
@@ -83,6 +87,7 @@ fn server(own: u64, point: &Point) -> PyResult<Server> {
             page_size: point.kernel_page,
             readahead: point.readahead,
             largest_request: point.largest_request,
+            dirty_background: point.dirty_background.unwrap_or(memory / DIRTY_PART),
         })
     });
     Ok(Server::new(

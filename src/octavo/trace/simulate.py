@@ -32,8 +32,9 @@ class SimulatedServer:
     """A server. Sizes are bytes; without a page cache (`None`) only what it asks the kernel for is counted.
 
     `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
-    ("concentrated"), or each in turn ("spread"); else it is "merged". The background writer's delay and the interval of
-    checkpoints (None: where the trace has them) are microseconds.
+    ("concentrated"), or each in turn ("spread"); else it is "merged". Above `dirty_background` (None: a tenth of the
+    page cache) the kernel writes. The background writer's delay and the interval of checkpoints (None: where the trace
+    has them) are microseconds.
     """
 
     data_block: int
@@ -47,6 +48,7 @@ class SimulatedServer:
     kernel_page: int
     readahead: int
     largest_request: int = LARGEST_REQUEST
+    dirty_background: int | None = None
     writer_delay: int = 200_000
     writer_pages: int = 100
     writer_multiplier: float = 2.0

@@ -86,6 +86,11 @@ impl Numbers {
         into.append(&mut self.new);
     }
 
+    /// The same where nobody wants them.
+    pub(super) fn forget_new(&mut self) {
+        self.new.clear();
+    }
+
     #[cold]
     fn look_further(&mut self, stream: u32, chunk: u64) -> Option<u32> {
         let place = &mut self.places[stream as usize];

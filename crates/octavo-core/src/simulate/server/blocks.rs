@@ -69,6 +69,17 @@ impl Blocks {
         }
     }
 
+    /// The number of a page's first block.
+    pub(super) const fn first(&self, page: u32) -> u32 {
+        match self {
+            Self::Merged(level) => page >> *level,
+            Self::Concentrated(parts) | Self::Spread { parts, .. } => {
+                page.wrapping_mul(*parts as u32)
+            }
+            Self::SelfSimilar(similar) => page.wrapping_mul(similar.parts() as u32),
+        }
+    }
+
     /// The blocks that an access of a page needs: one, or all of a page where a scan reads it.
     pub(super) fn each(
         &mut self,

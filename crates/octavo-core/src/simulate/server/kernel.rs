@@ -1,20 +1,16 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::HashMap;
 
 use super::{
     device::{Device, DeviceCounts},
     page_cache::PageCache,
     readahead::{OpenFile, Window},
     snapshots::Seen,
+    writeback::{DirtyPages, Place},
 };
 use crate::simulate::pages::Numbers;
 
 /// PostgreSQL's files are at most so many bytes (RELSEG_SIZE blocks).
 pub(super) const SEGMENT: u64 = 1 << 30;
-
-/// Microseconds after which a dirty page is written (vm.dirty_expire_centisecs), and between two looks for such
-/// (vm.dirty_writeback_centisecs).
-const EXPIRES: u64 = 30_000_000;
-const LOOKS: u64 = 5_000_000;
 
 /// The kernel and the device below a server. Sizes are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +23,8 @@ pub struct KernelSettings {
     pub readahead: u64,
     /// The device's largest request: max_sectors_kb.
     pub largest_request: u64,
+    /// So much may be dirty before background writeback begins: vm.dirty_background_bytes, or the ratio's.
+    pub dirty_background: u64,
 }
 
 /// What the kernel counted.
@@ -49,17 +47,13 @@ pub struct Kernel {
     settings: KernelSettings,
     numbers: Numbers,
     cache: PageCache,
-    files: HashMap<(u32, u32, u64), OpenFile>,
+    /// By backend, stream and segment: which of the open files.
+    numbers_of_files: HashMap<(u32, u32, u64), usize>,
+    files: Vec<OpenFile>,
     device: Device,
     counts: KernelCounts,
-    /// Dirty pages by stream and place, and since when they are.
-    dirty: BTreeMap<(u32, u64), u64>,
-    /// When pages became dirty, in that order; some have been written since.
-    dirtied: VecDeque<(u64, (u32, u64))>,
+    dirty: DirtyPages,
     now: u64,
-    next_look: u64,
-    /// By number: stream and place of the first page of 64, as dirty pages that leave are known by number only.
-    homes: Vec<(u32, u64)>,
     has_too_many: bool,
     seen: Seen,
 }
@@ -72,14 +66,12 @@ impl Kernel {
             settings,
             numbers: Numbers::default(),
             cache: PageCache::new(settings.memory, settings.page_size),
-            files: HashMap::new(),
+            numbers_of_files: HashMap::new(),
+            files: Vec::new(),
             device: Device::new(settings.largest_request),
             counts: KernelCounts::default(),
-            dirty: BTreeMap::new(),
-            dirtied: VecDeque::new(),
+            dirty: DirtyPages::new(SEGMENT, settings.page_size, settings.dirty_background),
             now: 0,
-            next_look: 0,
-            homes: Vec::new(),
             has_too_many: false,
             seen: Seen::default(),
         }
@@ -108,7 +100,7 @@ impl Kernel {
 
     fn number(&mut self, stream: u32, place: u64) -> Option<u32> {
         let number = self.numbers.page(stream, place);
-        self.numbers.take_new(&mut self.homes);
+        self.numbers.forget_new();
         self.has_too_many |= number.is_none();
         number
     }
@@ -133,11 +125,14 @@ impl Kernel {
             within / page_size,
             (within + length.max(1)).div_ceil(page_size),
         );
-        let mut file = self
-            .files
-            .get(&(backend, stream, segment))
-            .copied()
-            .unwrap_or_default();
+        let open = *self
+            .numbers_of_files
+            .entry((backend, stream, segment))
+            .or_insert(self.files.len());
+        if open == self.files.len() {
+            self.files.push(OpenFile::default());
+        }
+        let mut file = self.files[open];
         // A page that the last read of this file ended in is not accessed once more (filemap_read).
         let same = file
             .previous_end
@@ -182,7 +177,7 @@ impl Kernel {
         self.counts.pages_wanted += end - first;
         self.counts.reads_from_cache += u64::from(all);
         file.previous_end = within + length;
-        self.files.insert((backend, stream, segment), file);
+        self.files[open] = file;
     }
 
     /// page_cache_ra_unbounded: reads those pages of a window that are missing, neighbours at once.
@@ -209,12 +204,10 @@ impl Kernel {
         self.device.read(run * self.settings.page_size);
     }
 
+    /// Puts a page into the page cache. Where all that reclaim finds is dirty, it wakes the flusher, which writes all.
     fn add(&mut self, page: u32) {
-        if let Some(out) = self.cache.add(page) {
-            let (stream, chunk) = self.homes[(out >> Numbers::CHUNK_BITS) as usize];
-            let place = (chunk << Numbers::CHUNK_BITS) | u64::from(out & Numbers::IN_CHUNK);
-            self.dirty.remove(&(stream, place));
-            self.device.write(self.settings.page_size);
+        while !self.cache.add(page) {
+            self.sync();
         }
     }
 
@@ -240,10 +233,11 @@ impl Kernel {
             }
             self.cache.mark_accessed(page);
             if self.cache.make_dirty(page) {
-                self.dirty.insert((stream, place), self.now);
-                self.dirtied.push_back((self.now, (stream, place)));
+                self.dirty.add((stream, place), self.now);
             }
         }
+        let due = self.dirty.take_above_threshold();
+        self.write_back(due);
     }
 
     /// How many bytes are dirty.
@@ -252,35 +246,34 @@ impl Kernel {
         self.dirty.len() as u64 * self.settings.page_size
     }
 
-    /// It is a time in microseconds: what has been dirty for long is written.
+    /// It is a time in microseconds: files that have been dirty for long are written.
     pub fn expire(&mut self, time: u64) {
         self.now = time;
-        if time < self.next_look {
-            return;
-        }
-        self.next_look = time.saturating_add(LOOKS);
-        let mut old = BTreeSet::new();
-        while let Some(&(since, page)) = self.dirtied.front() {
-            if since.saturating_add(EXPIRES) > time {
-                break;
-            }
-            self.dirtied.pop_front();
-            if self.dirty.get(&page) == Some(&since) {
-                self.dirty.remove(&page);
-                old.insert(page);
-            }
-        }
-        self.write_back(old);
+        let due = self.dirty.take_old(time);
+        self.write_back(due);
     }
 
     /// fsync of all files: writes what is dirty, neighbours at once.
     pub fn sync(&mut self) {
-        self.dirtied.clear();
-        let all = std::mem::take(&mut self.dirty);
-        self.write_back(all.into_keys());
+        let due = self.dirty.take_all();
+        self.write_back(due);
     }
 
-    fn write_back(&mut self, pages: impl IntoIterator<Item = (u32, u64)>) {
+    /// sync_file_range of blocks of `length` bytes, each a stream and an offset, as IssuePendingWritebacks of bufmgr.c
+    /// has them: sorted, neighbours at once.
+    pub fn flush(&mut self, blocks: &mut Vec<(u32, u64)>, length: u64) {
+        blocks.sort_unstable();
+        let page_size = self.settings.page_size;
+        let pages = blocks.iter().flat_map(|&(stream, offset)| {
+            let end = offset.saturating_add(length).div_ceil(page_size);
+            (offset / page_size..end).map(move |place| (stream, place))
+        });
+        let due = self.dirty.take(pages);
+        self.write_back(due);
+        blocks.clear();
+    }
+
+    fn write_back(&mut self, pages: Vec<Place>) {
         let mut run = 0;
         let mut before = None;
         for (stream, place) in pages {

@@ -52,6 +52,20 @@ impl Links {
         list.length += 1;
     }
 
+    /// Puts a page that is in no list, and has been in one before, at the old end of one.
+    pub(super) fn push_oldest(&mut self, list: &mut List, page: u32) {
+        let place = page as usize;
+        self.older[place] = NONE;
+        self.newer[place] = list.oldest;
+        if list.oldest == NONE {
+            list.newest = page;
+        } else {
+            self.older[list.oldest as usize] = page;
+        }
+        list.oldest = page;
+        list.length += 1;
+    }
+
     /// Takes a page out of the list that it is in.
     pub(super) fn remove(&mut self, list: &mut List, page: u32) {
         let (newer, older) = (self.newer[page as usize], self.older[page as usize]);

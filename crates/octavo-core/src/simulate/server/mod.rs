@@ -15,6 +15,8 @@ mod self_similar;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod writeback;
+mod writing;
 
 pub use background_writer::{BackgroundWriter, WriterSettings};
 pub use blocks::Blocks;
@@ -30,6 +32,9 @@ use kernel::SEGMENT;
 
 use super::{Batch, BufferManager, Consumer, buffers::Outcome};
 use crate::trace::{EventKind, Kind, Strategy};
+
+/// Accesses whose buffers are looked up together, so that the processor waits for their memory at the same time.
+const AHEAD: usize = 64;
 
 /// What a server asked the kernel for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +87,10 @@ pub struct Server {
     checkpoints: Checkpoints,
     next_checkpoint: u64,
     writer: Option<BackgroundWriter>,
+    /// Blocks of the background writer's that it has not flushed yet.
+    unflushed: Vec<(u32, u64)>,
+    /// The blocks of an access, to be used again.
+    found: Vec<Block>,
     now: u64,
     seen: Seen,
     /// When counts are taken down, the next one last; what was taken down.
@@ -115,6 +124,8 @@ impl Server {
             checkpoints: Checkpoints::Recorded,
             next_checkpoint: 0,
             writer: None,
+            unflushed: Vec::new(),
+            found: Vec::new(),
             now: 0,
             seen: Seen::default(),
             marks: Vec::new(),
@@ -243,27 +254,6 @@ impl Server {
         self.runs[place] = Some(alone);
     }
 
-    fn write(&mut self, number: u32) {
-        let (stream, offset) = self.blocks.home(number, &self.homes, self.own_size);
-        self.requests.writes += 1;
-        self.requests.written_bytes += self.block_size;
-        if let Some(kernel) = &mut self.kernel {
-            let size = self.sizes[stream as usize];
-            kernel.write(stream, offset, self.block_size, size);
-        }
-    }
-
-    fn checkpoint(&mut self) {
-        let mut dirty = Vec::new();
-        self.buffers.checkpoint(|page| dirty.push(page));
-        for page in dirty {
-            self.write(page);
-        }
-        if let Some(kernel) = &mut self.kernel {
-            kernel.sync();
-        }
-    }
-
     /// Whether it is a scan's next page in the block that it had before. A scan has each block once.
     fn is_scanned(&mut self, backend: u32, how: u8, block: Block) -> bool {
         let place = backend as usize;
@@ -293,13 +283,7 @@ impl Server {
                     .saturating_mul(interval.max(1));
             }
         }
-        if let Some(writer) = &mut self.writer {
-            let mut written = Vec::new();
-            writer.run(time, &mut self.buffers, &mut |page| written.push(page));
-            for page in written {
-                self.write(page);
-            }
-        }
+        self.write_ahead(time);
         if let Some(kernel) = &mut self.kernel {
             kernel.expire(time);
         }
@@ -357,27 +341,28 @@ impl Consumer for Server {
                 self.checkpoint();
             }
         }
-        for place in 0..batch.page.len() {
-            self.tick(batch.time[place]);
-            let mut found = [Block {
-                number: 0,
-                offset: 0,
-            }; 32];
-            let mut count = 0;
-            self.blocks.each(
-                batch.page[place],
-                batch.how[place],
-                (batch.stream[place], batch.backend[place]),
-                &self.homes,
-                self.own_size,
-                |block| {
-                    found[count] = block;
-                    count += 1;
-                },
-            );
-            for block in &found[..count] {
-                self.access(batch, place, *block);
+        let mut found = std::mem::take(&mut self.found);
+        for first in (0..batch.page.len()).step_by(AHEAD) {
+            let places = first..(first + AHEAD).min(batch.page.len());
+            let pages = &batch.page[places.clone()];
+            self.buffers
+                .touch(pages.iter().map(|&page| self.blocks.first(page)));
+            for place in places {
+                self.tick(batch.time[place]);
+                found.clear();
+                self.blocks.each(
+                    batch.page[place],
+                    batch.how[place],
+                    (batch.stream[place], batch.backend[place]),
+                    &self.homes,
+                    self.own_size,
+                    |block| found.push(block),
+                );
+                for &block in &found {
+                    self.access(batch, place, block);
+                }
             }
         }
+        self.found = found;
     }
 }

@@ -6,12 +6,17 @@ const REFERENCED: u8 = 4;
 const MARKED: u8 = 8;
 const DIRTY: u8 = 16;
 const WAS_EVICTED: u8 = 32;
+/// Reclaim met it while it was dirty (PG_reclaim).
+const RECLAIM: u8 = 64;
+/// Pages that reclaim looks at before it wakes the flusher because all of them are dirty (SWAP_CLUSTER_MAX).
+const BATCH: usize = 32;
 const GIB: u64 = 1 << 30;
 
 /// Linux's page cache as mm/swap.c, mm/vmscan.c and mm/workingset.c (6.x) keep file pages without CONFIG_LRU_GEN: a new
 /// page is inactive, its second access makes it active, memory is taken from the oldest inactive page, and the oldest
 /// active ones become inactive while the inactive list is too short. A page that comes back within as many evictions
-/// and activations as there are active pages becomes active at once.
+/// and activations as there are active pages becomes active at once. A dirty page does not leave: reclaim makes it active,
+/// and it is the next to leave once it has been written.
 ///
 /// Not as there: memory is taken page by page when all of it is used, not in batches between watermarks; accesses count
 /// at once, not in batches of 31 pages a processor; evicted pages are never forgotten.
@@ -82,8 +87,10 @@ impl PageCache {
         }
     }
 
-    /// Adds a page that is not there. Returns the page that was dirty and had to leave, if one was.
-    pub fn add(&mut self, page: u32) -> Option<u32> {
+    /// Adds a page that is not there. Returns false, and adds nothing, where 32 pages in a row that would have to leave
+    /// are dirty: then they have to be written first.
+    #[must_use]
+    pub fn add(&mut self, page: u32) -> bool {
         let place = page as usize;
         if place >= self.flags.len() {
             let length = (place + 1).next_power_of_two();
@@ -91,7 +98,9 @@ impl PageCache {
             self.evicted.resize(length, 0);
         }
         let full = self.inactive.len() + self.active.len() >= self.capacity;
-        let dirty = if full { self.evict() } else { None };
+        if full && !self.evict() {
+            return false;
+        }
         // workingset_refault
         let distance = self.age.wrapping_sub(self.evicted[place]);
         let comes_back =
@@ -108,7 +117,7 @@ impl PageCache {
         } else {
             self.links.push(&mut self.inactive, page);
         }
-        dirty
+        true
     }
 
     /// inactive_is_low: how many times longer than the inactive list the active one may be depends on their memory.
@@ -119,24 +128,35 @@ impl PageCache {
         inactive * ratio < active
     }
 
-    /// shrink_active_list and shrink_inactive_list, for one page.
-    fn evict(&mut self) -> Option<u32> {
-        let mut wanted = std::mem::take(&mut self.came_back) || self.inactive.len() == 0;
-        while wanted || self.inactive_is_low() {
-            wanted = false;
-            let Some(page) = self.active.oldest() else {
+    /// shrink_active_list and shrink_inactive_list, until one page has left. Returns whether one could.
+    fn evict(&mut self) -> bool {
+        for _ in 0..BATCH {
+            let mut wanted = std::mem::take(&mut self.came_back) || self.inactive.len() == 0;
+            while wanted || self.inactive_is_low() {
+                wanted = false;
+                let Some(page) = self.active.oldest() else {
+                    break;
+                };
+                self.flags[page as usize] &= !ACTIVE;
+                self.links.remove(&mut self.active, page);
+                self.links.push(&mut self.inactive, page);
+            }
+            let Some(page) = self.inactive.oldest() else {
                 break;
             };
-            self.flags[page as usize] &= !ACTIVE;
-            self.links.remove(&mut self.active, page);
-            self.links.push(&mut self.inactive, page);
+            self.links.remove(&mut self.inactive, page);
+            if self.is(page, DIRTY) {
+                self.flags[page as usize] |= ACTIVE | RECLAIM;
+                self.links.push(&mut self.active, page);
+                self.age = self.age.wrapping_add(1);
+                continue;
+            }
+            self.flags[page as usize] = WAS_EVICTED;
+            self.evicted[page as usize] = self.age;
+            self.age = self.age.wrapping_add(1);
+            return true;
         }
-        let page = self.inactive.oldest()?;
-        self.links.remove(&mut self.inactive, page);
-        let was = std::mem::replace(&mut self.flags[page as usize], WAS_EVICTED);
-        self.evicted[page as usize] = self.age;
-        self.age = self.age.wrapping_add(1);
-        (was & DIRTY != 0).then_some(page)
+        false
     }
 
     /// Sets the mark at which the next readahead begins (PG_readahead).
@@ -156,18 +176,29 @@ impl PageCache {
     pub fn make_dirty(&mut self, page: u32) -> bool {
         let flags = &mut self.flags[page as usize];
         let was_clean = *flags & DIRTY == 0;
-        *flags |= DIRTY;
+        *flags = (*flags | DIRTY) & !RECLAIM;
         was_clean
     }
 
-    /// The page has been written back. Returns whether it was dirty.
+    /// The page has been written back; one that reclaim met leaves next (folio_rotate_reclaimable). Returns whether it
+    /// was dirty.
     pub fn make_clean(&mut self, page: u32) -> bool {
         let Some(flags) = self.flags.get_mut(page as usize) else {
             return false;
         };
-        let was_dirty = *flags & DIRTY != 0;
-        *flags &= !DIRTY;
-        was_dirty
+        let was = *flags;
+        *flags &= !(DIRTY | RECLAIM);
+        if was & RECLAIM != 0 {
+            *flags &= !ACTIVE;
+            let list = if was & ACTIVE == 0 {
+                &mut self.inactive
+            } else {
+                &mut self.active
+            };
+            self.links.remove(list, page);
+            self.links.push_oldest(&mut self.inactive, page);
+        }
+        was & DIRTY != 0
     }
 }
 
@@ -248,7 +279,7 @@ mod tests {
             for page in pages {
                 let had = cache.has(page);
                 if !had {
-                    prop_assert_eq!(cache.add(page), None);
+                    prop_assert!(cache.add(page));
                 }
                 cache.mark_accessed(page);
                 prop_assert_eq!(had, naive.access(page, capacity));
@@ -260,7 +291,7 @@ mod tests {
     fn read(cache: &mut PageCache, page: u32) -> bool {
         let had = cache.has(page);
         if !had {
-            cache.add(page);
+            assert!(cache.add(page));
         }
         cache.mark_accessed(page);
         had
@@ -316,14 +347,35 @@ mod tests {
     }
 
     #[test]
-    fn dirty_pages_that_leave_are_named() {
-        let mut cache = PageCache::new(2 * 4096, 4096);
-        cache.add(0);
+    fn dirty_pages_stay_until_they_are_written_and_leave_first_then() {
+        let mut cache = PageCache::new(3 * 4096, 4096);
+        assert!(cache.add(0));
         assert!(cache.make_dirty(0));
         assert!(!cache.make_dirty(0));
-        cache.add(1);
-        assert_eq!(cache.add(2), Some(0));
+        assert!(cache.add(1) && cache.add(2));
+        assert!(cache.add(3));
+        assert!(cache.has(0) && !cache.has(1), "reclaim passes over 0");
+        assert_eq!(cache.lengths(), (2, 1));
+        assert!(cache.make_clean(0));
         assert!(!cache.make_clean(0));
-        assert_eq!(cache.add(3), None);
+        assert_eq!(cache.lengths(), (3, 0));
+        assert!(cache.add(4));
+        assert!(!cache.has(0) && cache.has(2));
+    }
+
+    #[test]
+    fn where_all_are_dirty_none_leaves() {
+        let mut cache = PageCache::new(40 * 4096, 4096);
+        for page in 0..40 {
+            assert!(cache.add(page));
+            cache.make_dirty(page);
+        }
+        assert!(!cache.add(99));
+        assert!(!cache.has(99));
+        for page in 0..40 {
+            cache.make_clean(page);
+        }
+        assert!(cache.add(99));
+        assert_eq!(cache.lengths().0 + cache.lengths().1, 40);
     }
 }

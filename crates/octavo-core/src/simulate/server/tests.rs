@@ -39,6 +39,7 @@ fn kernel(memory: u64, page_size: u64, readahead: u64) -> KernelSettings {
         page_size,
         readahead,
         largest_request: 1280 * KB,
+        dirty_background: memory / 10,
     }
 }
 
@@ -227,6 +228,65 @@ fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
     );
     assert_eq!(found.requests().writes, 1);
     assert_eq!(found.kernel().unwrap().device().writes, 1);
+}
+
+#[test]
+fn evicted_neighbours_are_written_as_one_request() {
+    let second = 1_000_000;
+    let at = |time: u64, block, kind| {
+        Some(Access {
+            time: time * second,
+            ..access(1, 1, block, kind, Strategy::Normal)
+        })
+    };
+    let mut accesses = Vec::new();
+    // Evicted in this order, by all that follows: 10 to 12, 30 and 31, and 50 are neighbours.
+    for block in [11, 50, 31, 10, 30, 12] {
+        accesses.extend([at(0, block, Kind::Read), at(0, block, Kind::Change)]);
+    }
+    accesses.extend((100..200).map(|block| at(1, block, Kind::Read)));
+    accesses.extend((2..45).map(|turn| at(turn, 300, Kind::Read)));
+    let writes = |level: u32, dirty_background| {
+        let settings = KernelSettings {
+            dirty_background,
+            ..kernel(1 << 30, 4 * KB, 0)
+        };
+        let one = server(Blocks::Merged(level), 16, 0, Some(settings));
+        let found = after(one, &accesses);
+        let device = found.kernel().unwrap().device();
+        (
+            found.requests().writes,
+            device.writes,
+            device.written_bytes / OWN,
+        )
+    };
+    // After 30 s, or when more than five blocks are dirty.
+    assert_eq!(writes(0, 1 << 30), (6, 3, 6));
+    assert_eq!(writes(0, 5 * OWN), (6, 3, 6));
+    // Blocks of 16 kB: 10 and 11, 12 and 13; 30 and 31; 50 and 51. The first two are neighbours.
+    assert_eq!(writes(1, 1 << 30), (4, 3, 8));
+    // Above no threshold at all each is written alone.
+    assert_eq!(writes(0, 0), (6, 6, 6));
+}
+
+#[test]
+fn a_checkpoint_writes_all_that_is_dirty_in_the_order_of_the_file() {
+    let accesses: Vec<_> = (0..128)
+        .flat_map(|block| {
+            [
+                Some(read(2 * block)),
+                Some(access(1, 1, 2 * block, Kind::Change, Strategy::Normal)),
+            ]
+        })
+        .chain([None])
+        .collect();
+    let found = after(
+        server(Blocks::Merged(0), 1000, 0, Some(kernel(1 << 30, 4 * KB, 0))),
+        &accesses,
+    );
+    let device = found.kernel().unwrap().device();
+    assert_eq!((device.writes, device.written_bytes), (128, 128 * OWN));
+    assert_eq!(found.kernel().unwrap().dirty_bytes(), 0);
 }
 
 #[test]
