@@ -24,6 +24,8 @@ class _Server:
     def query(self, name: str) -> Rows:
         if name == "traced_wal_inspect":
             return [{"schema": "public"}] if self.has_inspect else []
+        if name == "traced_checkpoint":
+            return [{"bytes": 4711}]
         assert name == "traced_wal"
         return [dict(self.counters)]
 

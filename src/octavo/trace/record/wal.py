@@ -39,12 +39,15 @@ class WalCounters:
 
 
 class WalMeter:
-    """Writes what went into the WAL, a stretch at each `take`."""
+    """Writes what went into the WAL, a stretch at each `take`, and at first how much there is since the last
+    checkpoint."""
 
     def __init__(self, query: Callable[[str], Rows], writer: _core.TraceWriter, time: int) -> None:
         """Raises what `query` raises."""
         self._query, self._writer = query, writer
         self._began = self._before = self._counters(time)
+        for row in query("traced_checkpoint"):
+            writer.describe("checkpoint_wal_bytes", str(max(0, int(row["bytes"]))))
 
     def take(self, time: int) -> None:
         """Writes what went in since the last time."""

@@ -1,8 +1,8 @@
 """What a server did while it was recorded: transactions, CPU, flushes. Properties `work_…` of a trace, for octavo
 predict.
 
-`work_seconds` is how long it was counted. CPU is that of the postmaster and all its children (proc_pid_stat(5)). Writes
-of WAL are as pg_stat_wal and pg_stat_io count them; what goes into it is in the trace's WAL entries.
+`work_seconds` is how long it was counted. CPU is that of the postmaster and all its children (proc_pid_stat(5)). Syncs
+of WAL are as pg_stat_wal and pg_stat_io count them; everything else of it is in the trace's WAL entries.
 """
 
 import os
@@ -61,7 +61,7 @@ def describe(writer: _core.TraceWriter, before: WorkCounters, after: WorkCounter
     }
     names = {
         "transactions": "transactions", "session_seconds": "session_seconds", "reads": "reads", "lookups": "lookups",
-        "wal_writes": "wal_writes", "wal_written_bytes": "wal_written_bytes", "wal_syncs": "wal_syncs",
+        "wal_syncs": "wal_syncs",
     }  # fmt: skip
     writer.describe("work_seconds", f"{after.at - before.at:.6f}")
     for counter, name in names.items():
