@@ -146,19 +146,19 @@ def _once(question: Question) -> Question:
 
 
 def _replay(layout: Layout, question: Question) -> Replayed:
-    course = begin(question)
+    history = begin(question)
     trials = 0
     for number in layout.rounds:
-        going_on = len(course.open(question))
+        going_on = len(history.open(question))
         if going_on:
             trials += going_on + len(question.controls) + 1
-            course = after_round(course, layout, question, int(number))
+            history = after_round(history, layout, question, int(number))
     words: dict[int, str | None] = {}
-    for at in course.looks:
-        settled = {row for row in question.rows(Role.COMPARED) if course.stopped[row] == at.round}
+    for at in history.analyses:
+        settled = {row for row in question.rows(Role.COMPARED) if history.stopped[row] == at.round}
         words |= {row: word for row, word in _words(at, question).items() if row in settled}
-    missing: dict[int, str | None] = dict.fromkeys(course.open(question))
-    last = course.looks[-1]
+    missing: dict[int, str | None] = dict.fromkeys(history.open(question))
+    last = history.analyses[-1]
     outside = np.abs(last.contrasts.centre) > last.half_widths
     return Replayed(words | missing, trials, int(outside[question.controls].sum()))
 

@@ -161,10 +161,10 @@ def run_experiment(scenario: Scenario, seed: int, *, full_grid: bool) -> Experim
     host = Host(scenario, source)
     values = np.full((count, scenario.rounds), np.nan)
     layout = Layout(values, loads, np.arange(count), np.array(range(1, scenario.rounds + 1)), 0)
-    course = begin(question)
+    history = begin(question)
     trials = 0
     for number in range(1, scenario.rounds + 1):
-        open_rows = course.open(question)
+        open_rows = history.open(question)
         if not open_rows:
             break
         going_on = [cells[0], *(cells[row] for row in open_rows), cells[-1]]
@@ -175,9 +175,9 @@ def run_experiment(scenario: Scenario, seed: int, *, full_grid: bool) -> Experim
             errors = host.trials(deviations[rows])
         values[rows, number - 1] = own[rows, number - 1] + errors
         trials += len(rows)
-        course = after_round(course, layout, question, number)
-    found = [(row, look_of(course, row)) for row in question.rows(Role.COMPARED)]
-    words = {row: word_of(at, row, question) if course.stopped[row] else None for row, at in found}
+        history = after_round(history, layout, question, number)
+    found = [(row, analysis_of(history, row)) for row in question.rows(Role.COMPARED)]
+    words = {row: verdict_of(at, row, question) if history.stopped[row] else None for row, at in found}
     truth = {row: true_effect(at, row, effects, of_load, loads) for row, at in found}
     covered = [abs(at.contrasts.centre[row] - truth[row]) <= at.half_widths[row] for row, at in found if at is not None]
     wrong = [is_wrong(words[row], truth[row]) for row in words]
@@ -242,13 +242,13 @@ def make_cells(count: int) -> list[Cell]:
     return [*cells, Cell(str(count), "again", {}, "", baseline=False, control=True, dataset=str(count))]
 
 
-def look_of(course: InterimAnalyses, row: int) -> InterimAnalysis | None:
+def analysis_of(history: InterimAnalyses, row: int) -> InterimAnalysis | None:
     """The look that counts for a row: when it was settled, else the last."""
-    at = [one for one in course.looks if one.round == course.stopped[row]] or list(course.looks)
+    at = [one for one in history.analyses if one.round == history.stopped[row]] or list(history.analyses)
     return at[-1] if at else None
 
 
-def word_of(at: InterimAnalysis | None, row: int, question: Question) -> str | None:
+def verdict_of(at: InterimAnalysis | None, row: int, question: Question) -> str | None:
     """The verdict of a row at a look; None is undecided."""
     if at is None:
         return None
@@ -305,7 +305,7 @@ def rounds_of_full_grid(
         if number < 2 or (question.waits_for_loads and not found.components.general):
             continue
         at = analyse(found, question, number, number, 0)
-        reached = {row: word_of(at, row, question) for row in words}
+        reached = {row: verdict_of(at, row, question) for row in words}
         if all(reached[row] == word or (word == "narrow" and reached[row]) for row, word in words.items()):
             return number
     return scenario.rounds

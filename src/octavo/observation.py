@@ -31,14 +31,14 @@ class Metric:
         return facts | ({"warns": self.warns} if self.warns else {})
 
 
-def words_of_change(metric: Mapping[str, Any]) -> tuple[str, str]:
+def verdict_terms(metric: Mapping[str, Any]) -> tuple[str, str]:
     """What it is called that there is more of a metric, stored with its unit and what is better, and less of it.
 
     Faster and slower are for units of time, or of so much in a time.
 
-    >>> words_of_change({"better": "lower", "unit": "ms"}), words_of_change({"better": "lower", "unit": "bytes"})
+    >>> verdict_terms({"better": "lower", "unit": "ms"}), verdict_terms({"better": "lower", "unit": "bytes"})
     (('slower', 'faster'), ('worse', 'better'))
-    >>> words_of_change({"unit": "bytes"})
+    >>> verdict_terms({"unit": "bytes"})
     ('more', 'less')
     """
     better, unit = metric.get("better"), metric.get("unit", "")

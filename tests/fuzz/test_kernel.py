@@ -15,7 +15,7 @@ from octavo.host.checks import base, memory
 from octavo.host.kernel_value import KernelValue
 from octavo.hugepages import apply, boot, groups, pool, postmaster_memory
 from octavo.instruments import cpus, pressure
-from octavo.iotop import asked, diskstats, process_info, terminal_text, trace_lines
+from octavo.iotop import diskstats, process_info, process_io, terminal_text, trace_lines
 from octavo.knobs import enforcer, zram_swap
 from octavo.postgres import process_roles
 from octavo.workload_support import server_memory
@@ -227,7 +227,7 @@ PARSERS: Sequence[Parser] = (
     ),
     Parser("times of each CPU", lambda text, _: cpus.parse(text), (_PROC_STAT,), ()),
     Parser("cpu times", _file(lambda place: cpu_times.cpu_times(place), "stat"), (_PROC_STAT,), _KERNEL),
-    Parser("what a process asked for", lambda text, _: asked.parse_io(text), (_IO,), ()),
+    Parser("what a process asked for", lambda text, _: process_io.parse_io(text), (_IO,), ()),
     Parser("kernel's options about pages", _text(kernel_pages.options_about_pages), (_KERNEL_CONFIG,), ()),
     Parser("diskstats", _text(diskstats.parse_diskstats), (_DISKSTATS,), _KERNEL),
     Parser(

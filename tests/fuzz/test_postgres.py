@@ -241,7 +241,7 @@ PARSERS: Sequence[Parser] = (
         (_SYSBENCH,),
     ),
     Parser("server log", _text(_judged), (_SERVER_LOG,), ()),
-    Parser("last words", _log(lambda log: cluster.last_words(log)), (_SERVER_LOG,), ()),
+    Parser("last words", _log(lambda log: cluster.last_log_line(log)), (_SERVER_LOG,), ()),
     Parser(
         "pg_controldata", _text(lambda text: control.reset_arguments(control.parse(text), 16 * 1024**2)), (_CONTROL,)
     ),

@@ -207,10 +207,10 @@ def test_an_ordinary_role_can_watch(server: Server) -> None:
         assert told["data_directory"] is None
         assert told["data_block"] == parse_size(server.build.manifest["data_block"])
         assert target.postmaster == server.process.pid
-        looking = ServerMonitor(target, told, gone=lambda: connection.closed)
-        looking.look()
-        seen = looking.look()
-        looking.close()
+        monitor = ServerMonitor(target, told, gone=lambda: connection.closed)
+        monitor.sample()
+        seen = monitor.sample()
+        monitor.close()
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             connection.execute("CREATE TABLE t (a int)")
     assert not {"database", "wal", "checkpointer", "processes", "memory"} & set(seen.blind)

@@ -52,12 +52,12 @@ def opened(source: str, device: int | None, journal: Journal, *, submitted: bool
 
 def seen(source: RequestSource, disk: str, act: Callable[[], object], **narrowed: int) -> RequestSnapshot:
     """One look over what the action did."""
-    looking = RequestMonitor(source, None, {}, disks=(disk,), **narrowed)
+    monitor = RequestMonitor(source, None, {}, disks=(disk,), **narrowed)
     try:
         act()
-        return looking.look()
+        return monitor.sample()
     finally:
-        looking.close()
+        monitor.close()
         source.close()
 
 
@@ -228,7 +228,7 @@ def test_postgresql_by_role_and_query(server: Server, database: Volume, journal:
     method = server.settings()["io_method"]
     activity = Activity.open(f"host={server.socket_directory} user=octavo dbname=octavo")
     source = opened("bpf", number, journal)
-    looking = RequestMonitor(source, activity, {}, disks=(name,))
+    monitor = RequestMonitor(source, activity, {}, disks=(name,))
     try:
         # All at once from the disk: who reads depends on io_method, and the query is the last of ours.
         table = int(
@@ -236,14 +236,14 @@ def test_postgresql_by_role_and_query(server: Server, database: Volume, journal:
         )
         server.execute("SET max_parallel_workers_per_gather = 0")
         server.execute("SELECT sum(abalance) /* \x1b[2J\u202e :smile: */ FROM pgbench_accounts")
-        scanned = looking.look()
+        scanned = monitor.sample()
         server.execute("SELECT 1")
         finished = server.run_client("pgbench", "--no-vacuum", "--client=2", "--time=1")
         assert finished.returncode == 0, finished.stderr
         server.execute("CHECKPOINT")
-        worked = looking.look()
+        worked = monitor.sample()
     finally:
-        looking.close()
+        monitor.close()
         source.close()
         activity.close()
 
@@ -278,21 +278,21 @@ def test_for_whom_io_workers_read(server: Server, database: Volume, journal: Jou
     server.execute("SET max_parallel_workers_per_gather = 0")
     activity = Activity.open(f"host={server.socket_directory} user=octavo dbname=octavo")
     source = opened("bpf", number, journal)
-    looking = RequestMonitor(source, activity, {}, disks=(name,))
+    monitor = RequestMonitor(source, activity, {}, disks=(name,))
     readers: dict[int, str | None] = {}
     try:
         for _ in range(50):
             server.execute(
                 "DO $$ BEGIN FOR n IN 1..10 LOOP PERFORM sum(abalance) FROM pgbench_accounts; END LOOP; END $$"
             )
-            shown = looking.look()
+            shown = monitor.sample()
             readers |= {reader.pid: reader.query for row in shown.rows for reader in row.readers}
             assert not shown.blind
             assert all(row.role == "io worker" for row in shown.rows if row.readers)
             if readers or method != "worker":
                 break
     finally:
-        looking.close()
+        monitor.close()
         source.close()
         activity.close()
     if method == "worker":
@@ -314,12 +314,12 @@ def test_a_user_without_rights_sees_the_bytes_and_is_told_what_is_hidden(
             server.connection.execute(b"SELECT pg_table_size('pgbench_accounts')").fetchall()[0]["pg_table_size"]
         )
         activity = Activity.open(f"host={server.socket_directory} user=anybody dbname=octavo")
-        looking = RequestMonitor(source := opened("bpf", number, journal), activity, {}, disks=(name,))
+        monitor = RequestMonitor(source := opened("bpf", number, journal), activity, {}, disks=(name,))
         try:
             server.execute("SELECT sum(abalance) FROM pgbench_accounts")
-            shown = looking.look()
+            shown = monitor.sample()
         finally:
-            looking.close()
+            monitor.close()
             source.close()
             activity.close()
             server.execute("DROP ROLE anybody")

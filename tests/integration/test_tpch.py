@@ -21,7 +21,7 @@ from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.plan_shape import from_dict
 from octavo.store.store import Store
 from octavo.workloads.tpch import WORKLOAD, generator, queries, schema
-from octavo.workloads.tpch.known import known
+from octavo.workloads.tpch.duckdb_tpch import known
 from octavo.workloads.tpch.loading import STEPS
 
 _LEVELS = {

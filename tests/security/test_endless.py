@@ -24,7 +24,7 @@ from octavo.io.engine import measure
 from octavo.io.job import Job
 from octavo.lab.server_log import limited_log, read_log
 from octavo.plan.presets import find_plan
-from octavo.postgres.cluster import last_words
+from octavo.postgres.cluster import last_log_line
 from octavo.postgres.datasets import control
 from octavo.workloads.pooled import client
 
@@ -65,7 +65,7 @@ def test_a_fifo_in_place_of_a_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="regular file"):
         in_time(lambda: refuse_running(tmp_path))
     assert in_time(lambda: last_options(tmp_path)) == []
-    assert in_time(lambda: last_words(tmp_path / "postmaster.pid")) == "no output"
+    assert in_time(lambda: last_log_line(tmp_path / "postmaster.pid")) == "no output"
     with pytest.raises(OSError, match="regular file"):
         in_time(lambda: read_text(tmp_path / "postmaster.pid"))
 
@@ -116,7 +116,7 @@ def test_of_a_large_log_only_the_end_is_read(tmp_path: Path) -> None:
         file.truncate(1 << 40)  # sparse
         file.seek(0, os.SEEK_END)
         file.write(b"\nFATAL:  the last\nbye\n")
-    assert last_words(log) == "FATAL:  the last"
+    assert last_log_line(log) == "FATAL:  the last"
     assert read_tail(log, 10) == "bye\n"
 
 

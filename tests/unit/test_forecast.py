@@ -107,7 +107,7 @@ def test_four_of_five_runs_tell_what_is_forecast() -> None:
     assert seen is not None
     source = np.random.default_rng(2)
     effect = np.zeros((3, 1))
-    effect[condition.question.asked] = np.log1p(seen.smallest)
+    effect[condition.question.targets] = np.log1p(seen.smallest)
     told = 0
     for _ in range(150):
         values = effect + source.normal(0, 0.01, (3, 6))

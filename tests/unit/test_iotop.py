@@ -19,12 +19,12 @@ from octavo.host.journal import Journal
 from octavo.instruments.target import Target
 from octavo.iotop import open as opening
 from octavo.iotop.activity import ProcessActivity, doing_of
-from octavo.iotop.asked import AskedBytes, AskedOf, SystemCalls
 from octavo.iotop.diskstats import DiskTotals
 from octavo.iotop.in_flight import InFlight
 from octavo.iotop.instance import instance, undo_instance
 from octavo.iotop.monitor import RequestMonitor
 from octavo.iotop.process_info import WRITE_BACK, ProcessInfo
+from octavo.iotop.process_io import AskedBytes, AskedOf, SystemCalls
 from octavo.iotop.request_source import Direction, RequestCount, RequestSource
 from octavo.iotop.snapshot import IoWorkerClient, RequestRow, RequestSnapshot, RequestSum, RowKey, rows_of, settled
 from octavo.iotop.terminal_text import one_line
@@ -291,9 +291,9 @@ def test_a_look_has_what_came_since_the_last_one() -> None:
         RequestCount(disk, 1, "read", 1, 512),
         RequestCount(disk, ours, "read", 1, 4096),
     )
-    looking = RequestMonitor(source, None, {"bpf": "why"}, root=ours)
-    first, second = looking.look(), looking.look()
-    looking.close()
+    monitor = RequestMonitor(source, None, {"bpf": "why"}, root=ours)
+    first, second = monitor.sample(), monitor.sample()
+    monitor.close()
     (mine,) = first.rows  # process 1 does not descend from us
     assert (mine.who.pid, mine.requests, mine.bytes, mine.device) == (ours, 3, 12288, "9:9")
     assert (second.rows, dict(second.blind)) == ((), {"bpf": "why"})

@@ -8,7 +8,7 @@ from octavo import workloads
 from octavo.errors import OctavoError, UsageError
 from octavo.observation import Observation
 from octavo.workloads.tpch import answers, loading, metrics, queries, references, schema, usage
-from octavo.workloads.tpch.known import QUERIES, RANDOM_TEXT, known, rows_of
+from octavo.workloads.tpch.duckdb_tpch import QUERIES, RANDOM_TEXT, known, rows_of
 from octavo.workloads.tpch.query import Ran, document
 from octavo.workloads.tpch.references import References
 

@@ -107,9 +107,9 @@ def target(query_works: bool = True) -> Target:
 def test_a_server_elsewhere_leaves_the_machine_that_we_are_on(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {name: one for name, one in instruments().items() if isinstance(one, Sampled) and not one.asks_server}
     monkeypatch.setattr("octavo.watch.snapshot.instruments", lambda: here)
-    looking = ServerMonitor(target(), SERVER, gone=lambda: False)
-    seen = looking.look()
-    looking.close()
+    monitor = ServerMonitor(target(), SERVER, gone=lambda: False)
+    seen = monitor.sample()
+    monitor.close()
     assert seen.blind["device"] == "the directory is elsewhere"
     assert seen.blind["processes"] == seen.blind["pss"] == "the processes are elsewhere"
     assert seen.value("memory_available_bytes") is not None
@@ -118,6 +118,6 @@ def test_a_server_elsewhere_leaves_the_machine_that_we_are_on(monkeypatch: pytes
 
 def test_a_server_that_has_gone_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("octavo.watch.snapshot.instruments", dict)
-    looking = ServerMonitor(target(), SERVER, gone=lambda: True)
+    monitor = ServerMonitor(target(), SERVER, gone=lambda: True)
     with pytest.raises(OctavoError, match="no longer responds"):
-        looking.look()
+        monitor.sample()

@@ -1,4 +1,4 @@
-"""Looking more than once: how much of the error each look may spend, and what is left for an interval."""
+"""Alpha spending: the error that each interim analysis may spend, and the level left for an interval."""
 
 import functools
 import math
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# The look up to which half of the error is spent: a compromise between early and late verdicts, by simulation.
+# The analysis by which half of alpha is spent: a compromise between early and late verdicts, by simulation.
 HALF_SPENT = 2.0
 # Levels at which the recursion is run; between them the share is interpolated.
 _STEP = math.log(2)
@@ -59,9 +59,9 @@ def advance(before: Survivors, time: float, spend: float) -> tuple[float, Surviv
 
 
 def next_analysis(round_number: int) -> int:
-    """The round after which is looked again: the next one, or of many rounds when there are a twentieth more.
+    """The round after which the next analysis is due: the next one, or of many rounds 5 % more.
 
-    A look costs time with the cube of its rounds and hardly tells more than the one before.
+    The time of an analysis grows with the cube of the rounds, and it adds little to the one before.
 
     >>> next_analysis(4), next_analysis(40), next_analysis(1000)
     (5, 42, 1050)
@@ -70,10 +70,10 @@ def next_analysis(round_number: int) -> int:
 
 
 def nominal_share(level: float, first: int, number: int) -> float:
-    """The level of a look alone, as a share of the level that all looks may spend together.
+    """The level of one analysis, as a share of the level that all may spend together.
 
-    Looks are made after round `first` and then by `next_look`; `number` counts them from 1. What is spent up to a
-    look grows as number / (number + HALF_SPENT): no last look needs to be known (K. K. G. Lan, D. L. DeMets,
+    Analyses are after round `first` and then by `next_analysis`; `number` counts them from 1. Alpha spent up to one
+    grows as number / (number + HALF_SPENT): the last one need not be known (K. K. G. Lan, D. L. DeMets,
     Discrete sequential boundaries for clinical trials, Biometrika 70, 1983).
     """
     place = math.log(level) / _STEP
@@ -86,14 +86,14 @@ def _log_share(level: float, first: int, number: int) -> float:
     from scipy.special import log_ndtr
 
     for earlier in range(1, number):  # in order, so that the recursion is never deep
-        _look(level, first, earlier)
-    boundary, survivors = _look(level, first, number)
+        _spend(level, first, earlier)
+    boundary, survivors = _spend(level, first, number)
     return math.log(2) + float(log_ndtr(-boundary / math.sqrt(survivors.time))) - math.log(level)
 
 
 @functools.cache
-def _look(level: float, first: int, number: int) -> tuple[float, Survivors]:
-    before = START if number == 1 else _look(level, first, number - 1)[1]
+def _spend(level: float, first: int, number: int) -> tuple[float, Survivors]:
+    before = START if number == 1 else _spend(level, first, number - 1)[1]
     spend = level * (_spent(number) - _spent(number - 1))
     return advance(before, float(_round(first, number)), spend)
 

@@ -18,8 +18,8 @@ from octavo.analysis.interim import Role, single_analysis
 from octavo.analysis.interval import CONFIDENCE, WIDEST
 from octavo.analysis.trials import Key, TrialKey, used_trials, values_by_key
 from octavo.analysis.verdict import judge
-from octavo.observation import words_of_change
-from octavo.plan.cells import Cell, condition_word, short_word
+from octavo.observation import verdict_terms
+from octavo.plan.cells import Cell, condition_label, short_label
 from octavo.plan.model import Plan
 from octavo.store.records import RunRecord, TrialRecord
 
@@ -78,7 +78,7 @@ def compare(
     rows: Rows = []
     for kind, key, name in first:
         if (theirs_here := second.get((kind, key, name))) is not None:
-            change = words_of_change(reference.record.metrics.get(key[1], {}))
+            change = verdict_terms(reference.record.metrics.get(key[1], {}))
             told = {"kind": kind, "reference": reference.record.id, "run": other.record.id,
                     "condition": words[name][0], "cell": words[name][1], "metric": key[1], "item": key[0]}  # fmt: skip
             rows.append(told | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, change))
@@ -116,8 +116,8 @@ def in_words(name: Name, baseline: Mapping[str, str]) -> tuple[str, str]:
     ('read-only, clients 8', '4kB')
     """
 
-    condition = ", ".join(condition_word(*pair) for pair in name if pair[0] not in baseline)
-    return condition, "/".join(short_word(*pair) for pair in name if pair[0] in baseline) or "all trials"
+    condition = ", ".join(condition_label(*pair) for pair in name if pair[0] not in baseline)
+    return condition, "/".join(short_label(*pair) for pair in name if pair[0] in baseline) or "all trials"
 
 
 def _names(run: StoredRun, telling: Sequence[str]) -> dict[Name, Cell]:

@@ -41,7 +41,7 @@ def conditions_of(plan: Plan, cells: Sequence[Cell], trials: Iterable[TrialRecor
         if cell.id not in skipped:
             groups.setdefault(cell.condition, []).append(cell)
     groups = {name: group for name, group in groups.items() if any(cell.baseline for cell in group)}
-    # What is looked at again and again keeps to one pool: simulation vouches for groups at a single look only.
+    # With interim analyses there is one pool: groups were simulated for a single analysis only.
     by = grouping_factor(plan) if plan.stopping == "fixed" else None
     return [
         Condition(

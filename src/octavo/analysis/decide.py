@@ -1,4 +1,4 @@
-"""Which cells need more trials: what a run asks after each round."""
+"""Which cells need more trials after a round."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,8 @@ from octavo.store.records import TrialRecord
 
 @dataclass(frozen=True, slots=True)
 class DecisionProgress:
-    """How a run stands: cells that are settled, cells that are open, and how many more rounds the slowest open cell
-    is likely to need; None when rounds alone would not do, or nothing is known yet."""
+    """How many cells are decided or narrow enough, how many are open, and the rounds that the slowest open one will
+    probably need; None if more rounds are not enough, or nothing is known yet."""
 
     settled: int
     open: int
@@ -38,46 +38,48 @@ def undecided(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], 
 
 
 def open_cells(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> dict[str, float]:
-    """The cells that need more rounds, by id, as of these trials of the metric that verdicts speak of; and how many
-    are likely to settle it: 1 before the first look, infinity where no number would, 0 for negative controls.
+    """The cells that need more rounds, by id, as of these trials of the primary metric, and how many will probably
+    decide them: 1 before the first analysis, infinity if no number would, 0 for negative controls.
 
-    Baselines and controls are not among them; they go on as long as any cell of their condition does. So do the
-    negative controls, which are. It depends on the trials alone, so that a resumed run goes on alike; a last round
-    in which a cell has no trial yet is left out. A cell that failed in each of its first two rounds is given up, and
-    so is a condition whose baseline did. Where nothing else is compared, the negative controls are asked about.
+    Baselines and controls are not included; they are measured as long as any cell of their condition is open, as are
+    the negative controls, which are included. It depends on the trials alone, so that a resumed run continues alike; a
+    last round in which a cell has no trial yet is ignored. A cell that failed in each of its first two rounds is given
+    up, and so is a condition whose baseline did. If nothing else is compared, the negative controls are.
     """
     result: dict[str, float] = {}
-    for condition, going_on, course in _standing(plan, cells, trials, metric):
-        if not going_on:
+    for condition, still_open, history in _histories(plan, cells, trials, metric):
+        if not still_open:
             continue
         result |= dict.fromkeys((cell.id for cell in condition.cells_of(Role.NEGATIVE)), 0.0)
         rows = {cell.id: row for row, cell in enumerate(condition.cells)}
-        for cell in going_on:
-            needed = _more(condition, course.looks[-1], rows[cell.id]) if course.looks else 1
+        for cell in still_open:
+            needed = _more(condition, history.analyses[-1], rows[cell.id]) if history.analyses else 1
             result[cell.id] = math.inf if needed is None else float(needed)
     lost = given_up(trials)
     return {cell: needed for cell, needed in result.items() if cell not in lost}
 
 
-def outlook(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> DecisionProgress:
-    """How the run stands, as of these trials."""
+def decision_progress(
+    plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str
+) -> DecisionProgress:
+    """The progress of the decisions, as of these trials."""
     settled = open_cells = 0
     needed: list[int | None] = []
-    for condition, going_on, course in _standing(plan, cells, trials, metric):
-        open_cells += len(going_on)
-        settled += len(condition.question.asked) - len(going_on)
+    for condition, still_open, history in _histories(plan, cells, trials, metric):
+        open_cells += len(still_open)
+        settled += len(condition.question.targets) - len(still_open)
         rows = {cell.id: row for row, cell in enumerate(condition.cells)}
-        last = course.looks[-1] if course.looks else None
-        needed += [_more(condition, last, rows[cell.id]) for cell in going_on]
+        last = history.analyses[-1] if history.analyses else None
+        needed += [_more(condition, last, rows[cell.id]) for cell in still_open]
     known = [more for more in needed if more is not None]
     return DecisionProgress(settled, open_cells, max(known) if known and len(known) == len(needed) else None)
 
 
-def rule_of(condition: Condition, look: InterimAnalysis | None, *, for_row: int | None = None) -> VerdictRule:
-    """What the estimates of a look are held against. Controls themselves have no noise floor."""
+def rule_of(condition: Condition, analysis: InterimAnalysis | None, *, for_row: int | None = None) -> VerdictRule:
+    """The rule for the verdicts of an analysis. Controls themselves have no noise floor."""
     question = condition.question
     of_control = for_row is not None and question.roles[for_row] is not Role.COMPARED
-    found = [] if look is None or of_control else [look.estimate(row) for row in question.controls]
+    found = [] if analysis is None or of_control else [analysis.estimate(row) for row in question.controls]
     return VerdictRule(
         question.threshold,
         question.precision,
@@ -87,48 +89,48 @@ def rule_of(condition: Condition, look: InterimAnalysis | None, *, for_row: int 
     )
 
 
-def course_of(condition: Condition, layout: Layout | None, trials: Sequence[TrialRecord]) -> InterimAnalyses:
-    """The looks at a condition's primary number, after each complete round in order; one look for a fixed plan."""
+def interim_analyses(condition: Condition, layout: Layout | None, trials: Sequence[TrialRecord]) -> InterimAnalyses:
+    """The analyses of a condition's primary metric after each complete round, in order; one for a fixed plan."""
     question = condition.question
-    course = begin(question)
+    history = begin(question)
     if layout is None:
-        return course
+        return history
     if question.once:
-        return InterimAnalyses((single_analysis(layout, question),), course.stopped)
+        return InterimAnalyses((single_analysis(layout, question),), history.stopped)
     mine = {cell.id for cell in condition.cells}
     present: dict[int, set[str]] = {}
     for trial in trials:
         if trial.cell in mine:
             present.setdefault(trial.round, set()).add(trial.cell)
     *earlier, last = sorted(present)
-    course = analyse_rounds(layout, question, earlier)
-    expected = expected_in(condition, course, last) - given_up(trials)
-    return after_round(course, layout, question, last) if expected <= present[last] else course
+    history = analyse_rounds(layout, question, earlier)
+    expected = expected_in(condition, history, last) - given_up(trials)
+    return after_round(history, layout, question, last) if expected <= present[last] else history
 
 
-def expected_in(condition: Condition, course: InterimAnalyses, round_number: int) -> set[str]:
-    """The cells that are measured in a round, by what was settled before it."""
-    asked = condition.question.asked
-    settled = (course.stopped > 0) & (course.stopped < round_number)
-    if asked and settled[asked].all():
+def expected_in(condition: Condition, history: InterimAnalyses, round_number: int) -> set[str]:
+    """The cells that are measured in a round, given the decisions before it."""
+    targets = condition.question.targets
+    settled = (history.stopped > 0) & (history.stopped < round_number)
+    if targets and settled[targets].all():
         return set()
     return {cell.id for row, cell in enumerate(condition.cells) if not settled[row]}
 
 
-def _standing(
+def _histories(
     plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str
 ) -> list[tuple[Condition, list[Cell], InterimAnalyses]]:
-    """Every condition with its open cells and its looks."""
+    """Every condition with its open cells and its analyses."""
     used = used_trials(trials)
     values = _primary(used, metric)
     lost = given_up(trials)
     result: list[tuple[Condition, list[Cell], InterimAnalyses]] = []
     for condition in conditions_of(plan, cells, trials):
-        course = course_of(condition, layout_of(condition, used, values), trials)
-        going_on = [cell for row in course.open(condition.question) if (cell := condition.cells[row]).id not in lost]
+        history = interim_analyses(condition, layout_of(condition, used, values), trials)
+        still_open = [cell for row in history.open(condition.question) if (cell := condition.cells[row]).id not in lost]
         if condition.cells[condition.question.rows(Role.BASELINE)[0]].id in lost:
-            going_on = []
-        result.append((condition, going_on, course))
+            still_open = []
+        result.append((condition, still_open, history))
     return result
 
 

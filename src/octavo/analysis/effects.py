@@ -1,4 +1,4 @@
-"""Every number of every cell against its baseline, at the look after which the cell was settled."""
+"""Effects of every metric and cell against the baseline, as of the analysis that decided the cell."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,14 +7,14 @@ from typing import Any
 
 from octavo.analysis.condition import Condition, conditions_of, layout_of
 from octavo.analysis.contrasts import contrasts
-from octavo.analysis.decide import course_of, expected_in, rule_of
+from octavo.analysis.decide import expected_in, interim_analyses, rule_of
 from octavo.analysis.interim import InterimAnalyses, InterimAnalysis, Role, analyse, single_analysis
 from octavo.analysis.interval import WIDEST, Estimate
 from octavo.analysis.layout import Layout
 from octavo.analysis.trials import Key, TrialKey, given_up
 from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.verdict import noise_floor, verdict
-from octavo.observation import words_of_change
+from octavo.observation import verdict_terms
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -40,8 +40,8 @@ def effects_of(
     values: Mapping[Key, Mapping[TrialKey, float]],
     metrics: Mapping[str, Mapping[str, Any]],
 ) -> Effects:
-    """The effects of all cells but the baselines. The first of `metrics` is the one that the looks are at; other
-    numbers are shown as of the look after which the cell was settled."""
+    """The effects of all cells but the baselines. The first of `metrics` is the primary one; the others are taken
+    at the analysis that decided the cell."""
     effects: Rows = []
     floors: Rows = []
     model: Rows = []
@@ -56,8 +56,8 @@ def effects_of(
     for condition in conditions_of(plan, cells, trials):
         here = mine.get(condition.name, {})
         layout = layout_of(condition, used, here.get(primary, {}))
-        course = course_of(condition, layout, trials_of.get(condition.name, ()))
-        expected = expected_in(condition, course, last_round)
+        history = interim_analyses(condition, layout, trials_of.get(condition.name, ()))
+        expected = expected_in(condition, history, last_round)
         # A condition without any trial in it sat the round out: the budget went to others.
         if any((last_round, cell.id) in seen for cell in condition.cells):
             awaited |= expected
@@ -65,19 +65,19 @@ def effects_of(
             layout = layout_of(condition, used, here[key]) if key in here else None
             if layout is None:
                 continue
-            looks = _looks_at(condition, layout, course, of_the_course=key == primary)
-            if not looks:  # a baseline alone
+            deciding = _deciding_analyses(condition, layout, history, is_primary=key == primary)
+            if not deciding:  # a baseline alone
                 continue
-            words = words_of_change(metrics.get(key[1], {}))
+            words = verdict_terms(metrics.get(key[1], {}))
             effects.extend(
                 _effect(condition, row, key, at, estimate, words)
-                for row, at in looks.items()
+                for row, at in deciding.items()
                 if (estimate := at.estimate(row)) is not None
             )
-            last = max(looks.values(), key=lambda at: at.round)
+            last = max(deciding.values(), key=lambda at: at.round)
             floors.extend(_noise_floor(condition, key, last))
             if key == primary:
-                model.append(_model(condition, key, last, course))
+                model.append(_model(condition, key, last, history))
     place = {cell.id: number for number, cell in enumerate(cells)}
     effects.sort(key=lambda row: place[row["cell"]])
     whole = awaited - given_up(trials) <= {cell for number, cell in seen if number == last_round}
@@ -105,22 +105,22 @@ def _trials_by_condition(trials: Sequence[TrialRecord], cells: Sequence[Cell]) -
     return found
 
 
-def _looks_at(
-    condition: Condition, layout: Layout, course: InterimAnalyses, *, of_the_course: bool
+def _deciding_analyses(
+    condition: Condition, layout: Layout, history: InterimAnalyses, *, is_primary: bool
 ) -> dict[int, InterimAnalysis]:
-    """For every row but the baseline the look that counts: when it was settled, else the last one."""
+    """For every row but the baseline the analysis that decided it, else the last one."""
     question = condition.question
     rows = [row for row, role in enumerate(question.roles) if role is not Role.BASELINE]
-    if question.once or not course.looks:
+    if question.once or not history.analyses:
         only = single_analysis(layout, question)
         return dict.fromkeys(rows, only)
-    at = {one.round: one for one in course.looks}
-    last = course.looks[-1].round
-    rounds = {row: int(course.stopped[row]) or last for row in rows}
-    if not of_the_course:
+    at = {one.round: one for one in history.analyses}
+    last = history.analyses[-1].round
+    rounds = {row: int(history.stopped[row]) or last for row in rows}
+    if not is_primary:
         at = {
             number: analyse(
-                contrasts(layout.until(course.limits(number))), question, number, at[number].first, at[number].number
+                contrasts(layout.until(history.limits(number))), question, number, at[number].first, at[number].number
             )
             for number in set(rounds.values())
             if int(layout.rounds[0]) <= number
@@ -177,7 +177,7 @@ def _noise_floor(condition: Condition, key: Key, last: InterimAnalysis) -> Rows:
     ]
 
 
-def _model(condition: Condition, key: Key, last: InterimAnalysis, course: InterimAnalyses) -> dict[str, Any]:
+def _model(condition: Condition, key: Key, last: InterimAnalysis, history: InterimAnalyses) -> dict[str, Any]:
     """What the intervals of a condition rest on; deviations of a single trial, in percent."""
     question, parts = condition.question, last.contrasts.components
     compared = question.rows(Role.COMPARED)
@@ -202,8 +202,8 @@ def _model(condition: Condition, key: Key, last: InterimAnalysis, course: Interi
         "hosts": 1 if last.contrasts.hosts is None else int(last.contrasts.hosts.max()),
         "hosts_in_general": last.contrasts.hosts_in_general is not None
         and bool(last.contrasts.hosts_in_general[compared].all()),
-        "looks": len(course.looks),
-        "first_look": course.looks[0].first if course.looks else None,
+        "looks": len(history.analyses),
+        "first_look": history.analyses[0].first if history.analyses else None,
         "comparisons": len(compared),
         "confidence": question.confidence,
         "critical_value": max(known, default=None),

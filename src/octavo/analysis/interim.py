@@ -1,4 +1,4 @@
-"""The looks at one condition, in order: after each the cells that are settled stop being measured."""
+"""The interim analyses of one condition, in order: after each, decided cells are no longer measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,12 +25,11 @@ class Role(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the looks are to decide about the rows of a layout.
+    """What the analyses decide about the rows of a layout.
 
     `threshold` and `precision` are fractions. `conditions`: how many share the confidence of the run. `has_floor`:
-    there should be controls of either kind. `once`: one look, at the end; else the first is after round `first_look`.
-    `loads`: the most there will be. `waits_for_loads`: they are enough to speak of loads in general, so that nothing
-    is decided before that is so.
+    there should be controls of either kind. `once`: one analysis, at the end; else the first after round `first_look`.
+    `loads`: their maximum. `waits_for_loads`: they are enough for loads in general, so that nothing is decided before.
     """
 
     roles: tuple[Role, ...]
@@ -49,12 +48,12 @@ class Question:
 
     @property
     def confidence(self) -> float:
-        """Of one condition, so that all of them hold at once with the confidence of the run."""
+        """Of one condition, so that all of them hold simultaneously with the confidence of the run."""
         return CONFIDENCE ** (1 / self.conditions)
 
     @property
-    def asked(self) -> list[int]:
-        """The rows that are measured until they are settled: the negative controls, where nothing else is compared."""
+    def targets(self) -> list[int]:
+        """The rows that are measured until they are decided: the negative controls if nothing else is compared."""
         return self.rows(Role.COMPARED) or self.rows(Role.NEGATIVE)
 
     @property
@@ -65,7 +64,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class InterimAnalysis:
-    """One look: `number` from 1 (0: the only one), after `round`; the first was after round `first`."""
+    """One analysis: `number` from 1 (0: the only one), after `round`; the first was after round `first`."""
 
     round: int
     first: int
@@ -110,7 +109,7 @@ class InterimAnalysis:
             critical=float(self.critical[row]) if known else None,
             of_loads=float(found.of_loads[row]),
             own=bool(found.own[row]),
-            look=self.number,
+            analyses=self.number,
             hosts=1 if found.hosts is None else int(found.hosts[row]),
             of_hosts=None
             if found.of_hosts is None or found.hosts is None or found.hosts[row] < 2
@@ -121,63 +120,61 @@ class InterimAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class InterimAnalyses:
-    """The looks so far, and for each row the round after which it was settled; 0 is open."""
+    """The analyses so far, and for each row the round after which it was decided; 0 is open."""
 
-    looks: tuple[InterimAnalysis, ...]
+    analyses: tuple[InterimAnalysis, ...]
     stopped: Integers
 
     def open(self, question: Question) -> list[int]:
-        """The rows asked about that need more trials."""
-        return [row for row in question.asked if not self.stopped[row]]
+        """The targets that need more trials."""
+        return [row for row in question.targets if not self.stopped[row]]
 
     def limits(self, round_number: int) -> Integers:
-        """Up to which round each row's trials count at a look after that round."""
+        """Up to which round each row's trials count in an analysis after that round."""
         return np.where(self.stopped > 0, np.minimum(self.stopped, round_number), round_number)
 
 
 def begin(question: Question) -> InterimAnalyses:
-    """Before the first look."""
+    """Before the first analysis."""
     return InterimAnalyses((), np.zeros(len(question.roles), dtype=np.int64))
 
 
-def after_round(course: InterimAnalyses, layout: Layout, question: Question, round_number: int) -> InterimAnalyses:
-    """One more round has ended: looks, unless too little is known for any interval or too little is new, and notes
-    which rows are settled.
-
-    What was settled stays so: later trials of such a row do not count.
+def after_round(history: InterimAnalyses, layout: Layout, question: Question, round_number: int) -> InterimAnalyses:
+    """Analyses after one more round, unless there is no interval yet or too little is new, and records which rows are
+    decided. Decisions are final: later trials of such a row do not count.
     """
-    going_on = course.open(question)
-    due = next_analysis(course.looks[-1].round) if course.looks else question.first_look
-    if not going_on or round_number < due:
-        return course
-    found = contrasts(layout.until(course.limits(round_number)))
-    if not np.isfinite(found.variance[going_on]).any() or (question.waits_for_loads and not found.components.general):
-        return course
-    first = course.looks[0].first if course.looks else round_number
-    now = analyse(found, question, round_number, first, len(course.looks) + 1)
+    open_rows = history.open(question)
+    due = next_analysis(history.analyses[-1].round) if history.analyses else question.first_look
+    if not open_rows or round_number < due:
+        return history
+    found = contrasts(layout.until(history.limits(round_number)))
+    if not np.isfinite(found.variance[open_rows]).any() or (question.waits_for_loads and not found.components.general):
+        return history
+    first = history.analyses[0].first if history.analyses else round_number
+    now = analyse(found, question, round_number, first, len(history.analyses) + 1)
     judged = judge(found.centre, now.half_widths, now.floor(question), question.threshold, question.precision)
-    stopped = course.stopped.copy()
-    stopped[going_on] = np.where(judged.settled[going_on], round_number, 0)
-    return InterimAnalyses((*course.looks, now), stopped)
+    stopped = history.stopped.copy()
+    stopped[open_rows] = np.where(judged.settled[open_rows], round_number, 0)
+    return InterimAnalyses((*history.analyses, now), stopped)
 
 
 def analyse_rounds(layout: Layout, question: Question, rounds: Sequence[int]) -> InterimAnalyses:
-    """The course over these rounds, each complete, in order."""
-    course = begin(question)
+    """The analyses after these rounds, each complete, in order."""
+    history = begin(question)
     for round_number in rounds:
-        course = after_round(course, layout, question, round_number)
-    return course
+        history = after_round(history, layout, question, round_number)
+    return history
 
 
 def analyse(found: Contrasts, question: Question, round_number: int, first: int, number: int) -> InterimAnalysis:
-    """The intervals of a look: those of the compared cells hold at once, and so do those of the negative controls.
+    """The intervals of an analysis: simultaneous for the compared cells, and for the negative controls.
 
-    What is asked about holds after every look. The controls' are of this look alone: they make the noise floor, which
-    stops nothing by itself, and what looking costs is in the other interval already.
+    Those of the targets are adjusted for interim analyses. Those of the controls are not: they give the noise floor,
+    which stops nothing by itself, and the adjustment is in the target's interval already.
     """
     roles = np.array(question.roles)
     critical = np.full(len(roles), np.nan)
-    asked = set(question.asked)
+    targets = set(question.targets)
     families = (
         (Role.COMPARED, question.confidence),
         (Role.NEGATIVE, CONFIDENCE),
@@ -186,12 +183,12 @@ def analyse(found: Contrasts, question: Question, round_number: int, first: int,
     for role, confidence in families:
         comparisons = int((roles == role).sum())
         for row in np.flatnonzero((roles == role) & np.isfinite(found.variance)):
-            looks = number if row in asked else 0
-            critical[row] = critical_value(comparisons, int(found.freedom[row]), confidence, first, looks)
+            analyses = number if row in targets else 0
+            critical[row] = critical_value(comparisons, int(found.freedom[row]), confidence, first, analyses)
     return InterimAnalysis(round_number, first, number, found, critical, critical * np.sqrt(found.variance))
 
 
 def single_analysis(layout: Layout, question: Question) -> InterimAnalysis:
-    """A look at everything there is: the only one of a plan that looks once, else as if it were the first."""
+    """An analysis of all trials: the only one of a fixed plan, else as if it were the first."""
     last = int(layout.rounds[-1])
     return analyse(contrasts(layout), question, last, last, 0 if question.once else 1)

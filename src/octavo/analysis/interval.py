@@ -17,9 +17,9 @@ class Estimate:
 
     `half_width` and `critical`, the standard errors in it, are None when there are too few trials to know the
     spread. `of_loads` is the part of the variance that only more loads reduce. `conditional` says that the interval
-    holds for these loads only, `own` that it rests on the cell's own scatter, `look` after how many looks at the run
-    it still holds; 0 is a single look at its end. `of_hosts` is the variance of the true ratio between hosts, None on
-    one; `hosts_in_general` says that the interval holds for hosts like these.
+    holds for these loads only, `own` that it rests on the cell's own scatter, `analyses` for how many interim
+    analyses it is adjusted; 0 is a single one at the end. `of_hosts` is the variance of the true ratio between hosts,
+    None on one; `hosts_in_general` says that the interval holds for hosts like these.
     """
 
     log_ratio: float
@@ -31,7 +31,7 @@ class Estimate:
     critical: float | None = None
     of_loads: float = 0.0
     own: bool = False
-    look: int = 0
+    analyses: int = 0
     hosts: int = 1
     of_hosts: float | None = None
     hosts_in_general: bool = False
@@ -59,11 +59,11 @@ class Estimate:
 
 @functools.cache
 def critical_value(comparisons: int, freedom: int, confidence: float, first: int = 0, number: int = 0) -> float:
-    """Standard errors to each side, so that all comparisons hold at once, after every look.
+    """Standard errors to each side, so that all comparisons hold simultaneously, at every analysis.
 
-    Without looks it is Dunnett's. With looks, `number` of them from round `first` on (`spending.next_look`), the level
-    that Dunnett's value has for one comparison is what all looks together may spend on it; the share of this look is
-    that of a normal statistic, used with Student's t (the significance-level approach: C. Jennison, B. W. Turnbull,
+    Without interim analyses it is Dunnett's. With `number` of them from round `first` on (`next_analysis`), the level
+    that Dunnett's value has for one comparison is what all of them may spend on it; the share of this one is that of a
+    normal statistic, used with Student's t (the significance-level approach: C. Jennison, B. W. Turnbull,
     Group Sequential Methods, 2000, ch. 3 and 4; repeated confidence intervals: J. Roy. Statist. Soc. B 51, 1989).
     """
     from scipy.special import stdtr, stdtrit

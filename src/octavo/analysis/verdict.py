@@ -132,7 +132,7 @@ def _signed(fraction: float) -> str:
 
 
 def _shrunk(estimate: Estimate, more: Integers, most_loads: int) -> Floats:
-    """The half-width after that many more rounds, at the level of the present look."""
+    """The half-width after that many more rounds, at the level of the current analysis."""
     assert estimate.half_width is not None
     assert estimate.critical is not None
     if estimate.half_width == 0:

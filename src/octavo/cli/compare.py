@@ -40,7 +40,7 @@ def compare(
 
     from octavo.analysis.compare_document import make_comparison
     from octavo.errors import UsageError
-    from octavo.report.compare_words import conclusion
+    from octavo.report.compare_sentences import conclusion
     from octavo.store.address import store_address
     from octavo.store.listing import find_run
     from octavo.store.store import Store

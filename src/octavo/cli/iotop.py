@@ -71,7 +71,7 @@ def iotop(
         submitted = disk is not None and without_queue(disk)
         opened, blind = open_source(source.value, number, lambda: stack.enter_context(Journal()), submitted=submitted)
         stack.callback(opened.close)
-        looking = RequestMonitor(opened, activity, blind, disks=disks, root=pid)
-        stack.callback(looking.close)
+        monitor = RequestMonitor(opened, activity, blind, disks=disks, root=pid)
+        stack.callback(monitor.close)
         show = show_once if once else show_until_interrupted
-        show(looking.look, view, seconds, console(), as_json=format is TableFormat.json)
+        show(monitor.sample, view, seconds, console(), as_json=format is TableFormat.json)

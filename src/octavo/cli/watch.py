@@ -37,9 +37,9 @@ def watch(
     from octavo.watch.view import view
 
     with connect(dsn) as connection:
-        looking = ServerMonitor(*target_of(connection), gone=lambda: connection.closed)
+        monitor = ServerMonitor(*target_of(connection), gone=lambda: connection.closed)
         try:
             show = show_once if once else show_until_interrupted
-            show(looking.look, view, seconds, console(), as_json=format is TableFormat.json)
+            show(monitor.sample, view, seconds, console(), as_json=format is TableFormat.json)
         finally:
-            looking.close()
+            monitor.close()

@@ -45,7 +45,7 @@ def host_lock() -> Generator[None, None, None]:
         note = directory / _OWNER
         _note(note)
         stack.callback(note.unlink, missing_ok=True)
-        _tell_of_others(stack)
+        _warn_of_others(stack)
         yield
 
 
@@ -87,7 +87,7 @@ def _owner(directory: Path) -> ProcessIdentity | None:
     return None
 
 
-def _tell_of_others(stack: ExitStack) -> None:
+def _warn_of_others(stack: ExitStack) -> None:
     """Warns when another user measures too; takes the name that says so of us."""
     telling = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:

@@ -54,7 +54,7 @@ class Activity:
         """Why it cannot be told, or not of every user, if so."""
         return self._asked.off or ("those of other users are hidden (GRANT pg_monitor)" if self._hidden else None)
 
-    def look(self) -> dict[int, ProcessActivity]:
+    def sample(self) -> dict[int, ProcessActivity]:
         """What each process of the server is doing, by pid; empty when that cannot be told."""
         rows = self._asked.rows()
         self._hidden = any(row["query"] == _HIDDEN for row in rows)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from octavo.host.process_table import read_table, tree
 from octavo.iotop.activity import Activity, ProcessActivity
-from octavo.iotop.asked import AskedBytes
 from octavo.iotop.devices import device_name, whole_disks
 from octavo.iotop.diskstats import read_diskstats
 from octavo.iotop.process_info import IO_WORKER, ProcessInfo, ProcessLookup
+from octavo.iotop.process_io import AskedBytes
 from octavo.iotop.request_source import RequestSource
 from octavo.iotop.snapshot import RequestSnapshot, RequestSum, RowKey, busy_devices, rows_of, settled
 
@@ -44,7 +44,7 @@ class RequestMonitor:
         self._reader = threading.Thread(target=self._read_on, name="octavo iotop", daemon=True)
         self._reader.start()
 
-    def look(self) -> RequestSnapshot:
+    def sample(self) -> RequestSnapshot:
         """What was asked since the last look."""
         self._read()
         with self._lock:
@@ -56,7 +56,7 @@ class RequestMonitor:
         doing: Mapping[int, ProcessActivity] = {}
         blind = dict(self._blind)
         if self._activity:
-            doing = self._activity.look()
+            doing = self._activity.sample()
             blind |= {"queries": self._activity.off} if self._activity.off else {}
             blind |= {"readers": self._activity.in_flight.off} if self._activity.in_flight.off else {}
         if self._root is not None:

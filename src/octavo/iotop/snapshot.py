@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from octavo.iotop.activity import ProcessActivity
-from octavo.iotop.asked import AskedOf, SystemCalls
 from octavo.iotop.diskstats import DiskTotals
 from octavo.iotop.process_info import IO_WORKER, WRITE_BACK, ProcessInfo
+from octavo.iotop.process_io import AskedOf, SystemCalls
 from octavo.iotop.request_source import Direction
 
 SCHEMA_VERSION = 1

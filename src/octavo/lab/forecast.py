@@ -68,7 +68,7 @@ class DetectableEffect:
 def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, store: StoreAddress) -> list[str]:
     """What the plan's budget, or its rounds, can decide here: a heading and a line for each condition. Raises
     OctavoError when the store cannot be read."""
-    conditions = [one for one in conditions_of(plan, cells, ()) if one.question.asked]
+    conditions = [one for one in conditions_of(plan, cells, ()) if one.question.targets]
     if not conditions:
         return []
     history = find_history(plan, store)
@@ -137,7 +137,7 @@ def reach(condition: Condition, scatter: Scatter, plan: Plan, rounds: int) -> De
     """The smallest difference that so many rounds decide in a condition; None if they are too few for an interval."""
     question = condition.question
     loads = min(plan.loads, rounds)
-    own = [condition.cells[row] for row in question.asked]
+    own = [condition.cells[row] for row in question.targets]
     baseline = condition.cells[question.rows(Role.BASELINE)[0]]
     foreign = any(cell.dataset != baseline.dataset for cell in own)
     count, datasets = len(condition.cells), len({cell.dataset for cell in condition.cells})

@@ -271,7 +271,7 @@ class PostgresBench:
                 return None
             return [found.get(cell.id, Measurement("failed", what)) for cell in cells]
         timings.end("stop")
-        self._look_at_effects(condition, measured)
+        self._check_carry_over(condition, measured)
         each = {name: round(seconds / len(trials), 3) for name, seconds in timings.seconds.items()}
         for name, trial in trials.items():
             watched = measured.cells[name]
@@ -283,7 +283,7 @@ class PostgresBench:
                 found[name] = self._judged(watched, trial, facts)
         return [found[cell.id] for cell in cells]
 
-    def _look_at_effects(self, condition: str, measured: slice_round.RoundResult) -> None:
+    def _check_carry_over(self, condition: str, measured: slice_round.RoundResult) -> None:
         """Where a slice moves the next one by a third of the threshold, for certain, the next round's are longer."""
         effects, seconds = measured.effects, measured.slice_seconds
         if effects is None or seconds is None or self._plan.slice_seconds is not None:

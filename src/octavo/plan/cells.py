@@ -41,7 +41,7 @@ def make_cells(plan: Plan) -> list[Cell]:
         baseline = is_baseline(plan, chosen)
         identifier = " ".join(f"{name}={chosen[name]}" for name in (*compared, *conditions))
         label = _label(plan, compared, chosen)
-        condition = ", ".join(condition_word(name, chosen[name]) for name in conditions)
+        condition = ", ".join(condition_label(name, chosen[name]) for name in conditions)
         dataset = " ".join(f"{name}={value}" for name, value in (*_made_by(chosen), *contents(chosen)))
         cells.append(Cell(identifier, label, chosen, condition, baseline, control=False, dataset=dataset))
         if baseline and plan.control:
@@ -60,9 +60,9 @@ def _label(plan: Plan, compared: Sequence[str], chosen: Mapping[str, str]) -> st
     if len(compared) == 1:
         return chosen[compared[0]]
     if len(compared) <= MOST_NAMED:
-        return "/".join(short_word(name, chosen[name]) for name in compared)
+        return "/".join(short_label(name, chosen[name]) for name in compared)
     other = [name for name in compared if chosen[name] != plan.baseline.get(name, chosen[name])]
-    return ", ".join(condition_word(name, chosen[name]) for name in other) or "baseline"
+    return ", ".join(condition_label(name, chosen[name]) for name in other) or "baseline"
 
 
 def with_defaults(cells: Sequence[Cell], plan: Plan) -> list[Cell]:
@@ -80,12 +80,12 @@ def _made_by(levels: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, levels[name]) for name in _LOAD_FACTORS]
 
 
-def condition_word(name: str, level: str) -> str:
+def condition_label(name: str, level: str) -> str:
     """A level that speaks for itself stands alone; a number needs its factor's name."""
-    return f"{name.removeprefix(PREFIX)} {level}" if level[:1].isdigit() else short_word(name, level)
+    return f"{name.removeprefix(PREFIX)} {level}" if level[:1].isdigit() else short_label(name, level)
 
 
-def short_word(name: str, level: str) -> str:
+def short_label(name: str, level: str) -> str:
     """A level among others: sizes and words stand alone; switches, bare numbers and settings need a name."""
     bare = not name.startswith(PREFIX) and level not in ("on", "off", "none") and not level.isdigit()
     return level if bare else f"{name.removeprefix(PREFIX)} {level}"

@@ -227,7 +227,7 @@ class Server:
         except subprocess.TimeoutExpired:
             raise OctavoError(f"the server did not shut down within {patience:.0f} s; its log is {self.log}") from None
         if code != 0:
-            raise OctavoError(f"the server did not shut down cleanly: {last_words(self.log)}; its log is {self.log}")
+            raise OctavoError(f"the server did not shut down cleanly: {last_log_line(self.log)}; its log is {self.log}")
 
     def stop(self) -> None:
         """Stops it at once, without a checkpoint: its data directory is thrown away."""
@@ -327,7 +327,7 @@ def _wait_until_ready(server: Server) -> None:
     status = server.directory / "postmaster.pid"
     while time.monotonic() < deadline:
         if not server.is_alive():
-            raise OctavoError(f"the server did not start: {last_words(server.log)}; its log is {server.log}")
+            raise OctavoError(f"the server did not start: {last_log_line(server.log)}; its log is {server.log}")
         with suppress(OSError, ValueError):
             lines = read_text(status).splitlines()
             if len(lines) >= 8 and lines[0] == str(server.process.pid) and lines[7].strip() == "ready":
@@ -336,7 +336,7 @@ def _wait_until_ready(server: Server) -> None:
     raise OctavoError(f"the server was not ready after {_START_SECONDS:.0f} s; its log is {server.log}")
 
 
-def last_words(log: Path) -> str:
+def last_log_line(log: Path) -> str:
     """The last error that the end of the server's log names, else its last line."""
     try:
         lines = read_tail(log).splitlines()

@@ -14,7 +14,7 @@ from octavo.query_plans.servers import servers
 from octavo.query_plans.table import PlanTableRequest, Tell, tables
 from octavo.units import format_size, parse_size
 from octavo.workloads import tpch
-from octavo.workloads.tpch.known import known
+from octavo.workloads.tpch.duckdb_tpch import known
 from octavo.workloads.tpch.queries import chosen
 
 

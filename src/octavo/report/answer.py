@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from octavo.observation import words_of_change
+from octavo.observation import verdict_terms
 from octavo.report import numbers
 from octavo.report.document import (
     Document,
@@ -23,7 +23,7 @@ from octavo.report.document import (
     tone,
 )
 from octavo.report.memo import once
-from octavo.report.plain import capital, condition_words, group_words, is_plural, spaced
+from octavo.report.plain import capital, condition_text, group_text, is_plural, spaced
 from octavo.report.run_history import negative_controls
 from octavo.units import human_count
 
@@ -133,7 +133,7 @@ def _answer(
     if better:
         best = max(better, key=lambda entry: entry.gain)
         chosen = _as_good(best, entries)
-        claim = f"{group_words(document, [one.cell for one in chosen])} {_effect(document, chosen, baseline)}"
+        claim = f"{group_text(document, [one.cell for one in chosen])} {_effect(document, chosen, baseline)}"
         details = [*_interval(document, best, chosen), *_losers(document, worse), *_open(open_ones, entries)]
         return ConditionAnswer(
             condition, "better", claim + _because(document, best.cell, baseline), tuple(details), best.gain,
@@ -148,7 +148,7 @@ def _answer(
     verb = "are" if _plural(document) else "is"
     claim = f"nothing is {_good_word(document)} than {name}" if rest else f"{name} {verb} the {_best_word(document)}"
     same = [entry.cell for entry in rest if entry.tone == "same"]
-    details = [f"{capital(group_words(document, same))} {'are' if len(same) > 1 or verb == 'are' else 'is'} "
+    details = [f"{capital(group_text(document, same))} {'are' if len(same) > 1 or verb == 'are' else 'is'} "
                f"the same within {numbers.percent(document['run']['threshold'])}."] if same else []  # fmt: skip
     details += [*_losers(document, worse), *_open(open_ones, entries)]
     return ConditionAnswer(condition, "best", claim, tuple(details), 1.0, (str(baseline["label"]),))
@@ -186,14 +186,14 @@ def _effect(document: Document, chosen: Sequence[_Entry], baseline: Row) -> str:
     than = _name(document, baseline, alone=_any_second(document, [one.cell for one in chosen]))
     plural = _plural(document) or len(chosen) > 1
     if about.get("better") == "lower":
-        timed = "slower" in words_of_change(about)
+        timed = "slower" in verdict_terms(about)
         verb, noun = ("take", "time") if timed else ("have", what)
         verb = verb if plural else {"take": "takes", "have": "has"}[verb]
         less = [1 - 1 / gain for gain in reversed(gains)] if gains[-1] < 10 else None
         if less is None:
             return f"{verb} {_times(1 / gains[-1])} of the {noun} of {than}"
         return f"{verb} {_percents(sorted(less))} less {noun} than {than}"
-    verb = ("give" if plural else "gives") if "slower" in words_of_change(about) else ("have" if plural else "has")
+    verb = ("give" if plural else "gives") if "slower" in verdict_terms(about) else ("have" if plural else "has")
     if gains[-1] < _AS_FACTOR:
         return f"{verb} {_percents([gain - 1 for gain in gains])} more {what} than {than}"
     return f"{verb} {' to '.join(dict.fromkeys(map(_times, gains)))} times the {what} of {than}"
@@ -218,7 +218,7 @@ def _losers(document: Document, worse: Sequence[_Entry]) -> list[str]:
         else:
             told.append(f"{level} ({' to '.join(dict.fromkeys(_times(1 / gain) for gain in gains))} times)")
     more = f" and {len(told) - _MOST_LOSERS} more" if len(told) > _MOST_LOSERS else ""
-    return [f"{'Slower' if 'slower' in words_of_change(about) else 'Worse'} than the baseline: "
+    return [f"{'Slower' if 'slower' in verdict_terms(about) else 'Worse'} than the baseline: "
             f"{', '.join(told[:_MOST_LOSERS])}{more}."]  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def _open(open_ones: Sequence[_Entry], entries: Sequence[_Entry]) -> list[str]:
 
 
 def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Sequence[_Entry], baseline: Row) -> str:
-    name, others = _name(document, baseline), group_words(document, [one.cell for one in entries])
+    name, others = _name(document, baseline), group_text(document, [one.cell for one in entries])
     if not open_ones:
         if len(entries) > _MOST_NAMED:
             others = f"all of the other {len(entries)} cells"
@@ -309,11 +309,11 @@ def _gain(document: Document, leading: ConditionAnswer) -> str:
     """How far the best cell of a condition goes."""
     if leading.gain < _AS_FACTOR:
         return _percents([leading.gain - 1])
-    return f"{_times(leading.gain)} times{f' ({condition_words(leading.condition)})' if leading.condition else ''}"
+    return f"{_times(leading.gain)} times{f' ({condition_text(leading.condition)})' if leading.condition else ''}"
 
 
 def _sentence(one: ConditionAnswer, *, named: bool) -> str:
-    where = condition_words(one.condition) if named and one.condition else ""
+    where = condition_text(one.condition) if named and one.condition else ""
     return f"{capital(where)}: {one.claim}." if where else f"{capital(one.claim)}."
 
 
@@ -338,7 +338,7 @@ def _name(document: Document, cell: Row, *, alone: bool = False) -> str:
 def _any_second(document: Document, chosen: Sequence[Row]) -> bool:
     """Whether these cells have every level of the second of two factors."""
     factors = compared(document)
-    return len(factors) == 2 and len(chosen) > 1 and "any " in group_words(document, chosen)
+    return len(factors) == 2 and len(chosen) > 1 and "any " in group_text(document, chosen)
 
 
 def _plural(document: Document) -> bool:
@@ -348,7 +348,7 @@ def _plural(document: Document) -> bool:
 
 def _good_word(document: Document) -> str:
     about = _about(document)
-    return words_of_change(about)[1 if about.get("better") == "lower" else 0]
+    return verdict_terms(about)[1 if about.get("better") == "lower" else 0]
 
 
 def _best_word(document: Document) -> str:

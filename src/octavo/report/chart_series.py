@@ -22,7 +22,7 @@ from octavo.report.series_lines import MOST_POINTS, ChartLine, LineStyle, line_s
 MOST_CONDITIONS = 4
 WIDTH, HEIGHT, AXIS = 270, 110, 38
 
-# Metric, heading, what it tells.
+# Metric, heading, what it note.
 FIGURES = (
     ("device_read_kb_per_second", "Read at the device", "not found in any cache (rkB/s)"),
     ("device_written_kb_per_second", "Written at the device", "WAL, and pages written back (wkB/s)"),
@@ -49,7 +49,7 @@ class Panel:
 
     heading: str
     unit: str
-    tells: str
+    note: str
     drawing: Markup
 
 
@@ -82,8 +82,8 @@ def series_of(document: Document) -> SeriesPart | None:
             lines = {metric: lines_of(shown[name], metric, cell_of, looks) for metric, _, _ in FIGURES}
             panels = [
                 panel
-                for metric, heading, tells in FIGURES
-                if (panel := _panel(f"series{number}_{metric}", heading, tells, *lines[metric]))
+                for metric, heading, note in FIGURES
+                if (panel := _panel(f"series{number}_{metric}", heading, note, *lines[metric]))
             ]
             if panels:
                 drawn = {line.look for every, _ in lines.values() for line in every}
@@ -106,20 +106,20 @@ def _shown(document: Document) -> tuple[dict[str, list[Row]], dict[int, str], di
     return shown, cell_of, line_styles(document)
 
 
-def _panel(prefix: str, heading: str, tells: str, lines: Sequence[ChartLine], unit: str) -> Panel | None:
+def _panel(prefix: str, heading: str, note: str, lines: Sequence[ChartLine], unit: str) -> Panel | None:
     """The panel; None where nothing happened."""
     chart = _chart(prefix, heading, lines, unit)
-    return Panel(heading, unit, tells, _drawing(chart.page())) if chart else None
+    return Panel(heading, unit, note, _drawing(chart.page())) if chart else None
 
 
 def series_charts(document: Document) -> Iterator[tuple[str, str, Chart]]:
     """Condition, metric and chart of every panel, each with its heading."""
     shown, cell_of, looks = _shown(document)
     for name in list(shown)[:MOST_CONDITIONS]:
-        for metric, heading, tells in FIGURES:
+        for metric, heading, note in FIGURES:
             lines, unit = lines_of(shown[name], metric, cell_of, looks)
             if chart := _chart(f"series_{metric}", heading, lines, unit):
-                title = {"text": f"{heading} {unit}".strip(), "subtitle": tells}
+                title = {"text": f"{heading} {unit}".strip(), "subtitle": note}
                 yield name, metric, replace(chart, spec={**chart.spec, "title": title})
 
 

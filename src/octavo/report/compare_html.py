@@ -9,7 +9,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from octavo.report import grids
-from octavo.report.compare_words import Comparison, conclusion, differences, left_out, names, tables, tone
+from octavo.report.compare_sentences import Comparison, conclusion, differences, left_out, names, tables, tone
 from octavo.report.document import SIGNS, clean, clip, magnitude, words
 from octavo.report.grids import Grid, Square
 from octavo.report.page_template import environment, style

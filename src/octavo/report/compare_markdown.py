@@ -1,6 +1,6 @@
 """A comparison as Markdown that also reads well as plain text in a mail."""
 
-from octavo.report.compare_words import Comparison, conclusion, differences, left_out, names, tables
+from octavo.report.compare_sentences import Comparison, conclusion, differences, left_out, names, tables
 from octavo.report.markdown import safe, table, wrap
 
 

@@ -4,7 +4,15 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from octavo.report.compare_words import Comparison, ComparisonTable, conclusion, differences, left_out, names, tables
+from octavo.report.compare_sentences import (
+    Comparison,
+    ComparisonTable,
+    conclusion,
+    differences,
+    left_out,
+    names,
+    tables,
+)
 from octavo.report.document import SIGNS, clean
 from octavo.report.terminal import ASCII, STYLES
 from octavo.units import human_count

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from octavo.analysis.decide import DecisionProgress, outlook
+from octavo.analysis.decide import DecisionProgress, decision_progress
 from octavo.analysis.document import make_document
 from octavo.analysis.shown_metrics import MOST_NUMBERS
 from octavo.plan.model import restore_plan
@@ -38,7 +38,7 @@ class RunState:
     size: tuple[int, int]
 
     @property
-    def going_on(self) -> bool:
+    def is_running(self) -> bool:
         """Whether there may be more trials."""
         return self.status == "running"
 
@@ -65,12 +65,12 @@ def _until_it_ends(store: Store, run: str, console: Console, draw: Callable[[Run
     rested = 0.0
     while True:
         now = RunState(store.run(run).status, store.count_trials(run), (console.width, console.height))
-        if now != shown and (time.monotonic() >= rested or not now.going_on):
+        if now != shown and (time.monotonic() >= rested or not now.is_running):
             began = time.process_time()
             draw(now)
             shown = now
             rested = time.monotonic() + (time.process_time() - began) / SHARE
-        if not now.going_on:
+        if not now.is_running:
             return now
         time.sleep(LOOK)
 
@@ -78,12 +78,12 @@ def _until_it_ends(store: Store, run: str, console: Console, draw: Callable[[Run
 def _draw(store: Store, run: str, console: Console, live: Live | None, html: Path | None, state: RunState) -> None:
     if html is not None:
         write_html(
-            make_document(store, run, most_numbers=MOST_NUMBERS), html, refresh=REFRESH if state.going_on else None
+            make_document(store, run, most_numbers=MOST_NUMBERS), html, refresh=REFRESH if state.is_running else None
         )
         return
-    told = standing(store, run, state)
+    status = status_line(store, run, state)
     if live is None:
-        console.print(told, soft_wrap=True)
+        console.print(status, soft_wrap=True)
         return
     lines = _lines(make_document(store, run, most_numbers=0), console)
     room = max(1, console.height - 2)
@@ -91,21 +91,27 @@ def _draw(store: Store, run: str, console: Console, live: Live | None, html: Pat
     shown = [
         *lines[:room],
         Text(""),
-        Text(f"Ctrl-C quits · {told}{cut}", style="bold", no_wrap=True, overflow="ellipsis"),
+        Text(f"Ctrl-C quits · {status}{cut}", style="bold", no_wrap=True, overflow="ellipsis"),
     ]
     live.update(Text("\n").join(shown), refresh=True)
 
 
-def standing(store: Store, run: str, state: RunState) -> str:
-    """How the run stands, in one line: trials, cells, and how long it may go on."""
+def status_line(store: Store, run: str, state: RunState) -> str:
+    """The run's status in one line: trials, cells, and the rounds left."""
     record = store.run(run)
     plan = restore_plan(record.plan)
-    seen: DecisionProgress = outlook(plan, store.cells(run), store.trials(run), next(iter(record.metrics)))
+    progress: DecisionProgress = decision_progress(
+        plan, store.cells(run), store.trials(run), next(iter(record.metrics))
+    )
     trials = human_count(state.trials, "trial")
     if plan.stopping == "fixed":  # it decides nothing before its end
         return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials}, analysed once, at the end"
-    cells = f"{seen.settled} of {seen.settled + seen.open} cells decided"
-    ahead = f", all in about {seen.rounds} more rounds" if state.going_on and seen.open and seen.rounds else ""
+    cells = f"{progress.settled} of {progress.settled + progress.open} cells decided"
+    ahead = (
+        f", all in about {progress.rounds} more rounds"
+        if state.is_running and progress.open and progress.rounds
+        else ""
+    )
     return f"{time.strftime('%H:%M:%S')} · {state.status} · {trials} · {cells}{ahead}"
 
 

@@ -35,10 +35,10 @@ from octavo.report.items import items_of, steps
 from octavo.report.memo import remembered
 from octavo.report.page_template import environment, own, style
 from octavo.report.picture import heading, heat_grids, is_forest
-from octavo.report.run_history import disturbances, ending_sentence, loads_words, rounds_words, time_sentence
+from octavo.report.run_history import disturbances, ending_sentence, loads_text, rounds_text, time_sentence
+from octavo.report.sentences import limits_of, run_notes, status_sentence
 from octavo.report.tables import controls, item_tables, metric_table, sentences, statistical_model, verdict_table
 from octavo.report.trials import step
-from octavo.report.words import limits_of, run_notes, status_sentence
 
 MOST_IDS = 100
 
@@ -70,8 +70,8 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
         metric=clip(clean(title(document, document["run"]["primary_metric"])), 60),
         metric_unit=_unit(document),
         ending=ending_sentence(document),
-        rounds=rounds_words(document),
-        loads=loads_words(document),
+        rounds=rounds_text(document),
+        loads=loads_text(document),
         alarms=document.get("alarms", []),
         verdicts=[verdict_table(document, condition) for condition in conditions(document)],
         bottlenecks=bool(document.get("bottlenecks")),

@@ -87,11 +87,12 @@ def _counts(effects: Sequence[Row]) -> list[int]:
 def item_sentences(document: Document) -> list[str]:
     """What stands out of the items, for every kind of report."""
     return [
-        *_bottlenecks_told(document), *_plans_told(document), *_noise_told(document), *_groups_told(document),
+        *_bottleneck_sentences(document), *_plan_sentences(document),
+        *_noise_sentences(document), *_group_sentences(document),
     ]  # fmt: skip
 
 
-def _bottlenecks_told(document: Document) -> list[str]:
+def _bottleneck_sentences(document: Document) -> list[str]:
     """Of each condition's baseline what its items were short of, and the items that other cells are short of others
     for."""
     rows: Sequence[Row] = document.get("item_bottlenecks", ())
@@ -120,7 +121,7 @@ def _bottlenecks_told(document: Document) -> list[str]:
     return told
 
 
-def _plans_told(document: Document) -> list[str]:
+def _plan_sentences(document: Document) -> list[str]:
     condition, rows = plan_table(document)
     if not rows:
         return []
@@ -134,7 +135,7 @@ def _plans_told(document: Document) -> list[str]:
     ]
 
 
-def _noise_told(document: Document) -> list[str]:
+def _noise_sentences(document: Document) -> list[str]:
     """How much single items scatter where nothing can matter."""
     source, metric = document.get("best_of") or document, document["run"]["primary_metric"]
     floors: dict[str, list[tuple[float, str]]] = {}
@@ -162,7 +163,7 @@ def _noise_told(document: Document) -> list[str]:
     return told
 
 
-def _groups_told(document: Document) -> list[str]:
+def _group_sentences(document: Document) -> list[str]:
     """The numbers that fall into two groups: those of one item together where the same thing tells them apart."""
     found: dict[tuple[str, str, str], list[Row]] = {}
     for row in document.get("two_groups", ()):

@@ -23,10 +23,10 @@ from octavo.report.document import (
 )
 from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
-from octavo.report.run_history import absent, ending_sentence, negative_controls, rounds_words, time_sentence
+from octavo.report.run_history import absent, ending_sentence, negative_controls, rounds_text, time_sentence
+from octavo.report.sentences import limits_of, noise_sentence, run_notes, status_sentence, steps_sentence
 from octavo.report.statistical_model import model_sentence
 from octavo.report.terminal import note
-from octavo.report.words import limits_of, noise_sentence, run_notes, status_sentence, steps_sentence
 
 WIDTH = 78
 
@@ -136,7 +136,7 @@ def _trials(document: Document) -> str:
     used = sum(1 for trial in trials if trial["used"])
     told = [
         ending_sentence(document),
-        f"{len(trials):,} trials in {rounds_words(document)}, of which {used:,} counted.",
+        f"{len(trials):,} trials in {rounds_text(document)}, of which {used:,} counted.",
     ]
     told += [*run_notes(document), time_sentence(document)]
     text = "## Trials\n\n" + "\n\n".join(wrap(safe(sentence)) for sentence in told if sentence)

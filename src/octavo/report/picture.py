@@ -21,7 +21,7 @@ from octavo.report.document import (
 )
 from octavo.report.grids import Grid, Square
 from octavo.report.memo import once
-from octavo.report.plain import condition_words, spaced
+from octavo.report.plain import condition_text, spaced
 
 # Of fewer compared cells a forest plot says more than squares.
 FEWEST_SQUARES = 13
@@ -47,7 +47,7 @@ def heat_grids(document: Document) -> list[Grid]:
     for condition in conditions(document):
         here = cells(document, condition)
         if any(cell["id"] in known for cell in here):
-            name = condition_words(condition) or "all trials"
+            name = condition_text(condition) or "all trials"
             found.append(replace(grids.grid(document, here, effects_by_key(document), None, None), title=name))
     return found
 

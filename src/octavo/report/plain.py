@@ -23,10 +23,10 @@ def spaced(text: object) -> str:
     return spaced_sizes(clean(text))
 
 
-def condition_words(condition: str) -> str:
+def condition_text(condition: str) -> str:
     """A condition as prose: what it means first.
 
-    >>> condition_words("memory 224MB, mbps=40, read-only"), condition_words("memory none, native")
+    >>> condition_text("memory 224MB, mbps=40, read-only"), condition_text("memory none, native")
     ('224 MB of memory, a device of 40 MB/s, read-only', 'no memory limit, the native device')
     """
     return ", ".join(_part(part) for part in clean(condition).split(", ") if part)
@@ -46,7 +46,7 @@ def _part(part: str) -> str:
     return spaced(part)
 
 
-def cell_words(document: Document, cell: Row) -> str:
+def cell_text(document: Document, cell: Row) -> str:
     """A cell by its levels of the compared factors, without their noun where it is known from the context.
 
     With one compared factor that is its level alone, with two the levels of both.
@@ -54,7 +54,7 @@ def cell_words(document: Document, cell: Row) -> str:
     return spaced(cell["label"])
 
 
-def group_words(document: Document, cells: Sequence[Row]) -> str:
+def group_text(document: Document, cells: Sequence[Row]) -> str:
     """Several cells of one condition in prose; by levels where they have all combinations of some levels.
 
     "2 kB and 4 kB data pages, with any WAL block"
@@ -71,7 +71,7 @@ def group_words(document: Document, cells: Sequence[Row]) -> str:
         every = len(own[second]) == len(levels(document, second))
         rest = f"any {_single(second)}" if every else named_levels(second, own[second])
         return f"{named_levels(first, own[first])} with {rest}"
-    return listed([cell_words(document, cell) for cell in cells])
+    return listed([cell_text(document, cell) for cell in cells])
 
 
 def named_levels(factor: str, found: Sequence[str]) -> str:

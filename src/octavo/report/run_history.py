@@ -121,11 +121,11 @@ def _why(document: Document, effect: Row) -> str:
     return "decided"
 
 
-def rounds_words(document: Document) -> str:
+def rounds_text(document: Document) -> str:
     """How many rounds there were, of how many where a run goes on to a number of them.
 
     >>> run = {"rounds": 6, "rounds_finished": 4, "status": "running", "budget_seconds": None}
-    >>> rounds_words({"run": run}), rounds_words({"run": run | {"status": "finished", "ending": "decided"}})
+    >>> rounds_text({"run": run}), rounds_text({"run": run | {"status": "finished", "ending": "decided"}})
     ('4 of 6 rounds', '4 rounds')
     """
     run = document["run"]
@@ -136,11 +136,11 @@ def rounds_words(document: Document) -> str:
     return f"{done} of {human_count(run['rounds'], 'round')}"
 
 
-def loads_words(document: Document) -> str:
+def loads_text(document: Document) -> str:
     """How many loads each cell was measured on, of how many where there were fewer rounds than loads.
 
     >>> run = {"loads": 8, "rounds_finished": 1}
-    >>> loads_words({"run": run}), loads_words({"run": run | {"rounds_finished": 12}})
+    >>> loads_text({"run": run}), loads_text({"run": run | {"rounds_finished": 12}})
     ('1 of 8 loads', '8 loads')
     """
     loads, done = document["run"]["loads"], document["run"]["rounds_finished"]

@@ -23,9 +23,9 @@ from octavo.report.document import (
     unit,
 )
 from octavo.report.run_history import absent, negative_controls, steps
+from octavo.report.sentences import noise_sentence, tally, verdicts_of
 from octavo.report.slices import slices
 from octavo.report.statistical_model import model, model_rows
-from octavo.report.words import noise_sentence, tally, verdicts_of
 
 LABEL = 60
 

@@ -38,14 +38,12 @@ from octavo.report.memo import remembered
 from octavo.report.run_history import (
     absent,
     ending_sentence,
-    loads_words,
+    loads_text,
     negative_controls,
-    rounds_words,
+    rounds_text,
     time_sentence,
 )
-from octavo.report.statistical_model import model_sentence
-from octavo.report.terminal_grid import heatmap
-from octavo.report.words import (
+from octavo.report.sentences import (
     FEW,
     limits_of,
     noise_sentence,
@@ -55,6 +53,8 @@ from octavo.report.words import (
     tally,
     verdicts_of,
 )
+from octavo.report.statistical_model import model_sentence
+from octavo.report.terminal_grid import heatmap
 
 STYLES = {"better": "color(33)", "worse": "color(208)", "undecided": "italic"}
 WIDE = 110
@@ -169,8 +169,8 @@ def _heading(document: Document, console: Console) -> None:
         run["name"],
         run["id"],
         run["workload"],
-        rounds_words(document),
-        loads_words(document),
+        rounds_text(document),
+        loads_text(document),
     ]
     if not is_imported(document):
         facts.append(f"seed {run['seed']}")

@@ -19,7 +19,7 @@ _LIMITS = SessionLimits(statement_timeout="500ms", lock_timeout="100ms")
 
 
 def connect(dsn: str | None, application_name: str = "octavo watch") -> UsersConnection:
-    """A read-only autocommit connection with limits for looking. Raises UsageError and HostError, as
+    """A read-only autocommit connection with limits for monitor. Raises UsageError and HostError, as
     `user_connection.connect`."""
     return user_connection.connect(dsn, application_name, _LIMITS)
 

@@ -95,7 +95,7 @@ class ServerMonitor:
             except UnavailableError as error:
                 self._blind[name] = str(error)
 
-    def look(self) -> ServerSnapshot:
+    def sample(self) -> ServerSnapshot:
         """Reads everything again. Raises OctavoError when the server has gone."""
         self._sampler.sample_now()
         if self._gone():

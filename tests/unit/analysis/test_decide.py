@@ -5,7 +5,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from octavo.analysis.decide import outlook, undecided
+from octavo.analysis.decide import decision_progress, undecided
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -48,7 +48,7 @@ def test_where_only_negative_controls_are_compared_they_are_measured_until_they_
         trials += a_round(number, 1.0, source)
         if not open_after(plan, trials):
             break
-    standing = outlook(plan, [SMALL, BASELINE, CONTROL], trials, "tps")
+    standing = decision_progress(plan, [SMALL, BASELINE, CONTROL], trials, "tps")
     assert (standing.settled, standing.open) == (1, 0)
     assert len(trials) >= 6
 
@@ -105,16 +105,16 @@ def test_cells_that_cannot_run_are_not_waited_for() -> None:
 def test_the_outlook_counts_and_foresees() -> None:
     source = random.Random(1)
     cells: list[Cell] = [SMALL, BASELINE, CONTROL]
-    before = outlook(ONE_LOAD, cells, [], "tps")
+    before = decision_progress(ONE_LOAD, cells, [], "tps")
     assert (before.settled, before.open, before.rounds) == (0, 1, None)
     trials = [*a_round(1, 1.01, source), *a_round(2, 1.01, source)]
-    during = outlook(ONE_LOAD, cells, trials, "tps")
+    during = decision_progress(ONE_LOAD, cells, trials, "tps")
     assert (during.settled, during.open) == (0, 1)
     assert during.rounds is not None
     assert during.rounds >= 1
     for number in range(3, 31):
         trials += a_round(number, 1.01, source)
-    after = outlook(ONE_LOAD, cells, trials, "tps")
+    after = decision_progress(ONE_LOAD, cells, trials, "tps")
     assert (after.settled, after.open, after.rounds) == (1, 0, None)
 
 

@@ -27,42 +27,42 @@ def test_a_single_look_is_dunnett() -> None:
 
 def test_a_large_effect_is_settled_first_and_its_later_trials_do_not_count() -> None:
     question = compared(3)
-    course = analyse_rounds(MADE, question, range(1, ROUNDS + 1))
-    fast, equal, _ = course.stopped[1:]
+    history = analyse_rounds(MADE, question, range(1, ROUNDS + 1))
+    fast, equal, _ = history.stopped[1:]
     assert 2 <= fast < equal
-    assert course.open(question) == [row for row in (1, 2, 3) if not course.stopped[row]]
+    assert history.open(question) == [row for row in (1, 2, 3) if not history.stopped[row]]
     garbage = MADE.values.copy()
     garbage[1, fast:] = 99.0
     again = analyse_rounds(layout(garbage, [1] * ROUNDS), question, range(1, ROUNDS + 1))
-    assert again.stopped.tolist() == course.stopped.tolist()
+    assert again.stopped.tolist() == history.stopped.tolist()
 
 
 def test_going_on_is_the_same_as_beginning_anew() -> None:
     question = compared(3)
-    course = begin(question)
+    history = begin(question)
     for number in range(1, ROUNDS + 1):
-        course = after_round(course, MADE.until(np.full(4, number)), question, number)
-        assert course.stopped.tolist() == analyse_rounds(MADE, question, range(1, number + 1)).stopped.tolist()
+        history = after_round(history, MADE.until(np.full(4, number)), question, number)
+        assert history.stopped.tolist() == analyse_rounds(MADE, question, range(1, number + 1)).stopped.tolist()
 
 
 def test_there_is_no_look_before_the_first_one() -> None:
     question = compared(3, first_look=6)
-    course = analyse_rounds(MADE, question, range(1, ROUNDS + 1))
-    assert course.looks[0].round == course.looks[0].first == 6
+    history = analyse_rounds(MADE, question, range(1, ROUNDS + 1))
+    assert history.analyses[0].round == history.analyses[0].first == 6
 
 
 def test_of_many_rounds_some_are_looked_at() -> None:
     rounds = 60
     noise = np.random.default_rng(2).normal(scale=0.5, size=(2, rounds))
-    course = analyse_rounds(layout(noise, [1] * rounds), compared(1), range(1, rounds + 1))
-    assert [analyse.round for analyse in course.looks] == [*range(2, 41), *range(42, rounds + 1, 2)]
+    history = analyse_rounds(layout(noise, [1] * rounds), compared(1), range(1, rounds + 1))
+    assert [analyse.round for analyse in history.analyses] == [*range(2, 41), *range(42, rounds + 1, 2)]
 
 
 def test_nothing_is_settled_while_loads_in_general_are_not_known() -> None:
     waiting = replace(compared(3), loads=8, waits_for_loads=True)
-    course = analyse_rounds(layout(VALUES, np.arange(1, ROUNDS + 1).tolist()), waiting, range(1, ROUNDS + 1))
-    assert course.looks[0].contrasts.components.general
-    assert not course.looks[0].contrasts.conditional[1:].any()
+    history = analyse_rounds(layout(VALUES, np.arange(1, ROUNDS + 1).tolist()), waiting, range(1, ROUNDS + 1))
+    assert history.analyses[0].contrasts.components.general
+    assert not history.analyses[0].contrasts.conditional[1:].any()
 
 
 def test_the_families_of_a_look_hold_apart() -> None:
@@ -78,21 +78,21 @@ def test_the_noise_floor_does_not_pay_for_looking() -> None:
     roles = (Role.BASELINE, Role.COMPARED, Role.CONTROL)
     question = Question(roles, 0.03, 0.0001)
     values = np.random.default_rng(4).normal(0, 0.05, (3, 6))
-    third = analyse_rounds(layout(values, [1] * 6), question, range(1, 5)).looks[2]
+    third = analyse_rounds(layout(values, [1] * 6), question, range(1, 5)).analyses[2]
     assert third.number == 3
     assert third.critical[2] == dunnett(1, 6, 0.95) < third.critical[1]
     # Where nothing else is compared, the negative controls are what is asked about.
     negative = Question((Role.BASELINE, Role.NEGATIVE, Role.CONTROL), 0.03, 0.0001)
-    third = analyse_rounds(layout(values, [1] * 6), negative, range(1, 5)).looks[2]
+    third = analyse_rounds(layout(values, [1] * 6), negative, range(1, 5)).analyses[2]
     assert third.critical[2] == dunnett(1, 6, 0.95) < third.critical[1]
 
 
 def test_three_loads_of_three_cells_decide_a_large_effect() -> None:
     values = np.array([0.0, 0.1, 0.0])[:, None] + np.random.default_rng(6).normal(0, 0.005, (3, 4))
     question = Question((Role.BASELINE, Role.COMPARED, Role.CONTROL), 0.03, 0.015, loads=4, waits_for_loads=True)
-    course = analyse_rounds(layout(values, [1, 2, 3, 4]), question, range(1, 5))
-    assert course.stopped.tolist() == [0, 3, 0]
-    assert not course.looks[0].contrasts.conditional[1]
+    history = analyse_rounds(layout(values, [1, 2, 3, 4]), question, range(1, 5))
+    assert history.stopped.tolist() == [0, 3, 0]
+    assert not history.analyses[0].contrasts.conditional[1]
 
 
 def test_conditions_share_the_confidence() -> None:
@@ -128,5 +128,5 @@ def test_controls_of_many_conditions_do_not_alarm_for_nothing() -> None:
 def test_a_control_that_is_far_off_alarms() -> None:
     values = np.array([0.0, 0.5, 0.0])[:, None] + SOURCE.normal(0, 0.01, (3, ROUNDS))
     question = Question((Role.BASELINE, Role.CONTROL, Role.NEGATIVE), 0.03, 0.015, conditions=9)
-    now = analyse_rounds(layout(values, [1] * ROUNDS), question, range(1, ROUNDS + 1)).looks[-1]
+    now = analyse_rounds(layout(values, [1] * ROUNDS), question, range(1, ROUNDS + 1)).analyses[-1]
     assert [now.is_alarm(question, row) for row in (0, 1, 2)] == [False, True, False]

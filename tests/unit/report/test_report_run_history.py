@@ -7,8 +7,8 @@ from rich.console import Console
 
 from octavo.report import html, markdown, run_history, terminal
 from octavo.report.document import left_out
+from octavo.report.sentences import steps_sentence
 from octavo.report.statistical_model import model, model_rows, model_sentence
-from octavo.report.words import steps_sentence
 
 from . import documents
 from .surroundings import Document

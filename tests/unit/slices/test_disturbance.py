@@ -29,7 +29,7 @@ def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -
     plant(tmp_path, 30, 2, 0, kernel=True)
     machine(tmp_path, 0, 0, 0)
     meter = CpuMeter(root=10, proc=tmp_path)
-    before = meter.look()
+    before = meter.read()
     plant(tmp_path, 10, 1, 50)
     plant(tmp_path, 11, 10, 50)
     plant(tmp_path, 20, 1, 510)
@@ -37,6 +37,6 @@ def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -
     plant(tmp_path, 21, 1, 5)  # a stranger that has just come
     plant(tmp_path, 12, 11, 5)  # a backend that has
     machine(tmp_path, 140, 40, 20)
-    steal, foreign = meter.shares(before, meter.look())
+    steal, foreign = meter.shares(before, meter.read())
     assert steal == pytest.approx(20 / 200)
     assert foreign == pytest.approx(15 / 200)

@@ -37,12 +37,12 @@ class World:
     def sleep(self, seconds: float) -> None:
         self.time += seconds
 
-    def look(self) -> CpuSnapshot:
-        self.looks += 1
+    def read(self) -> CpuSnapshot:
+        self.readings += 1
         return NOBODY
 
     def shares(self, before: CpuSnapshot, after: CpuSnapshot) -> tuple[float, float]:
-        return self.steal.get(self.looks, 0.0), 0.0
+        return self.steal.get(self.readings, 0.0), 0.0
 
 
 @dataclass

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.lab.slices.freeze import GroupFreezer
-from octavo.lab.slices.placement import DealtAnew, deal
+from octavo.lab.slices.placement import ShuffledPlacement, deal
 
 FOUR = frozenset(range(4))
 
@@ -63,7 +63,7 @@ def test_a_thread_is_bound_while_it_is_stopped_and_free_when_it_goes_on(tmp_path
     for name, text in {"freezer.state": "FROZEN\n", "tasks": f"{idle}\n0\n"}.items():
         (tmp_path / name).write_text(text)
     before = os.sched_getaffinity(idle)
-    freezer = DealtAnew(GroupFreezer(tmp_path), random.Random(3))
+    freezer = ShuffledPlacement(GroupFreezer(tmp_path), random.Random(3))
     seen: set[int] = set()
     for _ in range(30):
         (tmp_path / "freezer.state").write_text("FROZEN\n")

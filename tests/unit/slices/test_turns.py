@@ -20,7 +20,7 @@ class Machine:
     def __init__(self) -> None:
         self.time = 0.0
         self.running: set[int] = set()
-        self.looks = 0
+        self.readings = 0
         self.steal: dict[int, float] = {}  # by the slice, counted from 1 over all turns
         self.slice = 0
 
@@ -32,7 +32,7 @@ class Machine:
         self.slice += 1
         self.time += seconds
 
-    def look(self) -> CpuSnapshot:
+    def read(self) -> CpuSnapshot:
         assert not self.running
         return CpuSnapshot(NOTHING, {})
 

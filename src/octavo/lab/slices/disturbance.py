@@ -29,7 +29,7 @@ class CpuMeter:
     proc: Path = _PROC
     _foreign: dict[int, bool] = field(default_factory=dict[int, bool])
 
-    def look(self) -> CpuSnapshot:
+    def read(self) -> CpuSnapshot:
         """Now."""
         pids = {int(entry.name) for entry in os.scandir(self.proc) if entry.name.isdecimal()}
         if pids - self._foreign.keys():

@@ -130,10 +130,10 @@ def _one(
     number = len(turns.slices)
     slices: list[Slice] = []
     runs: dict[int, PieceRun] = {}
-    before = meter.look()
+    before = meter.read()
     for place in order:
         began, ended, found = runners[place].run(piece, clock)
-        after = meter.look()
+        after = meter.read()
         slices.append(Slice(number, began, ended, *meter.shares(before, after)))
         before = after
         if found is not None:

@@ -39,7 +39,7 @@ def deal(used: Mapping[int, float], allowed: Mapping[int, frozenset[int]], chanc
 
 
 @dataclass(slots=True)
-class DealtAnew:
+class ShuffledPlacement:
     """A freezer that deals the threads of its group over the CPUs while they are stopped.
 
     A thread is bound to its CPU until the group goes on, and then free again: the slice begins where it was dealt, and

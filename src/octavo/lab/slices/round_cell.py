@@ -20,7 +20,7 @@ from octavo.lab.server_log import limited_log
 from octavo.lab.slices import turns
 from octavo.lab.slices.freeze import ClientFreezer, Freezer, GroupFreezer, StandsStill
 from octavo.lab.slices.pieces import PieceRunner
-from octavo.lab.slices.placement import DealtAnew
+from octavo.lab.slices.placement import ShuffledPlacement
 from octavo.lab.trial import Equipment, Trial
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
@@ -138,7 +138,7 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     )
     if isinstance(workload, RunsInPieces):
         pieces = cell.stack.enter_context(workload.pieces(server, cell.trial.levels))
-        freezer = _dealt_anew(cell) or StandsStill()
+        freezer = _shuffled_placement(cell) or StandsStill()
         cell.stack.callback(freezer.thaw)
         cell.facts["stopped_between_slices"] = freezer.how
         cell.pieces = cell.clock.runner = PieceRunner(freezer, pieces)
@@ -148,7 +148,7 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     assert isinstance(workload, RunsInTurns)
     output = cell.trial.log.with_suffix("").with_suffix(".client.log")
     cell.client = cell.stack.enter_context(workload.client(server, cell.trial.levels, cell.trial.seed, output))
-    freezer = _dealt_anew(cell) or ClientFreezer(cell.client.pid)
+    freezer = _shuffled_placement(cell) or ClientFreezer(cell.client.pid)
     # However the round ends: what stands still could not be ended by a signal.
     cell.stack.callback(freezer.thaw)
     cell.facts["stopped_between_slices"] = freezer.how
@@ -157,11 +157,11 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     cell.processes = settled_table(server.process.pid, storage=True)
 
 
-def _dealt_anew(cell: RoundCell) -> Freezer | None:
+def _shuffled_placement(cell: RoundCell) -> Freezer | None:
     """What stops all of a cell; None where it has no control group of its own."""
     if cell.group is None:
         return None
-    return DealtAnew(GroupFreezer(cell.group), random.Random(f"placement/{cell.trial.seed}"))
+    return ShuffledPlacement(GroupFreezer(cell.group), random.Random(f"placement/{cell.trial.seed}"))
 
 
 def server_of(cell: RoundCell) -> Server:

@@ -42,7 +42,7 @@ class Client(Protocol):
 class Meter(Protocol):
     """What tells how much of the CPU others took."""
 
-    def look(self) -> CpuSnapshot:
+    def read(self) -> CpuSnapshot:
         """Now."""
         ...
 
@@ -177,10 +177,10 @@ def run(
         if not order:
             break
         slices: list[Slice] = []
-        before = meter.look()
+        before = meter.read()
         for place in order:
             began, ended = runners[place].run(pace.slice_seconds, clock)
-            after = meter.look()
+            after = meter.read()
             slices.append(Slice(number, began, ended, *meter.shares(before, after)))
             runners[place].tally.add_slice(slices[-1])
             before = after

@@ -113,7 +113,7 @@ def _make(
                 size = server.query("size")[0]["bytes"]
                 _check_tablespaces(server)
             except psycopg.OperationalError as error:  # the server has gone, by what the load did to it
-                raise OctavoError(f"loading failed: {cluster.last_words(log)}; the server's log is {log}") from error
+                raise OctavoError(f"loading failed: {cluster.last_log_line(log)}; the server's log is {log}") from error
             server.shut_down()
         trees.check_plain(data, account)  # what the load's SQL started is gone by now
         checked = _check(build, data, spec, journal, account)

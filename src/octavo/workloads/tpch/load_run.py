@@ -31,11 +31,11 @@ class _Load:
 
     def before(self, name: str) -> None:
         self._wal_began = wal_contents.position(self.server).end
-        self._before = usage.look(self.server)
+        self._before = usage.snapshot(self.server)
 
     def after(self, step: LoadStep) -> None:
         assert self._before is not None
-        item, now = f"load.{step.name}", usage.look(self.server)
+        item, now = f"load.{step.name}", usage.snapshot(self.server)
         self.seconds += step.seconds
         self.observations.append(observe(metrics.SECONDS, step.seconds, item=item))
         if step.name == "copy":

@@ -16,7 +16,7 @@ from octavo.workload_support.explained import nodes
 from octavo.workloads.base import Levels, Piece, PieceRun, WorkloadResult
 from octavo.workloads.tpch import metrics, usage
 from octavo.workloads.tpch.captured import Captured
-from octavo.workloads.tpch.known import QUERIES, known
+from octavo.workloads.tpch.duckdb_tpch import QUERIES, known
 from octavo.workloads.tpch.query import Ran, Session
 from octavo.workloads.tpch.references import References, references
 

@@ -57,7 +57,7 @@ class Session:
         """Runs the query once. Raises psycopg.Error but for the timeout, OctavoError when no plan came with it."""
         if self._captures:
             self._set("auto_explain.log_min_duration", "0")
-        before = usage.look(server)
+        before = usage.snapshot(server)
         if self._timeout != "0":
             self._set("statement_timeout", self._timeout)
         cursor = self.connection.cursor(row_factory=tuple_row)
@@ -70,7 +70,7 @@ class Session:
             cut_off = True
         seconds = time.perf_counter() - started
         texts = tuple(self.texts)  # what is set from here on has plans, too
-        after = usage.look(server)
+        after = usage.snapshot(server)
         if self._timeout != "0":
             self._set("statement_timeout", "0")
         if self._captures:

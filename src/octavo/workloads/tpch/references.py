@@ -7,7 +7,7 @@ from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
 from octavo.workloads.tpch import answers, orders_by_customer
 from octavo.workloads.tpch.answers import Row
-from octavo.workloads.tpch.known import RANDOM_TEXT, known
+from octavo.workloads.tpch.duckdb_tpch import RANDOM_TEXT, known
 
 _COUNTS_COMMENTS = 13
 # The first result of each query at a scale, by scale factor and query: what no reference covers is compared with it.

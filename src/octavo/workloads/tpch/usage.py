@@ -39,7 +39,7 @@ class UsageSnapshot:
     device: tuple[int, ...] | None
 
 
-def look(server: Server) -> UsageSnapshot:
+def snapshot(server: Server) -> UsageSnapshot:
     """Now. Processes that have ended count with their parent, which is in ticks of the kernel (1/100 s mostly)."""
     used, waited = (sum(each) for each in zip((0.0, 0.0), *_cpu(server.process.pid), strict=True))
     return UsageSnapshot(time.perf_counter(), used, waited, _device(server.directory))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from octavo.report import numbers
 from octavo.report.document import Document, Row, cells, effects_by_key, noise
 from octavo.report.memo import once
-from octavo.report.run_history import is_narrow, missing_cells, negative_controls, parts_sentence, rounds_words, steps
+from octavo.report.run_history import is_narrow, missing_cells, negative_controls, parts_sentence, rounds_text, steps
 from octavo.units import human_count
 
 FEW = 6
@@ -47,10 +47,10 @@ def status_sentence(document: Document) -> str | None:
         state = "was interrupted"
     elif run["status"] == "failed":
         state = "failed"
-    verb = "is" if run["rounds_finished"] == 1 and rounds_words(document) == "1 round" else "are"
+    verb = "is" if run["rounds_finished"] == 1 and rounds_text(document) == "1 round" else "are"
     error = document["environment"].get("error") if run["status"] == "failed" else None
     cause = f" It failed with: {error.rstrip('.')}." if error else ""
-    return f"This run {state}: {rounds_words(document)} {verb} complete; {note}.{cause}"
+    return f"This run {state}: {rounds_text(document)} {verb} complete; {note}.{cause}"
 
 
 def verdicts_of(document: Document, condition: str) -> list[Row]:
