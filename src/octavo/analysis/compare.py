@@ -79,9 +79,9 @@ def compare(
     for kind, key, name in first:
         if (theirs_here := second.get((kind, key, name))) is not None:
             change = verdict_terms(reference.record.metrics.get(key[1], {}))
-            told = {"kind": kind, "reference": reference.record.id, "run": other.record.id,
+            by_name = {"kind": kind, "reference": reference.record.id, "run": other.record.id,
                     "condition": words[name][0], "cell": words[name][1], "metric": key[1], "item": key[0]}  # fmt: skip
-            rows.append(told | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, change))
+            rows.append(by_name | _difference(first[kind, key, name], theirs_here, kind, confidence, threshold, change))
     rows.sort(key=lambda row: (row["item"] is not None, row["metric"] != metric, row["kind"] != "value"))
     return Comparison(
         rows,

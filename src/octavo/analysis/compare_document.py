@@ -119,10 +119,10 @@ def _only(found: Sequence[Comparison]) -> list[dict[str, Any]]:
 
 def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """What the runs were told to do, and where, that is not alike: a row for each with a value for each run."""
-    told = [_told(run) for run in runs]
+    sentences = [_told(run) for run in runs]
     rows: list[dict[str, Any]] = []
-    for name in dict.fromkeys(name for one in told for name in one):
-        values = [one.get(name) for one in told]
+    for name in dict.fromkeys(name for one in sentences for name in one):
+        values = [one.get(name) for one in sentences]
         if len(set(values)) > 1:
             rows.append({"what": name, "values": values})
     return rows

@@ -39,8 +39,8 @@ def make_document(store: Store, run: str, *, most_numbers: int | None = None) ->
     used = used_trials(trials)
     values = values_by_key(used)
     written = cells_that_wrote(values)
-    told = values if shown is None else {key: of for key, of in values.items() if key[1] in shown}
-    found = effects_of(plan, cells, trials, used, told, record.metrics)
+    reported = values if shown is None else {key: of for key, of in values.items() if key[1] in shown}
+    found = effects_of(plan, cells, trials, used, reported, record.metrics)
     primary = next(iter(record.metrics))
     title = record.metrics[primary]["title"]
     controls = {cell.id for cell in cells if cell.control}
@@ -61,7 +61,7 @@ def make_document(store: Store, run: str, *, most_numbers: int | None = None) ->
         "metrics": {name: dict(metric) for name, metric in record.metrics.items()},
         "cells": [_cell(cell) for cell in cells],
         "trials": _trials(trials, cells, used),
-        "summary": _summary(record, cells, used, told),
+        "summary": _summary(record, cells, used, reported),
         "effects": found.effects,
         "noise_floor": found.noise_floor,
         "model": found.model,

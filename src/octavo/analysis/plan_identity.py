@@ -28,9 +28,9 @@ def plans_of(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> Row
     shapes: dict[str, Mapping[str, Any]] = {}
     by_id = {cell.id: cell for cell in cells}
     for trial in used.values():
-        told: Mapping[str, str] = (trial.facts or {}).get("plans", {})
+        reported: Mapping[str, str] = (trial.facts or {}).get("plans", {})
         shapes |= (trial.facts or {}).get("plan_shapes", {})
-        for item, plan in told.items():
+        for item, plan in reported.items():
             if plan:
                 by_cell = seen.setdefault((by_id[trial.cell].condition, item), {})
                 by_cell.setdefault(trial.cell, {})[trial.load] = plan

@@ -72,8 +72,8 @@ def _hosts(effect: Mapping[str, Any]) -> str:
     which = "hosts like these" if effect["hosts_in_general"] else "these"
     count = f"{effect['hosts']}" if effect["hosts_in_general"] else f"{effect['hosts']} hosts"
     deviation = effect["host_deviation_percent"]
-    told = "" if deviation is None else f" (between-host deviation {deviation:.1f} %)"
-    return f", on {which} {count}{told}"
+    reported = "" if deviation is None else f" (between-host deviation {deviation:.1f} %)"
+    return f", on {which} {count}{reported}"
 
 
 def _as_beginning(condition: str) -> str:

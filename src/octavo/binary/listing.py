@@ -28,13 +28,13 @@ def _as_json(program: Program) -> dict[str, Any]:
     report = program.report
     if report is None:
         return {"path": program.name, "problem": program.problem}
-    said, gcc = verdict(report), gcc_version(report)
+    message, gcc = verdict(report), gcc_version(report)
     found: dict[str, Any] = {
         "path": program.name,
         "problem": None,
-        "verdict": said.word,
-        "text": said.line,
-        "advice": said.advice or None,
+        "verdict": message.word,
+        "text": message.line,
+        "advice": message.advice or None,
         "architecture": name_of(report["machine"]),
         "bits": report["bits"],
         "kind": report["kind"],

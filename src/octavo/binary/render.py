@@ -30,11 +30,11 @@ def show(programs: list[Program], screen: Console, *, verbose: bool) -> None:
             words["not read"] = words.get("not read", 0) + 1
             table.add_row(one_line(program.name), "", program.problem)
             continue
-        said = verdict(program.report)
-        line = said.line.partition(":")[0]
+        message = verdict(program.report)
+        line = message.line.partition(":")[0]
         words[line] = words.get(line, 0) + 1
-        if said.word != "none":
-            table.add_row(one_line(program.name), name_of(program.report["machine"]), said.line)
+        if message.word != "none":
+            table.add_row(one_line(program.name), name_of(program.report["machine"]), message.line)
     most = sorted(words.items(), key=lambda one: (-one[1], one[0]))[:6]
     screen.print(f"{human_count(len(programs), 'program')}: " + "; ".join(f"{count} {line}" for line, count in most))
     if table.row_count:
@@ -46,10 +46,10 @@ def _show(program: Program, screen: Console) -> None:
     if report is None:
         screen.print(f"{name} {program.problem}")
         return
-    said = verdict(report)
-    screen.print(f"{name}: {said.line}")
-    if said.advice:
-        screen.print(f"  {said.advice}")
+    message = verdict(report)
+    screen.print(f"{name}: {message.line}")
+    if message.advice:
+        screen.print(f"  {message.advice}")
     stripped = ", stripped" if report["is_stripped"] else ""
     code = f"; {human_size(report['code_bytes'])} of instructions" if report["code_bytes"] else ""
     screen.print(f"  {name_of(report['machine'])}, {report['kind']}{stripped}{code}")

@@ -87,10 +87,10 @@ def why(report: ElfReport) -> str:
     version = gcc_version(report)
     if version is None:
         return f"GCC outlines by default since 10.1; {rebuild}"
-    said = ".".join(map(str, version))
+    text = ".".join(map(str, version))
     if version < (10, 1):
-        return f"GCC {said} does not outline by default, 10.1 and later do; {rebuild}"
-    return f"GCC {said} outlines by default, so that it was told not to (-mno-outline-atomics); {rebuild}"
+        return f"GCC {text} does not outline by default, 10.1 and later do; {rebuild}"
+    return f"GCC {text} outlines by default, so that it was told not to (-mno-outline-atomics); {rebuild}"
 
 
 def gcc_version(report: ElfReport) -> tuple[int, int] | None:

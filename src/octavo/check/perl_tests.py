@@ -133,13 +133,13 @@ def run_scripts(workplace: TestWorkspace, progress: Progress, name: str, directo
             allowed = classify(name, difference, workplace.build.manifest["data_block"])
             judged.append(ClassifiedDifference(difference, allowed))
         else:
-            told = [*read_lines(output / test / "stdout"), *read_lines(output / test / "stderr")]
-            failures.append(Failure(test, f"it ended early (exit {ended[test]})", tuple(told[-20:])))
+            lines = [*read_lines(output / test / "stdout"), *read_lines(output / test / "stderr")]
+            failures.append(Failure(test, f"it ended early (exit {ended[test]})", tuple(lines[-20:])))
     # The clusters themselves are large, and gone; what was said is kept.
     wrong = {each.difference.test for each in judged} | {failure.test for failure in failures}
-    told = [output / test / file for test in sorted(wrong) for file in ("stdout", "stderr", "log")]
+    lines = [output / test / file for test in sorted(wrong) for file in ("stdout", "stderr", "log")]
     diffs = output / _STREAM_REGRESS / "data" / "regression.diffs"
-    kept = keep(workplace, name, [diffs, *told], below=output)
+    kept = keep(workplace, name, [diffs, *lines], below=output)
     return Suite(
         name, len(scripts), identical, tuple(judged), tuple(failures), tuple(skipped), seconds, kept
     )  # fmt: skip
@@ -249,11 +249,11 @@ def _difference(test: str, tap: TapResult, code: int, place: Path) -> Difference
 
 def waited_for(stderr: Sequence[str]) -> list[str]:
     """What a script says that waited in vain for a query's result (poll_query_until), with the query."""
-    told = [line.removeprefix("#").strip() for line in stderr if line.startswith("#")]
-    start = next((place for place, line in enumerate(told) if line.startswith("poll_query_until timed out")), None)
+    lines = [line.removeprefix("#").strip() for line in stderr if line.startswith("#")]
+    start = next((place for place, line in enumerate(lines) if line.startswith("poll_query_until timed out")), None)
     if start is None:
         return []
-    return [line for line in itertools.takewhile(lambda line: line != "with stderr:", told[start:]) if line]
+    return [line for line in itertools.takewhile(lambda line: line != "with stderr:", lines[start:]) if line]
 
 
 def _judge_regression(workplace: TestWorkspace, place: Path) -> tuple[list[ClassifiedDifference], list[Failure]]:

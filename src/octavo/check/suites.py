@@ -79,8 +79,8 @@ def _run_pg_regress(workplace: TestWorkspace, name: str, directory: str, schedul
     differing = [match["test"] for match in results if match["ok"] == "not ok"]
     judged, unread = judge_diffs(workplace, name, tests, output / "regression.diffs", differing)
     results_of_differing = [output / "results" / f"{test}.out" for test in dict.fromkeys(differing)]
-    told = [output / "regression.diffs", output / "regression.out", output / "log"]
-    kept = keep(workplace, name, [*told, *results_of_differing], below=output)
+    texts = [output / "regression.diffs", output / "regression.out", output / "log"]
+    kept = keep(workplace, name, [*texts, *results_of_differing], below=output)
     identical = sum(match["ok"] == "ok" for match in results)
     return Suite(name, len(results), identical, tuple(judged), tuple(failures + unread), (), seconds, kept)
 

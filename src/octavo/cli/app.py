@@ -120,8 +120,8 @@ def _recover() -> None:
         for line in recover():
             print(f"octavo: {line}", file=sys.stderr)
     except (OctavoError, OSError) as error:
-        said = error if isinstance(error, OctavoError) else _of_the_system(error)
-        print(f"octavo: could not restore what an interrupted command had changed: {said}", file=sys.stderr)
+        message = error if isinstance(error, OctavoError) else _of_the_system(error)
+        print(f"octavo: could not restore what an interrupted command had changed: {message}", file=sys.stderr)
 
 
 def _call(arguments: list[str]) -> int:

@@ -252,8 +252,8 @@ def _watch(dsn: str | None, every: str, format: DoctorFormat) -> None:
                 changed = changes(before, after)
                 if format is DoctorFormat.json:
                     print(json.dumps(after, allow_nan=False), flush=True)
-                elif said := changed_lines(changed):
-                    print("\n".join(f"{after['time']} {line}" for line in said), flush=True)
+                elif message := changed_lines(changed):
+                    print("\n".join(f"{after['time']} {line}" for line in message), flush=True)
                 before = after
                 if rest > 0:
                     time.sleep(rest)

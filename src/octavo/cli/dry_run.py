@@ -86,8 +86,8 @@ def _print_design(
 def _print_order(plan: "Plan", cells: "Sequence[Cell]", seed: int, drawn: bool, shown: int | None = None) -> None:
     from octavo.plan.cells import load_of, order_of_round
 
-    said = seed if shown is None else shown
-    print(f"\norder with --seed {said}{' (drawn at random; give --seed to repeat it)' if drawn else ''}:")
+    message = seed if shown is None else shown
+    print(f"\norder with --seed {message}{' (drawn at random; give --seed to repeat it)' if drawn else ''}:")
     for number in range(1, min(plan.rounds, _ROUNDS_SHOWN) + 1):
         print(f"  round {number}, load {load_of(cells[0], number, plan.loads)}:")
         for cell in order_of_round(cells, number, 1, seed):

@@ -96,8 +96,8 @@ def _save(imported: "Imported", format: TableFormat) -> None:
     if format is TableFormat.json:
         from octavo.cli.output import print_json
 
-        told = {"run": run, "rows": rows, "problems": problems}
-        print_json(told | {"trials": len(imported.trials), "invalid": len(invalid)})
+        by_name = {"run": run, "rows": rows, "problems": problems}
+        print_json(by_name | {"trials": len(imported.trials), "invalid": len(invalid)})
         return
     trials, cells = human_count(len(imported.trials), "trial"), human_count(len(imported.cells), "cell")
     print(f"{run}: {trials} of {cells}, from {human_count(rows, 'row')}")

@@ -121,8 +121,8 @@ class RunProgress:
         if event.ended:
             for line in lines:
                 self._rounds.add(condition, line)
-            told = ", ".join(f"{line.label} × {line.ratio:.3f} ({line.low:.3f} to {line.high:.3f})" for line in lines)
-            self._say(f"round {event.round}, ratios of this round alone, about 95 % intervals: {told}")
+            text = ", ".join(f"{line.label} × {line.ratio:.3f} ({line.low:.3f} to {line.high:.3f})" for line in lines)
+            self._say(f"round {event.round}, ratios of this round alone, about 95 % intervals: {text}")
         if self._bars is not None:
             so_far = [self._rounds.with_now(condition, line) for line in lines]
             self._bars.below = None if event.ended else table(condition or "ratio to the baseline", so_far)

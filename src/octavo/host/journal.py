@@ -118,10 +118,10 @@ class Journal:
         entry = self._open.get(number)
         if entry is None:
             return
-        told = undo(entry)
-        if told is not None and told.what != "put back":
-            self._notice(told)
-        if told is None or told.what != "failed":
+        reported = undo(entry)
+        if reported is not None and reported.what != "put back":
+            self._notice(reported)
+        if reported is None or reported.what != "failed":
             self.done(number)
 
     def done(self, number: int) -> None:
@@ -171,7 +171,7 @@ def _remove_unborn(name: str, directory: int) -> None:
 
 def recover() -> list[str]:
     """Undoes what killed Octavo processes left behind. Returns a line for each thing put right, or not."""
-    return [told.line for told in restore()]
+    return [reported.line for reported in restore()]
 
 
 def restore() -> list[Undone]:
@@ -194,7 +194,7 @@ def restore() -> list[Undone]:
             if re.fullmatch(r"\.[0-9a-f]{32}", name):
                 _remove_unborn(name, directory)
         names = sorted(name for name in entries if name.endswith(".jsonl"))
-        return [told for name in names for told in _restore_one(path / name, directory)]
+        return [reported for name in names for reported in _restore_one(path / name, directory)]
     finally:
         os.close(directory)
 
@@ -220,12 +220,12 @@ def _restore_one(path: Path, directory: int) -> list[Undone]:
             os.stat(path.name, dir_fd=directory, follow_symlinks=False)
         except FileNotFoundError:  # another command has replayed it since it was opened
             return []
-        told, failed = _replay(path, file)
+        reported, failed = _replay(path, file)
         if failed:
             _keep(path, failed)
         else:
             path.unlink(missing_ok=True)
-        return told
+        return reported
 
 
 def _not_ours(facts: os.stat_result) -> str | None:
@@ -297,20 +297,20 @@ def is_owned(token: str) -> bool:
 def _open_entries(path: Path, file: IO[str]) -> tuple[list[Entry], list[Undone]]:
     """The entries of a journal that nothing has undone yet, in their order; and the lines that are none."""
     entries: dict[int, Entry] = {}
-    told: list[Undone] = []
+    lines: list[Undone] = []
     number = 0
     while line := file.readline(_LONGEST_LINE):
         number += 1
         entry = _entry(line)
         if entry is None:
-            told.append(Undone("left", f"left line {number} of {path}, which is not a complete entry: {cut(line)}"))
+            lines.append(Undone("left", f"left line {number} of {path}, which is not a complete entry: {cut(line)}"))
             while not line.endswith("\n") and (line := file.readline(_LONGEST_LINE)):
                 pass  # the rest of a line without an end
         elif entry["kind"] == "done":
             entries.pop(entry["number"], None)
         elif entry["kind"] != "owner":
             entries[entry["number"]] = entry
-    return list(entries.values()), told
+    return list(entries.values()), lines
 
 
 def _entry(line: str) -> Entry | None:
@@ -330,17 +330,17 @@ def _replay(path: Path, file: IO[str]) -> tuple[list[Undone], list[Entry]]:
     entries, damaged = _open_entries(path, file)
     backwards = entries[::-1]
     thaw([entry for entry in backwards if entry["kind"] == "children"])
-    told, failed = _undo_all([entry for entry in backwards if entry["kind"] == "process"])
-    told = damaged + told
+    reported, failed = _undo_all([entry for entry in backwards if entry["kind"] == "process"])
+    reported = damaged + reported
     others = [entry for entry in backwards if entry["kind"] != "process"]
     stuck: list[tuple[Entry, Undone]] = []
     for hunt in range(_HUNTS):
         found = find_by_environment(TOKEN_VARIABLE, path.stem)
         for identity in found:
             end(identity, signal.SIGQUIT)
-            told.append(Undone("put back", f"ended process {identity.pid}, left by a command that was killed"))
+            reported.append(Undone("put back", f"ended process {identity.pid}, left by a command that was killed"))
         undone, stuck = _undo_all(others)
-        told += undone
+        reported += undone
         if hunt > 0 and not found and not stuck:
             break
         failing = [entry for entry, _ in stuck]
@@ -349,7 +349,7 @@ def _replay(path: Path, file: IO[str]) -> tuple[list[Undone], list[Entry]]:
         others = [entry for entry in others if entry in failing or entry in again]
         time.sleep(_BETWEEN_HUNTS_SECONDS)
     failed += stuck
-    return told + [became for _, became in failed], sorted((entry for entry, _ in failed), key=itemgetter("number"))
+    return reported + [became for _, became in failed], sorted((entry for entry, _ in failed), key=itemgetter("number"))
 
 
 def _is_ours(entry: Entry) -> bool:
@@ -362,7 +362,7 @@ def _is_ours(entry: Entry) -> bool:
 
 def _undo_all(entries: list[Entry]) -> tuple[list[Undone], list[tuple[Entry, Undone]]]:
     """Undoes these entries. Returns what became of them, and apart those that failed."""
-    told: list[Undone] = []
+    lines: list[Undone] = []
     failed: list[tuple[Entry, Undone]] = []
     for entry in entries:
         if (became := undo(entry)) is None:
@@ -370,5 +370,5 @@ def _undo_all(entries: list[Entry]) -> tuple[list[Undone], list[tuple[Entry, Und
         if became.what == "failed":
             failed.append((entry, became))
         else:
-            told.append(became)
-    return told, failed
+            lines.append(became)
+    return lines, failed

@@ -128,9 +128,9 @@ def undo_value(entry: Entry) -> Undone | None:
         for one in entry.get("moves", ())
     ]
     before = [_readable(one) for one, _, _ in moved]
-    told = _put_back(value, entry)
-    if told is not None and told.what != "put back":
-        return told
+    reported = _put_back(value, entry)
+    if reported is not None and reported.what != "put back":
+        return reported
     # Writing the value back may have moved them once more: also one that somebody has set since goes back to that.
     others: list[str] = []
     for (one, found, made), then in zip(moved, before, strict=True):
@@ -143,10 +143,10 @@ def undo_value(entry: Entry) -> Undone | None:
             one.write(wanted)
             if (became := one.read()) != wanted:
                 return _told(one, became, wanted)
-            told = told or Undone("put back", f"restored {one} to {wanted!r}")
+            reported = reported or Undone("put back", f"restored {one} to {wanted!r}")
     if others:
-        return Undone("left", "; ".join([*([told.line] if told is not None else []), *others]))
-    return told
+        return Undone("left", "; ".join([*([reported.line] if reported is not None else []), *others]))
+    return reported
 
 
 def _has_another_image(value: KernelValue, was_on: list[int] | None) -> bool:

@@ -149,9 +149,9 @@ def undo_mount(entry: Entry) -> Undone | None:
     if mount.device not in [number_of(device) for device in _attached(entry)]:
         source = shown(mount.source)
         return Undone("failed", f"could not unmount our volume from {directory}: {source} is mounted over it")
-    said = _ask("umount", str(directory))
+    message = _ask("umount", str(directory))
     if mounts.at(directory) is not None:
-        return Undone("failed", f"could not unmount {directory}: {said}; octavo host restore tries again")
+        return Undone("failed", f"could not unmount {directory}: {message}; octavo host restore tries again")
     return Undone("put back", f"unmounted {directory}")
 
 

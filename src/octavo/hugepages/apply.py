@@ -69,9 +69,9 @@ def undo() -> list[Undone]:
     Ends at the first that cannot be put back, because a server uses its pages; that and those before it stay kept.
     Raises HostError without the right.
     """
-    told: list[Undone] = []
+    lines: list[Undone] = []
     if not kept():
-        return told
+        return lines
     with host_lock():
         entries = kept()
         while entries:
@@ -79,12 +79,12 @@ def undo() -> list[Undone]:
                 _check_rights(Path(entries[-1]["path"]))
             became = _put_back(entries[-1], "octavo hugepages undo")
             if became is not None:
-                told.append(became)
+                lines.append(became)
                 if became.what == "failed":
                     break
             entries.pop()
             _keep(entries)
-    return told
+    return lines
 
 
 def undo_interrupted(entry: Entry) -> Undone | None:

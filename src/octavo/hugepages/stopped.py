@@ -39,10 +39,10 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
     directory, data = _directories(pgdata)
     owner = _owner(data)
     refuse_running(data)
-    told = _text(data / "PG_VERSION").strip()
-    if not is_version(told):
-        raise UsageError(f"{data / 'PG_VERSION'} contains {told!r}, which is not a version; is this a data directory?")
-    major = major_of(told)
+    text = _text(data / "PG_VERSION").strip()
+    if not is_version(text):
+        raise UsageError(f"{data / 'PG_VERSION'} contains {text!r}, which is not a version; is this a data directory?")
+    major = major_of(text)
     if major < _OLDEST:
         raise HostError(f"{pgdata} is of PostgreSQL {major}; computing its huge pages needs {_OLDEST} or later")
     options = last_options(data)
@@ -153,8 +153,8 @@ def _program(major: int, bindir: Path | None, journal: Journal, owner: Account |
     else:
         if on_path := shutil.which("postgres"):
             candidates.append((Path(on_path).resolve(), "on the PATH"))
-        if told := _pg_config():
-            candidates.append(((told / "postgres").resolve(), "by pg_config"))
+        if reported := _pg_config():
+            candidates.append(((reported / "postgres").resolve(), "by pg_config"))
         candidates += [(Path(place.format(major=major)) / "postgres", "where packages put it") for place in _PLACES]
     tried: list[str] = []
     seen: set[Path] = set()
@@ -177,10 +177,10 @@ def _program(major: int, bindir: Path | None, journal: Journal, owner: Account |
 
 def _pg_config() -> Path | None:
     try:
-        said = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=False)
+        message = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return Path(said.stdout.strip()) if said.returncode == 0 and said.stdout.strip() else None
+    return Path(message.stdout.strip()) if message.returncode == 0 and message.stdout.strip() else None
 
 
 def _words(stderr: str) -> str:
@@ -188,11 +188,11 @@ def _words(stderr: str) -> str:
 
     That is the FATAL line and its DETAIL; where that only says that a file has errors, what the log says they are.
     """
-    said = [
+    lines = [
         (level, text) for line in stderr.splitlines() if (at := _LEVEL.search(line)) for level, text in [at.groups()]
     ]
-    reason = [text for level, text in said if level in ("FATAL", "DETAIL")]
-    errors = [text for level, text in said if level in ("LOG", "HINT")]
+    reason = [text for level, text in lines if level in ("FATAL", "DETAIL")]
+    errors = [text for level, text in lines if level in ("LOG", "HINT")]
     if errors and any("contains errors" in text for text in reason):
         reason = errors
     text = "; ".join(reason) or " ".join(stderr.split()) or "no output"

@@ -65,8 +65,8 @@ def _limits(situation: Situation, root: Path) -> dict[str, str]:
         one for one in find_limits(situation.server, situation.pool(), situation.own(situation.page), root)
         if one.severity == "error"
     ]  # fmt: skip
-    said = "; ".join(f"{one.limit}: {one.found}; {one.consequence}" for one in found)
-    return _check("limits", not found, said or "nothing here prevents them", "; ".join(one.fix for one in found))
+    text = "; ".join(f"{one.limit}: {one.found}; {one.consequence}" for one in found)
+    return _check("limits", not found, text or "nothing here prevents them", "; ".join(one.fix for one in found))
 
 
 def _surplus(situation: Situation) -> dict[str, str]:
@@ -93,12 +93,14 @@ def _boot(situation: Situation, root: Path) -> dict[str, str]:
     pool, server = situation.pool(), situation.server
     assert server is not None
     needed = pool.target(server.pages[pool.page], situation.own(pool.page))
-    said = at_boot(pool.page, situation.default, root)
-    if said is None:
+    message = at_boot(pool.page, situation.default, root)
+    if message is None:
         return _check("next boot", None, "nothing sets the pool at boot", "the lines that octavo hugepages plan shows")
-    found = f"{said.said_by}: {said.pages} pages of {format_size(pool.page)}, {needed} with those that others use now"
+    found = (
+        f"{message.said_by}: {message.pages} pages of {format_size(pool.page)}, {needed} with those that others use now"
+    )
     fix = f"at least {needed}, as octavo hugepages plan shows"
-    return _check("next boot", True if said.pages >= needed else None, found, fix)
+    return _check("next boot", True if message.pages >= needed else None, found, fix)
 
 
 def _setting(situation: Situation) -> dict[str, str]:

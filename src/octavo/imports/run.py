@@ -86,8 +86,8 @@ def save(imported: Imported, address: StoreAddress) -> str:
     now = time.time()
     name = imported.plan.name
     run = f"{datetime.fromtimestamp(now, UTC):%Y%m%d-%H%M%S}-{name}-{secrets.token_hex(2)}"
-    told = [problem for source in imported.sources for problem in source.problems]
-    limits = [NOT_RANDOMISED, *_when(imported.trials, now), *imported.limits, *_left_out(told)]
+    lines = [problem for source in imported.sources for problem in source.problems]
+    limits = [NOT_RANDOMISED, *_when(imported.trials, now), *imported.limits, *_left_out(lines)]
     record = RunRecord(
         id=run,
         name=name,

@@ -36,25 +36,25 @@ def print_probe(document: dict[str, Any], screen: "Console") -> None:
 
 def sentences(document: dict[str, Any]) -> list[str]:
     """What the numbers say, a sentence each."""
-    said = [_latency(document["latency_line"])]
+    lines = [_latency(document["latency_line"])]
     ceiling = human_size(document["bytes_per_second_ceiling"])
-    said.append(
+    lines.append(
         f"ceilings, 32 reads at a time: {document['requests_per_second_ceiling']:,.0f} requests/s; {ceiling}/s, nine "
         f"tenths of it from requests of {format_size(document['bandwidth_from_bytes'])} on"
     )
-    said += [_alignment(one) for one in document["alignment"]]
-    said += [_watched(one) for one in document["watched"]]
+    lines += [_alignment(one) for one in document["alignment"]]
+    lines += [_watched(one) for one in document["watched"]]
     if (rule := document["five_minute_rule"]) is not None:
-        said.append(_five_minutes(rule))
-    said.append(
+        lines.append(_five_minutes(rule))
+    lines.append(
         "not seen by reading: the page in which an SSD writes (octavo io probe --write) and the block that it erases"
     )
     if document["virtualization"] != "none seen":
-        said.append(
+        lines.append(
             "inside a virtual machine: what bends may be the hypervisor's limit or cache and not the device; "
             "a RAID stripe or an SSD's page below it cannot be told from them"
         )
-    return said
+    return lines
 
 
 def _latency(line: dict[str, Any] | None) -> str:

@@ -33,15 +33,15 @@ def print_write_probe(document: dict[str, Any], screen: "Console") -> None:
 
 def sentences(document: dict[str, Any]) -> list[str]:
     """What the numbers say, a sentence each."""
-    said = [_unit(document), _through(document)]
-    said += [_shifted(one, document["shifted_write_bytes"]) for one in document["shifted"]]
-    said += [_local(document["local"]), _sustained(document["sustained"])]
+    lines = [_unit(document), _through(document)]
+    lines += [_shifted(one, document["shifted_write_bytes"]) for one in document["shifted"]]
+    lines += [_local(document["local"]), _sustained(document["sustained"])]
     if document["virtualization"] != "none seen":
-        said.append(
+        lines.append(
             "inside a virtual machine: this measures the hypervisor's disk and its cache; the page of an SSD below "
             "is visible only if the hypervisor passes writes through unchanged"
         )
-    return said
+    return lines
 
 
 def _unit(document: dict[str, Any]) -> str:

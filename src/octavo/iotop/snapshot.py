@@ -163,11 +163,11 @@ def rows_of(
     )
     for key, total in sums.items():
         who = key.who
-        told = doing.get(who.pid) if who.pid is not None and who.parent == postmaster is not None else None
-        if told is not None and told.role and not who.ended:
-            who = replace(who, role=told.role)
+        reported = doing.get(who.pid) if who.pid is not None and who.parent == postmaster is not None else None
+        if reported is not None and reported.role and not who.ended:
+            who = replace(who, role=reported.role)
         through = "io_uring" if key.ring else None
-        database, query = (told.database, told.query) if told else (None, None)
+        database, query = (reported.database, reported.query) if reported else (None, None)
         calls = (asked or {}).get(who.pid) if who.pid is not None and not who.ended else None
         of_worker = who.role == IO_WORKER and who.parent == postmaster is not None and key.direction == "read"
         found.append(

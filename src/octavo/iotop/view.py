@@ -126,7 +126,7 @@ def _what(database: str | None, query: str | None) -> str:
 
 def _for_whom(readers: Sequence[IoWorkerClient]) -> str:
     """The backends that an io worker read for, by their share; a single one without it."""
-    told = (
+    lines = (
         " ".join(
             part
             for part in (str(one.pid), f"({one.share:.0%})" if len(readers) > 1 else "", _what(one.database, one.query))
@@ -134,7 +134,7 @@ def _for_whom(readers: Sequence[IoWorkerClient]) -> str:
         )
         for one in readers
     )
-    return f"for {', '.join(told)}" if readers else ""
+    return f"for {', '.join(lines)}" if readers else ""
 
 
 def _notes(snapshot: RequestSnapshot) -> Iterable[Text]:

@@ -87,8 +87,8 @@ def undo_zram(entry: Entry) -> Undone | None:
     if entry["device"] is not None:
         return _remove(entry["device"], entry["bytes"])
     unnoted = [path.name for path in _BLOCK.glob("zram*") if path.name not in entry["there"] and not _bytes(path.name)]
-    told = [_remove(name, 0) for name in unnoted]
-    return next((one for one in told if one is not None), None)
+    texts = [_remove(name, 0) for name in unnoted]
+    return next((one for one in texts if one is not None), None)
 
 
 def _remove(device: str, expected: int) -> Undone | None:

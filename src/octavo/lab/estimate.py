@@ -98,8 +98,8 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
 
 def _cycle_seconds(settings: Mapping[str, str]) -> float:
     """A checkpoint cycle; a number without a unit is seconds (manual, checkpoint_timeout)."""
-    told = settings.get("checkpoint_timeout", "")
+    reported = settings.get("checkpoint_timeout", "")
     try:
-        return float(told) if told.isdecimal() else parse_duration(told)
+        return float(reported) if reported.isdecimal() else parse_duration(reported)
     except UsageError:  # none, or one that PostgreSQL knows how to read or to refuse
         return _CYCLE_SECONDS

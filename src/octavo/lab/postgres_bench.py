@@ -250,8 +250,8 @@ class PostgresBench:
             return None
 
         def show(ratios: Mapping[str, TurnRatio], done: float, ended: bool) -> None:
-            told = ((cell, ratios[cell.id]) for cell in running if cell.id in ratios)
-            lines = tuple((cell, ratio.ratio, *ratio.interval) for cell, ratio in told)
+            texts = ((cell, ratios[cell.id]) for cell in running if cell.id in ratios)
+            lines = tuple((cell, ratio.ratio, *ratio.interval) for cell, ratio in texts)
             self._notify(TurnsGoOn(round_number, lines, done, ended))
 
         shortest = max(self._shortest.get(condition, 0.0), eligibility.shortest_slice(running))

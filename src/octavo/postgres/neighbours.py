@@ -34,14 +34,14 @@ class Neighbours:
 def neighbours(stack: Sequence[Layer]) -> list[Neighbours]:
     """What can be said of this stack, from the CPU down to the device."""
     sizes: dict[str, int] = {layer.layer: layer.size_bytes for layer in stack if layer.size_bytes}
-    told = [
+    lines = [
         *_huge_pages(stack, sizes),
         *_wal(sizes),
         *_requests(sizes),
         *_filesystem(sizes),
         *_device(sizes),
     ]
-    return [Neighbours(layers, effect) for layers, effect in told]
+    return [Neighbours(layers, effect) for layers, effect in lines]
 
 
 _Told = list[tuple[tuple[str, str], str]]
@@ -49,25 +49,25 @@ _Told = list[tuple[tuple[str, str], str]]
 
 def _huge_pages(stack: Sequence[Layer], sizes: Mapping[str, int]) -> _Told:
     page = sizes["CPU memory page"]
-    told: _Told = []
+    lines: _Told = []
     tables = _BUFFERS // page * _ENTRY
-    told.append((
+    lines.append((
         ("CPU memory page", "shared_buffers"),
         f"1GB of shared_buffers are {_BUFFERS // page:,} pages of {format_size(page)}: every process that has touched "
         f"them all holds {format_size(tables)} of page tables, 100 of them {format_size(100 * tables)}",
     ))  # fmt: skip
     for layer in stack:
         if layer.layer == "huge page" and layer.size_bytes:
-            told.append((("huge page", "shared_buffers"), _pool(layer, layer.size_bytes)))
+            lines.append((("huge page", "shared_buffers"), _pool(layer, layer.size_bytes)))
         if layer.layer == "transparent huge page" and "shared memory: " in layer.detail:
             mode = layer.detail.partition("shared memory: ")[2].partition(";")[0]
             gets = "may get" if mode in ("always", "force", "within_size") else "get no"
-            told.append((
+            lines.append((
                 ("transparent huge page", "shared_buffers"),
                 f"shmem_enabled is {mode}: shared_buffers {gets} transparent huge pages, whatever enabled says; "
                 "that one is for sorts, hashes and other private memory",
             ))  # fmt: skip
-    return told
+    return lines
 
 
 def _pool(layer: Layer, page: int) -> str:
@@ -92,10 +92,10 @@ def _wal(sizes: Mapping[str, int]) -> _Told:
 
 
 def _requests(sizes: Mapping[str, int]) -> _Told:
-    told: _Told = []
+    lines: _Told = []
     ahead, largest = sizes.get("readahead"), sizes.get("largest device request")
     if ahead and ahead >= 2 * DEFAULT_BLOCK:
-        told.append((
+        lines.append((
             ("data block", "readahead"),
             f"a buffered sequential scan has {format_size(ahead)} read ahead of it, {ahead // DEFAULT_BLOCK:,} "
             f"blocks of {format_size(DEFAULT_BLOCK)}: the device sees the same requests at every block size",
@@ -105,61 +105,61 @@ def _requests(sizes: Mapping[str, int]) -> _Told:
         fate = (
             "reach the device whole" if request <= largest else f"are split into {-(-request // largest)} at the device"
         )
-        told.append((("I/O request of PostgreSQL", "largest device request"), f"{format_size(request)} {fate}"))
+        lines.append((("I/O request of PostgreSQL", "largest device request"), f"{format_size(request)} {fate}"))
     if ahead and largest and ahead > largest:
-        told.append((
+        lines.append((
             ("readahead", "largest device request"),
             f"{format_size(ahead)} read ahead go to the device in {-(-ahead // largest)} requests",
         ))  # fmt: skip
-    return told
+    return lines
 
 
 def _filesystem(sizes: Mapping[str, int]) -> _Told:
     page, block = sizes["CPU memory page"], sizes["filesystem block"]
-    told: _Told = []
+    lines: _Told = []
     smaller = [name for name in DATA_BLOCKS if parse_size(name) < max(block, page)]
     unit = max(block, page)
     if smaller:
-        told.append((
+        lines.append((
             ("data block", "filesystem block"),
             f"data blocks of {_and(smaller)} are parts of {format_size(unit)}, the least that the page cache reads: "
             f"a miss costs {format_size(unit)}, and writing one that is not cached reads it first",
         ))  # fmt: skip
     larger = [name for name in DATA_BLOCKS if parse_size(name) > unit]
     if larger:
-        told.append((
+        lines.append((
             ("data block", "filesystem block"),
             f"data blocks of {_and(larger)} are {parse_size(larger[0]) // unit} to {parse_size(larger[-1]) // unit} "
             f"times {format_size(unit)}: the filesystem does not promise to write them whole",
         ))  # fmt: skip
     if block > page:
-        told.append((
+        lines.append((
             ("filesystem block", "CPU memory page"),
             f"the page cache works in folios of {format_size(block)} or more, as on a machine with such memory pages",
         ))  # fmt: skip
-    return told
+    return lines
 
 
 def _device(sizes: Mapping[str, int]) -> _Told:
     sector = sizes.get("device physical sector")
     if not sector:
         return []
-    told: _Told = []
+    lines: _Told = []
     torn = [name for name in DATA_BLOCKS if parse_size(name) > sector]
     if torn:
-        told.append((
+        lines.append((
             ("data block", "device physical sector"),
             f"data blocks of {_and(torn)} are larger than a sector of {format_size(sector)}, all that a device is "
             "known to write at once: a power cut may tear them, so full_page_writes stays on",
         ))  # fmt: skip
     inside = [name for name in DATA_BLOCKS if parse_size(name) < sector]
     if inside:
-        told.append((
+        lines.append((
             ("data block", "device physical sector"),
             f"data blocks of {_and(inside)} are parts of a sector: written past the page cache, each costs the device "
             "a read",
         ))  # fmt: skip
-    return told
+    return lines
 
 
 def _and(names: Sequence[str]) -> str:

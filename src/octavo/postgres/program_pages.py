@@ -35,8 +35,8 @@ def read_first(program: Path, modules: Path, journal: Journal) -> None:
     drops them and reads them again, for minutes, instead of running out of memory.
     """
     # ldd runs the program's own loader, whichever that is (ldd(1)), and believes what it prints.
-    said = children.run(["ldd", program], journal, role="ldd", account=children.server_account()).stdout
-    for path in (program, *libraries(said), *modules.glob("*.so")):
+    message = children.run(["ldd", program], journal, role="ldd", account=children.server_account()).stdout
+    for path in (program, *libraries(message), *modules.glob("*.so")):
         _read(path)
 
 

@@ -45,6 +45,6 @@ def smoke_test(build: Build, journal: Journal, account: Account) -> None:
 def _check_sizes(build: Build, settings: dict[str, str]) -> None:
     """Compares what the server says of its sizes (its preset options) with what was asked for."""
     asked = tuple(parse_size(build.manifest[name]) for name in ("data_block", "wal_block", "data_segment"))
-    told = (int(settings["block_size"]), int(settings["wal_block_size"]), parse_size(settings["segment_size"]))
-    if told != asked:
-        raise OctavoError(f"the server reports other sizes than requested: {told} and not {asked} bytes")
+    lines = (int(settings["block_size"]), int(settings["wal_block_size"]), parse_size(settings["segment_size"]))
+    if lines != asked:
+        raise OctavoError(f"the server reports other sizes than requested: {lines} and not {asked} bytes")

@@ -25,21 +25,21 @@ def view(document: Mapping[str, Any]) -> RenderableType:
 
 def verdicts(document: Mapping[str, Any]) -> list[str]:
     """A sentence for each size, then what could be forced."""
-    told: list[str] = []
+    lines: list[str] = []
     for size in document["sizes"]:
         if size["page"] is None:
-            told.append(f"{size['data_block']} against {document['base']}: no query has all four times.")
+            lines.append(f"{size['data_block']} against {document['base']}: no query has all four times.")
             continue
-        told.append(
+        lines.append(
             f"{size['data_block']} against {document['base']}: page effect × {size['page']:.2f}, plan effect "
             f"× {size['plan']:.2f} on time (geometric means of {size['with_both']} of {size['queries']} queries; "
             f"{size['same_plan']} kept their plan)."
         )
-    told.append(
+    lines.append(
         f"{document['forced']} of {document['to_force']} plans could be forced where they were not chosen. "
         f"Statistics: {document['statistics']}."
     )
-    return told
+    return lines
 
 
 def _costs(document: Mapping[str, Any]) -> Table:
@@ -80,15 +80,15 @@ def _of_query(query: Mapping[str, Any]) -> Table:
 
 def _effects(query: Mapping[str, Any]) -> list[str]:
     """What of each size's difference is the page's and what the plan's."""
-    told: list[str] = []
+    lines: list[str] = []
     for effect in query["effects"]:
         if effect["page"] is not None and not effect["same_plan"]:
             low, high = effect["page_range"]
-            told.append(
+            lines.append(
                 f"  {effect['data_block']}: page × {effect['page']:.2f} ({low:.2f} and {high:.2f} with the two plans), "
                 f"plan × {effect['plan']:.2f}"
             )
-    return told
+    return lines
 
 
 def _time(entry: Mapping[str, Any]) -> str:
@@ -100,17 +100,17 @@ def _time(entry: Mapping[str, Any]) -> str:
 
 
 def _differences(query: Mapping[str, Any]) -> list[str]:
-    told: list[str] = []
+    lines: list[str] = []
     for plan in query["plans"][1:]:
-        told += [f"  {plan['letter']}: {difference}" for difference in plan["differences"]]
+        lines += [f"  {plan['letter']}: {difference}" for difference in plan["differences"]]
         for join, of in zip(plan["parting"] or (), ("A", plan["letter"]), strict=False):
             factor = join["factor"]
             off = "" if 1 / _ROWS_APART < factor < _ROWS_APART else f", × {factor:.3g}"
-            told.append(
+            lines.append(
                 f"  {of} joins {', '.join(join['relations'])} first where they part: {join['estimated']:.0f} rows "
                 f"expected, {join['actual']:.0f} came{off}"
             )
-    return told
+    return lines
 
 
 def _table(*columns: str) -> Table:

@@ -56,8 +56,8 @@ class HostAnswer:
         """Why the command did not do its work, on one line; None when its exit code is 0."""
         if self.problem is not None or self.code == 0:
             return self.problem
-        said = self.last_error or _last_line(self.output) or f"no output (exit {self.code})"
-        return said.removeprefix("octavo: ")
+        message = self.last_error or _last_line(self.output) or f"no output (exit {self.code})"
+        return message.removeprefix("octavo: ")
 
 
 def command_line(host: RemoteHost, words: Sequence[str], seconds: int) -> list[str]:

@@ -208,18 +208,18 @@ def _losers(document: Document, worse: Sequence[_Entry]) -> list[str]:
     for entry in sorted(worse, key=lambda one: -one.gain):
         groups.setdefault(spaced(entry.cell["levels"].get(factor)), []).append(entry)
     about = _about(document)
-    told: list[str] = []
+    sentences: list[str] = []
     for level, mine in groups.items():
         gains = sorted({min(one.gain for one in mine), max(one.gain for one in mine)}, reverse=True)
         if about.get("better") != "lower":
-            told.append(f"{level} (−{_percents([1 - gain for gain in gains])})")
+            sentences.append(f"{level} (−{_percents([1 - gain for gain in gains])})")
         elif gains[-1] > 0.5:
-            told.append(f"{level} (+{_percents([1 / gain - 1 for gain in gains])})")
+            sentences.append(f"{level} (+{_percents([1 / gain - 1 for gain in gains])})")
         else:
-            told.append(f"{level} ({' to '.join(dict.fromkeys(_times(1 / gain) for gain in gains))} times)")
-    more = f" and {len(told) - _MOST_LOSERS} more" if len(told) > _MOST_LOSERS else ""
+            sentences.append(f"{level} ({' to '.join(dict.fromkeys(_times(1 / gain) for gain in gains))} times)")
+    more = f" and {len(sentences) - _MOST_LOSERS} more" if len(sentences) > _MOST_LOSERS else ""
     return [f"{'Slower' if 'slower' in verdict_terms(about) else 'Worse'} than the baseline: "
-            f"{', '.join(told[:_MOST_LOSERS])}{more}."]  # fmt: skip
+            f"{', '.join(sentences[:_MOST_LOSERS])}{more}."]  # fmt: skip
 
 
 def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> list[str]:
@@ -283,13 +283,13 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
     total = len(known)
     by_kind = {kind: sum(one.kind == kind for one in known) for kind in ("better", "best", "same", "undecided")}
     baseline = next(cell for cell in document["cells"] if cell["baseline"])
-    told = {
+    by_name = {
         "better": f"another level beats {_name(document, baseline)}",
         "best": f"no level beats {_name(document, baseline)}",
         "same": "all levels are the same",
         "undecided": "no difference is found",
     }
-    tally = ", ".join(f"in {by_kind[kind]} {words}" for kind, words in told.items() if by_kind[kind])
+    tally = ", ".join(f"in {by_kind[kind]} {words}" for kind, words in by_name.items() if by_kind[kind])
     lines = (
         f"Of {total} conditions: {tally}.",
         f"Largest gain: {_sentence(leading, named=True)}",
@@ -369,5 +369,5 @@ def _percents(fractions: Sequence[float]) -> str:
     >>> _percents([0.054, 0.081]), _percents([0.054, 0.052]), _percents([0.004])
     ('5 to 8 %', '5 %', '0.4 %')
     """
-    said = [f"{100 * abs(one):.{0 if abs(one) >= 0.0095 else 1}f}" for one in sorted(fractions, key=abs)]
-    return f"{' to '.join(dict.fromkeys(said))} %"
+    sentences = [f"{100 * abs(one):.{0 if abs(one) >= 0.0095 else 1}f}" for one in sorted(fractions, key=abs)]
+    return f"{' to '.join(dict.fromkeys(sentences))} %"

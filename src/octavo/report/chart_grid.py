@@ -64,9 +64,9 @@ def grid_chart(grid: Grid, heading: str) -> Chart:
         base.mark_text(fontSize=13, fontWeight=600, dy=-7).encode(text="upper:N", color=text),
         base.mark_text(fontSize=10, dy=10).encode(text="lower:N", color=text),
     ]
-    told = "% of the baseline, and its 95 % interval; a heavy outline: the baseline; dotted and ?: undecided"
+    message = "% of the baseline, and its 95 % interval; a heavy outline: the baseline; dotted and ?: undecided"
     if lettered:
-        told = "% of the baseline; a heavy outline: the baseline; dotted and ?: undecided; letters: plans"
-    title = {"text": clip(clean(heading), 60), "subtitle": told, "subtitleFontSize": 11}
+        message = "% of the baseline; a heavy outline: the baseline; dotted and ?: undecided; letters: plans"
+    title = {"text": clip(clean(heading), 60), "subtitle": message, "subtitleFontSize": 11}
     width, height = SQUARE[0] * len(across), SQUARE[1] * len(down)
     return Chart(layered(layers, width=width, height=height, title=title), "grid", f"Heatmap: {heading}")

@@ -118,12 +118,12 @@ def conclusion(document: Comparison) -> str:
 
 def left_out(document: Comparison) -> list[str]:
     """Cells that only one run has, in sentences."""
-    told: list[str] = []
+    sentences: list[str] = []
     for one in document["only_in"]:
         count, shown = len(one["cells"]), ", ".join(map(clean, one["cells"][:6]))
         more = f" and {count - 6} more" if count > 6 else ""
-        told.append(f"Only in {names(document)[one['run']]}, so not compared: {shown}{more}.")
-    return told
+        sentences.append(f"Only in {names(document)[one['run']]}, so not compared: {shown}{more}.")
+    return sentences
 
 
 def differences(document: Comparison) -> tuple[list[str], list[Sequence[str]]]:

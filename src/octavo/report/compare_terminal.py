@@ -25,8 +25,8 @@ def print_comparison(document: Comparison, console: Console) -> None:
     letters = names(document)
     for run in document["runs"]:
         role = " (reference)" if run is document["runs"][0] else ""
-        told = f"{run['used']} of {run['trials']} trials, {human_count(run['loads'], 'load')}"
-        console.print(_text(f"{letters[run['id']]}  {run['id']}{role} · {run['workload']} · {told}", console))
+        text = f"{run['used']} of {run['trials']} trials, {human_count(run['loads'], 'load')}"
+        console.print(_text(f"{letters[run['id']]}  {run['id']}{role} · {run['workload']} · {text}", console))
     console.print()
     console.print(_text(conclusion(document), console, "bold"))
     title = document["metrics"][document["primary_metric"]]["title"]

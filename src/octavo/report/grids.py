@@ -168,13 +168,13 @@ def grid(
 def square(cell: Row, effect: Row | None, better: str | None, by_load: Mapping[str, str]) -> Square:
     """The square of a cell; `by_load` are the letters of its plans."""
     letters = "".join(dict.fromkeys(by_load.values()))
-    said = f", plan {'/'.join(by_load.values())}" if letters else ""
+    message = f", plan {'/'.join(by_load.values())}" if letters else ""
     if cell["baseline"]:
-        told = f"baseline{said}"
-        return Square("100", 0, baseline=True, undecided=False, letters=letters, told=told, ends="baseline")
+        text = f"baseline{message}"
+        return Square("100", 0, baseline=True, undecided=False, letters=letters, told=text, ends="baseline")
     if effect is None or not effect["ratio"]:
-        told = f"no estimate{said}"
-        return Square(numbers.MISSING, 0, baseline=False, undecided=True, letters=letters, told=told)
+        text = f"no estimate{message}"
+        return Square(numbers.MISSING, 0, baseline=False, undecided=True, letters=letters, told=text)
     ratio = effect["ratio"]
     sign = -1 if (ratio > 1) == (better == "lower") else 1
     kind = tone(effect)
@@ -185,7 +185,7 @@ def square(cell: Row, effect: Row | None, better: str | None, by_load: Mapping[s
         undecided=kind == "undecided",
         letters=letters,
         told=f"{SIGNS[kind]} {effect['verdict']}: × "
-        f"{numbers.ratio_interval(ratio, effect['low'], effect['high'])}{said}",
+        f"{numbers.ratio_interval(ratio, effect['low'], effect['high'])}{message}",
         ends=interval(effect["low"], effect["high"]),
     )
 

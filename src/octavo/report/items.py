@@ -10,9 +10,9 @@ from octavo.report.document import Document, Row, clean, compared, conditions, t
 
 def items_of(document: Document) -> dict[str, Any] | None:
     """Everything for the page's section; None where a run has nothing of it."""
-    sheets, told = grids.sheets(document), item_sentences(document)
+    sheets, reported = grids.sheets(document), item_sentences(document)
     plans_of, plans = plan_table(document)
-    if not (sheets or told or plans):
+    if not (sheets or reported or plans):
         return None
     factors = [words(name) for name in compared(document)]
     return {
@@ -21,7 +21,7 @@ def items_of(document: Document) -> dict[str, Any] | None:
         "y": factors[1] if len(factors) > 1 else "items",
         "lettered": any(square and square.letters for sheet in sheets for grid in (*sheet.items, sheet.whole) if grid
                         for _, row in grid.rows for square in row),
-        "told": told,
+        "told": reported,
         "plans": plans,
         "plans_of": plans_of,
         "differences": plan_differences(document),
@@ -69,7 +69,7 @@ def plan_differences(document: Document) -> list[tuple[str, str, list[str]]]:
         for name, shape in row.get("shapes", {}).items():
             if shape["differences"]:
                 found[row["item"], name] = shape["differences"]
-    return [(item, name, told) for (item, name), told in found.items()]
+    return [(item, name, reported) for (item, name), reported in found.items()]
 
 
 def _counts(effects: Sequence[Row]) -> list[int]:
@@ -96,7 +96,7 @@ def _bottleneck_sentences(document: Document) -> list[str]:
     """Of each condition's baseline what its items were short of, and the items that other cells are short of others
     for."""
     rows: Sequence[Row] = document.get("item_bottlenecks", ())
-    told: list[str] = []
+    sentences: list[str] = []
     for baseline in (cell for cell in document["cells"] if cell["baseline"]):
         mine = {row["item"]: row["bottleneck"] for row in rows if row["cell"] == baseline["id"]}
         if not mine:
@@ -116,9 +116,9 @@ def _bottleneck_sentences(document: Document) -> list[str]:
             for row in rows
             if row["cell"] in labels and mine.get(row["item"], row["bottleneck"]) != row["bottleneck"]
         ]
-        said = f"Bottleneck of each item at {clean(baseline['label'])}{where}: {named}."
-        told.append(said + (f" Elsewhere: {'; '.join(other)}." if other else ""))
-    return told
+        text = f"Bottleneck of each item at {clean(baseline['label'])}{where}: {named}."
+        sentences.append(text + (f" Elsewhere: {'; '.join(other)}." if other else ""))
+    return sentences
 
 
 def _plan_sentences(document: Document) -> list[str]:
@@ -142,7 +142,7 @@ def _noise_sentences(document: Document) -> list[str]:
     for row in source["noise_floor"]:
         if row["item"] is not None and row["floor"] is not None and row["metric"] == metric:
             floors.setdefault(row["condition"], []).append((row["floor"], row["item"]))
-    told: list[str] = []
+    sentences: list[str] = []
     for condition, found in floors.items():
         idle = [
             effect
@@ -153,14 +153,14 @@ def _noise_sentences(document: Document) -> list[str]:
             and effect["low"] is not None
         ]
         outside = sum(not effect["low"] <= 1 <= effect["high"] for effect in idle)
-        told.append(
+        sentences.append(
             f"Noise floor of single items{f' ({condition})' if condition else ''}, from negative controls: "
             f"{numbers.noise_floor(statistics.median(floor for floor, _ in found))} in the median of "
             f"{len(found)} items, {numbers.noise_floor(min(found)[0])} ({clean(min(found)[1])}) to "
             f"{numbers.noise_floor(max(found)[0])} ({clean(max(found)[1])}). {outside} of their "
             f"{len(idle)} intervals exclude 1 nevertheless."
         )
-    return told
+    return sentences
 
 
 def _group_sentences(document: Document) -> list[str]:
@@ -168,7 +168,7 @@ def _group_sentences(document: Document) -> list[str]:
     found: dict[tuple[str, str, str], list[Row]] = {}
     for row in document.get("two_groups", ()):
         found.setdefault((row["condition"], row["item"], _apart(row["goes_with"])), []).append(row)
-    told: list[str] = []
+    sentences: list[str] = []
     several = len(conditions(document)) > 1
     for (condition, item, apart), rows in found.items():
         first, unit = rows[0], document["metrics"].get(rows[0]["metric"], {}).get("unit")
@@ -180,11 +180,11 @@ def _group_sentences(document: Document) -> list[str]:
         )
         example = f" (at {clean(first['level'])})" if len(rows) > 1 else ""
         which = f" ({clean(condition)})" if several and condition else ""
-        told.append(
+        sentences.append(
             f"{clean(item)}{which} falls into two groups at {where}: "
             f"{low}, {high}{example}, × {numbers.ratio(first['ratio'])} apart. {apart}"
         )
-    return told
+    return sentences
 
 
 def _apart(goes_with: Mapping[str, Any] | None) -> str:

@@ -56,8 +56,8 @@ def render(document: Document) -> str:
             parts.append(wrap(safe(course)))
         if resource := bottleneck_sentence(document, condition):
             parts.append(wrap(safe(resource)))
-    if told := item_sentences(document):
-        parts.append("## Queries and steps\n\n" + "\n".join(wrap(f"- {safe(sentence)}", "  ") for sentence in told))
+    if reported := item_sentences(document):
+        parts.append("## Queries and steps\n\n" + "\n".join(wrap(f"- {safe(sentence)}", "  ") for sentence in reported))
     parts.append(_trials(document))
     if limits := limits_of(document):
         lines = [wrap(f"- {safe(limit)}", "  ") for limit in limits]
@@ -134,12 +134,12 @@ def _cells(document: Document, condition: str) -> str:
 def _trials(document: Document) -> str:
     trials = attempted(document)
     used = sum(1 for trial in trials if trial["used"])
-    told = [
+    sentences = [
         ending_sentence(document),
         f"{len(trials):,} trials in {rounds_text(document)}, of which {used:,} counted.",
     ]
-    told += [*run_notes(document), time_sentence(document)]
-    text = "## Trials\n\n" + "\n\n".join(wrap(safe(sentence)) for sentence in told if sentence)
+    sentences += [*run_notes(document), time_sentence(document)]
+    text = "## Trials\n\n" + "\n\n".join(wrap(safe(sentence)) for sentence in sentences if sentence)
     lines = [wrap(f"- {len(g.trials):,} {safe(g.status)}: {safe(g.reason)}", "  ") for g in left_out(document)]
     return text + ("\n\n" + "\n".join(lines) if lines else "")
 

@@ -80,11 +80,11 @@ def named_levels(factor: str, found: Sequence[str]) -> str:
     >>> named_levels("data_block", ["2kB", "4kB"]), named_levels("huge_pages", ["on"]), named_levels("policy", ["run"])
     ('2 kB and 4 kB data pages', 'huge pages on', 'run')
     """
-    said = listed([spaced(level) for level in found])
+    message = listed([spaced(level) for level in found])
     if factor in _NOUNS:
-        return f"{said} {_NOUNS[factor][0]}"
+        return f"{message} {_NOUNS[factor][0]}"
     bare = all(not re.fullmatch(r"on|off|none|[\d.]+", level) for level in found)
-    return said if bare else f"{words(factor)} {said}"
+    return message if bare else f"{words(factor)} {message}"
 
 
 def _single(factor: str) -> str:

@@ -89,11 +89,11 @@ def steps_sentence(document: Document, condition: str) -> str | None:
     for step in steps(document, condition):
         if step.rounds:
             groups.setdefault((step.rounds, step.why), []).append(step.label)
-    told = [
+    sentences = [
         f"{_few(names)} {'was' if len(names) == 1 else 'were'} {why} after {human_count(rounds, 'round')}"
         for (rounds, why), names in sorted(groups.items())
     ]
-    return f"{'; '.join(told)}." if told else None
+    return f"{'; '.join(sentences)}." if sentences else None
 
 
 def _few(names: Sequence[str]) -> str:

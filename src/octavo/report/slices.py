@@ -19,16 +19,16 @@ def slices(document: Document, condition: str) -> str | None:
         return None
     found = list(rounds.values())
     turns, disturbed, dropped = (sum(facts.get(name, 0) for facts in found) for name in _COUNTS)
-    said = f"{_lengths(found)}, {human_count(turns, 'turn')}"
+    text = f"{_lengths(found)}, {human_count(turns, 'turn')}"
     if disturbed:
-        said += f", {numbers.percent(disturbed / turns)} of them disturbed by other processes"
+        text += f", {numbers.percent(disturbed / turns)} of them disturbed by other processes"
     if dropped:
-        said += f" and {numbers.percent(dropped / turns)} dropped"
+        text += f" and {numbers.percent(dropped / turns)} dropped"
     if known := [facts for facts in found if facts.get("carry_over") is not None]:
         best = min(known, key=lambda facts: facts["carry_over_error"])
         carried, error = (numbers.percent(best[name]) for name in ("carry_over", "carry_over_error"))
-        said += f"; carry-over from the preceding slice {carried} (standard error {error})"
-    return said
+        text += f"; carry-over from the preceding slice {carried} (standard error {error})"
+    return text
 
 
 def _lengths(found: list[Row]) -> str:

@@ -62,9 +62,9 @@ def model_sentence(document: Document, condition: str) -> str | None:
     row = model(document, condition)
     if row is None:
         return None
-    told = dict(model_rows(row))
-    scatter = [f"{what} {value}" for what, value in told.items() if what.startswith("standard deviation")]
-    text = f"{', '.join(scatter)}; interim analyses: {told['interim analyses']}"
+    reported = dict(model_rows(row))
+    scatter = [f"{what} {value}" for what, value in reported.items() if what.startswith("standard deviation")]
+    text = f"{', '.join(scatter)}; interim analyses: {reported['interim analyses']}"
     if by_turns := slices(document, condition):
         text += f". Measured in slices {by_turns}"
     return f"{text[0].upper()}{text[1:]}."

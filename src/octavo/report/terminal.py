@@ -69,9 +69,9 @@ def print_report(document: Document, console: Console) -> None:
     _heading(document, console)
     for condition in conditions(document):
         _condition(document, condition, console)
-    if told := run_notes(document):
+    if reported := run_notes(document):
         console.print()
-    for sentence in told:
+    for sentence in reported:
         _say(sentence, console)
     if outstanding := item_sentences(document):
         console.print()

@@ -66,10 +66,10 @@ def _ends(cell: Row, effect: Row | None) -> str:
 def _square(square: Square, ends: str | None, colours: str | None, *, plain: bool) -> Text:
     """The figure with a mark behind it (the baseline's `*`, `?` where nothing is decided), and its interval."""
     mark = "*" if square.baseline else "?" if square.undecided else " "
-    told = f"{square.figure:>5}{mark}" + ("" if ends is None else f"{ends:>{WITH_INTERVAL - 8}} ")
+    reported = f"{square.figure:>5}{mark}" + ("" if ends is None else f"{ends:>{WITH_INTERVAL - 8}} ")
     if plain:
-        told = told.replace("×", "x").replace("–", "-")
-    return Text(told, style=f"{_style(square.step, colours)}{' bold' if square.baseline else ''}")
+        reported = reported.replace("×", "x").replace("–", "-")
+    return Text(reported, style=f"{_style(square.step, colours)}{' bold' if square.baseline else ''}")
 
 
 def _style(step: int, colours: str | None) -> str:

@@ -70,14 +70,14 @@ def server_address(url: str) -> ServerAddress:
             f"{VARIABLE} contains a password, and others may read the environment; put it into ~/.pgpass or PGPASSFILE"
         )
     # The values of libpq's variables and of a service file, as PQconndefaults gives them.
-    told = {
+    by_name = {
         option.keyword.decode(): option.val.decode()
         for option in pq.Conninfo.get_defaults()
         if option.val and option.envvar and option.envvar.decode() in os.environ
     }
     if passfile := os.environ.get("PGPASSFILE"):
-        told["passfile"] = passfile
-    settings = {"application_name": "octavo store", **_PATIENCE, **told, **asked}
+        by_name["passfile"] = passfile
+    settings = {"application_name": "octavo store", **_PATIENCE, **by_name, **asked}
     settings["options"] = f"{settings.get('options', '')} {_OPTIONS}".strip()
     settings["client_encoding"] = "utf8"
     host, port = (str(settings.get(name, "")) for name in ("host", "port"))

@@ -54,20 +54,20 @@ def _of_server(error: Any, store: ServerAddress, doing: str) -> OctavoError | No
         return None
     state = error.sqlstate or ""
     password = str(store.parameters.get("password") or "")
-    said = without_secrets(" ".join(str(error.diag.message_primary or error).split()), password).removeprefix(
+    text = without_secrets(" ".join(str(error.diag.message_primary or error).split()), password).removeprefix(
         "connection failed: "
     )
     if (not state and isinstance(error, psycopg.OperationalError)) or state.startswith(_AWAY):
-        return StoreAwayError(f"{doing}: {store} does not respond: {said}; check the server and OCTAVO_STORE")
+        return StoreAwayError(f"{doing}: {store} does not respond: {text}; check the server and OCTAVO_STORE")
     if state == "53100":
         return HostError(f"{doing}: the disk of {store} is full; make room")
     if state in ("42501", "25006"):
-        return HostError(f"{doing}: {store} is not writable ({said}); use a role that may write (docs/store.md)")
+        return HostError(f"{doing}: {store} is not writable ({text}); use a role that may write (docs/store.md)")
     if state == "55P03":
         return HostError(f"{doing}: another session has held a table of {store} for a minute; end it")
     if state.startswith(("22", "23", "42")) or isinstance(error, psycopg.ProgrammingError):
         return None
-    return HostError(f"{doing}: {said} ({store})")
+    return HostError(f"{doing}: {text} ({store})")
 
 
 def is_refused(error: Any) -> bool:

@@ -53,8 +53,8 @@ def _in_file(path: Path) -> list[dict[str, Any]]:
                 return []
             rows = [dict(row) for row in connection.execute(_QUERY)]
     except sqlite3.Error as error:
-        told = explain(error, path, f"the store {path} cannot be read")
-        raise told or OctavoError(f"the store {path} cannot be read: {error}") from error
+        reported = explain(error, path, f"the store {path} cannot be read")
+        raise reported or OctavoError(f"the store {path} cannot be read: {error}") from error
     for row in rows:
         token = row.pop("token")
         if row["status"] == "running" and not is_owned(token):
@@ -74,8 +74,8 @@ def _on_server(address: ServerAddress) -> list[dict[str, Any]]:
             rows = [dict(zip(names, row, strict=True)) for row in found]
             held = {key for (key,) in connection.execute(HELD)}
     except psycopg.Error as error:
-        told = explain(error, address, "the store cannot be read")
-        raise told or OctavoError(f"the store {address} cannot be read: {' '.join(str(error).split())}") from error
+        reported = explain(error, address, "the store cannot be read")
+        raise reported or OctavoError(f"the store {address} cannot be read: {' '.join(str(error).split())}") from error
     for row in rows:
         del row["token"]
         if row["status"] == "running" and key_of(row["id"]) not in held:

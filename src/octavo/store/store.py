@@ -73,10 +73,10 @@ class Store:
         try:
             yield
         except (DBAPIError, *driver_errors()) as error:
-            told = explain(driver_error(error), self.address, doing)
-            if told is None:
+            reported = explain(driver_error(error), self.address, doing)
+            if reported is None:
                 raise
-            raise told from error
+            raise reported from error
         except (ValueError, TypeError) as error:  # JSON that is none
             raise damaged(self.address, error) from error
 

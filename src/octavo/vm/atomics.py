@@ -116,14 +116,14 @@ def check_qemu(journal: Journal) -> None:
     from octavo.vm.run import check_qemu as check_program
 
     check_program(MACHINES["aarch64"])
-    said = children.run(
+    message = children.run(
         [MACHINES["aarch64"].qemu, "--version"], journal, role="qemu", account=children.server_account()
     ).stdout
-    match = re.search(r"version ([0-9]{1,3})\.", said)
+    match = re.search(r"version ([0-9]{1,3})\.", message)
     if match is None or int(match[1]) > _NEWEST_QEMU:
         raise HostError(
             f"counting needs qemu 5.2 to {_NEWEST_QEMU}, whose plugins have the interface's version 1; this is "
-            f"{said.strip().partition(chr(10))[0][:80] or 'unknown'}"
+            f"{message.strip().partition(chr(10))[0][:80] or 'unknown'}"
         )
 
 

@@ -97,8 +97,8 @@ def _make(
         [sys.executable, "-I", "-m", "octavo.vm.worker", request], journal, role="image", account=account, becomes=True
     )
     if finished.returncode != 0:
-        said = (finished.stdout.strip() or finished.stderr.strip() or "no output").splitlines()[-1]
-        raise OctavoError(f"the image was not made: {one_line(said)[:1000]}")
+        message = (finished.stdout.strip() or finished.stderr.strip() or "no output").splitlines()[-1]
+        raise OctavoError(f"the image was not made: {one_line(message)[:1000]}")
     return copy_out(tree, OUTPUT, work / OUTPUT, account)
 
 

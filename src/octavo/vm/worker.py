@@ -145,8 +145,10 @@ def _run(*command: str) -> None:
         command, capture_output=True, text=True, errors="replace", check=False, timeout=_TOOL_SECONDS
     )
     if finished.returncode != 0:
-        said = (finished.stderr.strip() or finished.stdout.strip()).splitlines()
-        raise OctavoError(f"{command[0]} failed (exit {finished.returncode}): {said[-1] if said else 'no output'}")
+        message = (finished.stderr.strip() or finished.stdout.strip()).splitlines()
+        raise OctavoError(
+            f"{command[0]} failed (exit {finished.returncode}): {message[-1] if message else 'no output'}"
+        )
 
 
 if __name__ == "__main__":

@@ -90,10 +90,10 @@ def _postmaster(connection: psycopg.Connection[DictRow], proc: Path) -> tuple[in
 def _pids(pid: int, proc: Path) -> list[int]:
     """What a process is called in each PID namespace, from ours to its own (NSpid in proc_pid_status(5))."""
     try:
-        told = lines(proc / str(pid) / "status")
+        reported = lines(proc / str(pid) / "status")
     except OSError:
         return []
-    return next(([int(one) for one in line.split()[1:]] for line in told if line.startswith("NSpid:")), [pid])
+    return next(([int(one) for one in line.split()[1:]] for line in reported if line.startswith("NSpid:")), [pid])
 
 
 def _directory(told: str | None, postmaster: int | None, proc: Path) -> tuple[Path | None, str]:

@@ -124,9 +124,9 @@ def _timers(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
 
 def _seconds(settings: Mapping[str, str], name: str, otherwise: float) -> float:
     """A time; a number without a unit is seconds (manual, checkpoint_timeout). What cannot be read is as not set."""
-    told = settings.get(name, "")
+    reported = settings.get(name, "")
     try:
-        return float(told) if told.isdecimal() else parse_duration(told)
+        return float(reported) if reported.isdecimal() else parse_duration(reported)
     except UsageError:
         return otherwise
 

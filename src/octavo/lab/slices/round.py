@@ -209,8 +209,8 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: W
     def show(so_far: PieceTurns, *, ended: bool = False) -> None:
         found = {cell.name: ratio_of(so_far.seconds, place, base) for place, cell in enumerate(cells)
                  if base not in (None, place)}  # fmt: skip
-        told = {name: ratio for name, ratio in found.items() if ratio is not None}
-        wanted.show(told, so_far.kept / len(names), ended)
+        by_name = {name: ratio for name, ratio in found.items() if ratio is not None}
+        wanted.show(by_name, so_far.kept / len(names), ended)
 
     watch = equipment.watcher.start(server_of(cells[0]).directory)
     orders = orders_of(len(runners), wanted.order)

@@ -108,5 +108,7 @@ def _wait(server: "subprocess.Popen[bytes]", programs: Path, data: Path, workspa
         if asked.returncode == os.EX_OK:
             return
         time.sleep(0.1)
-    said = (data / "training.log").read_text(errors="replace").strip().splitlines()
-    raise OctavoError(f"the server of the training did not start: {said[-1][:300] if said else 'it gave no reason'}")
+    message = (data / "training.log").read_text(errors="replace").strip().splitlines()
+    raise OctavoError(
+        f"the server of the training did not start: {message[-1][:300] if message else 'it gave no reason'}"
+    )

@@ -72,8 +72,8 @@ def _make(asked: Mapping[str, Any], source: IO[bytes], known: frozenset[str]) ->
     if text := asked.get("traced"):
         (directory / traced.DIRECTORY).mkdir()
         (directory / traced.DIRECTORY / traced.HEADER).write_text(text)
-    told: dict[str, Any] = {**asked["spec"], **{name: tuple(asked["spec"][name]) for name in ("flags", "options")}}
-    spec = BuildSpec(**told)
+    by_name: dict[str, Any] = {**asked["spec"], **{name: tuple(asked["spec"][name]) for name in ("flags", "options")}}
+    spec = BuildSpec(**by_name)
     sizes = [Sizes(*each) for each in asked["sizes"]]
     if len(sizes) == 1:
         root = install_from_scratch(workspace, spec, asked["version"], source, _progress, asked.get("training"))

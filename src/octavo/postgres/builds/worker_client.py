@@ -99,10 +99,10 @@ class WorkerClient:
             stderr=subprocess.STDOUT,
         )
         assert worker.stdout is not None
-        told = ""
+        text = ""
         try:
             while line := worker.stdout.readline(_LONGEST_LINE):
-                told = self.obey(line, progress, ready) or told
+                text = self.obey(line, progress, ready) or text
             worker.wait()
         finally:
             # Also when we are interrupted, or refuse what it has made.
@@ -111,7 +111,7 @@ class WorkerClient:
                 worker.wait()
             children.ended(self.journal, number)
         if worker.returncode != 0:
-            raise OctavoError(f"the build of {self.subject} failed: {told or f'exit {worker.returncode}'}")
+            raise OctavoError(f"the build of {self.subject} failed: {text or f'exit {worker.returncode}'}")
 
     def copy(self, number: int, target: Path, earlier: tuple[Path, Mapping[str, str]] | None = None) -> dict[str, str]:
         """Copies an installation that is ready into a new directory of ours. Returns the sha256 of every file.

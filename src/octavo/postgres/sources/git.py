@@ -69,12 +69,12 @@ def _git(path: Path, top: int, journal: Journal, *arguments: str) -> str:
     )
     if finished.returncode == 0:
         return finished.stdout
-    said = finished.stderr.strip().splitlines() or [""]
+    message = finished.stderr.strip().splitlines() or [""]
     if "dubious ownership" in finished.stderr:
         raise HostError(
             f"--source {path}: git does not trust it, because it belongs to another user; run as that user, or "
             f"git config --global --add safe.directory {path}"
         )
-    if arguments[0] == "rev-parse" and not said[0]:
+    if arguments[0] == "rev-parse" and not message[0]:
         raise UsageError(f"--source {path}: the checkout has no commit; give one of PostgreSQL's repository")
-    raise UsageError(f"--source {path}: git {arguments[0]} failed: {said[0].removeprefix('fatal: ')}")
+    raise UsageError(f"--source {path}: git {arguments[0]} failed: {message[0].removeprefix('fatal: ')}")

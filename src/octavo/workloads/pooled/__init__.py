@@ -153,8 +153,8 @@ class Pooled:
         limit = None if levels.get("memory", "none") == "none" else parse_size(levels["memory"])
         over_time = seen_meanwhile.observations(limit, sum(part.bytes for part in parts))
         observations = (*growth.observations(), *_weighed(processes), *over_time, *result.observations)
-        told = story(growth, processes) + seen_meanwhile.story()
-        return replace(result, observations=observations, output=result.output + told)
+        reported = story(growth, processes) + seen_meanwhile.story()
+        return replace(result, observations=observations, output=result.output + reported)
 
 
 def predict(

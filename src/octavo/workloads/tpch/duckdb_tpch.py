@@ -50,11 +50,11 @@ def known() -> Known:
         with duckdb.connect(config=_CLOSED) as connection:
             connection.load_extension(str(extension))
             texts = connection.execute("SELECT query_nr, query FROM tpch_queries()").fetchall()
-            told = connection.execute("SELECT scale_factor, query_nr, answer FROM tpch_answers()").fetchall()
+            reported = connection.execute("SELECT scale_factor, query_nr, answer FROM tpch_answers()").fetchall()
     except duckdb.Error as error:
         raise HostError(f"DuckDB does not give TPC-H's queries: {str(error).splitlines()[0]}") from error
     answers: dict[float, dict[int, tuple[tuple[str, ...], ...]]] = {}
-    for scale, number, text in told:
+    for scale, number, text in reported:
         answers.setdefault(float(scale), {})[int(number)] = rows_of(str(text))
     queries = {int(number): str(text).strip().removesuffix(";") for number, text in texts}
     if set(queries) != set(QUERIES) or any(set(one) != set(QUERIES) for one in answers.values()):
