@@ -255,7 +255,7 @@ class PostgresBench:
             self._notify(TurnsGoOn(round_number, lines, done, ended))
 
         shortest = max(self._shortest.get(condition, 0.0), eligibility.shortest_slice(running))
-        wanted = slice_round.Wanted(
+        wanted = slice_round.SliceRequest(
             self._plan.slice_seconds, shortest, max(self._workload.seconds_asked(cell.levels) for cell in running),
             f"{seed}/{condition}", next((cell.id for cell in running if cell.baseline), None), show,
         )  # fmt: skip

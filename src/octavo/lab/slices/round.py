@@ -55,7 +55,7 @@ class SlowError(OctavoError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SliceRequest:
     """How a round is to go. `slice_seconds` is what the plan says, else what a pilot finds to be needed; `shortest` at
     the least.
 
@@ -80,7 +80,7 @@ class RoundResult:
     effects: AfterEffects | None
 
 
-def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: Wanted, timings: PhaseTimings) -> RoundResult:
+def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: SliceRequest, timings: PhaseTimings) -> RoundResult:
     """One round of these cells, of which the first is the baseline where there is one.
 
     A cell that fails is out, and the others go on. Raises HostError when every later trial would fail, SlowError when
@@ -163,7 +163,7 @@ def _each_at_once(cells: Sequence[RoundCell], do: Callable[[RoundCell], None]) -
             future.result()
 
 
-def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: Wanted) -> TurnsDone:
+def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceRequest) -> TurnsDone:
     clock, runners = turns.Monotonic(), [runner_of(cell) for cell in cells]
     rate = turns.pilot(runners, clock)
     seconds = max(wanted.shortest, wanted.slice_seconds or turns.slice_for(rate, wanted.shortest))
@@ -200,7 +200,7 @@ def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: Wanted) -> 
     return TurnsDone(pace, done, effects, surroundings)
 
 
-def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: Wanted) -> TurnsDone:
+def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceRequest) -> TurnsDone:
     """The same for trials of pieces, each of which takes as long as it takes."""
     runners = [cell.pieces for cell in cells if cell.pieces is not None]
     names = runners[0].pieces.names
