@@ -93,7 +93,7 @@ def test_fewer_pages_are_an_error_that_counts_them_and_gives_them_back(kernel: K
     kernel.most = 17
     with pytest.raises(HostError, match=r"asked for 16 more huge pages of 2MB, got 7.*compact_memory") as error:
         pool.apply(PAGE, 20, 0, kernel.root)
-    assert "7 free pieces that large" in str(error.value)  # 3 of the page's size and 2 of twice that
+    assert "7 free blocks of that size" in str(error.value)  # 3 of the page's size and 2 of twice that
     assert kernel.total == 10
     assert pool.kept() == []
 

@@ -80,7 +80,9 @@ class RoundResult:
     effects: AfterEffects | None
 
 
-def measure(equipment: Equipment, trials: Mapping[str, Trial], wanted: SliceRequest, timings: PhaseTimings) -> RoundResult:
+def measure(
+    equipment: Equipment, trials: Mapping[str, Trial], wanted: SliceRequest, timings: PhaseTimings
+) -> RoundResult:
     """One round of these cells, of which the first is the baseline where there is one.
 
     A cell that fails is out, and the others go on. Raises HostError when every later trial would fail, SlowError when
