@@ -52,7 +52,7 @@ COMMON: tuple[Factor, ...] = (
     Factor("build_options", "build", "O3, lto, no-plt, aligned-text, pgo, with + between them", "none", _build_options),
     Factor("wal_segment", "cluster", "WAL segment (initdb --wal-segsize)", "16MB", one_of(*WAL_SEGMENTS)),
     Factor("checksums", "cluster", "data checksums (initdb)", "on", one_of("on", "off")),
-    Factor("recycled_wal", "cluster", "recycled WAL segments at the start at the start", "384MB", size("2MB", "1TB")),
+    Factor("recycled_wal", "cluster", "recycled WAL segments at the start", "384MB", size("2MB", "1TB")),
     Factor("shared_buffers", "run", "PostgreSQL's own cache", "128MB", size("16kB", "1TB")),
     Factor("equal", "run", "what shared_buffers sets: buffers, or all shared memory", "buffers",
            one_of("buffers", "memory")),
