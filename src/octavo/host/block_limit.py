@@ -52,7 +52,7 @@ def cannot_limit(root: Path = cgroup.ROOT) -> str | None:
 
 
 def needs_group(root: Path = cgroup.ROOT) -> bool:
-    """Whether the server has to be born in a group for a device limit to hold for it (version 2)."""
+    """Whether the server has to be started in a group for a device limit to hold for it (version 2)."""
     return not _version_1(root)
 
 
@@ -63,7 +63,7 @@ def throttled(
     """The device (`major:minor`) with these limits, which may be lowered and raised again up to `most` meanwhile."""
     if not _version_1(root):
         if group is None:
-            raise HostError("a device limit on cgroup version 2 needs the group that the server was born in")
+            raise HostError("a device limit on cgroup version 2 needs the group in which the server was started")
         yield Unified(group / "io.max", number)
         return
     requests, bytes_a_second = most.whole()

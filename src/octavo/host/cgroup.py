@@ -1,4 +1,4 @@
-"""The memory limit of a server: a cgroup of its own, version 1 or 2, that the server is born in.
+"""The memory limit of a server: a cgroup of its own, version 1 or 2, in which the server is started.
 
 The page cache is charged to the first toucher, so a server that is moved in later, or whose files
 somebody else has read, is not limited (kernel Documentation/admin-guide/cgroup-v1/memory.rst).
@@ -45,7 +45,7 @@ def group(
 ) -> Generator[Path, None, None]:
     """A group with this memory limit in bytes, and on version 2 with an io.max where `io` asks for it.
 
-    A process is to be born in it (`children.start`). Raises HostError when the host has no such controller.
+    A process is started in it (`children.start`). Raises HostError when the host has no such controller.
     """
     with contextlib.ExitStack() as stack:
         unified = version_2("io", root) if io else None

@@ -1,6 +1,6 @@
 """Children that never outlive their reason: journaled, marked, in a session of their own, unprivileged.
 
-One that is not root is also confined (`confine`), and born in a control group that is killed with it (`child_group`).
+One that is not root is also confined (`confine`), and starts in a control group that is killed with it (`child_group`).
 """
 
 import os
@@ -101,7 +101,7 @@ def start(
     """Starts a child in a session of its own. Returns it with its journal number, for `ended`.
 
     With an `account` it has that user's rights and no more, no `network` but Unix sockets, and no io_uring without
-    `rings` (`mode_filter`); one that `becomes` the account does so itself (`confine.become`). It is born inside the
+    `rings` (`mode_filter`); one that `becomes` the account does so itself (`confine.become`). It starts inside the
     control `groups`, and its own group is made `below` one that is stopped as a whole (`child_group.together`). Raises
     HostError when the program cannot be started.
     """
@@ -147,7 +147,7 @@ def confined(
     network: bool = False,
     becomes: bool = False,
 ) -> tuple[list[str], Path | None]:
-    """The command line that has the account's rights alone, born in a new control group, and that group, for `record`.
+    """The command line with the account's rights alone, in a new control group; and that group, for `record`.
 
     None where no group can be made. Arguments as in `start`. Raises HostError.
     """

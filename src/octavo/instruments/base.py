@@ -1,4 +1,4 @@
-"""What the laboratory and `octavo watch` ask of an instrument.
+"""The interface of an instrument, for runs and `octavo watch`.
 
 There are two kinds. A *sampled* instrument reads counters and gauges again and again, at its own period, on the
 one thread of the sampler; what they mean is a table of figures, from which both the series of a trial and its

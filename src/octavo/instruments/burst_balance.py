@@ -1,6 +1,6 @@
 """What a volume has left of its I/O credits. Amazon's BurstBalance is their share of a full bucket, 5.4 million.
 
-Source: the laboratory's own account of the volume that it enforces (`knobs/credits.py`); a volume of a cloud has its
+Source: Octavo's own account of the volume that it enforces (`knobs/credits.py`); a volume of a cloud has its
 balance elsewhere. Nothing on a device without credits.
 """
 

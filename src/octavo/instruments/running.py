@@ -179,7 +179,7 @@ class RunningInstruments:
 
 
 def target_of(server: Server) -> tuple[Target, Callable[[], None]]:
-    """One of the laboratory's servers as instruments see it, and what closes their connection to it."""
+    """One of Octavo's servers as instruments see it, and what closes their connection to it."""
     connection = server.connect(DATABASE)
     connection.execute(NOT_COUNTED)
     connection.execute(f"SET statement_timeout = '{_STATEMENT_TIMEOUT}'".encode())

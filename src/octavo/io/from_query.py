@@ -87,7 +87,7 @@ def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> VisitedBlocks
 
 
 def _limits() -> "SessionLimits":
-    """How long one statement may take: a laboratory does not hold up a live server."""
+    """How long one statement may take: Octavo must not hold up a live server."""
     from octavo.postgres.user_connection import SessionLimits
 
     return SessionLimits(statement_timeout="30s", lock_timeout="1s")

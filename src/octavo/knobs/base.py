@@ -1,4 +1,4 @@
-"""What the laboratory asks of a knob: a piece of the host's state that a level sets, and that is put back."""
+"""The interface of a knob: host state that a level sets and that is restored."""
 
 import os
 from collections.abc import Generator, Sequence

@@ -83,7 +83,7 @@ def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume |
 
 
 def needs_group(levels: Levels) -> bool:
-    """Whether the server has to be born in a group for its device limit to hold: on cgroup version 2."""
+    """Whether the server has to be started in a group for its device limit to hold: on cgroup version 2."""
     device = parse_device(levels.get("device", "native"))
     return device is not None and device.highest != DeviceLimits() and block_limit.needs_group()
 

@@ -1,6 +1,6 @@
 """What a device gives, measured: requests and bytes a second through O_DIRECT, for a second each.
 
-A program of its own (`python probe.py FILE JSON`), because it has to be born in the group that is limited, and
+A program of its own (`python probe.py FILE JSON`), because it has to be started in the limited group, and
 standing alone, so that it starts at once. It uses the file's own bytes: written ones, as a hole is read without the
 device.
 """

@@ -1,4 +1,4 @@
-"""The memory limit of a server: a group that it is born in, on cgroup version 1 or 2.
+"""The memory limit of a server: a group in which it is started, on cgroup version 1 or 2.
 
 Sources: kernel Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst. The page cache is charged to the
 first who touches it, so the server's files may be read by nobody before it starts, and a server that is moved in later
@@ -20,7 +20,7 @@ from octavo.units import parse_size
 def server_group(
     levels: Mapping[str, str], journal: Journal, *, huge_page_bytes: int = 0, root: Path = cgroup.ROOT
 ) -> Generator[Path | None, None, None]:
-    """The group that a cell's server is to be born in; None where it needs none.
+    """The group in which a cell's server is started; None where it needs none.
 
     `huge_page_bytes` is what the server takes in huge pages: it is subtracted from the limit. Raises HostError when
     the host has no controller for it.

@@ -1,1 +1,1 @@
-"""The laboratory: from cells to trials. Reset, measure, judge, store; nothing here knows of reports."""
+"""From cells to trials. Reset, measure, judge, store; nothing here knows of reports."""

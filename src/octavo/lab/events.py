@@ -1,4 +1,4 @@
-"""What the laboratory tells while it works; how it is shown is not its concern."""
+"""Progress events of a run; how they are shown is decided elsewhere."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

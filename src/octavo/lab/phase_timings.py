@@ -1,4 +1,4 @@
-"""How long each phase of a trial took: what the laboratory itself costs is stored with what it measured."""
+"""How long each phase of a trial took: Octavo's own time is stored with the results."""
 
 import time
 

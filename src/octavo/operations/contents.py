@@ -55,7 +55,7 @@ class Contents:
 
 
 def fill(server: Server, scale: int) -> None:
-    """Fills the laboratory's database: pgbench's tables, and documents whose values are TOASTed."""
+    """Fills Octavo's database: pgbench's tables, and documents whose values are TOASTed."""
     children.check(
         server.run_client("pgbench", "--initialize", "--quiet", f"--scale={scale}"), "filling the tables of pgbench"
     )

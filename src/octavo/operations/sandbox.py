@@ -129,7 +129,7 @@ class Sandbox:
         return target
 
     def empty(self, name: str, build: Build | None = None) -> Path:
-        """A new cluster without the laboratory's database."""
+        """A new cluster without Octavo's database."""
         target = self.work_directory / name
         trees.copy_over(self._initialised(build or self.build), target, self.journal, self.account)
         return target
@@ -244,7 +244,7 @@ def prepared(
 
 
 def create_database(server: Server) -> None:
-    """Creates the laboratory's database."""
+    """Creates Octavo's database."""
     with server.connect("postgres") as connection:
         connection.execute(f"CREATE DATABASE {DATABASE}".encode())
 

@@ -97,7 +97,7 @@ class Server:
     process: subprocess.Popen[str]
     entries: list[int]
     group: Path | None = None
-    """The memory group that it was born in; a client that is to share its limits enters it too."""
+    """The memory group in which it was started; a client that is to share its limits enters it too."""
     below: Path | None = None
     """The group below which it has its own, where it is stopped together with its client."""
     arguments: tuple[str | Path, ...] = ()
@@ -112,7 +112,7 @@ class Server:
 
     @property
     def connection(self) -> psycopg.Connection[DictRow]:
-        """A connection to the laboratory's database, kept open."""
+        """A connection to Octavo's database, kept open."""
         if self._connection is None or self._connection.closed:
             self._connection = self.connect(DATABASE)
         return self._connection

@@ -12,7 +12,7 @@ from octavo.report.document import Document, Row, cells, clean, effects_by_key, 
 from octavo.report.memo import once
 from octavo.units import human_count
 
-# What a trial's time is spent on for its own sake; all else is the laboratory's.
+# What a trial's time is spent on for its own sake; all else is Octavo's.
 MEASURING = "measure"
 ENOUGH = 5
 

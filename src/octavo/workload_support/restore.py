@@ -34,7 +34,7 @@ _LINES_OF_HEADER = 50
 
 
 def restore(server: Server, archive: Path) -> None:
-    """Restores the archive into the laboratory's database. Raises UsageError for an archive that cannot be restored
+    """Restores the archive into Octavo's database. Raises UsageError for an archive that cannot be restored
     by this build, OctavoError with the first statement that failed."""
     with files.lent([archive], server.journal, server.account) as (copy,):
         if is_sql(copy):

@@ -45,7 +45,7 @@ class ProcessMemory:
 
 
 def look(postmaster: int, *, pss: bool = False, ours: int | None = None, proc: Path = _PROC) -> list[ProcessMemory]:
-    """The postmaster and its children now, without those that end meanwhile. `ours` is a backend of the laboratory's.
+    """The postmaster and its children now, without those that end meanwhile. `ours` is a backend of Octavo's.
 
     Pss costs 7 ms for each process and GB that it touched.
     """

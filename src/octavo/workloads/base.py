@@ -1,4 +1,4 @@
-"""What the laboratory asks of a workload."""
+"""The interface of a workload."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host
 from octavo.host.process_table import Process, tree
 from octavo.units import human_size
 
-# The laboratory's own defaults for a trial (plan.thresholds): a host that is worse than this now would fail them.
+# Octavo's own defaults for a trial (plan.thresholds): a host that is worse than this now would fail them.
 _MOST_CPU = 0.05
 _MOST_STEAL = 0.02
 _MOST_BYTES_A_SECOND = 4 * 1024**2

@@ -38,7 +38,7 @@ _FACTORS = {
 _DBNAME, _CONNECT, _CREATE = "DBNAME", "CONNECT_STRING", "CREATE_BASE_TABLE"
 KEYS = (*_FACTORS, _DBNAME, _CONNECT, _CREATE)
 _DEFAULT_DATABASE = "pg10"
-# Of a connection string: what leads to a server, and servers are the laboratory's own.
+# Of a connection string: what leads to a server, and servers are Octavo's own.
 _LEADS_ELSEWHERE = ("host", "hostaddr", "port", "service")
 
 
