@@ -26,7 +26,6 @@ from octavo.workloads import find
 START, TRIAL_SECONDS = 1_785_542_400.0, 40.0
 SCATTER = 0.012
 _SERIES_POINTS = 60
-_UNITS = ("kB/s", "kB/s", "fraction", *["bytes"] * 7, *["bytes/s"] * 3, "1/s", "1")
 # Not every trial is believed.
 _REASONS = (
     ("invalid", "the hypervisor took 3.1 % of the CPU while the trial ran, more than 2 %"),
@@ -127,9 +126,11 @@ def _use_device(values: dict[str, float], levels: Mapping[str, str], speed: floa
 
 def _series(values: Mapping[str, float], generator: np.random.Generator) -> tuple[Series, ...]:
     seconds = tuple(float(second) for second in range(1, _SERIES_POINTS + 1))
+    units = {metric.name: metric.unit for metric in InstrumentSet(instruments(), print).metrics}
     return tuple(
-        Series(name, unit, seconds, tuple((values.get(name, 100.0) * generator.uniform(0.6, 1, len(seconds))).tolist()))
-        for name, unit in zip(CHARTED, _UNITS, strict=True)
+        Series(name, units[name], seconds, tuple((values[name] * generator.uniform(0.6, 1, len(seconds))).tolist()))
+        for name in CHARTED
+        if name in values
     )
 
 

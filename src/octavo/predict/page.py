@@ -10,7 +10,7 @@ from octavo.report.chart_style import Chart
 from octavo.report.page_template import environment, own, style
 from octavo.units import format_size
 
-WIDTH, HEIGHT = 560, 220
+WIDTH, HEIGHT = 460, 220
 _CURVES = (
     ("tps_ratio", "TPS over the recorded size's", "Transactions a second over those at the recorded data block."),
     ("hit_ratio", "hits in shared buffers", "Hit ratio of shared buffers."),
@@ -37,7 +37,7 @@ def render(document: dict[str, Any]) -> str:
         .render(
             style=style(),
             facts=terminal.facts(document),
-            advice=advice,
+            headline=advice["sentence"],
             check=terminal.check_line(document),
             table=_table,
             heads=("data block", *(head for head, _, _ in terminal.columns(document))),
@@ -124,7 +124,7 @@ def _curve(document: dict[str, Any], name: str, title: str, caption: str, theme:
         "field": "series",
         "type": "nominal",
         "title": None,
-        "legend": None if len(series) < 2 else {},
+        "legend": None if len(series) < 2 else {"orient": "top", "columns": 2},
         "scale": {"domain": series, "range": [theme.cells[place % len(theme.cells)] for place in range(len(series))]},
     }
     layers: list[dict[str, Any]] = [

@@ -23,7 +23,7 @@ from octavo.report.document import (
     tone,
 )
 from octavo.report.memo import once
-from octavo.report.plain import capital, condition_text, group_text, is_plural, spaced
+from octavo.report.plain import capital, condition_text, group_text, is_plural, quoted, spaced
 from octavo.report.run_history import negative_controls
 from octavo.units import human_count
 
@@ -95,7 +95,7 @@ def answer(document: Document) -> Answer:
     others = [one for one in known if one is not leading]
     if len(known) <= FEW_CONDITIONS:
         lines = [*leading.details, *(_sentence(one, named=True) for one in others)]
-        return Answer(_sentence(leading, named=True), tuple(lines), leading.kind)
+        return Answer(_headline(leading), tuple(lines), leading.kind)
     return _of_many(document, known, max(known, key=_weight))
 
 
@@ -137,7 +137,7 @@ def _answer(
         details = [*_interval(document, best, chosen), *_losers(document, worse), *_open(open_ones, entries)]
         return ConditionAnswer(
             condition, "better", claim + _because(document, best.cell, baseline), tuple(details), best.gain,
-            tuple(str(one.cell["label"]) for one in chosen),
+            tuple(str(one.cell["label"]) for one in sorted(chosen, key=lambda one: -one.gain)),
         )  # fmt: skip
     name = _name(document, baseline)
     if not worse:
@@ -230,7 +230,7 @@ def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> lis
     text = f"{numbers.ratio(best.low)} to {numbers.ratio(best.high)}"
     if len(chosen) == 1:
         return [f"95 % interval of the ratio: {text}."]
-    return [f"The best of these is {spaced(best.cell['label'])}, a factor of {ratio} (95 % interval {text}); "
+    return [f"Best of these: {group_text(document, [best.cell])}, a factor of {ratio} (95 % interval {text}); "
             f"the others are as good within the noise."]  # fmt: skip
 
 
@@ -282,39 +282,49 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
                 counts[label] = counts.get(label, 0) + 1
     total = len(known)
     by_kind = {kind: sum(one.kind == kind for one in known) for kind in ("better", "best", "same", "undecided")}
-    baseline = next(cell for cell in document["cells"] if cell["baseline"])
+    baseline = _name(document, next(cell for cell in document["cells"] if cell["baseline"]))
+    baseline = "the baseline" if baseline == "baseline" else baseline
     by_name = {
-        "better": f"another level beats {_name(document, baseline)}",
-        "best": f"no level beats {_name(document, baseline)}",
+        "better": f"another level beats {baseline}",
+        "best": f"no level beats {baseline}",
         "same": "all levels are the same",
         "undecided": "no difference is found",
     }
     tally = ", ".join(f"in {by_kind[kind]} {words}" for kind, words in by_name.items() if by_kind[kind])
     lines = (
         f"Of {total} conditions: {tally}.",
-        f"Largest gain: {_sentence(leading, named=True)}",
+        f"Largest gain: {leading.claim}{_where(leading)}.",
         *leading.details,
     )
     if not counts:
-        return Answer(_sentence(leading, named=True), lines[:1], leading.kind)
+        return Answer(_headline(leading), lines[:1], leading.kind)
     label = max(counts, key=lambda name: counts[name])
     headline = (
-        f"{capital(spaced(label))} is best, or as good as the best, in {counts[label]} of {total} conditions; "
-        f"the largest gain is {_gain(document, leading)}."
+        f"{capital(quoted(label))} is best, or as good as the best, in {counts[label]} of {total} conditions; "
+        f"the largest gain is {_gain(leading)}{f' with {quoted(leading.best[0])}' if leading.best else ''}"
+        f"{_where(leading)}."
     )
     return Answer(headline, lines, "better")
 
 
-def _gain(document: Document, leading: ConditionAnswer) -> str:
+def _gain(leading: ConditionAnswer) -> str:
     """How far the best cell of a condition goes."""
-    if leading.gain < _AS_FACTOR:
-        return _percents([leading.gain - 1])
-    return f"{_times(leading.gain)} times{f' ({condition_text(leading.condition)})' if leading.condition else ''}"
+    return _percents([leading.gain - 1]) if leading.gain < _AS_FACTOR else f"{_times(leading.gain)} times"
+
+
+def _where(one: ConditionAnswer) -> str:
+    """The condition behind a claim."""
+    return f" ({condition_text(one.condition)})" if one.condition else ""
 
 
 def _sentence(one: ConditionAnswer, *, named: bool) -> str:
     where = condition_text(one.condition) if named and one.condition else ""
     return f"{capital(where)}: {one.claim}." if where else f"{capital(one.claim)}."
+
+
+def _headline(one: ConditionAnswer) -> str:
+    """The claim first, and then where it holds."""
+    return f"{capital(one.claim)}{_where(one)}."
 
 
 def _weight(one: ConditionAnswer) -> tuple[int, float]:

@@ -8,6 +8,7 @@ from octavo.report.chart_colours import Theme, ramp
 from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
 from octavo.report.document import Document, clip, compared, conditions, levels, title, unit, words
 from octavo.report.numbers import BYTE_UNITS, SYMBOLS
+from octavo.report.plain import capital, condition_text
 from octavo.report.trials import drift_points, measured_points, ordered
 
 CROSS = "M-0.5,-0.5L0.5,0.5M0.5,-0.5L-0.5,0.5"
@@ -103,7 +104,7 @@ def over_time(document: Document, theme: Theme) -> Chart | None:
         layers.append(dots.mark_circle(size=_dot(len(rows)), opacity=1).encode(x=x, y=y, color=colour))
         unused = alt.Chart(inline_data([row for row in rows if not row["used"]]))
         layers.append(unused.mark_point(shape=CROSS, size=230, color=theme.ink, strokeWidth=1.8).encode(x=x, y=y))
-        heading = {"text": clip(condition, 80) or "all trials", "offset": 22}
+        heading = {"text": clip(capital(condition_text(condition)), 80) or "All trials", "offset": 22}
         panels.append(layered(layers, width=WIDTH, height=190, title=heading))
     spec = stacked(panels, 24, resolve={"scale": {"color": "shared", "y": "independent"}})
     return Chart(spec, "run", f"{name} of each trial over the order of the run.")
@@ -147,6 +148,10 @@ def _around(rows: Sequence[Mapping[str, Any]]) -> Any:
     return alt.Scale(domain=[max(0.0, low - pad) if low >= 0 else low - pad, high + pad], nice=False, zero=False)
 
 
+def _named(condition: str) -> str:
+    return condition_text(condition) or "all trials"
+
+
 def drift(document: Document, theme: Theme) -> Chart | None:
     """Every used trial relative to its own cell's geometric mean, all conditions together."""
     import altair as alt
@@ -154,8 +159,8 @@ def drift(document: Document, theme: Theme) -> Chart | None:
     found = drift_points(document)
     if not found:
         return None
-    kinds = short_names([condition or "all trials" for condition in conditions(document)], 44)
-    rows = [{"order": p.order, "value": p.value, "condition": kinds[p.condition or "all trials"]} for p in found]
+    kinds = short_names([_named(condition) for condition in conditions(document)], 44)
+    rows = [{"order": p.order, "value": p.value, "condition": kinds[_named(p.condition)]} for p in found]
     low, high = min(p.value for p in found) / 1.005, max(p.value for p in found) * 1.005
     domain = list(kinds.values())
     y = alt.Y(

@@ -1,6 +1,7 @@
 """The chart of single trials beside the estimates: ratios to the baseline trial of the same round."""
 
 import math
+from textwrap import wrap
 from typing import Any
 
 from octavo.report import numbers
@@ -8,10 +9,13 @@ from octavo.report.chart_colours import Theme
 from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
 from octavo.report.document import Document, Row, clip, conditions, effects_by_key, main_cells, noise, title
 from octavo.report.memo import once
+from octavo.report.plain import capital, condition_text
 from octavo.report.run_history import absent
 from octavo.report.trials import TrialPoint, ratio_points
 
-WIDTH = 520
+WIDTH, NARROW = 520, 230
+# Letters of a heading's line on a narrow chart.
+_LINE = 44
 # Rows of all panels together.
 MOST_ROWS = 120
 # The axis holds so many of the estimates; what lies farther out by this factor is an arrow at its end.
@@ -19,21 +23,29 @@ MOST_OF = 0.85
 FAR = 1.6
 
 
-def points(document: Document, theme: Theme) -> Chart | None:
-    """Every counted trial as a ratio to the baseline trial of its round; None when there is no ratio yet."""
+def points(document: Document, theme: Theme, *, narrow: bool = False) -> Chart | None:
+    """Every counted trial as a ratio to the baseline trial of its round; None when there is no ratio yet.
+
+    A `narrow` one is for a telephone, which has the estimates in the table below: here they have no figures.
+    """
     primary = document["run"]["primary_metric"]
     effects = {key[0]: row for key, row in effects_by_key(document).items() if key[1:] == (primary, None)}
     found = ratio_points(document)
     loads = sorted({point.load for point in found}, key=lambda load: (len(load), load)) or ["load 1"]
     chosen = drawn_conditions(document)
     span = _common_span(document, chosen, effects, found)
-    panels = [_panel(document, c, effects, found, loads, span, theme) for c in chosen]
+    panels = [_panel(document, c, effects, found, loads, span, theme, narrow) for c in chosen]
     drawn = [panel for panel in panels if panel]
     if not drawn:
         return None
-    spec = stacked(drawn, 26, resolve={"scale": {"color": "shared", "shape": "shared"}})
+    for panel in drawn[:-1]:
+        for layer in panel["layer"]:
+            layer["encoding"]["x"].pop("title", None)
+            layer["encoding"]["x"] |= {"title": None} if "field" in layer["encoding"]["x"] else {}
+    spec = stacked(drawn, 20, resolve={"scale": {"color": "shared", "shape": "shared"}})
     name = clip(title(document, primary), 40)
-    return Chart(spec, "points", f"{name} of each trial relative to the baseline trial of its round.")
+    told = f"{name} of each trial relative to the baseline trial of its round."
+    return Chart(spec, "points-narrow" if narrow else "points", told)
 
 
 @once
@@ -78,6 +90,7 @@ def _panel(
     loads: list[str],
     span: tuple[float, float],
     theme: Theme,
+    narrow: bool,
 ) -> dict[str, Any] | None:
     """One condition: a row a cell with its trials above and its estimate with the interval below; None when empty."""
     import altair as alt
@@ -88,8 +101,9 @@ def _panel(
     own = [effects[cell["id"]] for cell in rows if cell["id"] in effects and effects[cell["id"]]["ratio"]]
     if not values and not own:
         return None
-    short = short_names([cell["label"] for cell in rows], 26)
-    name = {cell["id"]: short[cell["label"]] for cell in rows}
+    labels = {cell["id"]: f"{cell['label']}{' (A/A)' if cell['control'] else ''}" for cell in rows}
+    short = short_names(labels.values(), 18 if narrow else 30)
+    name = {cell: short[label] for cell, label in labels.items()}
     step = 34 if len(rows) <= 12 else 22
     y = alt.Y(
         "cell:N",
@@ -99,11 +113,13 @@ def _panel(
     )
     scale = alt.Scale(type="log", domain=list(span), nice=False)
     marked = ticks(*span)
+    while narrow and len(marked) > 5:  # 1 stays
+        marked = marked[marked.index(1.0) % 2 if 1.0 in marked else 0 :: 2]
     places = 3 if any(round(v, 2) != v for v in marked) else 2
     axis = alt.Axis(values=marked, format=f".{places}f" if span[1] / span[0] <= 4 else "~g")
 
     def x(field: str) -> Any:
-        return alt.X(f"{field}:Q", scale=scale, axis=axis, title="ratio to the baseline (logarithmic scale)")
+        return alt.X(f"{field}:Q", scale=scale, axis=axis, title="ratio to the baseline, log scale")
 
     layers: list[Any] = []
     floor = noise(document, condition)
@@ -120,8 +136,8 @@ def _panel(
     colours = alt.Scale(domain=loads, range=[theme.loads[i % len(theme.loads)] for i in marks])
     shapes = alt.Scale(domain=loads, range=[SHAPES[i % len(SHAPES)] for i in marks])
     dots = alt.Chart(inline_data(trials)).mark_point(size=46, strokeWidth=1.6, yOffset=-step // 6)
-    colour = alt.Color("load:N", title=None, scale=colours, legend=alt.Legend(orient="top"))
-    layers.append(dots.encode(x=x("ratio"), y=y, color=colour, shape=alt.Shape("load:N", title=None, scale=shapes)))
+    colour = alt.Color("load:N", scale=colours, legend=None)
+    layers.append(dots.encode(x=x("ratio"), y=y, color=colour, shape=alt.Shape("load:N", scale=shapes, legend=None)))
     missing = absent(document)
     estimates = [_estimate(name[c["id"]], effects.get(c["id"]), missing.get(c["id"], "no estimate")) for c in rows]
     inside = [row for row in estimates if row["ratio"] and span[0] <= row["ratio"] <= span[1]]
@@ -138,14 +154,12 @@ def _panel(
     arrows = alt.Chart(inline_data(_beyond(estimates, span))).encode(y=y)
     arrow = arrows.mark_text(fontSize=13, color=theme.ink, dy=lower, baseline="middle")
     layers.append(arrow.encode(x=x("at"), text="sign:N"))
-    layers.append(
-        alt.Chart(inline_data(estimates))
-        .encode(y=y)
-        .mark_text(align="left", fontSize=12, color=theme.ink)
-        .encode(x=alt.value(WIDTH + 12), text="text:N")
-    )
-    heading = clip(condition, 80) or "all trials"
-    return layered(layers, width=WIDTH, height=step * len(rows), title=heading)
+    if not narrow:
+        figures = alt.Chart(inline_data(estimates)).encode(y=y).mark_text(align="left", fontSize=12, color=theme.ink)
+        layers.append(figures.encode(x=alt.value(WIDTH + 12), text="text:N"))
+    heading = clip(capital(condition_text(condition)), 80) or "All trials"
+    title: str | list[str] = wrap(heading, _LINE) if narrow else heading
+    return layered(layers, width=NARROW if narrow else WIDTH, height=step * len(rows), title=title)
 
 
 def _estimate(cell: str, effect: Row | None, missing: str) -> dict[str, Any]:

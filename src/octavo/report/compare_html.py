@@ -13,6 +13,7 @@ from octavo.report.compare_sentences import Comparison, conclusion, differences,
 from octavo.report.document import SIGNS, clean, clip, magnitude, words
 from octavo.report.grids import Grid, Square
 from octavo.report.page_template import environment, style
+from octavo.report.plain import capital, condition_text
 
 
 def render(document: Comparison) -> str:
@@ -58,7 +59,7 @@ def ratio_grids(document: Comparison) -> list[Grid]:
     result: list[Grid] = []
     for (run, condition), squares in found.items():
         columns, rows = (_sorted({place[axis] for place in squares}) for axis in (0, 1))
-        title = f"{letters[run]} / A{f', {clip(clean(condition), 60)}' if condition else ''}"
+        title = f"{letters[run]} / A{f', {clip(condition_text(condition), 60)}' if condition else ''}"
         lines = [(row, [squares.get((column, row)) for column in columns]) for row in rows[::-1]]
         result.append(Grid(title, "", words(x), words(y), columns, lines))
     return result
@@ -77,6 +78,8 @@ def _environment() -> Environment:
         square_class=grids.class_of,
         whole=_whole,
         breakable=grids.breakable,
+        condition_text=condition_text,
+        capital=capital,
     )
 
 

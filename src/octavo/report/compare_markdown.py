@@ -2,6 +2,7 @@
 
 from octavo.report.compare_sentences import Comparison, conclusion, differences, left_out, names, tables
 from octavo.report.markdown import safe, table, wrap
+from octavo.report.plain import capital, condition_text
 
 
 def render(document: Comparison) -> str:
@@ -15,7 +16,7 @@ def render(document: Comparison) -> str:
     parts = ["# Comparison of runs", "\n".join(runs), wrap(f"**{safe(conclusion(document))}**")]
     for one in tables(document):
         letter = letters[one.run]
-        head = f"{safe(one.condition)}: " if one.condition else ""
+        head = f"{safe(capital(condition_text(one.condition)))}: " if one.condition else ""
         rows = [[safe(line.cell), safe(line.verdict), line.reference, line.value, line.ratio] for line in one.lines]
         heads = ["cell", "verdict", "A", letter, f"{letter}/A (95 %)"]
         parts.append(f"## {head}{safe(title)}, {letter} against A\n\n{table(heads, rows, left=2)}")

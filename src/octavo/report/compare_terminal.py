@@ -14,6 +14,7 @@ from octavo.report.compare_sentences import (
     tables,
 )
 from octavo.report.document import SIGNS, clean
+from octavo.report.plain import capital, condition_text
 from octavo.report.terminal import ASCII, STYLES
 from octavo.units import human_count
 
@@ -33,7 +34,7 @@ def print_comparison(document: Comparison, console: Console) -> None:
     for one in tables(document):
         console.print()
         letter = letters[one.run]
-        head = f"{one.condition}: " if one.condition else ""
+        head = f"{capital(condition_text(one.condition))}: " if one.condition else ""
         console.print(_text(f"{head}{title}, {letter} against A", console, "bold"))
         has_effects = any(line.effect for line in one.lines)
         console.print(_values(one, letter, console, effects=has_effects and console.width >= WIDE))
@@ -77,7 +78,7 @@ def _values(one: ComparisonTable, letter: str, console: Console, *, effects: boo
 
 def _effects(one: ComparisonTable, letter: str, console: Console) -> RichTable:
     table = _table(console)
-    for head in ("cell", f"against own baseline, A → {letter}", f"{letter} …"):
+    for head in ("cell", f"against own baseline, A → {letter}", "verdict"):
         table.add_column(head, overflow="fold")
     for line in one.lines:
         if line.effect:

@@ -34,7 +34,8 @@ from octavo.report.grids import class_of
 from octavo.report.items import items_of, steps
 from octavo.report.memo import remembered
 from octavo.report.page_template import environment, own, style
-from octavo.report.picture import heading, heat_grids, is_forest
+from octavo.report.picture import forest_heading, heading, heat_grids, is_forest
+from octavo.report.plain import capital, cell_heading, condition_text
 from octavo.report.run_history import disturbances, ending_sentence, loads_text, rounds_text, time_sentence
 from octavo.report.sentences import limits_of, run_notes, status_sentence
 from octavo.report.tables import controls, item_tables, metric_table, sentences, statistical_model, verdict_table
@@ -50,6 +51,8 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
     """
     document = remembered(document)
     trials = attempted(document)
+    figures = _figures(document)
+    forest = is_forest(document) and "points" in figures
     page = _environment().get_template("page.html.j2")
     text = page.render(
         document=document,
@@ -62,7 +65,9 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
         heading=clip(clean(document["run"]["name"]), 120),
         status=status_sentence(document),
         answer=answer(document),
-        forest=is_forest(document),
+        forest=forest,
+        forest_heading=forest_heading(document),
+        cell_heading=clip(cell_heading(document), 60),
         picture=heat_grids(document),
         picture_heading=heading(document),
         picture_note=_picture_note(document),
@@ -79,7 +84,7 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
         controls=[controls(document, condition) for condition in conditions(document)],
         controls_note=_controls_note(document),
         limits=limits_of(document),
-        figures=_figures(document),
+        figures=figures,
         tables=[metric_table(document, condition) for condition in conditions(document)],
         items=items_of(document),
         item_tables=list(item_tables(document)),
@@ -112,6 +117,8 @@ def _environment() -> Environment:
         joined=_joined,
         whole=whole,
         breakable=grids.breakable,
+        condition_text=condition_text,
+        capital=capital,
         moment=moment,
     )
 
@@ -146,17 +153,18 @@ def _joined(ids: Iterable[object]) -> str:
 
 def _unit(document: Document) -> str:
     found = unit(document, document["run"]["primary_metric"]) or ""
-    return "" if found in ("1", "1/s") else clip(found, 20)
+    return "" if found in ("1", "1/s", "s", "seconds", "bytes", "fraction") else clip(found, 20)
 
 
 def _picture_note(document: Document) -> str:
     """How to read the heatmaps."""
+    table = any(grid.y == "condition" for grid in heat_grids(document))
     lower = document["metrics"].get(document["run"]["primary_metric"], {}).get("better") == "lower"
     aa = any(cell["control"] for cell in document["cells"])
     return (
         "Each square is a percentage of the baseline, with its 95 % interval below; ×11 is 11 times the baseline. "
         f"Blue is better and orange is worse{' (less is better)' if lower else ''}, in the steps above. A dotted "
-        "outline and a question mark: undecided; a heavy outline: the baseline."
+        f"outline and a question mark: undecided{'' if table else '; a heavy outline: the baseline'}."
         f"{' The A/A control is below, among the controls.' if aa else ''}"
     )
 
@@ -191,8 +199,8 @@ def _captions(document: Document) -> dict[str, str]:
     panels = min(count, chart_run.MOST_PANELS)
     first_panels = f" The first {panels} of {count} conditions are drawn." if panels < count else ""
     return {
-        "points": "Each mark is a trial divided by the baseline trial of the same round; the bar below is the "
-        "estimate with its 95 % interval. An arrow: beyond the axis."
+        "points": "Each mark is a trial divided by the baseline trial of the same round (its shape: the load); the "
+        "bar below is the estimate with its 95 % interval. An arrow: beyond the axis."
         f"{' Shaded: the noise floor.' if any(floors) else ''}"
         f"{some}{sample}{first_rows}",
         "run": "Every measured trial in the order of the run; the line joins the baseline’s trials. A slope common to "
@@ -217,6 +225,8 @@ def _figures(document: Document) -> dict[str, dict[str, Any]]:
         for name, draw in draws.items():
             if chart := draw(document, PLAIN):
                 found[name] = {"drawing": own(chart.page()), "caption": captions[name]}
+        if is_forest(document) and (chart := chart_trials.points(document, PLAIN, narrow=True)):
+            found["points-narrow"] = {"drawing": own(chart.page()), "caption": captions["points"]}
     return found
 
 

@@ -25,7 +25,16 @@ def items_of(document: Document) -> dict[str, Any] | None:
         "plans": plans,
         "plans_of": plans_of,
         "differences": plan_differences(document),
+        "note": _note(sheets, plans),
     }  # fmt: skip
+
+
+def _note(sheets: Sequence[grids.Sheet], plans: Sequence[Mapping[str, Any]]) -> str:
+    """What is inside, for who has not opened it."""
+    kept = sum(row["distinct"] == 1 for row in plans)
+    heatmaps = ["a heatmap for each"] if any(sheet.items for sheet in sheets) else []
+    plan = [f"{kept} of {len(plans)} kept one plan"] if plans else []
+    return "; ".join([*heatmaps, *plan]) or "what stands out"
 
 
 def steps(document: Document) -> list[tuple[str, str]]:

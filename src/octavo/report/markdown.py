@@ -23,6 +23,7 @@ from octavo.report.document import (
 )
 from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
+from octavo.report.plain import capital, condition_text
 from octavo.report.run_history import absent, ending_sentence, negative_controls, rounds_text, time_sentence
 from octavo.report.sentences import limits_of, noise_sentence, run_notes, status_sentence, steps_sentence
 from octavo.report.statistical_model import model_sentence
@@ -48,7 +49,7 @@ def render(document: Document) -> str:
     sentences = [wrap(f"- {safe(verdict['sentence'])}", "  ") for verdict in document["verdicts"]]
     parts.append("## Verdict\n\n" + ("\n".join(sentences) or "No verdict yet."))
     for condition in conditions(document):
-        parts.append(f"## {safe(condition) or 'Results'}\n\n{_cells(document, condition)}")
+        parts.append(f"## {safe(capital(condition_text(condition))) or 'Results'}\n\n{_cells(document, condition)}")
         parts.append(wrap(safe(noise_sentence(document, condition))))
         if basis := model_sentence(document, condition):
             parts.append(wrap(safe(basis)))

@@ -178,11 +178,15 @@ def amount(value: float | None, unit: str | None) -> str:
     ('1,230', '4.99 kB', '41 %', '3.21 ms')
     >>> amount(14.21, "s"), amount(7, None), amount(2.5, "pages"), amount(None, "bytes")
     ('14.2 s', '7.00', '2.50 pages', '–')
+    >>> amount(119e6, "bytes/s")
+    '113 MB/s'
     """
     if value is None or not math.isfinite(value):
         return MISSING
     if unit in ("bytes", "B"):
         return size(value)
+    if unit == "bytes/s":
+        return f"{size(value)}/s"
     if unit in ("s", "seconds"):
         return seconds(value)
     if unit == "fraction":

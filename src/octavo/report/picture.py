@@ -21,7 +21,7 @@ from octavo.report.document import (
 )
 from octavo.report.grids import Grid, Square
 from octavo.report.memo import once
-from octavo.report.plain import condition_text, spaced
+from octavo.report.plain import capital, condition_text, spaced
 
 # Of fewer compared cells a forest plot says more than squares.
 FEWEST_SQUARES = 13
@@ -54,12 +54,26 @@ def heat_grids(document: Document) -> list[Grid]:
 
 def is_forest(document: Document) -> bool:
     """Whether the compared cells are so few that each has a row of its own."""
-    return sum(not cell["baseline"] and not cell["control"] for cell in document["cells"]) < FEWEST_SQUARES
+    return sum(_is_compared(cell) for cell in document["cells"]) < FEWEST_SQUARES
+
+
+def forest_heading(document: Document) -> str:
+    """What the estimates are."""
+    baseline = next((clean(cell["label"]) for cell in document["cells"] if cell["baseline"]), "")
+    what = clip(clean(title(document, document["run"]["primary_metric"])), 60)
+    return f"{capital(what)} relative to {'the baseline' if baseline in ('', 'baseline') else spaced(baseline)}"
+
+
+def _is_compared(cell: Mapping[str, Any]) -> bool:
+    return not cell["baseline"] and not cell["control"]
 
 
 def heading(document: Document) -> str:
     """What the squares are."""
-    return f"{clip(clean(title(document, document['run']['primary_metric'])), 60)} in percent of the baseline"
+    baseline = next((clean(cell["label"]) for cell in document["cells"] if cell["baseline"]), "")
+    name = f" ({spaced(baseline)})" if baseline not in ("", "baseline") else ""
+    what = clip(clean(title(document, document["run"]["primary_metric"])), 60)
+    return f"{capital(what)} in percent of the baseline{name}"
 
 
 def _is_grid(document: Document) -> bool:
@@ -75,17 +89,17 @@ def _is_grid(document: Document) -> bool:
 
 
 def _table(document: Document) -> Grid:
-    """Conditions down, cells across."""
+    """Conditions down, cells across; the baseline, which is 100 everywhere, is left out."""
     metric = document["run"]["primary_metric"]
     better, effects = document["metrics"].get(metric, {}).get("better"), effects_by_key(document)
-    columns = list(dict.fromkeys(str(cell["label"]) for cell in document["cells"] if not cell["control"]))
+    columns = list(dict.fromkeys(str(cell["label"]) for cell in document["cells"] if _is_compared(cell)))
     rows: list[tuple[str, list[Square | None]]] = []
     for condition in conditions(document):
         squares: Mapping[str, Any] = {
             str(cell["label"]): grids.square(cell, effects.get((cell["id"], metric, None)), better, {})
             for cell in cells(document, condition)
-            if not cell["control"]
+            if _is_compared(cell)
         }
-        rows.append((spaced(condition) or "all trials", [squares.get(column) for column in columns]))
+        rows.append((condition_text(condition) or "all trials", [squares.get(column) for column in columns]))
     what = " × ".join(words(factor) for factor in compared(document)) or "cell"
     return Grid(title="", note="", x=what, y="condition", columns=columns, rows=rows)

@@ -27,14 +27,16 @@ def condition_text(condition: str) -> str:
     """A condition as prose: what it means first.
 
     >>> condition_text("memory 224MB, mbps=40, read-only"), condition_text("memory none, native")
-    ('224 MB of memory, a device of 40 MB/s, read-only', 'no memory limit, the native device')
+    ('224 MB of memory, a 40 MB/s device, read-only', 'no memory limit, no device limit')
     """
     return ", ".join(_part(part) for part in clean(condition).split(", ") if part)
 
 
 def _part(part: str) -> str:
     if part == "native":
-        return "the native device"
+        return "no device limit"
+    if part == "hdd":
+        return "HDD"
     if part == "memory none":
         return "no memory limit"
     if match := re.fullmatch(r"memory (\d+[kMGT]B)", part):
@@ -42,7 +44,7 @@ def _part(part: str) -> str:
     limits = part.split(",")
     pairs = [limit.split("=") for limit in limits]
     if all(len(pair) == 2 and pair[0] in _DEVICE and pair[1].isdigit() for pair in pairs):
-        return f"a device of {' and '.join(f'{int(number):,} {_DEVICE[name]}' for name, number in pairs)}"
+        return f"a {' and '.join(f'{int(number):,} {_DEVICE[name]}' for name, number in pairs)} device"
     return spaced(part)
 
 
@@ -51,7 +53,17 @@ def cell_text(document: Document, cell: Row) -> str:
 
     With one compared factor that is its level alone, with two the levels of both.
     """
-    return spaced(cell["label"])
+    return quoted(cell["label"]) if ", " in str(cell["label"]) else spaced(cell["label"])
+
+
+def quoted(label: object) -> str:
+    """A cell's label inside a sentence: quoted unless it is a size.
+
+    >>> quoted("4kB"), quoted("coalesced, hole 4"), quoted("4kB/16kB"), quoted("run")
+    ('4 kB', '“coalesced, hole 4”', '4 kB/16 kB', '“run”')
+    """
+    said = spaced(label)
+    return said if re.fullmatch(r"[\d.]+ [kMGT]B(/[\d.]+ [kMGT]B)*", said) else f"“{said}”"
 
 
 def group_text(document: Document, cells: Sequence[Row]) -> str:
@@ -66,9 +78,10 @@ def group_text(document: Document, cells: Sequence[Row]) -> str:
         own[factor] = [level for level in levels(document, factor) if level in here]
     if len(factors) == 1:
         return named_levels(factors[0], own[factors[0]])
-    if len(factors) == 2 and len(cells) > 1 and len(cells) == len(own[factors[0]]) * len(own[factors[1]]):
+    named = len(cells) > 1 or all(factor in _NOUNS for factor in factors)
+    if len(factors) == 2 and named and len(cells) == len(own[factors[0]]) * len(own[factors[1]]):
         first, second = factors
-        every = len(own[second]) == len(levels(document, second))
+        every = len(cells) > 1 and len(own[second]) == len(levels(document, second))
         rest = f"any {_single(second)}" if every else named_levels(second, own[second])
         return f"{named_levels(first, own[first])} with {rest}"
     return listed([cell_text(document, cell) for cell in cells])
@@ -89,6 +102,16 @@ def named_levels(factor: str, found: Sequence[str]) -> str:
 
 def _single(factor: str) -> str:
     return _NOUNS[factor][1] if factor in _NOUNS else words(factor)
+
+
+def cell_heading(document: Document) -> str:
+    """What heads a column of cells: the factors that their labels name."""
+    factors = compared(document)
+    named = all(
+        cell["control"] or cell["label"] == "/".join(str(cell["levels"].get(factor)) for factor in factors)
+        for cell in document["cells"]
+    )
+    return "/".join(words(factor) for factor in factors) if factors and named else "cell"
 
 
 def is_plural(factor: str) -> bool:

@@ -35,6 +35,7 @@ from octavo.report.document import (
 )
 from octavo.report.items import item_sentences
 from octavo.report.memo import remembered
+from octavo.report.plain import capital, condition_text
 from octavo.report.run_history import (
     absent,
     ending_sentence,
@@ -95,7 +96,7 @@ def _condition(document: Document, condition: str, console: Console) -> None:
     """A condition's squares, its table and its verdicts."""
     console.print()
     if condition:
-        console.print(_text(condition, console, "bold"))
+        console.print(_text(capital(condition_text(condition)), console, "bold"))
     extra = [(metric, name) for metric, name in PER_TRANSACTION if _has(document, condition, metric)]
     beside = extra if console.width >= WIDE else []
     squares = heatmap(document, condition, console)
@@ -128,7 +129,10 @@ def _basis(document: Document, condition: str) -> list[str]:
         *(one["sentence"] for one in verdicts_of(document, condition) if one["cell"] in negative),
     ]
     several = len(conditions(document)) > 1 and condition
-    return [f"{clean(condition)}: {text}" if several and not n else text for n, text in enumerate(filter(None, found))]
+    return [
+        f"{capital(condition_text(condition))}: {text}" if several and not n else text
+        for n, text in enumerate(filter(None, found))
+    ]
 
 
 def _plain(text: object, console: Console) -> str:

@@ -8,7 +8,7 @@ from octavo.report.page_template import environment, own, style
 from octavo.trace.render import SURFACE_HEADS, curve_name, surface_rows, verdict
 from octavo.units import format_size, human_size
 
-WIDTH, HEIGHT = 620, 340
+WIDTH, HEIGHT = 460, 300
 _DASHES = {"merged": [1, 0], "spread": [6, 4], "concentrated": [2, 3]}
 _MB = 1024**2
 
@@ -69,6 +69,7 @@ def hit_ratios(document: dict[str, Any], theme: Theme) -> Chart:
         "field": "size",
         "type": "nominal",
         "title": "page size",
+        "legend": {"orient": "top", "columns": 6, "symbolType": "stroke"},
         "sort": [format_size(size) for size in sizes],
         "scale": {
             "domain": [format_size(size) for size in sizes],

@@ -42,8 +42,9 @@ def test_the_better_size_its_gain_and_the_bottleneck_are_one_sentence(store: Sto
 
 def test_of_few_conditions_each_has_its_line(store: Store) -> None:
     found = answer(made(store, small_plan()))
-    assert found.headline.startswith("Read-write: 4 kB data pages give ")
+    assert found.headline.startswith("4 kB data pages give ")
     assert " % more TPS than 8 kB" in found.headline
+    assert found.headline.endswith("(read-write).")  # the answer first, then where it holds
     assert any(line.startswith("Read-only: ") for line in found.lines)
 
 

@@ -98,7 +98,7 @@ def test_colours_follow_what_is_better(ratio: float, better: str, verdict: str, 
 def test_the_page_has_them_once_each_for_both_themes(document: dict[str, Any]) -> None:
     html = render(document)
     assert html.count('<table class="grid">') == 2 * 3 + 2
-    assert html.count('<table class="grid wide">') == 3 + 1
+    assert '<table class="grid wide' not in html  # of few cells the picture is their estimates
     assert html.count('id="items"') == 1
 
 
