@@ -85,3 +85,49 @@ def table(
         print_json(document)
     else:
         console().print(view(document))
+
+
+@plans.command()
+def loads(
+    data_block: Annotated[str, typer.Option(help="Data blocks: 1kB to 32kB, with commas, or all.")] = "8kB,32kB",
+    loads: Annotated[int, typer.Option(min=1, max=100, help="Loads of each size.")] = 4,
+    draws: Annotated[int, typer.Option(min=1, max=1000, help="Runs of ANALYZE in each load.")] = 5,
+    queries: Annotated[str, typer.Option(help="TPC-H's queries: all, or numbers with commas.")] = "all",
+    scale: Annotated[str, typer.Option(help="TPC-H's scale factor.")] = "0.1",
+    statistics_target: Annotated[int, typer.Option(min=1, max=10_000, help="default_statistics_target.")] = 100,
+    shared_buffers: Annotated[str, typer.Option(help="Of each server.")] = "512MB",
+    setting: Annotated[
+        list[str] | None, typer.Option("-c", "--setting", help="NAME=VALUE for each session; may be repeated.")
+    ] = None,
+    pg: Annotated[str, typer.Option(help="Version, from 18 on: 18 for the newest to be had, or 18.6.")] = "18",
+    format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
+) -> None:
+    """Test whether plans that differ between loads of one size are a matter of statistics.
+
+    Loads TPC-H several times at each size and compares the queries' plans: with each load's own statistics, with
+    further draws of ANALYZE, and with the statistics of one load carried to all. Nothing but EXPLAIN is run.
+
+    Example: octavo plans loads --data-block 8kB,32kB --loads 4
+    """
+    from octavo.cli.output import console, print_json, tell
+    from octavo.cli.progress import built
+    from octavo.factor import complete
+    from octavo.host.children import server_account
+    from octavo.postgres.builds.selection import data_block_specs
+    from octavo.postgres.scratch import parse_settings
+    from octavo.query_plans.loads import LoadsRequest, compare_loads
+    from octavo.query_plans.loads_document import view
+    from octavo.workloads import tpch
+
+    specs = data_block_specs(data_block, pg)
+    request = LoadsRequest(loads, draws, {**tpch.WORKLOAD.settings, **parse_settings(setting or [])})
+    levels = complete(
+        tpch.WORKLOAD.factors, {"scale": scale, "queries": queries, "statistics_target": str(statistics_target)}
+    )
+    account = server_account()
+    with built(specs) as (builds, journal):
+        document = compare_loads(builds, levels, request, {"shared_buffers": shared_buffers}, journal, account, tell)
+    if format is TableFormat.json:
+        print_json(document)
+    else:
+        console().print(view(document))

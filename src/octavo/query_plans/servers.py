@@ -3,6 +3,9 @@
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
+from psycopg import Connection
+from psycopg.rows import DictRow
+
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -41,15 +44,33 @@ def servers(
         for build in builds:
             size = build.manifest["data_block"]
             tell(f"data block {size}: loading")
-            server = stack.enter_context(scratch_server(build, journal, account, {**_SETTINGS, **settings}))
-            with server.connect("postgres") as first:
-                first.execute(f"CREATE DATABASE {DATABASE}".encode())
-            workload.fill(server, {**levels, "data_block": size})
-            server.execute("VACUUM (FREEZE, ANALYZE)")
-            server.execute("CHECKPOINT")
-            server.disconnect()
-            found.append(BlockSizeServer(parse_size(size), stack.enter_context(server.connect(DATABASE))))
+            connection = stack.enter_context(loaded(build, workload, levels, settings, journal, account))
+            found.append(BlockSizeServer(parse_size(size), connection))
         if one_statistics:
             for other in found[1:]:
                 carry(found[0].connection, other.connection)
         yield found
+
+
+@contextmanager
+def loaded(
+    build: Build,
+    workload: Workload,
+    levels: Mapping[str, str],
+    settings: Mapping[str, str],
+    journal: Journal,
+    account: Account,
+) -> Generator[Connection[DictRow], None, None]:
+    """A connection to a server of this build with the workload's data, loaded now; all is gone at the end.
+
+    Raises OctavoError.
+    """
+    with scratch_server(build, journal, account, {**_SETTINGS, **settings}) as server:
+        with server.connect("postgres") as first:
+            first.execute(f"CREATE DATABASE {DATABASE}".encode())
+        workload.fill(server, {**levels, "data_block": build.manifest["data_block"]})
+        server.execute("VACUUM (FREEZE, ANALYZE)")
+        server.execute("CHECKPOINT")
+        server.disconnect()
+        with server.connect(DATABASE) as connection:
+            yield connection

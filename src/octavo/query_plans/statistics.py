@@ -6,6 +6,7 @@ Functions"). The numbers of pages stay those of the target: the planner multipli
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from psycopg import Connection
@@ -33,8 +34,22 @@ _TYPES = {
 }  # fmt: skip
 
 
-def carry(source: Connection[DictRow], target: Connection[DictRow]) -> int:
-    """Writes the source's statistics of the schema public over the target's. Returns how many columns have them.
+@dataclass(frozen=True, slots=True)
+class PlannerStatistics:
+    """What ANALYZE left in a database's schema public: rows of its relations, and what columns hold."""
+
+    relations: tuple[Mapping[str, Any], ...]
+    attributes: tuple[Mapping[str, Any], ...]
+
+
+def read(source: Connection[DictRow]) -> PlannerStatistics:
+    """The statistics of a database. Raises psycopg.Error."""
+    relations, attributes = (tuple(source.execute(query).fetchall()) for query in (_RELATIONS, _ATTRIBUTES))
+    return PlannerStatistics(relations, attributes)
+
+
+def restore(target: Connection[DictRow], statistics: PlannerStatistics) -> int:
+    """Writes them over those of another database with the same tables. Returns how many columns have them.
 
     Raises HostError before PostgreSQL 18, psycopg.Error when the target refuses them.
     """
@@ -46,13 +61,17 @@ def carry(source: Connection[DictRow], target: Connection[DictRow]) -> int:
             "SELECT relname, relpages FROM pg_class WHERE relnamespace = 'public'::regnamespace"
         ).fetchall()
     }
-    for row in source.execute(_RELATIONS).fetchall():
+    for row in statistics.relations:
         if row["relname"] in pages:
             _restore(target, "pg_restore_relation_stats", {**row, "relpages": pages[row["relname"]]})
-    attributes = source.execute(_ATTRIBUTES).fetchall()
-    for row in attributes:
+    for row in statistics.attributes:
         _restore(target, "pg_restore_attribute_stats", row)
-    return len(attributes)
+    return len(statistics.attributes)
+
+
+def carry(source: Connection[DictRow], target: Connection[DictRow]) -> int:
+    """`restore` of what `read` gives."""
+    return restore(target, read(source))
 
 
 def _restore(target: Connection[DictRow], function: str, values: Mapping[str, Any]) -> None:

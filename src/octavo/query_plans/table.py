@@ -105,11 +105,15 @@ def explain(connection: Connection[DictRow], query: str, settings: Settings) -> 
 
 
 def _prepare(connection: Connection[DictRow], request: PlanTableRequest) -> None:
+    set_for_session(connection, {**request.settings, "statement_timeout": f"{round(request.timeout * 1000)}"})
+
+
+def set_for_session(connection: Connection[DictRow], settings: Settings) -> None:
+    """These settings, and what plans are compared under: neither JIT nor parallel workers unless asked for."""
     for name, value in {
         "jit": "off",  # it would begin at a cost, and costs are what is changed
         "max_parallel_workers_per_gather": "0",
-        **request.settings,
-        "statement_timeout": f"{round(request.timeout * 1000)}",
+        **settings,
     }.items():
         connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
