@@ -135,6 +135,9 @@ def test_all_queries_give_the_reference_answers(server: Server) -> None:
     # Each query's own plan, and not that of a setting.
     assert len(set(result.facts["plans"].values())) == 22
     for item, identities in result.facts["plans"].items():
+    captures = {one.item: one.value for one in result.observations if one.metric == "plan_capture_ratio"}
+    assert set(captures) == {None, *(f"q{number}" for number in queries.CAPTURE_PROBES)}
+    assert all(0.2 < ratio < 5 for ratio in captures.values())
         relations = from_dict(result.facts["plan_shapes"][identities]).nodes()
         assert {node.relation for node in relations} & set(schema.TABLES), item
 

@@ -9,7 +9,7 @@ from octavo.errors import OctavoError, UsageError
 from octavo.observation import Observation
 from octavo.workloads.tpch import answers, loading, metrics, queries, references, schema, usage
 from octavo.workloads.tpch.duckdb_tpch import QUERIES, RANDOM_TEXT, known, rows_of
-from octavo.workloads.tpch.query import Ran, document
+from octavo.workloads.tpch.query import Ran, Session, document
 from octavo.workloads.tpch.references import References
 
 LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "query_timeout": "none"}

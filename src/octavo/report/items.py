@@ -96,7 +96,7 @@ def _counts(effects: Sequence[Row]) -> list[int]:
 def item_sentences(document: Document) -> list[str]:
     """What stands out of the items, for every kind of report."""
     return [
-        *_bottleneck_sentences(document), *_plan_sentences(document),
+        *_bottleneck_sentences(document), *_plan_sentences(document), *_capture_sentences(document),
         *_noise_sentences(document), *_group_sentences(document),
     ]  # fmt: skip
 
@@ -141,6 +141,23 @@ def _plan_sentences(document: Document) -> list[str]:
         f"baseline ({condition}), {decided} are decided: {total[0] + total[2]} with the baseline's plan, "
         f"{total[1] + total[3]} with another plan on every load, {total[4]} with another plan on some loads. "
         "Where the plan changes, the difference includes the planner's choice at that page size."
+    ]
+
+
+def _capture_sentences(document: Document) -> list[str]:
+    """What capturing the plans cost, where a workload measured it (`plan_capture_ratio`)."""
+    rows = [row for row in document["summary"] if row["metric"] == "plan_capture_ratio" and row["value"]]
+    whole = [row["value"] for row in rows if row["item"] is None]
+    if not whole:
+        return []
+    by_item: dict[str, list[float]] = {}
+    for row in rows:
+        if row["item"] is not None:
+            by_item.setdefault(clean(row["item"]), []).append(row["value"])
+    each = ", ".join(f"{item} {numbers.ratio(statistics.geometric_mean(mine), 3)}" for item, mine in by_item.items())
+    return [
+        f"Capturing plans multiplies time by {numbers.ratio(statistics.geometric_mean(whole), 3)} "
+        f"(geometric mean over {len(whole)} {'cell' if len(whole) == 1 else 'cells'}; {each})."
     ]
 
 

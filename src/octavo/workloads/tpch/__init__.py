@@ -71,9 +71,9 @@ class Tpch:
                "or none", "analyze", one_of(*EXPLAIN)),
     )  # fmt: skip
     metrics = (
-        metrics.SECONDS, metrics.MINIMUM, metrics.MEDIAN, metrics.TIMED_OUT, metrics.ROWS, metrics.WAL_BYTES,
-        metrics.WAL_RECORDS, metrics.WAL_IMAGES, metrics.WAL_HEADERS, metrics.WAL_READ, metrics.WAITED,
-        *metrics.SIZES, *usage.METRICS,
+        metrics.SECONDS, metrics.MINIMUM, metrics.MEDIAN, metrics.TIMED_OUT, metrics.CAPTURE, metrics.ROWS,
+        metrics.WAL_BYTES, metrics.WAL_RECORDS, metrics.WAL_IMAGES, metrics.WAL_HEADERS, metrics.WAL_READ,
+        metrics.WAITED, *metrics.SIZES, *usage.METRICS,
     )  # fmt: skip
 
     @property

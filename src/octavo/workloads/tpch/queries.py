@@ -4,7 +4,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 from octavo.errors import OctavoError
@@ -21,6 +21,9 @@ from octavo.workloads.tpch.query import Ran, Session
 from octavo.workloads.tpch.references import References, references
 
 
+# On these the cost of capturing plans is measured: short ones of many kinds of nodes.
+CAPTURE_PROBES = (2, 6, 11, 14)
+
 @dataclass(slots=True)
 class Power:
     """What the queries of a trial have given so far."""
@@ -34,6 +37,8 @@ class Power:
     results: dict[str, str] = field(default_factory=dict[str, str])
     cpu_seconds: float = 0.0
 
+    costs: Mapping[str, str] = field(default_factory=dict[str, str])
+    capture_ratios: list[float] = field(default_factory=list[float])
     def add(self, number: int, repetition: int, ran: Ran, identity: str | None) -> None:
         """One run of a query, with the identity of its result; None where it was cut off."""
         item = f"q{number}"
@@ -52,6 +57,11 @@ class Power:
             self.plans.add(item, f"{item}.{repetition}", [ran.plan])
 
     def result(self, seconds: float, restarts: int) -> WorkloadResult:
+    def add_capture(self, number: int, ratio: float) -> None:
+        """What capturing the plan of a query cost."""
+        self.capture_ratios.append(ratio)
+        self.observations.append(observe(metrics.CAPTURE, ratio, item=f"q{number}"))
+
         """The trial's result: with the totals of those repetitions in which no query was cut off."""
         totals = list(_totals(self.times, _repetitions(self.levels), chosen(self.levels)))
         facts: dict[str, Any] = {"results": self.results, **self.plans.facts()}
@@ -62,6 +72,8 @@ class Power:
         return WorkloadResult(
             observations=(*totals, *_of_repetitions(self.times), *self.observations),
             seconds=seconds,
+        if self.capture_ratios:
+            self.observations.append(observe(metrics.CAPTURE, geometric_mean(self.capture_ratios)))
             transactions=sum(map(len, self.times.values())),
             client_cpu_seconds=self.cpu_seconds,
             output=self.plans.output(),
@@ -101,7 +113,16 @@ class QueryPieces:
         if ran.rows is not None:
             identity = self.power.references.check(number, ran.rows, self.levels["data_block"])
         self.seconds += time.monotonic() - began
-        return PieceRun(ran.seconds, lambda: self.power.add(number, repetition, ran, identity))
+        ratio = None
+        if self.session is not None and repetition == 1 and number in CAPTURE_PROBES and ran.rows is not None:
+            ratio = self.session.capture_ratio(self.server, known().queries[number])
+
+        def keep() -> None:
+            self.power.add(number, repetition, ran, identity)
+            if ratio is not None:
+                self.power.add_capture(number, ratio)
+
+        return PieceRun(ran.seconds, keep)
 
     def result(self) -> WorkloadResult:
         """Of the runs that were kept. Raises OctavoError when every query was cut off."""

@@ -53,9 +53,13 @@ class Session:
             }.items():  # fmt: skip
                 self._set(f"auto_explain.{name}", str(value))
 
-    def run(self, server: Server, query: str) -> Ran:
-        """Runs the query once. Raises psycopg.Error but for the timeout, OctavoError when no plan came with it."""
-        if self._captures:
+    def run(self, server: Server, query: str, *, capture: bool = True) -> Ran:
+        """Runs the query once, with its plan where the session captures plans and unless `capture` is false.
+
+        Raises psycopg.Error but for the timeout, OctavoError when no plan came with it.
+        """
+        captures = self._captures and capture
+        if captures:
             self._set("auto_explain.log_min_duration", "0")
         before = usage.snapshot(server)
         if self._timeout != "0":
@@ -73,12 +77,22 @@ class Session:
         after = usage.snapshot(server)
         if self._timeout != "0":
             self._set("statement_timeout", "0")
-        if self._captures:
+        if captures:
             self._set("auto_explain.log_min_duration", "-1")
         if cut_off:
             return Ran(seconds, None, None, before, after)
         rows = tuple(as_text(row) for row in cursor.fetchall())
-        return Ran(seconds, rows, _last(texts) if self._captures else None, before, after)
+        return Ran(seconds, rows, _last(texts) if captures else None, before, after)
+
+    def capture_ratio(self, server: Server, query: str) -> float | None:
+        """Time with plan capture over time without it, by three runs: without, with, without, so that a slow drift of
+        the machine cancels. None where the session captures no plans, or a run was cut off. Raises as `run` does."""
+        if not self._captures:
+            return None
+        first, captured, last = (self.run(server, query, capture=one) for one in (False, True, False))
+        if any(one.rows is None for one in (first, captured, last)):
+            return None
+        return 2 * captured.seconds / (first.seconds + last.seconds)
 
     def plan_beforehand(self, query: str) -> None:
         """Plans it without running it: reads the catalogs, which is no part of a warm run."""
