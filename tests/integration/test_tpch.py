@@ -27,6 +27,7 @@ from octavo.workloads.tpch.loading import STEPS
 _LEVELS = {
     "scale": "0.01", "order": "keys-first", "statistics_target": "100", "queries": "all", "repetitions": "1",
     "query_timeout": "none", "explain": "analyze", "phase": "queries", "cache": "warm", "data_block": "8kB",
+    "costs": "default",
 }  # fmt: skip
 
 # What only a quiet machine passes is let off.
@@ -134,12 +135,23 @@ def test_all_queries_give_the_reference_answers(server: Server) -> None:
     assert set(result.facts["plans"]) == {f"q{number}" for number in range(1, 23)}
     # Each query's own plan, and not that of a setting.
     assert len(set(result.facts["plans"].values())) == 22
-    for item, identities in result.facts["plans"].items():
     captures = {one.item: one.value for one in result.observations if one.metric == "plan_capture_ratio"}
     assert set(captures) == {None, *(f"q{number}" for number in queries.CAPTURE_PROBES)}
     assert all(0.2 < ratio < 5 for ratio in captures.values())
+    for item, identities in result.facts["plans"].items():
         relations = from_dict(result.facts["plan_shapes"][identities]).nodes()
         assert {node.relation for node in relations} & set(schema.TABLES), item
+
+
+@pytest.mark.parametrize("costs", ["scaled", "calibrated"])
+def test_sessions_have_the_costs_of_their_level(server: Server, costs: str) -> None:
+    levels = {**_LEVELS, "costs": costs, "device": "native", "queries": "6"}
+    session = queries.open_session(server, levels)
+    (row,) = session.connection.execute("SHOW seq_page_cost").fetchall()
+    session.connection.close()
+    result = queries.run(server, levels)
+    assert set(result.facts["costs"]) >= {"seq_page_cost", "random_page_cost"}
+    assert float(row["seq_page_cost"]) == pytest.approx(float(result.facts["costs"]["seq_page_cost"]))
 
 
 def test_a_query_that_takes_too_long_is_cut_off_and_the_others_go_on(

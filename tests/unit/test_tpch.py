@@ -1,18 +1,25 @@
 """TPC-H without PostgreSQL: known queries and answers, the comparison of results, what a trial makes of its runs."""
 
 import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from octavo import workloads
+from octavo.costs.calibrate import CalibrationRequest
 from octavo.errors import OctavoError, UsageError
 from octavo.observation import Observation
 from octavo.workloads.tpch import answers, loading, metrics, queries, references, schema, usage
+from octavo.workloads.tpch.costs import cost_settings
 from octavo.workloads.tpch.duckdb_tpch import QUERIES, RANDOM_TEXT, known, rows_of
 from octavo.workloads.tpch.query import Ran, Session, document
 from octavo.workloads.tpch.references import References
 
-LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "query_timeout": "none"}
+LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "query_timeout": "none",
+          "costs": "default"}  # fmt: skip
+SERVER: Any = SimpleNamespace(build=SimpleNamespace(prefix=Path("/builds/x")), journal=None, account=None)
 EARLY, LATE = (
     usage.UsageSnapshot(1.0, 10.0, 0.0, (0, 0, 0, 0, 0, 0)),
     usage.UsageSnapshot(3.0, 11.0, 0.5, (100, 8192, 1, 512, 1000, 4000)),
@@ -177,3 +184,56 @@ def test_each_table_refers_to_earlier_ones_and_both_orders_have_all_steps() -> N
 
 def test_rows_of_an_answer_keep_their_blanks() -> None:
     assert rows_of("a|b\n1| x\n\n") == (("a", "b"), ("1", " x"), ("",))
+
+
+def test_the_cost_of_plan_capture_has_an_item_and_a_whole() -> None:
+    power = queries.Power(LEVELS, References("0.37", None))
+    power.add(6, 1, ran(1.0), "same")
+    power.add_capture(6, 1.02)
+    power.add_capture(11, 1.08)
+    seen = numbers(power.result(10.0, restarts=0).observations, "plan_capture_ratio")
+    assert seen["q6", 1] == 1.02
+    assert seen[None, 1] == pytest.approx((1.02 * 1.08) ** 0.5)
+
+
+def test_capture_is_timed_between_two_runs_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    session, asked = object.__new__(Session), list[bool]()
+    times = iter((1.0, 1.3, 1.2))
+
+    def run(server: object, query: str, *, capture: bool) -> Ran:
+        asked.append(capture)
+        return ran(next(times))
+
+    monkeypatch.setattr(session, "run", run)
+    session._captures = True  # pyright: ignore[reportPrivateUsage]
+    assert session.capture_ratio(SERVER, "SELECT 1") == pytest.approx(1.3 / 1.1)
+    assert asked == [False, True, False]
+    session._captures = False  # pyright: ignore[reportPrivateUsage]
+    assert session.capture_ratio(SERVER, "SELECT 1") is None
+
+
+@pytest.mark.parametrize(
+    ("block", "costs", "settings"),
+    [
+        ("8kB", "default", {}),
+        ("32kB", "scaled", {"seq_page_cost": "4", "random_page_cost": "16"}),
+        ("4kB", "scaled", {"seq_page_cost": "0.5", "random_page_cost": "2"}),
+    ],
+)
+def test_costs_in_proportion_to_the_block(block: str, costs: str, settings: dict[str, str]) -> None:
+    assert cost_settings(SERVER, {**LEVELS, "data_block": block, "costs": costs}) == settings
+
+
+def test_measured_costs_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[tuple[str, bool]]()
+
+    def measured(builds: object, request: CalibrationRequest, level: str, *rest: object) -> dict[str, Any]:
+        asked.append((level, request.cold))
+        return {"data_blocks": [{"settings": [{"name": "seq_page_cost", "value": 0.25}]}]}
+
+    monkeypatch.setattr("octavo.costs.calibrate.calibrate_builds", measured)
+    monkeypatch.setattr("octavo.workloads.tpch.costs._measured", {})
+    levels = {**LEVELS, "data_block": "8kB", "costs": "calibrated", "device": "native", "cache": "warm"}
+    assert cost_settings(SERVER, levels) == cost_settings(SERVER, levels) == {"seq_page_cost": "0.250000000"}
+    cost_settings(SERVER, {**levels, "cache": "cold"})
+    assert asked == [("native", False), ("native", True)]

@@ -24,7 +24,7 @@ from octavo.query_plans.servers import loaded
 from octavo.query_plans.statistics import PlannerStatistics, read, restore
 from octavo.query_plans.table import Tell, explain, set_for_session
 from octavo.workloads import tpch
-from octavo.workloads.tpch.known import known
+from octavo.workloads.tpch.duckdb_tpch import known
 from octavo.workloads.tpch.queries import chosen
 
 _FIRST = 18

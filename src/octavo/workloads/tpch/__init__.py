@@ -16,6 +16,7 @@ from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration
 from octavo.workloads.base import Levels, Pieces, WorkloadResult
 from octavo.workloads.tpch import generator, load_run, loading, metrics, queries, usage
+from octavo.workloads.tpch.costs import COSTS
 from octavo.workloads.tpch.query import EXPLAIN
 
 # Measured at scale factor 1: tables and their indexes, of 1 kB blocks a tenth more.
@@ -69,6 +70,8 @@ class Tpch:
         Factor("query_timeout", "run", "time after which a query is cancelled and marked", "none", _timeout),
         Factor("explain", "run", "output of auto_explain for each run: plan with actual rows and buffers, plan only, "
                "or none", "analyze", one_of(*EXPLAIN)),
+        Factor("costs", "run", "the planner's cost settings: PostgreSQL's, page costs in proportion to the data block, "
+               "or measured ones", "default", one_of(*COSTS)),
     )  # fmt: skip
     metrics = (
         metrics.SECONDS, metrics.MINIMUM, metrics.MEDIAN, metrics.TIMED_OUT, metrics.CAPTURE, metrics.ROWS,

@@ -16,13 +16,14 @@ from octavo.workload_support.explained import nodes
 from octavo.workloads.base import Levels, Piece, PieceRun, WorkloadResult
 from octavo.workloads.tpch import metrics, usage
 from octavo.workloads.tpch.captured import Captured
+from octavo.workloads.tpch.costs import cost_settings
 from octavo.workloads.tpch.duckdb_tpch import QUERIES, known
 from octavo.workloads.tpch.query import Ran, Session
 from octavo.workloads.tpch.references import References, references
 
-
 # On these the cost of capturing plans is measured: short ones of many kinds of nodes.
 CAPTURE_PROBES = (2, 6, 11, 14)
+
 
 @dataclass(slots=True)
 class Power:
@@ -36,9 +37,9 @@ class Power:
     plans: Captured = field(default_factory=Captured)
     results: dict[str, str] = field(default_factory=dict[str, str])
     cpu_seconds: float = 0.0
-
     costs: Mapping[str, str] = field(default_factory=dict[str, str])
     capture_ratios: list[float] = field(default_factory=list[float])
+
     def add(self, number: int, repetition: int, ran: Ran, identity: str | None) -> None:
         """One run of a query, with the identity of its result; None where it was cut off."""
         item = f"q{number}"
@@ -56,24 +57,26 @@ class Power:
         if ran.plan is not None:
             self.plans.add(item, f"{item}.{repetition}", [ran.plan])
 
-    def result(self, seconds: float, restarts: int) -> WorkloadResult:
     def add_capture(self, number: int, ratio: float) -> None:
         """What capturing the plan of a query cost."""
         self.capture_ratios.append(ratio)
         self.observations.append(observe(metrics.CAPTURE, ratio, item=f"q{number}"))
 
+    def result(self, seconds: float, restarts: int) -> WorkloadResult:
         """The trial's result: with the totals of those repetitions in which no query was cut off."""
         totals = list(_totals(self.times, _repetitions(self.levels), chosen(self.levels)))
         facts: dict[str, Any] = {"results": self.results, **self.plans.facts()}
+        if self.costs:
+            facts["costs"] = dict(self.costs)
         if self.timed_out:
             facts["timed_out"] = self.timed_out
         if restarts:
             facts["restarts"] = restarts
+        if self.capture_ratios:
+            self.observations.append(observe(metrics.CAPTURE, geometric_mean(self.capture_ratios)))
         return WorkloadResult(
             observations=(*totals, *_of_repetitions(self.times), *self.observations),
             seconds=seconds,
-        if self.capture_ratios:
-            self.observations.append(observe(metrics.CAPTURE, geometric_mean(self.capture_ratios)))
             transactions=sum(map(len, self.times.values())),
             client_cpu_seconds=self.cpu_seconds,
             output=self.plans.output(),
@@ -136,7 +139,7 @@ class QueryPieces:
 @contextmanager
 def pieces(server: Server, levels: Levels) -> Generator[QueryPieces, None, None]:
     """The queries of a trial. Raises HostError or OctavoError when there is nothing to compare their results with."""
-    power = Power(levels, references(server, levels["scale"]))
+    power = Power(levels, references(server, levels["scale"]), costs=cost_settings(server, levels))
     session = None if levels["cache"] == "cold" else open_session(server, levels)
     try:
         yield QueryPieces(server, levels, power, session)
@@ -173,7 +176,11 @@ def run_one(server: Server, levels: Levels, number: int, session: Session | None
 def open_session(server: Server, levels: Levels) -> Session:
     """A session with the settings of the levels."""
     timeout = 0.0 if levels["query_timeout"] == "none" else parse_duration(levels["query_timeout"])
-    return Session(server.connect(DATABASE), levels["explain"], timeout)
+    settings = cost_settings(server, levels)
+    session = Session(server.connect(DATABASE), levels["explain"], timeout)
+    for name, value in settings.items():
+        session.connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+    return session
 
 
 def chosen(levels: Levels) -> list[int]:
