@@ -111,7 +111,7 @@ def test_a_worker_that_is_killed_in_a_trial_goes_on_within_its_part(fleet: Netwo
     with running(fleet) as run:
         run.until("trial beta")
         kill(fleet.hosts[1], "worker")
-        run.until("beta is away")
+        run.until("beta does not respond")
         run.until(r"^ended \S+ rounds")
     assert_whole(fleet, 1, 2)
     assert_as_found(fleet)
@@ -122,7 +122,7 @@ def test_a_network_that_is_cut_for_a_while_delivers_afterwards(fleet: Network) -
         run.until("trial beta")
         fleet.cut(fleet.hosts[1])
         try:
-            run.until("beta is away")
+            run.until("beta does not respond")
         finally:
             fleet.mend(fleet.hosts[1])
         run.until(r"^ended \S+ rounds")
@@ -135,7 +135,7 @@ def test_a_network_that_is_cut_for_good_is_done_without(fleet: Network) -> None:
         run.until("trial beta")
         fleet.cut(fleet.hosts[1])
         try:
-            run.until("beta has been away for too long")
+            run.until("beta has not responded for too long")
             run.until(r"^ended \S+ rounds")
         finally:
             fleet.mend(fleet.hosts[1])
@@ -172,7 +172,7 @@ def test_a_host_whose_disk_is_full_takes_no_further_part(fleet: Network) -> None
     alpha.run("mount", "-t", "tmpfs", "-o", "size=80k", "none", str(outbox))
     try:
         with running(fleet) as run:
-            run.until("alpha takes no further part: .*make room")
+            run.until("the run continues without alpha: .*free space")
             run.until(r"^ended \S+ rounds")
     finally:
         alpha.run("umount", str(outbox))
@@ -188,7 +188,7 @@ def test_a_clock_that_is_ten_minutes_off_is_corrected(fleet: Network) -> None:
     fleet.file.write_text(before + name + after.replace(f"{SECONDS}=0.1", f"{SECONDS}=0.1 {AHEAD}=600"))
     try:
         with running(fleet) as run:
-            run.until("the clock of beta is 600 s ahead of ours")
+            run.until("the clock of beta is 600 s ahead")
             run.until(r"^ended \S+ rounds")
     finally:
         fleet.file.write_text(text)

@@ -58,7 +58,7 @@ def test_what_a_host_is_told_and_says_comes_whole(own_home: Path) -> None:
 )  # fmt: skip
 def test_an_answer_that_is_none_of_octavos_is_that_hosts_problem(said: str) -> None:
     answer = ssh.HostAnswer(RemoteHost("a", "a"), 0, said.encode())
-    assert launch._facts_of(answer, {"a": "1"}).problem == "its answer is none of Octavo's"
+    assert launch._facts_of(answer, {"a": "1"}).problem == "the output is not Octavo's"
 
 
 def test_what_a_host_says_of_itself_has_a_bound() -> None:

@@ -51,7 +51,7 @@ def init(
         failed += answer.failure is not None
         print(f"{answer.host.name}: {answer.failure or 'has its certificate'}")
     if failed:
-        raise HostError(f"{failed} of {len(chosen.hosts)} hosts have no certificate; the same command tries again")
+        raise HostError(f"{failed} of {len(chosen.hosts)} hosts have no certificate; run the same command again")
 
 
 @fleet.command()
@@ -94,7 +94,7 @@ def run(file: _File) -> None:
     chosen = read_fleet(file)
     launch.start(chosen, lambda line: print(line, file=sys.stderr))
     print(f"scheduler: tls://{launch.scheduler_of(chosen)}")
-    print(f"go on with: octavo run PLAN --fleet {file}; octavo fleet stop {file} ends it")
+    print(f"continue with: octavo run PLAN --fleet {file}; stop it with: octavo fleet stop {file}")
 
 
 @fleet.command()
@@ -134,7 +134,7 @@ def stop(file: _File) -> None:
     for name, problem in failed.items():
         print(f"{name}: {problem}", file=sys.stderr)
     if failed:
-        raise HostError(f"{len(failed)} hosts did not answer; octavo host restore puts them back, there")
+        raise HostError(f"{len(failed)} hosts did not respond; run octavo host restore on them")
     print("stopped")
 
 
@@ -149,7 +149,7 @@ def install() -> None:
     try:
         texts = json.loads(sys.stdin.read(1024 * 1024))
     except (ValueError, RecursionError):
-        raise UsageError("this is no certificate of a fleet; octavo fleet init sends them") from None
+        raise UsageError("this is not a certificate of a fleet; octavo fleet init sends them") from None
     certificates.install(texts)
 
 
@@ -181,7 +181,7 @@ def print_class() -> None:
 
 @host.command("outlook")
 def outlook(
-    of_class: Annotated[str | None, typer.Option("--class", help="The class that the file of hosts says.")] = None,
+    of_class: Annotated[str | None, typer.Option("--class", help="The class in the hosts file.")] = None,
 ) -> None:
     """Print what the plan on standard input would take here, as JSON. `octavo run --fleet … --dry-run` calls it."""
     from octavo.errors import UsageError
@@ -190,7 +190,7 @@ def outlook(
     try:
         text = outlook_here(sys.stdin.read(1024 * 1024), of_class)
     except (ValueError, RecursionError):
-        raise UsageError("this is no plan; octavo run --fleet HOSTS.toml --dry-run sends it") from None
+        raise UsageError("this is not a plan; octavo run --fleet HOSTS.toml --dry-run sends it") from None
     print(text)
 
 
@@ -207,7 +207,7 @@ def set_aside() -> None:
 def start(
     scheduler: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where the scheduler listens.")],
     listen: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where this host's worker listens.")],
-    name: Annotated[str, typer.Option(help="What the run calls this host.")],
+    name: Annotated[str, typer.Option(help="This host's name in the run.")],
 ) -> None:
     """Start this host's worker unless it is running; called by `octavo fleet run`."""
     from octavo.fleet import certificates, daemon
@@ -230,6 +230,6 @@ def stop_worker() -> None:
     from octavo.fleet.launch import WORKER
     from octavo.host.journal import recover
 
-    print("stopped" if daemon.stop(WORKER) else "there was none")
+    print("stopped" if daemon.stop(WORKER) else "no worker was running")
     for line in recover():
         print(line)

@@ -87,7 +87,7 @@ def spread(
             notify(Notice(f"{maker}: {name} arrived damaged; hosts make it themselves"))
             continue
         took = _each(hosts, [(taker, unpack_here, sent) for taker in takers], notify)
-        notify(Notice(f"{name}: made on {maker}, sent to {', '.join(took) or 'nobody'}"))
+        notify(Notice(f"{name}: made on {maker}, sent to {', '.join(took) or 'no host'}"))
 
 
 def _each(hosts: DaskHosts, orders: Sequence[Order], notify: Notify) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def install(texts: dict[str, str]) -> None:
         ):
             raise ValueError
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise HostError("this is no certificate of a fleet; octavo fleet init sends them") from None
+        raise HostError("this is not a certificate of a fleet; octavo fleet init sends them") from None
     for name, text in files.items():
         _write(name, text)
 

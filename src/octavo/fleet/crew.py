@@ -68,7 +68,9 @@ class HostNotes:
         now = report.environment.get("host", {})
         for what in _SAME:
             if what in before and before[what] != now.get(what):
-                return f"it began with another {what} ({before[what]}, now {now.get(what)}): rounds would not compare"
+                return (
+                    f"{what} changed since the run began ({before[what]}, now {now.get(what)}): rounds not comparable"
+                )
         classes = {cell.levels.get(HOST_CLASS, ANY) for cell in self._store.cells(self._run)}
         if classes.isdisjoint((ANY, report.host_class)):
             return f"the plan has no cell for hosts of its class, {report.host_class}"

@@ -69,7 +69,7 @@ def stop(name: str) -> bool:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while is_alive(identity):
         if time.monotonic() > deadline:
-            raise HostError(f"the {name} (pid {identity.pid}) does not end; its log is {_log(name)}")
+            raise HostError(f"the {name} (pid {identity.pid}) does not stop; its log is {_log(name)}")
         time.sleep(_BETWEEN_SECONDS)
     _note(name).unlink(missing_ok=True)
     return True

@@ -174,7 +174,7 @@ class DaskHosts:
                 break
             except Exception as error:
                 raise HostError(f"{host}: {_reason(error)}") from error
-        raise HostError(f"{host} is away, or was lost while it worked; the same command tries again")
+        raise HostError(f"{host} does not respond or was lost while it worked; run the same command again")
 
     def _of_all(self, order: Callable[[str], tuple[Any, ...]], names: Collection[str] | None) -> dict[str, Any]:
         """The answers of the hosts that are there, without those that have none."""
@@ -309,7 +309,7 @@ class DaskHosts:
                 self._client = None
                 if self._revive is None or attempt:
                     if not self._seen and not self._looked:
-                        raise HostError(f"the scheduler at {self._scheduler} does not answer: {error}") from error
+                        raise HostError(f"the scheduler at {self._scheduler} does not respond: {error}") from error
                     return
                 self._revive()
             else:

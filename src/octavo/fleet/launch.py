@@ -67,7 +67,7 @@ def _facts_of(answer: HostAnswer, ours: Mapping[str, str]) -> HostFacts:
         disturbed = [one_line(one)[:_LONGEST] for one in list(facts["disturbed"])[:_MOST_DISTURBED]]
         certified = bool(facts["certificate"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return HostFacts(name, {}, [], "its answer is none of Octavo's")
+        return HostFacts(name, {}, [], "the output is not Octavo's")
     unequal = [what for what in ours if theirs[what] != ours[what]]
     problem = None
     if unequal:
@@ -115,7 +115,7 @@ def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
     for name, problem in failed.items():
         tell(f"{name}: {problem}")
     if len(failed) == len(fleet.hosts):
-        raise HostError(f"no host of the fleet could be started; the first: {next(iter(failed.values()))}")
+        raise HostError(f"no host of the fleet could be started; the first error: {next(iter(failed.values()))}")
     return new
 
 

@@ -82,7 +82,7 @@ class Outbox:
         try:
             yield
         except sqlite3.Error as error:
-            raise HostError(f"{self.path} cannot be written: {error}; make room there") from error
+            raise HostError(f"{self.path} cannot be written: {error}; free space there") from error
 
 
 def remove_delivered(run: str, have: Mapping[str, int]) -> None:

@@ -41,8 +41,8 @@ def outlook_here(plan: str, of_class: str | None = None) -> str:
 
 def _read(text: str | None) -> Outlook | str:
     if text is None:
-        return "it does not answer"
+        return "the host does not respond"
     try:
         return outlook_of(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "its answer is none of Octavo's"
+        return "the output is not Octavo's"

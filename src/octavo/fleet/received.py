@@ -67,8 +67,8 @@ class ReceivedTrials:
         corrected = ahead if abs(ahead) > _CLOCK_SLACK else 0.0
         if corrected and came.host not in self._corrected:
             self._corrected.add(came.host)
-            word = "ahead of" if ahead > 0 else "behind"
-            self._notify(Notice(f"the clock of {came.host} is {abs(ahead):.0f} s {word} ours: its times are corrected"))
+            word = "ahead" if ahead > 0 else "behind"
+            self._notify(Notice(f"the clock of {came.host} is {abs(ahead):.0f} s {word}: its times are corrected"))
         return [
             _as_ours(came.host, came.delivery.outbox, number, one, corrected) for number, one in came.delivery.trials
         ]

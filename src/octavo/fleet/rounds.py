@@ -99,7 +99,7 @@ class FleetRounds:
                 if again := cells_to_retry(runnable, of_round):
                     last = max(base + _FIRST_RETRY, *(trial.part for trial in of_round))
                     host.again.append((number, again, last + 1))
-                    self._notify(Notice(f"{host.name}, round {number}: {len(again)} trials again"))
+                    self._notify(Notice(f"{host.name}, round {number}: repeating {len(again)} trials"))
 
     def have(self, host: str) -> dict[str, int]:
         """Of each outbox of a host, up to which trial it need not send them again."""
@@ -152,7 +152,7 @@ class FleetRounds:
             return None
         playing = self._playing()
         if not playing:
-            why = "; ".join(f"{host.name}: {host.why or 'it is away'}" for host in self._members.values())
+            why = "; ".join(f"{host.name}: {host.why or 'it does not respond'}" for host in self._members.values())
             raise HostError(f"no host of the fleet is left ({why or 'none came'})")
         if endings:
             return min(endings, key=("budget", "rounds", "decided").index)
@@ -258,7 +258,7 @@ class FleetRounds:
                 self._came(host)
             case Left():
                 if host.state != "refused":
-                    self._notify(Notice(f"{host.name} is away"))
+                    self._notify(Notice(f"{host.name} does not respond"))
                     host.state, host.since = "away", self._clock.now()
                 self._forget(host)
             case Began():
@@ -301,13 +301,13 @@ class FleetRounds:
     def _refuse(self, host: Member, why: str) -> None:
         host.state, host.why = "refused", why
         host.asked, host.again = [], deque()
-        self._notify(Notice(f"{host.name} takes no further part: {why}"))
+        self._notify(Notice(f"the run continues without {host.name}: {why}"))
 
     def _give_up_those_away(self) -> None:
         for host in self._members.values():
             if host.state == "away" and host.expected and self._clock.now() - host.since > self._patience:
                 host.expected = False
-                self._notify(Notice(f"{host.name} has been away for too long: the run goes on without it"))
+                self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))
 
     def _store_received(self) -> None:
         stored = self._received.store()

@@ -67,7 +67,7 @@ def by_class(plan: Plan, classes: Mapping[str, str], notify: Notify) -> Plan:
     found = sorted(set(classes.values()))
     if len(found) < 2 or HOST_CLASS in plan.factors:
         return plan
-    notify(Notice(f"the hosts are of {len(found)} classes, each answered apart: {', '.join(found)}"))
+    notify(Notice(f"the hosts are of {len(found)} classes, each analysed separately: {', '.join(found)}"))
     return checked(plan, known_factors(plan.workload), {HOST_CLASS: found})
 
 
@@ -93,7 +93,7 @@ def _opened(target: FleetTarget, prepare: Prepare, notify: Notify) -> Generator[
     finally:
         if new:
             for name, problem in launch.stop(fleet).items():
-                notify(Notice(f"{name}: {problem}; octavo host restore puts it back, there"))
+                notify(Notice(f"{name}: {problem}; run octavo host restore on it"))
 
 
 def _revive(address: str) -> None:

@@ -72,7 +72,7 @@ def resume_fleet_run(
     with _working(notify) as (journal, store):
         record = store.run(run)
         if "fleet" not in record.environment:
-            raise UsageError(f"{run} was measured on one host; go on with it there: octavo run --resume {run}")
+            raise UsageError(f"{run} was measured on one host; continue it there: octavo run --resume {run}")
         if record.status == "finished" and budget is None and not retry:
             raise UsageError(
                 f"{run} is finished; octavo report {run} shows it; --budget gives it more time, --retry-failed repeats "
@@ -151,7 +151,7 @@ def _work(
             store.set_status(run, "interrupted" if interrupted else "failed", ended=time.time())
             if not interrupted:
                 environment.note(error=" ".join(str(error).split()))
-        again = f"go on with: octavo run --resume {run} --fleet hosts.toml"
+        again = f"continue with: octavo run --resume {run} --fleet hosts.toml"
         if interrupted:
             raise Interrupted(f"interrupted; finished trials are kept, {again}") from None
         if isinstance(error, OSError | HostError):

@@ -21,7 +21,7 @@ def look(scheduler: str, expected: Sequence[str]) -> list[dict[str, Any]]:
             workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
             busy = {address for address, tasks in client.processing().items() if tasks}
     except (OSError, TimeoutError) as error:
-        raise HostError(f"the scheduler at {scheduler} does not answer; octavo fleet run starts it") from error
+        raise HostError(f"the scheduler at {scheduler} does not respond; octavo fleet run starts it") from error
     found = {
         str(worker["name"]): {
             "host": str(worker["name"]),

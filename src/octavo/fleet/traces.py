@@ -28,10 +28,10 @@ class FleetSimulator:
         hosts.look()
         self._hosts, self._workers = hosts, sorted(hosts.present())
         if not self._workers:
-            raise HostError("no worker is there; octavo fleet run starts those of a file of hosts")
+            raise HostError("there is no worker; octavo fleet run starts those of a hosts file")
         self._parts = parts or len(self._workers)
         if self._parts > MOST_PARTS:
-            raise UsageError(f"--parts {self._parts}: at most {MOST_PARTS}, for each reads the whole trace")
+            raise UsageError(f"--parts {self._parts}: at most {MOST_PARTS}, because each reads the whole trace")
 
     def curves(
         self, request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int]
@@ -43,7 +43,7 @@ class FleetSimulator:
         )  # fmt: skip
         totals: Totals = answers[0][0]
         if any(one["accesses"] != totals["accesses"] for one, _ in answers):
-            raise HostError(f"{request.path} is not the same trace on every worker; copy it there again")
+            raise HostError(f"{request.path} differs between workers; copy the trace to them again")
         return totals, merged([curves for _, curves in answers]), self._parts
 
     def buffers(self, request: SurfaceRequest, own: int, places: Places) -> list[BufferPoint]:

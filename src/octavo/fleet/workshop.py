@@ -39,7 +39,7 @@ class Workshop:
     def __init__(self, order: RunOrder) -> None:
         if (mine := package_digest()) != order.octavo:
             raise HostError(
-                f"{order.host} has another Octavo ({mine[:12]}, the coordinator {order.octavo[:12]}); install the same"
+                f"{order.host} has another Octavo ({mine[:12]}; coordinator: {order.octavo[:12]}); install the same"
             )
         self.order = order
         self.asked = time.monotonic()
@@ -213,7 +213,7 @@ def _begin(order: RunOrder) -> Report:
     now = BENCH.workshop
     if now is not None and now.order.run != order.run:
         if time.monotonic() - now.asked < _FORGOTTEN_AFTER:
-            raise HostError(f"{order.host} measures for the run {now.order.run}; wait until that has ended")
+            raise HostError(f"{order.host} measures for the run {now.order.run}; wait until that ends")
         BENCH.close()
         now = None
     if now is None:
@@ -224,5 +224,5 @@ def _begin(order: RunOrder) -> Report:
 
 def _workshop(run: str) -> Workshop:
     if BENCH.workshop is None or BENCH.workshop.order.run != run:
-        raise HostError(f"this host has not begun with {run}")
+        raise HostError(f"this host has not started {run}")
     return BENCH.workshop

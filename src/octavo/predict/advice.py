@@ -95,7 +95,7 @@ def _gain(best: dict[str, Any], own: dict[str, Any] | None, key: str) -> dict[st
 
 
 _WHAT = {
-    "tps_ratio": "transactions a second",
+    "tps_ratio": "TPS",
     "device_read_bytes_per_transaction": "bytes read from the device",
     "read_bytes_per_transaction": "bytes read from the kernel",
 }
@@ -106,12 +106,13 @@ def _sentence(
 ) -> str:
     own, block = format_size(trace.data_block), format_size(best["data_block_bytes"])
     if is_own or gain is None:
-        return f"Stay at {own}: no other data block is predicted to be better, by {_WHAT[key]}."
+        return f"Stay at {own}: no other data block is predicted to be better ({_WHAT[key]})."
     times = f"× {gain['value']:.2f}, 95 % interval {gain['low']:.2f} to {gain['high']:.2f}"
     if not settled:
-        return f"Stay at {own}: {block} is predicted to be best by {_WHAT[key]} ({times}), which is no gain to act on."
+        why = "but the gain is too small or uncertain"
+        return f"Stay at {own}: {block} is predicted to be best by {_WHAT[key]} ({times}), {why}."
     if key == "tps_ratio":
-        return f"{block} data blocks are predicted to give {times} of the transactions a second at {own}."
+        return f"{block} data blocks are predicted to give {times} of the TPS at {own}."
     return f"{block} data blocks are predicted to need fewer {_WHAT[key]} than {own} ({times})."
 
 
@@ -122,9 +123,9 @@ def _cost(size: int) -> dict[str, Any]:
         "accessed_bytes": size,
         "seconds_low": least,
         "seconds_high": most,
-        "text": f"dump and restore of the {human_size(size)} that were accessed: {human_duration(least)} to "
-        f"{human_duration(most)} without writes at 13 to 10 MB/s (docs/switching.md; your rates differ), then packages "
-        "of your own for every minor release",
+        "text": f"dump and restore of the {human_size(size)} accessed: {human_duration(least)} to "
+        f"{human_duration(most)} without writes at 13 to 10 MB/s (docs/switching.md; your rates differ), and your own "
+        "packages for every minor release",
     }
 
 
@@ -150,11 +151,11 @@ def _cheaper(
         add(f"{name} of {format_size(amount)}", size, given, "simulated")
     if trace.writes_wal and given.cycle is not None and trace.setting("wal_compression") in ("off", None):
         changed = dataclasses.replace(given, images_factor=_COMPRESSED)
-        add("wal_compression", base, changed, "assumes that images compress to a half; its CPU is not in it")
+        add("wal_compression", base, changed, "assumes that images compress to a half; without the CPU for it")
         longer = _longer(rates[base][0])
         if longer is not None:
             changed = dataclasses.replace(given, images_factor=longer)
-            add("checkpoints half as often", base, changed, "images grow as from the half to the whole recorded cycle")
+            add("checkpoints half as often", base, changed, "images grow as from half to the whole recorded cycle")
     if given.device.is_limited:
         twice = dataclasses.replace(
             given.device,
@@ -194,7 +195,7 @@ def _longer(rates: Rates) -> float | None:
 def _changes_if(rows: list[dict[str, Any]], trace: Recorded, key: str) -> list[str]:
     """The assumption that most widens the figure on which the advice rests, and what is outside of the model."""
     reasons = {row["figures"][key]["because"] for row in rows if row["data_block_bytes"] != trace.data_block}
-    found = [f"the widest assumption: {reason}" for reason in sorted(reasons) if reason]
+    found = [f"a better estimate of the most uncertain input: {reason}" for reason in sorted(reasons) if reason]
     names: set[str] = {row["bottleneck"]["name"] for row in rows if row["bottleneck"]}
     if names == {"CPU"}:
         found.append("the CPU is the bottleneck at all sizes: a slower device, more data or more processors")

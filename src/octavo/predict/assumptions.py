@@ -67,19 +67,19 @@ def variations(
     """Those of a prediction. The ends of what is not measured are judgements, and docs/predict.md has their reasons."""
     least, most = (0.85, 1.0) if image_fill is None else (image_fill - 0.03, min(1.0, image_fill + 0.03))
     found = [
-        Variation("sampling: how long was recorded", "scatter", -1.0, 1.0),
-        Variation("pages that were first seen when caches were not full yet", "first_reads", -1.0, 1.0),
-        Variation("the page cache as it is simulated", "cache", -0.1, 0.1),
-        Variation("rows a page", "growth", -1.0, 1.0),
-        Variation("how full pages are whose images are logged", "image_fill", least, most),
+        Variation("sampling: length of the recording", "scatter", -1.0, 1.0),
+        Variation("pages first accessed before caches were full", "first_reads", -1.0, 1.0),
+        Variation("simulation of the page cache", "cache", -0.1, 0.1),
+        Variation("rows per page", "growth", -1.0, 1.0),
+        Variation("fill of the pages in full-page images", "image_fill", least, most),
         Variation("CPU to read a block", "cpu_request", 1e-6, 4e-6),
         Variation("CPU to copy and check a byte", "cpu_byte", 0.1e-9, 0.6e-9),
-        Variation("what the recorded transactions waited for", "waits", 0.0, 1.0),
+        Variation("waits of the recorded transactions", "waits", 0.0, 1.0),
         Variation("latency of the device", "latency", 0.1e-3, 1.5e-3),
-        Variation("CPU that depends on the page size otherwise", "other_cpu", -0.02, 0.02),
+        Variation("other CPU time that depends on the page size", "other_cpu", -0.02, 0.02),
     ]
     if layouts > 1:
-        found.insert(0, Variation("which part of a page accesses need", "layout", 1, 2))
+        found.insert(0, Variation("part of a page that accesses need", "layout", 1, 2))
     if commits_a_sync is None and clients:
         found.append(Variation("commits that share a flush", "commits_a_sync", 1.0, float(max(1, clients))))
     elif commits_a_sync is not None:

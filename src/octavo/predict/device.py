@@ -83,4 +83,4 @@ def _probed(path: Path) -> Device:
     except OSError as error:
         raise HostError(f"{path} cannot be read: {error.strerror}; octavo io probe --format json makes it") from None
     except (KeyError, TypeError, ValueError):
-        raise UsageError(f"{path} is no document of octavo io probe --format json; make it anew") from None
+        raise UsageError(f"{path} is not an output of octavo io probe --format json; make a new one") from None

@@ -157,9 +157,9 @@ def troubles(relations: Iterable[Relation], own: int, block: int) -> list[str]:
             found.append(f"{name}: rows of about {row:.0f} bytes exceed the {most_row(block)} that fit, unless TOASTed")
         elif one["kind"] == "r" and (row > toast_threshold(block)) != (row > toast_threshold(own)):
             found.append(
-                f"{name}: rows of about {row:.0f} bytes are on the other side of the TOAST threshold, "
-                f"{toast_threshold(block)} bytes there: their layout is not predicted"
+                f"{name}: rows of about {row:.0f} bytes cross the TOAST threshold ({toast_threshold(block)} bytes): "
+                "their layout is not predicted"
             )
         if one["kind"] == "t" and block != own:
-            found.append(f"{name}: TOASTed values are cut into other pieces, which are not predicted")
+            found.append(f"{name}: TOASTed values are split into chunks of another size, which is not predicted")
     return found

@@ -12,11 +12,11 @@ from octavo.units import format_size
 
 WIDTH, HEIGHT = 460, 220
 _CURVES = (
-    ("tps_ratio", "TPS over the recorded size's", "Transactions a second over those at the recorded data block."),
+    ("tps_ratio", "TPS relative to the recorded size", "TPS relative to the recorded data block."),
     ("hit_ratio", "hits in shared buffers", "Hit ratio of shared buffers."),
-    ("device_read_bytes_per_transaction", "bytes a transaction", "Bytes read from the device, a transaction."),
-    ("device_reads_per_transaction", "requests a transaction", "Reads of the device, a transaction."),
-    ("wal_bytes_per_transaction", "bytes a transaction", "WAL, a transaction: records, full-page images, headers."),
+    ("device_read_bytes_per_transaction", "bytes per transaction", "Bytes read from the device per transaction."),
+    ("device_reads_per_transaction", "requests per transaction", "Device reads per transaction."),
+    ("wal_bytes_per_transaction", "bytes per transaction", "WAL per transaction: records, full-page images, headers."),
 )
 
 
@@ -25,10 +25,10 @@ def render(document: dict[str, Any]) -> str:
     advice = document["recommendation"]
     sections = [
         ("Cheaper changes at the recorded data block", terminal.cheaper_lines(document)),
-        ("What it would cost", [advice["cost"]["text"]]),
-        ("What would change this", advice["changes_if"]),
-        ("Break-even: unused for longer, reading again is cheaper", terminal.break_even_lines(document)),
-        ("Does not fit, or is stored otherwise", terminal.troubles(document)),
+        ("Cost of switching", [advice["cost"]["text"]]),
+        ("What could change this result", advice["changes_if"]),
+        ("Break-even: pages unused for longer are cheaper to read again", terminal.break_even_lines(document)),
+        ("Rows that do not fit, or are stored differently", terminal.troubles(document)),
         ("Limitations", document["limitations"]),
     ]
     return (

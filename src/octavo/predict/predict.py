@@ -62,7 +62,7 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
     cycle = cycle_of(trace, request.checkpoint)
     here = trace.shared_buffers or (request.shared_buffers[0] if request.shared_buffers else None)
     if here is None:
-        raise HostError(f"{request.path} does not say how large shared_buffers is; --shared-buffers 1GB says it")
+        raise HostError(f"{request.path} does not contain the size of shared_buffers; give it, as --shared-buffers 1GB")
     buffers = request.shared_buffers or (here,)
     _check(request, trace, (*buffers, here))
     own = Size(
@@ -124,7 +124,7 @@ def _check(request: Request, trace: Recorded, buffers: Sequence[int]) -> None:
     for size in buffers:
         if request.memory is not None and request.memory <= size:
             raise UsageError(
-                f"--memory {format_size(request.memory)} has no room beside shared_buffers of {format_size(size)}"
+                f"--memory {format_size(request.memory)} leaves nothing beside shared_buffers of {format_size(size)}"
             )
 
 
@@ -195,38 +195,38 @@ def _recorded_part(trace: Recorded, own: Rates, cycle: float | None) -> dict[str
 def limitations(trace: Recorded, request: Request, device: Device, rates: dict[Size, list[Rates]]) -> list[str]:
     """What the figures do not say, most important first."""
     found = [
-        "query plans are not predicted: they are taken to stay as recorded. octavo plans and the preset olap-costs "
-        "tell which plans another page size would choose"
+        "query plans are not predicted: they are assumed to stay as recorded. octavo plans and the preset olap-costs "
+        "measure which plans other page sizes get"
     ]
     scans = _scanned(next(iter(rates.values()))[0])
     if scans > _SCANS:
         found.append(
-            f"{scans:.0%} of the reads or more are of large scans, whose queries may get another plan at another page "
-            "size: they are excluded from the claim"
+            f"at least {scans:.0%} of the reads are of large scans, whose queries may get another plan at another page "
+            "size: the prediction excludes that effect"
         )
     if not trace.has_changes and trace.writes_wal is not False:
         found.append(
-            "the trace has no changes of pages (a tracing build records them): full-page images, checkpoints and data "
+            "the trace has no page changes (a tracing build records them): full-page images, checkpoints and data "
             "writes are not predicted, and WAL only as recorded"
         )
     if request.memory is None:
         found.append("without --memory no page cache and no device reads are simulated")
     if trace.cpu_each is None or trace.clients is None:
-        found.append("the trace does not say what CPU a transaction takes: transactions a second are not predicted")
+        found.append("the trace has no CPU time per transaction: TPS is not predicted")
     elif not device.is_known and request.memory is not None:
         found.append(
-            "the device is not known (--device): what recorded transactions waited for is taken to be half the "
-            "device's reads, and the interval has both ends; where the recorded server read hardly anything from it, "
-            "transactions a second of sizes that do are unknown"
+            "the device is not known (--device): half of the recorded transactions' waits is assumed to be for the "
+            "device's reads (interval: none to all); if the recorded server hardly read from it, the TPS of sizes "
+            "that do read is unknown"
         )
     if any(0 < one.cache_first_hits < 1 for many in rates.values() for one in many):
-        found.append("the simulated page cache did not fill: reads of pages that were first seen are an interval")
+        found.append("the simulated page cache did not fill: first accesses of pages have an interval")
     if any(block < trace.data_block for block in request.data_blocks):
         found.append(
             f"blocks smaller than {format_size(trace.data_block)}: which part of a page was needed is not recorded; "
-            "parts are taken to be returned to as often as halves of pairs of pages were"
+            "parts are assumed to be returned to as often as each page of a pair of neighbours"
         )
-    found.append("an index's levels are taken to stay; at other sizes it may have one more or one less")
+    found.append("the number of levels of indexes is assumed to stay; at other sizes it may differ by one")
     return found
 
 

@@ -76,7 +76,7 @@ def recorded(path: Path, observe: Observe = nobody) -> Recorded:
         summary = summarize(path, observe)
     except UsageError as error:
         if "version" in str(error):
-            raise HostError(f"{error}; nothing can be told from it: record it again with this Octavo") from error
+            raise HostError(f"{error}; record it again with this version of Octavo") from error
         raise
     _refuse_damaged(path, summary)
     numbers = {name: value for name, text in summary["properties"].items() if (value := _number(text)) is not None}
@@ -89,8 +89,8 @@ def recorded(path: Path, observe: Observe = nobody) -> Recorded:
         transactions = counted or float(summary["events"].get("transactions", (0, 0))[1])
     if not seconds or transactions < FEWEST_TRANSACTIONS:
         raise HostError(
-            f"{path} has {transactions:,.0f} transactions, and {FEWEST_TRANSACTIONS} are needed to tell anything per "
-            "transaction: record for longer, while the server works"
+            f"{path} has {transactions:,.0f} transactions; a prediction needs {FEWEST_TRANSACTIONS}: "
+            "record for longer, while the server is in use"
         )
     tps = transactions / seconds
 
@@ -139,11 +139,11 @@ def _refuse_damaged(path: Path, summary: Summary) -> None:
     require_accesses(path, summary)
     if (share := lost_share(summary)) > MOST_LOST:
         raise HostError(
-            f"{path} lacks {share:.2%} of its accesses, and above {MOST_LOST:.1%} nothing is predicted: record again "
+            f"{path} lacks {share:.2%} of its accesses; a prediction needs {MOST_LOST:.1%} or less: record again "
             "with a smaller --max-overhead, or from a tracing build (octavo build --traced)"
         )
     if summary["missing"]["is_cut"]:
-        raise HostError(f"{path} is cut: its end, which says what the server did, is missing; record again")
+        raise HostError(f"{path} is truncated: its end with the server's statistics is missing; record again")
 
 
 def cycle_of(trace: Recorded, asked: float | None) -> float | None:
@@ -156,8 +156,8 @@ def cycle_of(trace: Recorded, asked: float | None) -> float | None:
     if asked is not None:
         if asked > trace.seconds * 1.02:
             raise HostError(
-                f"{trace.path} is {trace.seconds:.0f} s long, which is less than a checkpoint cycle of {asked:.0f} s: "
-                "record for longer, or name a shorter --checkpoint"
+                f"{trace.path} is {trace.seconds:.0f} s long, shorter than a checkpoint cycle of {asked:.0f} s: "
+                "record for longer, or give a shorter --checkpoint"
             )
         return min(asked, trace.seconds)
     begun = trace.summary["events"].get("checkpoint_start", (0, 0))[0]
@@ -168,8 +168,8 @@ def cycle_of(trace: Recorded, asked: float | None) -> float | None:
         return timeout
     shown = "" if timeout is None else f" of {timeout:.0f} s (checkpoint_timeout)"
     raise HostError(
-        f"{trace.path} has no whole checkpoint cycle{shown}: full-page images and checkpoint writes cannot be told "
-        f"from {trace.seconds:.0f} s; record for longer, or say how long a cycle is meant to be: --checkpoint 30s"
+        f"{trace.path} has no whole checkpoint cycle{shown} in its {trace.seconds:.0f} s, so full-page images and "
+        "checkpoint writes cannot be predicted; record for longer, or give the length of a cycle: --checkpoint 30s"
     )
 
 

@@ -143,7 +143,7 @@ def check_line(document: dict[str, Any]) -> str | None:
     if not checks:
         return None
     parts = [f"{name.replace('_', ' ')} × {value:.3f}" for name, value in checks.items()]
-    return f"The recorded server simulated, over what it counted itself: {', '.join(parts)}."
+    return f"Simulation of the recorded server relative to its own counts: {', '.join(parts)}."
 
 
 def cheaper_lines(document: dict[str, Any]) -> list[str]:
@@ -184,7 +184,7 @@ def view(document: dict[str, Any]) -> Group:
     heads = ("data block", *(head for head, _, _ in columns(document)))
     parts: list[Any] = [Text(advice["sentence"]), Text(", ".join(facts(document))), Text()]
     parts += [
-        Text("A transaction (± the farther end of the 95 % interval; JSON and page have both):"),
+        Text("Per transaction (± the larger side of the 95 % interval; JSON and page have both):"),
         _table(heads, table_rows(document, short)),
         Text(),
         _table(size_heads(document), size_lines(document, short)),
@@ -198,9 +198,9 @@ def view(document: dict[str, Any]) -> Group:
             parts.extend([Text(title), *(Text(f"- {one}") for one in lines), Text()])
 
     section("Cheaper changes at the recorded data block", cheaper_lines(document))
-    section("What it would cost", [advice["cost"]["text"]] if advice["is_settled"] else [])
-    section("What would change this", advice["changes_if"])
-    section("Break-even: a page that is unused for longer is cheaper to read again", break_even_lines(document))
-    section("Does not fit, or is stored otherwise", troubles(document))
+    section("Cost of switching", [advice["cost"]["text"]] if advice["is_settled"] else [])
+    section("What could change this result", advice["changes_if"])
+    section("Break-even: pages unused for longer are cheaper to read again", break_even_lines(document))
+    section("Rows that do not fit, or are stored differently", troubles(document))
     section("Limitations", document["limitations"])
     return Group(*parts[:-1])

@@ -14,7 +14,7 @@ from octavo.units import format_size, human_size
 def view(document: dict[str, Any]) -> Group:
     """How far the figures are off, then each of them."""
     return Group(
-        Text("How far predictions are from what was measured:"),
+        Text("Error of the predictions:"),
         _summary(document["summary"]),
         Text(),
         *(Text(best_line(one)) for one in best_blocks(document["points"])),
@@ -28,12 +28,12 @@ def best_line(one: dict[str, Any]) -> str:
 
     >>> best_line({"device": "native", "shared_buffers_bytes": 2**26, "predicted_block_bytes": 4096,
     ...            "measured_block_bytes": 4096, "lost": 0.0, "workload": None})
-    'device native, 64 MB of shared_buffers: 4kB predicted to be fastest, and it is'
+    'device native, 64 MB of shared_buffers: 4kB predicted and measured to be fastest'
     """
     here = f"device {one['device']}, {human_size(one['shared_buffers_bytes'])} of shared_buffers"
     named = f"{format_size(one['predicted_block_bytes'])} predicted to be fastest"
     if one["predicted_block_bytes"] == one["measured_block_bytes"]:
-        return f"{here}: {named}, and it is"
+        return f"{here}: {format_size(one['predicted_block_bytes'])} predicted and measured to be fastest"
     return (
         f"{here}: {named}, {format_size(one['measured_block_bytes'])} measured; the predicted one is "
         f"{100 * one['lost']:.1f} % slower"

@@ -27,7 +27,7 @@ def scatter(points: Sequence[dict[str, Any]], theme: Theme = PLAIN) -> Chart:
         if any(one["metric"] == name for one in points)
     ]
     rows = [{"hconcat": panels[place : place + _COLUMNS]} for place in range(0, len(panels), _COLUMNS)]
-    return Chart({"vconcat": rows}, "predicted-measured", "Predicted against measured; on the line they are equal.")
+    return Chart({"vconcat": rows}, "predicted-measured", "Predicted and measured values; on the line they are equal.")
 
 
 def _panel(name: str, title: str, points: Sequence[dict[str, Any]], theme: Theme) -> dict[str, Any]:

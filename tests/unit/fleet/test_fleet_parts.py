@@ -81,7 +81,7 @@ def test_without_certificates_nothing_is_opened() -> None:
 
 @pytest.mark.parametrize("texts", [{}, {"ca.pem": "x", "certificate": "y", "key": "z"}, {"ca.pem": 1}])
 def test_only_certificates_are_installed(texts: dict[str, str]) -> None:
-    with pytest.raises(HostError, match="no certificate"):
+    with pytest.raises(HostError, match="not a certificate"):
         certificates.install(texts)
 
 

@@ -222,7 +222,7 @@ def test_a_host_that_is_cut_off_is_done_without_after_a_while_and_nothing_is_los
     fleet = Fleet("a", "b")
     fleet.hosts.cut = {"b"}
     assert fleet.work().ending == "rounds"
-    assert "b has been away for too long: the run goes on without it" in fleet.notices()
+    assert "b has not responded for too long: the run continues without it" in fleet.notices()
     assert sorted(fleet.places()) == whole(1)
     fleet.hosts.cut = set()
     again = fleet.rounds()
@@ -252,7 +252,7 @@ def test_a_host_with_a_full_disk_takes_no_further_part() -> None:
     fleet.hosts.full = {"b"}
     assert fleet.work().ending == "rounds"
     assert sorted(fleet.places()) == whole(1)
-    assert "b takes no further part: the disk is full" in fleet.notices()
+    assert "the run continues without b: the disk is full" in fleet.notices()
 
 
 def test_without_any_host_left_the_run_cannot_go_on() -> None:
@@ -266,7 +266,7 @@ def test_a_clock_that_is_off_is_corrected_and_told() -> None:
     fleet = Fleet("a", "b")
     fleet.hosts.ahead = {"b": 600.0}
     fleet.work()
-    assert fleet.notices().count("the clock of b is 600 s ahead of ours: its times are corrected") == 1
+    assert fleet.notices().count("the clock of b is 600 s ahead: its times are corrected") == 1
     assert all(1000 <= trial.started < trial.ended <= fleet.hosts.time for trial in fleet.stored)
     assert {(trial.facts or {}).get("clock_ahead_seconds") for trial in fleet.stored} == {None, 600.0}
 

@@ -67,7 +67,7 @@ def test_rows_and_keys_that_would_not_fit_are_named() -> None:
     key = relation("i", blocks=1000, tuples=7000)
     assert most_key(1024) == 300 and "keys" in " ".join(troubles([key], 8192, 1024))
     assert not troubles([relation(blocks=1640, tuples=100_000)], 8192, 1024)
-    assert "pieces" in troubles([relation("t", blocks=1000, tuples=4000)], 8192, 4096)[0]
+    assert "chunks" in troubles([relation("t", blocks=1000, tuples=4000)], 8192, 4096)[0]
 
 
 @pytest.mark.parametrize(("block", "megabytes"), [(1024, 1275), (32768, 1067)])
@@ -183,6 +183,6 @@ def test_intervals_add_up_and_name_the_widest() -> None:
 def test_commits_that_share_a_flush_are_assumed_where_nobody_counted() -> None:
     named = {one.name: one for one in variations(None, 16, 1)}
     assert named["commits that share a flush"].high == 16
-    assert "which part of a page accesses need" not in named
-    assert "which part of a page accesses need" in {one.name for one in variations(2.0, 16, 3)}
+    assert "part of a page that accesses need" not in named
+    assert "part of a page that accesses need" in {one.name for one in variations(2.0, 16, 3)}
     assert replace(Assumptions(), layout=2).layout == 2

@@ -97,7 +97,7 @@ def test_without_cpu_and_without_changes_it_says_what_is_not_predicted(tmp_path:
     found = by_block(document)[4096]
     assert found["tps"] is None and found["wal_bytes_per_transaction"] is None
     told = " ".join(document["limitations"])
-    assert "transactions a second are not predicted" in told and "no changes of pages" in told
+    assert "TPS is not predicted" in told and "no page changes" in told
     assert "query plans are not predicted" in document["limitations"][0]
     assert document["recommendation"]["by"] == "read_bytes_per_transaction"
 
@@ -107,9 +107,9 @@ def test_without_cpu_and_without_changes_it_says_what_is_not_predicted(tmp_path:
     [
         ({"transactions": 100}, {}, "100 transactions"),
         ({"lost": 1000}, {}, "lacks"),
-        ({"finish": False}, {}, "is cut"),
+        ({"finish": False}, {}, "is truncated"),
         ({"writes": True, "settings": {"checkpoint_timeout": "5min"}}, {}, "no whole checkpoint cycle of 300 s"),
-        ({"writes": True}, {"checkpoint": 60.0}, "less than a checkpoint cycle of 60 s"),
+        ({"writes": True}, {"checkpoint": 60.0}, "shorter than a checkpoint cycle of 60 s"),
         ({"settings": {"shared_buffers": "24MB"}, "transactions": 2000}, {}, "working set is not covered"),
     ],
 )
@@ -123,7 +123,7 @@ def test_nothing_is_told_from_what_says_too_little(
 
 def test_what_cannot_be_asked_is_a_usage_error(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
-    with pytest.raises(UsageError, match="no room"):
+    with pytest.raises(UsageError, match="leaves nothing"):
         predict(Request(path, memory=4 * MB))
 
 
@@ -222,5 +222,5 @@ def test_reads_that_a_recording_had_not_are_unknown_without_a_device(tmp_path: P
     path = made(tmp_path / "t.octrace", facts={"host_memory_bytes": 64 * 1024 * MB}, transactions=60_000)
     document = predict(Request(path, memory=12 * MB))
     assert by_block(document)[8192]["tps"] is None
-    assert any("are unknown" in line for line in document["limitations"])
+    assert any("is unknown" in line for line in document["limitations"])
     assert by_block(predict(Request(path, memory=12 * MB, device="iops=1000")))[8192]["tps"] is not None
