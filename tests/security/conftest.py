@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from octavo.host import trees
+
 AsNobody = Callable[..., "subprocess.Popen[str]"]
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
@@ -37,6 +39,15 @@ def own_home(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An OCTAVO_HOME that is not there yet."""
     monkeypatch.setenv("OCTAVO_HOME", str(shared / "home"))
     return shared / "home"
+
+
+@pytest.fixture
+def place(home: Path) -> Iterator[Path]:
+    """A directory of ours that the account may enter."""
+    path = home / "place"
+    path.mkdir(mode=0o755)
+    yield path
+    assert trees.remove(path)
 
 
 @pytest.fixture

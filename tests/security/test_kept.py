@@ -22,15 +22,6 @@ _CHANGED = b"poison"
 
 
 @pytest.fixture
-def place(home: Path) -> Iterator[Path]:
-    """A directory of ours that the account may enter."""
-    path = home / "place"
-    path.mkdir(mode=0o755)
-    yield path
-    assert trees.remove(path)
-
-
-@pytest.fixture
 def tree(place: Path, account: Account) -> Path:
     """A tree of the account's, two files in two directories."""
     top = trees.make_for(place / "tree", account)

@@ -3,7 +3,7 @@
 import os
 import stat
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,15 +17,6 @@ from octavo.workload_support.restore import is_sql
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 DEPTH = 1100  # deeper than recursion, descriptors and the length of a path allow
-
-
-@pytest.fixture
-def place(home: Path) -> Iterator[Path]:
-    """A directory of ours that the account may enter."""
-    path = home / "place"
-    path.mkdir(mode=0o755)
-    yield path
-    assert trees.remove(path)
 
 
 @pytest.fixture
