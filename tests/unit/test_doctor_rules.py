@@ -358,6 +358,20 @@ def test_every_rule_has_a_finding_in_the_table() -> None:
     assert {rule for rule, _, expected in rows if expected in ("error", "warning", "note")} == set(RULES)
 
 
+def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
+    """A number in its cost, a line to use as it is, what makes it hold, a check, evidence, a source."""
+    marks: list[Any] = test_a_rule.pytestmark  # pyright: ignore[reportFunctionMemberAccess]
+    for rule, changes, expected in marks[0].args[1]:
+        if expected not in ("error", "warning", "note"):
+            continue
+        one = result(rule, changes)
+        assert one.finding is not None and one.evidence and one.source
+        assert any(letter.isdigit() for letter in one.finding.cost), (rule, one.finding.cost)
+        assert any(not line.startswith("#") for line in one.finding.fix), (rule, one.finding.fix)
+        assert not any("…" in line for line in one.finding.fix if not line.startswith("#")), (rule, one.finding.fix)
+        assert one.finding.takes and one.finding.check, rule
+
+
 @pytest.mark.parametrize(
     ("rule", "changes", "words"),
     [

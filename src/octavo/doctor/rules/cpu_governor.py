@@ -24,7 +24,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         seen,
-        f"the frequency follows the load: the first queries after an idle moment run at a low one{span}",
+        f"the frequency of {asked.whole('host.cores'):,} CPUs follows the load: the first queries after an idle moment "
+        "run "
+        f"at a low one{span}",
         (GOVERNOR_FIX,),
         "now",
         "cpupower frequency-info",

@@ -5,7 +5,7 @@ from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.hugepages.advice import FAILURES
-from octavo.units import format_size
+from octavo.units import format_size, human_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -24,7 +24,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "note",
         f"{pages:,} pages of {format_size(pool.page)} are set at boot, {wanted.needed:,} are needed (what a unit or a "
         "script of this machine sets is not seen)",
-        f"after a boot: huge_pages = {setting}: {FAILURES[setting]}",
+        f"{human_size((wanted.needed - pages) * pool.page)} of huge pages are missing after a boot: huge_pages = "
+        f"{setting}: "
+        f"{FAILURES[setting]}",
         lines_to_take(asked, wanted),
         "now",
         "octavo hugepages verify",

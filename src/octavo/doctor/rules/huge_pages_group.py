@@ -1,11 +1,11 @@
 """Huge pages that the host has and the server's control group may not touch: SIGBUS at initdb or at start."""
 
-from octavo.doctor.amounts import group_limits, huge_pages
+from octavo.doctor.amounts import MB, group_limits, huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
 from octavo.hugepages.groups import GroupLimit
 from octavo.hugepages.limits import RESERVATIONS, judge_groups, kubernetes_resource
-from octavo.units import format_size
+from octavo.units import format_size, human_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -34,9 +34,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         worst.severity,
         worst.found,
-        worst.consequence,
+        f"{wanted.needed:,} pages of {format_size(pool.page)} ({human_size(wanted.needed * pool.page)}) are needed: "
+        + worst.consequence,
         (
-            "initdb -c huge_pages=off …   # PostgreSQL 16 and later",
+            "initdb -c huge_pages=off -D $PGDATA   # PostgreSQL 16 and later",
             # The servers that initdb tries out before it has a configuration die all the same: without these lines 15
             # chose shared_buffers = 400kB (seen here).
             "printf 'huge_pages = off\\nshared_buffers = %s\\nmax_connections = 100\\n' "
@@ -53,7 +54,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 def _allow(asked: RuleFacts, limits: list[GroupLimit], page: int, pages: int) -> tuple[str, ...]:
     """The lines that let the group have them instead."""
     if asked.text_or_none("host.container") == "Kubernetes":
-        return (f"# or, in the pod: resources: {{limits: {{{kubernetes_resource(page, pages)}, memory: …}}}}",)
+        limit = asked.whole_or_none("host.memory.group_limit_bytes")
+        memory = "…" if limit is None else f"{limit // MB}Mi"
+        return (f"# or, in the pod: resources: {{limits: {{{kubernetes_resource(page, pages)}, memory: {memory}}}}}",)
     return tuple(
         f"echo {pages * page} > {one.group / one.name}   # or allow them, on the host"
         for one in limits

@@ -24,7 +24,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Finding(
             "warning",
             f"{seen}; a restart needs {wanted.needed:,} and lacks {short:,}",
-            f"after a restart: huge_pages = {setting}: {FAILURES[setting]}",
+            f"{human_size(short * pool.page)} of huge pages are missing after a restart: huge_pages = {setting}: "
+            f"{FAILURES[setting]}",
             lines_to_take(asked, wanted),
             "now",
             "octavo hugepages verify",

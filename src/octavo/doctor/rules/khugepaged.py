@@ -20,7 +20,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if rate is not None and rate < _MANY:
         return Ok(seen)
     if rate is None:
-        cost = "it never pauses: one CPU scans memory all the time, and locks the processes that it visits"
+        cores = asked.whole("host.cores")
+        cost = f"it never pauses: one CPU of {cores:,} scans memory all the time, and locks what it visits"
     else:
         again = human_duration(asked.whole("host.memory.total_bytes") / rate)
         cost = f"{human_size(rate)}/s, all memory of this host every {again}, beside the server"

@@ -1,5 +1,6 @@
 """Who dies first when memory runs out."""
 
+from octavo.doctor.amounts import MB, memory_bytes
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.text import one_line
@@ -21,9 +22,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Finding(
             "warning",
             f"the postmaster's oom_score_adj is {own} in a container ({container})",
-            "this pod is killed before every other one when the node's memory runs out",
+            f"oom_score_adj is {own} of at most 1000: this pod is killed before every other one when the node's memory "
+            "runs out",
             ("# in the pod: requests equal to limits (QoS class Guaranteed)",
-             "resources: {requests: {memory: …}, limits: {memory: …}}"),
+             "resources: "
+             f"{{requests: {{memory: {_mebibytes(asked)}, cpu: 1}}, limits: {{memory: {_mebibytes(asked)}, cpu: 1}}}}"),
             "restart",
             check,
         )  # fmt: skip
@@ -34,7 +37,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Finding(
             "note",
             f"backends have the postmaster's oom_score_adj ({own})",
-            "a backend that takes all memory is spared, and something else of this machine is killed for it",
+            f"a backend that takes all memory is spared, as are all {asked.whole('host.process.count'):,} processes of "
+            "the "
+            "server, and something else of this machine is killed for it",
             ("# in the unit: Environment=", "PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj", "PG_OOM_ADJUST_VALUE=0"),
             "restart",
             check,
@@ -55,6 +60,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "restart",
         check,
     )
+
+
+def _mebibytes(asked: RuleFacts) -> str:
+    """What the pod may have, as Kubernetes writes it."""
+    return f"{memory_bytes(asked) // MB}Mi"
 
 
 def _first(asked: RuleFacts) -> str:

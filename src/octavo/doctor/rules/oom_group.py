@@ -12,12 +12,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok("memory.oom.group = 0: one process is killed, and the postmaster recovers")
     if asked.whole("host.process.postmaster_oom_adj") == _NEVER_KILLED:
         return Ok("memory.oom.group = 1, and the postmaster (oom_score_adj -1000) is exempt")
-    limit = asked.whole_or_none("host.memory.group_limit_bytes")
+    limit, count = asked.whole_or_none("host.memory.group_limit_bytes"), asked.whole("host.process.count")
     when = f"at the group's limit of {human_size(limit)}" if limit else "when the host's memory runs out"
     return Finding(
         "note",
         "memory.oom.group = 1 for the postmaster's control group",
-        f"{when} one backend that takes too much has all processes of the group killed, the postmaster with them: it "
+        f"{when} one backend that takes too much has all {count:,} processes killed, the postmaster with them: it "
         "does not recover by itself, and all wait until the service manager has started it anew",
         (
             "# systemctl edit postgresql.service",

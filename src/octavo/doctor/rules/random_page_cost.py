@@ -14,7 +14,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Finding(
             "warning",
             seen,
-            "a random read is costed below a sequential one: the planner prefers index scans of whole tables",
+            f"a random read is costed {random / sequential:.2g} times a sequential one: the planner prefers index "
+            "scans of "
+            "whole tables",
             (alter("random_page_cost", f"{sequential * 1.1:g}"), RELOAD),
             "reload",
             "SHOW random_page_cost;",

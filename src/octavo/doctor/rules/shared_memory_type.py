@@ -1,9 +1,10 @@
 """shared_memory_type = sysv, which never gets huge pages."""
 
-from octavo.doctor.amounts import alter
+from octavo.doctor.amounts import alter, shared_memory
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
 from octavo.hugepages.limits import no_mmap
+from octavo.units import human_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -13,9 +14,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok(f"shared_memory_type = {kind}, huge_pages = {setting}")
     said = no_mmap(kind)
     return Finding(
-        "warning", said.found, said.consequence, (alter("shared_memory_type", "mmap"),), "restart",
+        "warning",
+        said.found,
+        f"{human_size(shared_memory(asked))} of shared memory: {said.consequence}",
+        (alter("shared_memory_type", "mmap"),),
+        "restart",
         "SHOW shared_memory_type;",
-    )  # fmt: skip
+    )
 
 
 RULE = DoctorRule(

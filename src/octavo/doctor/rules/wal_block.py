@@ -19,7 +19,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         (
             (f"octavo build --wal-block {format_size(filesystem)}",)
             if filesystem <= _LARGEST
-            else ("# no build of PostgreSQL has WAL blocks so large: pg_wal on a filesystem of 4 kB blocks",)
+            else (
+                "# no build of PostgreSQL has WAL blocks so large: pg_wal on a filesystem of 4 kB blocks",
+                "mkfs.xfs -b size=4096 DEVICE",
+            )
         ),
         "a new data directory (the WAL block is fixed at initdb)",
         "SHOW wal_block_size;",
