@@ -82,9 +82,8 @@ def _measured(rows: list[dict[str, Any]], directory: Path, every: int, block: in
             return _unknown(f"{error.strerror}")
         finally:
             os.close(descriptor)
-    used = Fact(
-        USED, len(rows) * every * block, f"pg_buffercache, every {every}th buffer" if every > 1 else "pg_buffercache"
-    )
+    source = f"pg_buffercache, one buffer in {every}" if every > 1 else "pg_buffercache"
+    used = Fact(USED, len(rows) * every * block, source)
     if not seen:
         return [used, Fact(SHARE, unknown="no block of the sample has a file")]
     return [used, Fact(SHARE, cached / seen, f"pg_buffercache and cachestat(2), a sample of {seen:,} blocks")]

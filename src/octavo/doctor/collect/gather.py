@@ -11,7 +11,7 @@ from octavo.doctor.collect.atomics import atomics_of
 from octavo.doctor.collect.host import host_facts
 from octavo.doctor.collect.live import LiveCounters, ServerCounters, live_facts, take
 from octavo.doctor.collect.processes import memory_limit, process_facts
-from octavo.doctor.collect.storage import storage_facts
+from octavo.doctor.collect.storage import disks_below, storage_facts
 from octavo.doctor.facts import Fact, Facts
 from octavo.errors import HostError, UsageError
 from octavo.postgres.user_connection import UsersConnection
@@ -119,8 +119,9 @@ def _live(
     device = None
     if directory is not None:
         try:
-            found = device_under(directory)
-            device = found.name if found else None
+            # Below LVM requests are counted before they are merged.
+            disks = disks_below(found) if (found := device_under(directory)) else []
+            device = disks[0].name if len(disks) == 1 else found and found.name
         except OSError:
             device = None
     return device, take(device, postmaster, lambda: reads(connection))
