@@ -326,7 +326,7 @@ def test_two_reports_are_compared(tmp_path: Path) -> None:
         "CPU memory page at db: 64kB → 4kB",
     ]
     assert compare.lines(compare.changes(after, before))[0].startswith("worse: kernel-page at db: ok → warning")
-    assert compare.lines(compare.changes(after, after)) == ["no finding came, went, or became better or worse"]
+    assert compare.lines(compare.changes(after, after)) == ["no finding was added, resolved or changed"]
     assert compare.lines(compare.changes(before, before))[1] == "stays: kernel-page at db: warning"
 
 

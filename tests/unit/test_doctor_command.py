@@ -65,7 +65,7 @@ def test_the_formats(tmp_path: Path) -> None:
     # A report has its facts in it: they can be examined elsewhere.
     assert json.loads(doctor("--facts", str(again), "--format", "json")[1])["findings"] == report["findings"]
     code, text = doctor("--compare", str(again), str(again))
-    assert code == 0 and text.startswith("no finding came, went, or became better or worse\nstays: kernel-page at")
+    assert code == 0 and text.startswith("no finding was added, resolved or changed\nstays: kernel-page at")
     assert json.loads(doctor("--compare", str(again), str(again), "--format", "json")[1])["changes"] == []
 
 

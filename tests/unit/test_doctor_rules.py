@@ -379,13 +379,13 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("kernel-page", {"host.memory.page_bytes": 64 * kB}, "8 times the bytes"),
         ("cloud-volume", EBS | {"live.device.reads_per_second": 3300.0}, "gp2 gives 3,000/s while it bursts (a full "
          "bucket lasts 33 min 20 s), then 600/s"),
-        ("cloud-volume", EBS | {"live.device.reads_per_second": 3000.0}, "gp3 as it comes gives 3,000/s or gp2 gives "
-         "3,000/s while it bursts (a full bucket lasts 37 min 30 s)"),
+        ("cloud-volume", EBS | {"live.device.reads_per_second": 3000.0}, "gp3 (default performance) gives 3,000/s or "
+         "gp2 gives 3,000/s while it bursts (a full bucket lasts 37 min 30 s)"),
         ("cloud-volume", AZURE | {"live.device.reads_per_second": 2290.0}, "premium SSD (P20) gives 2,300/s"),
         # 3,000 and 6 for each GiB.
         ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 6000.0}, "pd-balanced gives 6,000/s"),
-        ("double-buffering", TWICE, "38 % of the memory hold nothing of their own: 6,291,456 more blocks of 8kB"),
-        ("raid-stripe", RAID | {"host.fs.options": "rw"}, "a write of 2MB touches two of them"),
+        ("double-buffering", TWICE, "38 % of the memory hold copies: without them 6,291,456 more blocks of 8kB"),
+        ("raid-stripe", RAID | {"host.fs.options": "rw"}, "a write of 2MB covers parts of two"),
         ("readahead", SPOILT, "8.22 MB/s of the disk's throughput are read ahead and not used: 11.5 bytes"),
         ("folio-writes", CHECKPOINT | {"live.server.checkpoint_dirtied_bytes_per_second": 160.0 * MB},
          "a changed block of 8kB has up to 128kB written: 8.0 times the bytes"),

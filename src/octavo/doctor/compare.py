@@ -16,10 +16,10 @@ def read_report(path: Path) -> dict[str, Any]:
     """A report from a file. Raises UsageError when it is none."""
     found = read_json(path)
     if not isinstance(found, dict):
-        raise UsageError(f"{path} is no report of octavo doctor --format json")
+        raise UsageError(f"{path} is not a report of octavo doctor --format json")
     report = cast("dict[str, Any]", found)
     if report.get("schema_version") != SCHEMA_VERSION or not isinstance(report.get("servers"), list):
-        raise UsageError(f"{path} is no report of octavo doctor --format json with schema_version {SCHEMA_VERSION}")
+        raise UsageError(f"{path} is not a report of octavo doctor --format json with schema_version {SCHEMA_VERSION}")
     return report
 
 
@@ -46,7 +46,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
         ]
         layers = _layers(before, after)
     except (KeyError, TypeError, AttributeError):
-        raise UsageError("one of the two is no report of octavo doctor --format json") from None
+        raise UsageError("one of the two is not a report of octavo doctor --format json") from None
     return {
         "schema_version": SCHEMA_VERSION,
         "changes": sorted(rows, key=lambda row: row["better"]),
@@ -57,7 +57,7 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, An
 
 def lines(changed: Mapping[str, Any]) -> list[str]:
     """For people, what became worse first; then what stays, with its figures where they are others."""
-    rows = changed_lines(changed) or ["no finding came, went, or became better or worse"]
+    rows = changed_lines(changed) or ["no finding was added, resolved or changed"]
     layers = [f"{row['layer']} at {row['server']}: {row['was']} → {row['is']}" for row in changed["page_stack"]]
     return [*rows, *layers, *(f"stays: {row['rule']} at {row['server']}: {row['is']}{_in_brackets(row['facts'])}"
                               for row in changed["stay"])]  # fmt: skip

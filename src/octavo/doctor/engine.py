@@ -104,7 +104,7 @@ def _apply(rule: DoctorRule, facts: Facts) -> Result:
         return Result(rule.name, "unknown", str(reason), source=rule.source)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         # Facts of a file, or of a kernel that says odd things: one rule that they break does not hide the others.
-        return Result(rule.name, "unknown", f"the facts do not fit together ({error!r})", source=rule.source)
+        return Result(rule.name, "unknown", f"the facts are inconsistent ({error!r})", source=rule.source)
     except NotApplicableError as reason:
         return Result(rule.name, "not applicable", str(reason), tuple(asked.evidence.values()), source=rule.source)
     evidence = tuple(asked.evidence.values())

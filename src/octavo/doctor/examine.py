@@ -59,11 +59,9 @@ class ExaminedServer:
         try:
             facts = gather.of_server(self.connection, seconds, self._known)
         except psycopg.Error as error:
-            raise HostError(
-                f"{self.name}: the server does not answer any more: {' '.join(str(error).split())}"
-            ) from None
+            raise HostError(f"{self.name}: the server no longer responds: {' '.join(str(error).split())}") from None
         except (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, IndexError) as error:
-            raise HostError(f"{self.name}: its answers are not PostgreSQL's ({type(error).__name__})") from error
+            raise HostError(f"{self.name}: its responses are not PostgreSQL's ({type(error).__name__})") from error
         if facts["server.databases_bytes"].is_known:
             self._known = [facts[name] for name in gather.DEAR]
         return facts
@@ -108,7 +106,7 @@ def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]
     slow: Counter[int] = Counter()
     for listener in _ordered(found)[:_MOST_SOCKETS]:
         if slow[listener.owner] >= _MOST_SLOW_OF_A_USER or slow.total() >= _MOST_SLOW:
-            refused.append(_not_asked(str(listener), "it was not asked: others do not answer; name it with --dsn"))
+            refused.append(_not_asked(str(listener), "not examined, because others do not respond; give it with --dsn"))
             continue
         began = time.monotonic()
         try:
@@ -122,7 +120,7 @@ def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]
         if asked.setdefault(pid or -len(asked) - 1, patient) is not patient:
             patient.close()
     if len(found) > _MOST_SOCKETS:
-        more = f"and {len(found) - _MOST_SOCKETS} more sockets were not asked; name a server with --dsn"
+        more = f"and {len(found) - _MOST_SOCKETS} more sockets were not examined; give a server with --dsn"
         refused.append(_not_asked(str(_ordered(found)[-1]), more))
     return list(asked.values()), refused
 
@@ -162,7 +160,7 @@ def _connect_to(listener: Listener) -> ExaminedServer:
 def _not_asked(name: str, problem: str) -> dict[str, Any]:
     from octavo.doctor.collect.host import host_facts
 
-    unknown = "the server could not be asked"
+    unknown = "the server could not be examined"
     facts = Facts([*host_facts(), *(Fact(name, unknown=unknown) for name in ("setting.", "server.", "live.", "host."))])
     return report.part(name, facts, problem)
 

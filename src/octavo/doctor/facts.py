@@ -89,7 +89,7 @@ def read_facts(document: Any) -> Facts:
     if isinstance(found, dict) and "facts" in found:
         found = cast("dict[str, Any]", found)["facts"]
     if not isinstance(found, dict):
-        raise UsageError("facts are an object of names and values, or a report of octavo doctor --format json")
+        raise UsageError("facts must be an object of names and values, or a report of octavo doctor --format json")
     return Facts(_fact(str(name), told) for name, told in cast("dict[object, Any]", found).items())
 
 

@@ -34,13 +34,13 @@ def rows_of(answer: HostAnswer) -> list[dict[str, Any]]:
         report = parse_json(answer.output)
         servers = cast("list[dict[str, Any]]", report["servers"])
         if report["schema_version"] != SCHEMA_VERSION:
-            raise UsageError(f"its report has schema version {report['schema_version']!r}, we know {SCHEMA_VERSION}")
+            raise UsageError(f"its report has schema_version {report['schema_version']!r}, not {SCHEMA_VERSION}")
         rows = [{**host, **_row(server)} for server in servers[:_MOST_SERVERS]]
     except UsageError as error:
         return [{**host, **_without(str(error))}]
     except (KeyError, TypeError, ValueError, AttributeError):
-        return [{**host, **_without("its answer is no report of octavo doctor --format json")}]
-    return rows or [{**host, **_without("no server of this host could be asked")}]
+        return [{**host, **_without("its output is not a report of octavo doctor --format json")}]
+    return rows or [{**host, **_without("no server of this host could be examined")}]
 
 
 def document(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def headline(found: Mapping[str, Any]) -> str:
     silent = len({row["host"] for row in rows if row["problem"] is not None})
     counts = [human_count(number, level) for level, number in found["findings"].items() if number]
     where = human_count(len({row["host"] for row in asked}), "host")
-    missing = f"; {human_count(silent, 'host')} could not be asked" if silent else ""
+    missing = f"; {human_count(silent, 'host')} could not be examined" if silent else ""
     return f"{human_count(len(asked), 'server')} on {where}: {', '.join(counts) or 'nothing to change'}{missing}"
 
 

@@ -25,7 +25,7 @@ def show(found: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
     for row in found["rows"]:
         if row["problem"] is not None:
             table.add_row(
-                row["host"], row["server"], "", "", "?", "?", "?", Text(f"not asked: {row['problem']}", "dim")
+                row["host"], row["server"], "", "", "?", "?", "?", Text(f"not examined: {row['problem']}", "dim")
             )
             continue
         numbers = [Text(str(row["findings"][one] or "–"), _STYLES[one] if row["findings"][one] else "dim")
@@ -35,9 +35,7 @@ def show(found: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
         table.add_row(row["host"], _server(row), row["kernel_page"], row["data_block"], *numbers, words)
     out.print(table)
     out.print()
-    out.print(
-        "on a host octavo doctor says what each finding costs and what to do; --format json has all that was said"
-    )
+    out.print("octavo doctor on a host shows the cost and remedy of each finding; --format json has everything")
 
 
 def markdown(found: Mapping[str, Any]) -> str:
@@ -52,7 +50,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     for row in found["rows"]:
         if row["problem"] is not None:
             cells = [row["host"], row["class"], row["server"], "", "", *("?" for _ in SEVERITIES)]
-            yield f"| {' | '.join(map(plain, cells))} | not asked: {plain(row['problem'])} |"
+            yield f"| {' | '.join(map(plain, cells))} | not examined: {plain(row['problem'])} |"
             continue
         numbers = [str(row["findings"][one]) for one in SEVERITIES]
         cells = [row["host"], row["class"], _server(row), row["kernel_page"], row["data_block"], *numbers]

@@ -19,14 +19,14 @@ def read_json(path: Path) -> Any:
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise UsageError(
-                f"{path} has more than {_MOST_BYTES // 1024**2} MB; it is no report of octavo doctor"
+                f"{path} has more than {_MOST_BYTES // 1024**2} MB; it is not a report of octavo doctor"
             ) from None
         reason = f"{path} cannot be read: {error.strerror}"
-        raise UsageError(f"{reason}; name a file of octavo doctor --format json") from None
+        raise UsageError(f"{reason}; give a file of octavo doctor --format json") from None
     try:
         return parse_json(content)
     except UsageError:
-        raise UsageError(f"{path} is no JSON; name a file that octavo doctor --format json has written") from None
+        raise UsageError(f"{path} is not JSON; give a file written by octavo doctor --format json") from None
 
 
 def parse_json(content: bytes) -> Any:
@@ -34,7 +34,7 @@ def parse_json(content: bytes) -> Any:
     try:
         return json.loads(content, parse_constant=_refuse, parse_float=_finite, parse_int=_of_64_bits)
     except (ValueError, RecursionError):
-        raise UsageError("it is no JSON") from None
+        raise UsageError("it is not JSON") from None
 
 
 def _finite(text: str) -> float:

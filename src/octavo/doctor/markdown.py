@@ -22,7 +22,7 @@ def _server(server: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
     yield f"# {plain(verdict(server))}"
     yield ""
     if server["problem"]:
-        yield f"It could not be asked: {plain(server['problem'])}\n"
+        yield f"Not examined: {plain(server['problem'])}\n"
     yield "| layer | size | findings | known from |"
     yield "| --- | ---: | --- | --- |"
     for row in server["page_stack"]:

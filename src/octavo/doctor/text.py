@@ -25,7 +25,7 @@ def show(report: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
 def _server(server: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
     out.print(Text(verdict(server), "bold"))
     if server["problem"]:
-        out.print(f"It could not be asked: {server['problem']}")
+        out.print(f"Not examined: {server['problem']}")
     out.print()
     out.print(_stack(server))
     for result in server["results"]:
@@ -36,7 +36,7 @@ def _server(server: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
     if verbose:
         out.print(_others(server))
     else:
-        out.print(f"{tally(server)}; --verbose lists them, --explain RULE says what a rule is")
+        out.print(f"{tally(server)}; --verbose lists them, --explain RULE describes a rule")
 
 
 def _stack(server: Mapping[str, Any]) -> Table:

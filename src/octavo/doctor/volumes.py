@@ -71,7 +71,7 @@ def _amazon(size: float) -> Cloud:
     gp2 = VolumeKind("gp2", baseline, throughput, more, 3000 if baseline < 3000 else 0, throughput, 5_400_000)
     return Cloud(
         "Amazon EBS",
-        (VolumeKind("gp3 as it comes", 3000, 125 * MIB, more), gp2),
+        (VolumeKind("gp3 (default performance)", 3000, 125 * MIB, more), gp2),
         "nvme amzn stats DEVICE   # ebs_volume_performance_exceeded_iops and _tp; nvme-cli 2.13 and later",
     )
 
@@ -90,21 +90,21 @@ def _azure(size: float) -> Cloud:
     bought = f"{update} --disk-iops-read-write 6000 --disk-mbps-read-write 300"
     return Cloud(
         "Azure managed disk",
-        (premium, VolumeKind("premium SSD v2 as it comes", 3000, 125 * MB, bought)),
+        (premium, VolumeKind("premium SSD v2 (default performance)", 3000, 125 * MB, bought)),
         "az monitor metrics list --resource VM --metric 'Data Disk IOPS Consumed Percentage' "
         "'Data Disk Bandwidth Consumed Percentage'",
     )
 
 
 def _google(size: float) -> Cloud:
-    resize = f"gcloud compute disks resize DISK --size={round(2 * size)}GB   # a larger disk is a faster one"
+    resize = f"gcloud compute disks resize DISK --size={round(2 * size)}GB   # larger disks are faster"
     bought = "gcloud compute disks update DISK --provisioned-iops=6000 --provisioned-throughput=300"
     return Cloud(
         "Google Cloud disk",
         (
             VolumeKind("pd-balanced", 3000 + 6 * size, (140 + 0.28 * size) * MIB, resize),
             VolumeKind("pd-ssd", 6000 + 30 * size, (240 + 0.48 * size) * MIB, resize),
-            VolumeKind("hyperdisk-balanced as it comes", 3000, 140 * MIB, bought),
+            VolumeKind("hyperdisk-balanced (default performance)", 3000, 140 * MIB, bought),
         ),
         "gcloud compute disks describe DISK --format='value(type,sizeGb,provisionedIops,provisionedThroughput)'",
     )

@@ -16,7 +16,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "note",
         seen,
         "another build's pg_waldump, pg_upgrade, pg_rewind or standby refuses this data directory; pg_probackup "
-        "and pgBackRest before its pull request 2197 (2023) take blocks of 8 kB only" + _defaults(data),
+        "and pgBackRest before its pull request 2197 (2023) support blocks of 8 kB only" + _defaults(data),
         ("# backups with this build's own pg_basebackup; standbys and tools of the same build",
          "octavo build --data-block " + format_size(data) + " --check-operations"),
         "now",
@@ -36,7 +36,7 @@ def _defaults(data: int) -> str:
 
 RULE = DoctorRule(
     "block-sizes",
-    "Are the block sizes those that tools expect?",
+    "Do tools support these block sizes?",
     "the data or the WAL block is not 8 kB",
     "what PostgreSQL's own tools do at each block size is in docs/builds.md; pgbackrest/pgbackrest 1820 and pull "
     "request 2197, "

@@ -24,14 +24,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         (alter("checkpoint_completion_target", "0.9"), RELOAD)
         if spread < _SPREAD
         else (alter("checkpoint_timeout", f"{round(max(15.0, timeout / 30))}min"), RELOAD,
-              "# and max_wal_size so large that checkpoints come by time: octavo doctor --explain checkpoints")
+              "# and a max_wal_size with which checkpoints are triggered by time: octavo doctor --explain checkpoints")
     )  # fmt: skip
     return Finding(
         "note",
         f"{seen}; the disk was busy {percent(busy)} of the time",
-        f"{percent(min(1.0, written / served))} of the disk's {human_size(served)}/s are the checkpoint's, so a scan "
-        "that is "
-        f"slow now need not be slow otherwise; it writes during {percent(spread)} of {human_duration(timeout)}",
+        f"{percent(min(1.0, written / served))} of the disk's {human_size(served)}/s are the checkpoint's, so scans "
+        f"may be faster at other times; it writes during {percent(spread)} of {human_duration(timeout)}",
         lines,
         "reload",
         "SELECT backend_type, writes FROM pg_stat_io WHERE backend_type = 'checkpointer';",
@@ -41,9 +40,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "checkpoint-writes",
     "Do reads wait for a checkpoint?",
-    "while it was watched the disk was busy nine tenths of the time, at least half of what it moved was the "
+    "while observed, the disk was busy nine tenths of the time, at least half of what it moved was the "
     "checkpointer's, "
-    "and 50 reads/s or more were asked for (16 and later)",
+    "and there were 50 reads/s or more (16 and later)",
     "PostgreSQL reads each 8k block (a mailing-list thread, 2009): a scan is slow while a checkpoint runs; "
     "PostgreSQL's manual, "
     "WAL Configuration (checkpoint_completion_target)",

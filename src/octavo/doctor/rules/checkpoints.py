@@ -36,8 +36,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "checkpoints",
-    "Do checkpoints come by time?",
-    "20 checkpoints or more, and more than half, were requested, and they come more often than checkpoint_timeout",
+    "Are checkpoints triggered by time?",
+    "20 checkpoints or more, and more than half, were requested, and they are more frequent than checkpoint_timeout",
     "PostgreSQL's manual, WAL Configuration (max_wal_size)",
     _judge,
 )

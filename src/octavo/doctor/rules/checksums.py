@@ -14,7 +14,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         "data_checksums = off",
-        f"a block of {block}{much} that storage returned wrong is not noticed when it is read",
+        f"a block of {block}{much} that storage corrupted is not detected when it is read",
         ("pg_ctl stop", "pg_checksums --enable --progress -D DATA_DIRECTORY   # reads and writes every block"),
         "restart",
         "SHOW data_checksums;",
@@ -23,7 +23,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "checksums",
-    "Are wrong blocks noticed when they are read?",
+    "Are corrupted blocks detected when they are read?",
     "data_checksums is off (on by default from 18 on)",
     "PostgreSQL's manual, Data Checksums and pg_checksums",
     _judge,

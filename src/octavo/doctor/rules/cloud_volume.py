@@ -23,7 +23,7 @@ class _Limit:
 def _judge(asked: RuleFacts) -> Ok | Finding:
     cloud, size = _cloud(asked), asked.whole("host.device.size_bytes")
     if len(asked.words_or_none("host.device.disks") or [""]) > 1:
-        raise NotApplicableError("the filesystem lies on several volumes, and what each of them does is not watched")
+        raise NotApplicableError("the filesystem is on several volumes, which are not observed individually")
     requests = asked.number("live.device.reads_per_second") + asked.number("live.device.writes_per_second")
     served = asked.number("live.device.read_bytes_per_second") + asked.number("live.device.written_bytes_per_second")
     busy = asked.number("live.device.busy_share")
@@ -46,7 +46,7 @@ def _cloud(asked: RuleFacts) -> Cloud:
     model = asked.text("host.device.model")
     found = cloud_of(platform, vendor, model, asked.whole("host.device.size_bytes"))
     if found is None:
-        raise NotApplicableError("the disk's model is none of a cloud volume that is known here")
+        raise NotApplicableError("the disk's model is not that of a supported cloud volume")
     return found
 
 
@@ -102,9 +102,8 @@ def _by_requests(cloud: Cloud, seen: str, limits: list[_Limit], requests: float)
 RULE = DoctorRule(
     "cloud-volume",
     "Is the volume at a limit, and at which?",
-    "an Amazon, Azure or Google volume is busy nine tenths of the time, and serves what one of the kinds of its size "
-    "gives: "
-    "bytes a second in requests of 32 kB and more, or requests a second",
+    "an Amazon, Azure or Google volume is busy nine tenths of the time, and reaches a limit of a volume type of its "
+    "size: bytes per second in requests of 32 kB and more, or requests per second",
     "Franck Pachot, PostgreSQL on ARM (2022): 205 MB/s in 64 kB reads where gp2 gives 250 MB/s, and burst balance; "
     "Amazon EBS volume types; Azure managed disk types and Managed disk bursting; Google Cloud, Persistent Disk "
     "performance",

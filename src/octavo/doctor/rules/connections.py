@@ -22,9 +22,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning" if share >= _MUCH else "note",
         f"{seen}, {idle:,} of them idle",
-        f"{human_size(each)} of page tables and private memory each: {human_size(each * idle)} for those that do "
-        f"nothing ({percent(share)} of the memory)",
-        ("# pgbouncer.ini: a pool of about two connections a core",
+        f"{human_size(each)} of page tables and private memory each: {human_size(each * idle)} for idle "
+        f"ones ({percent(share)} of the memory)",
+        ("# pgbouncer.ini: a pool of about two connections per core",
          "pool_mode = transaction", f"default_pool_size = {2 * cores}"),
         "now",
         "SELECT state, count(*) FROM pg_stat_activity GROUP BY 1;",
@@ -33,8 +33,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "connections",
-    "Are there many connections that do nothing?",
-    "more than 200 connections and ten a core are open, four fifths of them idle (a warning when they take 2 % of "
+    "Are there many idle connections?",
+    "more than 200 connections and ten per core are open, four fifths of them idle (a warning when they take 2 % of "
     "the memory)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021); Andres Freund, Measuring the Memory "
     "Overhead of a Postgres Connection (2020)",

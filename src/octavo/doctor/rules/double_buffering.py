@@ -10,14 +10,14 @@ _MUCH, _BEYOND_ADVICE, _MB = 0.15, 0.40, 1024**2
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     if "data" in (asked.text_or_none("setting.debug_io_direct") or ""):
-        raise NotApplicableError("debug_io_direct = data: no page cache is between")
+        raise NotApplicableError("debug_io_direct = data: no page cache is used")
     asked.whole("host.process.count")  # there is none of a server that does not run
     buffers, memory = asked.whole("setting.shared_buffers"), memory_bytes(asked)
     share, used = (asked.number_or_none(f"server.buffers.{name}") for name in ("in_page_cache_share", "used_bytes"))
     if share is None or used is None:
         files = asked.whole("host.memory.file_cache_bytes")
         return Ok(
-            f"at most {human_size(min(buffers, files))} are held twice (an estimate, shared_buffers or the page cache, "
+            f"at most {human_size(min(buffers, files))} are buffered twice (an estimate: shared_buffers or page cache, "
             f"whichever is smaller: {asked.why_not('server.buffers.in_page_cache_share')})"
         )
     twice = share * used
@@ -30,7 +30,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         f"{seen}; shared_buffers are {percent(buffers / memory)} of the memory",
-        f"{percent(twice / memory)} of the memory hold nothing of their own: {int(twice // block):,} more blocks of "
+        f"{percent(twice / memory)} of the memory hold copies: without them {int(twice // block):,} more blocks of "
         f"{format_size(block)} would be cached" + (f", {percent(twice / size)} of the databases" if size else ""),
         (alter("shared_buffers", format_size(memory // 4 // _MB * _MB)),),
         "restart",
@@ -40,9 +40,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "double-buffering",
-    "How much memory holds the same blocks twice?",
+    "How much memory holds the same blocks in shared_buffers and page cache?",
     "shared_buffers is more than 40 % of the memory, and blocks that are in the page cache as well take 15 % of it "
-    "(measured with pg_buffercache; where that is not there an estimate, and no finding)",
+    "(measured with pg_buffercache; without it an estimate, and no finding)",
     "PostgreSQL's manual, shared_buffers (more than 40 % is unlikely to work better) and pg_buffercache; cachestat(2), "
     "kernel mm/filemap.c",
     _judge,

@@ -19,8 +19,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         cost = f"the planner counts on less cache than shared_buffers alone ({format_size(buffers)})"
     elif cache < _SMALL * memory and memory >= _ROOMY:
         cost = (
-            f"the planner takes a table of more than {human_size(cache)} for uncached, where about "
-            f"{human_size(should)} may be: nested loops over indexes look dearer than they are"
+            f"the planner assumes that tables above {human_size(cache)} are uncached; about "
+            f"{human_size(should)} can be cached: nested loops over indexes are costed too high"
         )
     else:
         return Ok(seen)
@@ -32,7 +32,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "effective-cache-size",
-    "Does the planner know how much cache there is?",
+    "Does the planner assume the right cache size?",
     "effective_cache_size is more than the memory, less than shared_buffers, or less than 15 % of 16 GB or more (its "
     "default counts blocks: 4 GB at 8 kB, 512 MB at 1 kB, 16 GB at 32 kB)",
     "PostgreSQL's manual, effective_cache_size",

@@ -18,10 +18,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     kind, kernel = asked.text("host.fs.type"), asked.text("host.kernel")
     block, page = asked.whole("setting.block_size"), asked.whole("host.memory.page_bytes")
     if kind != "xfs":
-        raise NotApplicableError(f"{kind} does not write its files by iomap, as far as is known here")
+        raise NotApplicableError(f"{kind} is not known to write its files by iomap")
     numbers = re.match(r"(\d{1,4})\.(\d{1,4})", kernel)
     if numbers is None or ".el" in kernel:
-        raise UnknownError(f"what Linux {kernel} has of Linux 6.6 is not known")
+        raise UnknownError(f"it is not known which changes of Linux 6.6 Linux {kernel} contains")
     version = int(numbers[1]), int(numbers[2])
     if version >= _BY_BLOCK:
         return Ok(f"xfs of Linux {kernel} writes the filesystem's blocks that are dirty, however large the folio is")
@@ -34,7 +34,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     dirtied = asked.number("live.server.checkpoint_dirtied_bytes_per_second")
     if asked_for < _FEWEST:
         raise NotApplicableError(
-            "no checkpoint wrote while the server was watched; it shows what large folios cost here"
+            "no checkpoint wrote while the server was observed, so the cost of large folios is not known"
         )
     if dirtied < _MOST * asked_for:
         return Ok(f"the checkpointer wrote {human_size(asked_for)}/s and dirtied {human_size(dirtied)}/s of page cache")
@@ -59,7 +59,7 @@ def _finding(kernel: str, block: int, folio: int, seen: str, times: str) -> Find
 
 RULE = DoctorRule(
     "folio-writes",
-    "Does the filesystem write more than the blocks that were changed?",
+    "Does the filesystem write more than the changed blocks?",
     "xfs before Linux 6.6 with memory pages larger than a data block, or whose large folios had the checkpointer dirty "
     "twice "
     "the bytes that it wrote, while it was watched (16 and later)",

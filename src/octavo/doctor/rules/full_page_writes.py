@@ -30,16 +30,15 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if block <= sector:
         return Ok(f"full_page_writes = off; a block is written in one sector of {format_size(sector)}")
     unasked = (
-        f"; the device can write {format_size(atomic)} at once, and does where it is asked to (RWF_ATOMIC), which "
-        "PostgreSQL "
-        "does not"
+        f"; the device can write {format_size(atomic)} atomically on request (RWF_ATOMIC), which PostgreSQL "
+        "does not use"
         if atomic >= block
         else ""
     )
     return Finding(
         "error",
         f"full_page_writes = off, data blocks of {format_size(block)}, sectors of {format_size(sector)}{unasked}",
-        f"a power cut in the middle of a write leaves a block of {block // sector} sectors of two ages, which recovery "
+        f"a power failure during a write leaves a block of {block // sector} sectors of two ages, which recovery "
         "cannot repair: data is lost",
         (alter("full_page_writes", "on"), RELOAD),
         "reload",
@@ -49,7 +48,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "full-page-writes",
-    "Can a power cut tear a data block for good?",
+    "Can a power failure tear a data block permanently?",
     "full_page_writes is off, the filesystem writes in place, and a data block is larger than a sector",
     "PostgreSQL's manual, full_page_writes and Reliability; kernel sysfs-block (physical_block_size, "
     "atomic_write_unit_max_bytes) and filesystems/ext4/atomic_writes.rst (with direct I/O only)",

@@ -17,13 +17,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if not _on(asked):
         other = next((one for one in pools(asked) if one.page != page and one.available * one.page >= memory), None)
         if other is None or wanted.pool.available >= wanted.needed:
-            return Ok(f"pages of {format_size(page)} are asked for, and no other pool would do")
+            return Ok(f"pages of {format_size(page)} are requested, and no other pool would suffice")
         size = format_size(other.page)
         return Finding(
             "warning",
-            f"the server asks for pages of {format_size(page)}, of which {wanted.pool.available:,} are free; of {size} "
+            f"the server requests pages of {format_size(page)}, of which {wanted.pool.available:,} are free; of {size} "
             f"{other.available:,} are",
-            f"{human_size(other.available * other.page)} of huge pages are not used, and the server is on small ones",
+            f"{human_size(other.available * other.page)} of huge pages are unused, and the server uses small pages",
             (alter("huge_page_size", size),),
             "restart",
             "SHOW huge_page_size;",
@@ -51,9 +51,9 @@ def _on(asked: RuleFacts) -> bool:
 
 RULE = DoctorRule(
     "huge-page-size",
-    "Are the huge pages of the size that the server asks for?",
-    "pages of another size are free and would do, or a quarter and 512 MB more than shared memory is taken because of "
-    "whole pages",
+    "Are the huge pages of the size that the server requests?",
+    "pages of another size are free and would suffice, or rounding up to whole pages takes a quarter and 512 MB more "
+    "than shared memory",
     "PostgreSQL's manual, huge_page_size; 2 GB of shared_buffers take 3 GB in pages of 1 GB (docs/hugepages.md)",
     _judge,
     ("huge page",),

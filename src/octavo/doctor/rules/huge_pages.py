@@ -30,16 +30,16 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         idle = wanted.pool.available * wanted.pool.page
         return _finding(
             asked, wanted, "warning",
-            f"huge_pages = try fell back to small pages, in silence, while {wanted.pool.available:,} huge pages of "
+            f"huge_pages = try silently fell back to small pages, while {wanted.pool.available:,} huge pages of "
             f"{format_size(wanted.pool.page)} are free ({wanted.needed:,} are needed)",
-            f"{human_size(idle)} of memory are set aside for nothing; {cost}",
+            f"{human_size(idle)} of memory are reserved and unused; {cost}",
         )  # fmt: skip
     if asked.text_or_none("host.thp.shmem") in _SHMEM_THP:
         return Ok(f"small pages, which shmem_enabled = {asked.text('host.thp.shmem')} may make transparent huge ones")
     severity: Severity = "warning" if share >= _MUCH else "note"
     if share < _SOME or saved < _FEW_BYTES:
         return Ok(f"huge_pages = {setting}, small pages in use; {cost}: too little to matter")
-    silent = f"huge_pages = {setting} fell back to small pages, in silence: no page is free"
+    silent = f"huge_pages = {setting} silently fell back to small pages: no huge page is free"
     seen = "huge_pages = off" if setting == "off" else silent
     return _finding(asked, wanted, severity, seen, cost)
 
@@ -58,7 +58,7 @@ def _finding(asked: RuleFacts, wanted: HugePages, severity: Severity, seen: str,
 RULE = DoctorRule(
     "huge-pages",
     "Is shared memory in huge pages, where that saves something?",
-    "huge_pages = try fell back while a pool is there that nobody uses, or page tables at max_connections cost 1 % of "
+    "huge_pages = try fell back although there is an unused pool, or page tables at max_connections cost 1 % of "
     "the memory and 256 MB more than with huge pages (5 %: a warning)",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021): 25 GB of page tables at 80 "
     "connections, 61 MB with huge pages; PostgreSQL's manual, huge_pages and huge_pages_status",

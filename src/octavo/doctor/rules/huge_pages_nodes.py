@@ -37,7 +37,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "huge-pages-nodes",
-    "Are huge pages spread over the memory nodes?",
+    "Are huge pages spread evenly over the NUMA nodes?",
     "one node has more than twice the huge pages of another, and the server is on them",
     "kernel Documentation/admin-guide/mm/hugetlbpage.rst (per-node pools)",
     _judge,

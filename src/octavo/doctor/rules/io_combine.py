@@ -17,7 +17,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Finding(
             "note",
             f"io_combine_limit is {format_size(limit)}, and io_max_combine_limit allows {format_size(most)}",
-            f"requests are {format_size(most)} at the most: {_SCAN // most:,} a second for 100 MB/s, not "
+            f"requests are at most {format_size(most)}: {_SCAN // most:,} a second for 100 MB/s, not "
             f"{_SCAN // limit:,}",
             (alter("io_max_combine_limit", format_size(limit)),),
             "restart",
@@ -40,7 +40,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "io-combine-limit",
-    "How large may a request of PostgreSQL be?",
+    "Is PostgreSQL's limit on request sizes large enough?",
     "io_combine_limit is below its default, or above io_max_combine_limit",
     "PostgreSQL's manual, io_combine_limit (17) and io_max_combine_limit (18); PostgreSQL reads each 8k block (a "
     "mailing-list thread, 2009): 12,500 against 781 IOPS for 100 MB/s",

@@ -13,7 +13,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         "io_method = sync",
-        f"a scan waits for each request before it makes the next: 1 in flight, where effective_io_concurrency allows "
+        f"a scan waits for each request before it issues the next: 1 in flight, where effective_io_concurrency allows "
         f"{concurrency}",
         (alter("io_method", "worker"),),
         "restart",

@@ -12,10 +12,10 @@ _MUCH = 4
 def _judge(asked: RuleFacts) -> Ok | Finding:
     block = asked.whole("setting.block_size")
     if "data" in (asked.text_or_none("setting.debug_io_direct") or ""):
-        raise NotApplicableError("debug_io_direct = data: no page cache is between")
+        raise NotApplicableError("debug_io_direct = data: no page cache is used")
     unit, page = least_read(asked), asked.whole("host.memory.page_bytes")
     if unit <= block:
-        return Ok(f"the least that is read from storage is {format_size(unit)}, a data block is {format_size(block)}")
+        return Ok(f"the smallest read from storage is {format_size(unit)}, a data block {format_size(block)}")
     buffers, size = asked.whole("setting.shared_buffers"), asked.whole_or_none("server.databases_bytes")
     if size is not None and size <= buffers:
         return Ok(f"pages of {format_size(unit)}, but all databases ({human_size(size)}) fit in shared_buffers")
@@ -31,7 +31,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "warning" if factor >= _MUCH else "note",
         f"{of} of {format_size(unit)} under data blocks of {format_size(block)}",
         f"a random read of {format_size(block)} that misses both caches reads {format_size(unit)}: {factor} times the "
-        f"bytes ({percent(1 - 1 / factor)} of them for nothing), so that a volume reaches its throughput limit at 1/"
+        f"bytes ({percent(1 - 1 / factor)} of them unused), so a volume reaches its throughput limit at 1/"
         f"{factor} of the reads{cached}",
         fix,
         takes,
@@ -41,7 +41,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "kernel-page",
-    "Is a data block smaller than the least that the kernel reads?",
+    "Is a data block smaller than the kernel's smallest read?",
     "the memory page or the filesystem's block is larger than a data block (a warning from four times on), and "
     "the databases are larger than shared_buffers",
     "Franck Pachot, PostgreSQL on ARM: default page size matters (2022): the same query 1 s at 4 kB and 87 s at 64 kB",

@@ -28,8 +28,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning",
         f"io_method = io_uring on Linux {kernel} with memlock {human_size(limit)}",
-        f"before Linux 5.12 rings are locked memory: those of {connections:,} connections do not fit, and a start is "
-        "refused with ENOMEM",
+        f"before Linux 5.12 rings are locked memory: those of {connections:,} connections do not fit, and the "
+        "server fails to start with ENOMEM",
         ("# systemctl edit postgresql.service", "[Service]", "LimitMEMLOCK=infinity"),
         "restart",
         "grep 'Max locked' /proc/$(head -1 $PGDATA/postmaster.pid)/limits",
@@ -38,9 +38,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "memlock",
-    "Does the limit on locked memory matter here?",
+    "Is the limit on locked memory large enough?",
     "io_method = io_uring on a kernel before 5.12 with a memlock of less than 64 MB",
-    "io_uring_setup(2) (RLIMIT_MEMLOCK before Linux 5.12); that it does not matter to huge pages was seen in "
-    "docs/hugepages.md",
+    "io_uring_setup(2) (RLIMIT_MEMLOCK before Linux 5.12); docs/hugepages.md shows that it does not affect huge pages",
     _judge,
 )

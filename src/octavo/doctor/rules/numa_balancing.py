@@ -27,7 +27,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         f"kernel.numa_balancing is on, {nodes} memory nodes",
-        f"pages of {buffers} of shared_buffers are unmapped and moved, though processes of every node use them",
+        f"pages of {buffers} of shared_buffers are unmapped and moved, although processes of every node use them",
         (NUMA_BALANCING_FIX,),
         "now",
         "sysctl kernel.numa_balancing",
@@ -36,7 +36,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "numa",
-    "Does the kernel move or drop pages because of memory nodes?",
+    "Does the kernel move or drop pages because of NUMA nodes?",
     "there are several memory nodes, and zone_reclaim_mode is set or numa_balancing is on",
     "kernel Documentation/admin-guide/sysctl/kernel.rst (numa_balancing) and vm.rst (zone_reclaim_mode)",
     _judge,

@@ -12,7 +12,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if asked.whole("host.memory.overcommit") != _STRICT:
         raise NotApplicableError("vm.overcommit_memory is not 2")
     limit, committed = asked.whole("host.memory.commit_limit_bytes"), asked.whole("host.memory.committed_bytes")
-    seen = f"{human_size(committed)} of {human_size(limit)} are promised (Committed_AS, CommitLimit)"
+    seen = f"{human_size(committed)} of {human_size(limit)} are committed (Committed_AS, CommitLimit)"
     if committed < _NEAR * limit:
         return Ok(seen)
     ratio = asked.whole("host.memory.overcommit_ratio")
@@ -30,8 +30,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "overcommit",
-    "Can memory still be promised under strict accounting?",
-    "vm.overcommit_memory = 2 and 95 % of CommitLimit are promised",
+    "Is there room for allocations under strict overcommit accounting?",
+    "vm.overcommit_memory = 2 and 95 % of CommitLimit are committed",
     "kernel Documentation/mm/overcommit-accounting.rst; PostgreSQL's manual, Linux Memory Overcommit",
     _judge,
 )

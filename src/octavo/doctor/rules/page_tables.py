@@ -25,7 +25,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if now < _MUCH_NOW * memory and every < _MUCH * memory:
         return Ok(f"{seen}: {human_size(every)} at max_connections = {connections:,}")
     hits = (
-        f"; the memory that is available ends at {last:,} connections that have touched all of shared memory"
+        f"; the available memory is used up by {last:,} connections that have touched all of shared memory"
         if last < connections
         else ""
     )
@@ -44,8 +44,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "page-tables",
     "How much memory do page tables take, now and at max_connections?",
-    "page tables take 5 % of the memory, or would take 10 % at max_connections; an error when they grow now and memory "
-    "would not do for them",
+    "page tables take 5 % of the memory, or would take 10 % at max_connections; an error when they are growing now and "
+    "memory would not suffice",
     "Percona, Why Linux HugePages are Super Important for Database Servers (2021); proc_pid_status(5), VmPTE; kernel "
     "Documentation/mm/page_tables.rst",
     _judge,

@@ -10,11 +10,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if block >= sector:
         return Ok(f"data blocks of {format_size(block)} are whole sectors of {format_size(sector)}")
     filesystem = asked.whole_or_none("host.fs.block_bytes") or 0
-    who = "the kernel, where it is not cached," if filesystem >= sector else "the device"
+    who = "the kernel, if it is not cached," if filesystem >= sector else "the device"
     return Finding(
         "note",
         f"data blocks of {format_size(block)} are parts of physical sectors of {format_size(sector)}",
-        f"a write of one block has {who} read {format_size(sector)} first, and writes all of it: {sector // block} "
+        f"for a write of one block {who} reads {format_size(sector)} first and writes all of it: {sector // block} "
         "times "
         "the bytes",
         (f"octavo build --data-block {format_size(min(sector, 32768))}",),
@@ -25,7 +25,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "physical-sector",
-    "Is a data block at least a sector of the device?",
+    "Is a data block at least as large as the device's sector?",
     "the data block is smaller than the physical sector",
     "kernel Documentation/ABI/stable/sysfs-block (physical_block_size)",
     _judge,

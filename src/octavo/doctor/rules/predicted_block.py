@@ -33,8 +33,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "predicted-block",
-    "Would another data block do more with what this server does?",
-    "a trace was given (--predict), and another data block is predicted to gain 5 % or more, and certainly something",
+    "Would another data block be faster for this server's workload?",
+    "a trace was given (--predict), and another data block is predicted to gain 5 % or more, interval above zero",
     "octavo predict, docs/predict.md; the preset predict-check measures it",
     _judge,
     ("data block",),

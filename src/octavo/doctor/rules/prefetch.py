@@ -8,7 +8,7 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts
 def _judge(asked: RuleFacts) -> Ok | Finding:
     concurrency = asked.whole("setting.effective_io_concurrency")
     if asked.flag("host.device.rotational"):
-        raise NotApplicableError("the device says that it rotates")
+        raise NotApplicableError("the device is reported as rotational")
     if concurrency > 1:
         return Ok(f"effective_io_concurrency = {concurrency}, the device is solid state")
     return Finding(
@@ -24,8 +24,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "prefetch",
-    "Are several reads of a bitmap heap scan in flight?",
-    "effective_io_concurrency is 0 or 1 on a device that says it does not rotate",
+    "Does a bitmap heap scan have several reads in flight?",
+    "effective_io_concurrency is 0 or 1 on a device reported as non-rotational",
     "PostgreSQL's manual, effective_io_concurrency (default 1 until 17, 16 from 18 on); PostgreSQL commit "
     "ff79b5b2aba0, Increase "
     "default effective_io_concurrency to 16 (1 was slower than 0)",

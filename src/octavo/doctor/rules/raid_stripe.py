@@ -23,9 +23,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     kind = asked.text("host.fs.type")
     if kind != "xfs":
         # ext4 shows it as a mount option only where that differs from its superblock.
-        raise UnknownError(
-            f"{kind} does not say in its mount options which stripe it has: tune2fs -l, RAID stripe width"
-        )
+        raise UnknownError(f"{kind} does not show its stripe in the mount options: tune2fs -l, RAID stripe width")
     return Ok(f"xfs knows the stripe of {name} ({level}, {format_size(stripe)})")
 
 
@@ -42,7 +40,7 @@ def _geometry(asked: RuleFacts, name: str, stripe: int, chunk: int) -> Finding |
     return Finding(
         "note",
         f"{name} has stripes of {format_size(stripe)} in chunks of {format_size(chunk)}, and xfs has {has}",
-        f"allocations are not aligned to stripes: a write of {format_size(stripe)} touches two of them",
+        f"allocations are not aligned to stripes: a write of {format_size(stripe)} covers parts of two",
         (
             f"# in /etc/fstab, to the options of {mount}: sunit={chunk // _SECTOR},swidth={stripe // _SECTOR}",
             f"pg_ctl stop && umount {mount} && mount {mount} && pg_ctl start",
@@ -72,7 +70,7 @@ def _parity(asked: RuleFacts, name: str, level: str, stripe: int) -> Finding | N
 
 RULE = DoctorRule(
     "raid-stripe",
-    "Does the filesystem know the stripe of its RAID, and what does a write of a block cost on it?",
+    "Is the filesystem aligned to the RAID's stripes, and what does a block write cost on it?",
     "on a Linux software RAID with stripes, an xfs is mounted without sunit and swidth or with others than those of "
     "the RAID; "
     "or one with parity takes 100 writes/s and more that are smaller than a stripe",

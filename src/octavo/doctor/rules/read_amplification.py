@@ -13,12 +13,12 @@ _MOST = 2.0
 def _judge(asked: RuleFacts) -> Ok | Finding:
     reads = asked.number("live.server.reads_per_second")
     if reads < _FEWEST:
-        raise NotApplicableError(f"the server read next to nothing while it was watched ({reads:.0f} requests/s)")
+        raise NotApplicableError(f"the server read almost nothing while it was observed ({reads:.0f} requests/s)")
     wanted = asked.number("live.server.read_bytes_per_second")
     fetched = asked.number("live.server.fetched_bytes_per_second")
     block, unit = asked.whole("setting.block_size"), least_read(asked)
     if fetched < _MOST * wanted:
-        return Ok(f"{human_size(wanted)}/s asked for, {human_size(fetched)}/s fetched from storage")
+        return Ok(f"{human_size(wanted)}/s requested, {human_size(fetched)}/s fetched from storage")
     # What a transaction has read is reported when it ends: until then it was fetched and not asked for.
     if asked.has("live.server.long_transactions") and asked.flag("live.server.long_transactions"):
         raise UnknownError(
@@ -28,8 +28,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         )
     if unit <= block:  # a base backup and temporary files are fetched too, and not asked for as blocks
         return Ok(
-            f"{human_size(wanted)}/s of blocks asked for, {human_size(fetched)}/s fetched; pages are not larger than "
-            "blocks, so this is a base backup, temporary files or readahead: octavo iotop shows who"
+            f"{human_size(wanted)}/s of blocks requested, {human_size(fetched)}/s fetched; pages are not larger than "
+            "blocks, so this is a base backup, temporary files or readahead: octavo iotop shows which process"
         )
     fix, takes, _ = lines_for_smaller_pages(asked)
     requests = asked.number_or_none("live.device.reads_per_second")
@@ -37,7 +37,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     size = f"; the disk served {human_size(served / requests)} a request" if requests and served else ""
     return Finding(
         "warning",
-        f"{human_size(wanted)}/s of blocks asked for, {human_size(fetched)}/s fetched from storage{size}",
+        f"{human_size(wanted)}/s of blocks requested, {human_size(fetched)}/s fetched from storage{size}",
         f"{fetched / wanted:.1f} bytes are read for each useful one; with pages of {format_size(block)} or less "
         f"{human_size(fetched - wanted)}/s of the volume's throughput would be free",
         fix,
@@ -48,8 +48,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "read-amplification",
-    "How much does storage serve for what PostgreSQL asks for?",
-    "the server's processes fetched twice as much as PostgreSQL asked for, or more, where pages are larger than blocks",
+    "How much is read from storage for what PostgreSQL requests?",
+    "the server's processes fetched at least twice as much as PostgreSQL requested, and pages are larger than blocks",
     "Franck Pachot, PostgreSQL on ARM (2022): 64 kB a request (rareq-sz) for reads of 8 kB; proc_pid_io(5), pg_stat_io",
     _judge,
     ("I/O request",),

@@ -26,8 +26,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         seen,
-        f"100 MB/s of scan are {small:,} requests/s; with 128 kB a request {large:,}. In rotating disks of {_DISK} a "
-        f"second each: {-(-small // _DISK)} against {-(-large // _DISK)}; the same holds for IOPS that are bought",
+        f"100 MB/s of scan are {small:,} requests/s; with 128 kB per request {large:,}. In rotating disks of {_DISK} "
+        f"per second each: {-(-small // _DISK)} against {-(-large // _DISK)}; the same holds for provisioned IOPS",
         ("ALTER SYSTEM RESET io_combine_limit;", RELOAD,
          "# and larger shared_buffers: a small one limits how much is read at once"),
         "reload",

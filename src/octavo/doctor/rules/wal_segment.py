@@ -11,7 +11,7 @@ _MOST = 1.0
 def _judge(asked: RuleFacts) -> Ok | Finding:
     segment = asked.whole("setting.wal_segment_size")
     if asked.flag("server.in_recovery"):
-        raise NotApplicableError("a standby does not fill segments")
+        raise NotApplicableError("a standby does not write WAL of its own")
     written, seconds = asked.whole("server.wal.bytes"), asked.number("server.wal.seconds")
     if seconds < _SETTLED:
         raise NotApplicableError(f"statistics are {seconds / 60:.0f} minutes old; an hour is needed")
@@ -24,7 +24,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         f"{human_size(rate)}/s of WAL on average, segments of {format_size(segment)}",
         f"{rate / segment:.1f} segments/s are switched, synced and archived, each by a run of archive_command",
         ("pg_ctl stop", f"pg_resetwal --wal-segsize={larger // 1024**2} DATA_DIRECTORY"),
-        "restart (standbys and archives begin anew)",
+        "restart (recreate standbys and archives)",
         "SHOW wal_segment_size;",
     )
 
