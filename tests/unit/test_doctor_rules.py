@@ -384,14 +384,14 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("cloud-volume", AZURE | {"live.device.reads_per_second": 2290.0}, "premium SSD (P20) gives 2,300/s"),
         # 3,000 and 6 for each GiB.
         ("cloud-volume", GOOGLE | {"live.device.reads_per_second": 6000.0}, "pd-balanced gives 6,000/s"),
-        ("double-buffering", TWICE, "38 % of the memory hold copies: without them 6,291,456 more blocks of 8kB"),
-        ("raid-stripe", RAID | {"host.fs.options": "rw"}, "a write of 2MB covers parts of two"),
+        ("double-buffering", TWICE, "38 % of the memory hold copies: without them 6,291,456 more blocks of 8 kB"),
+        ("raid-stripe", RAID | {"host.fs.options": "rw"}, "a write of 2 MB covers parts of two"),
         ("readahead", SPOILT, "8.22 MB/s of the disk's throughput are read ahead and not used: 11.5 bytes"),
         ("folio-writes", CHECKPOINT | {"live.server.checkpoint_dirtied_bytes_per_second": 160.0 * MB},
-         "a changed block of 8kB has up to 128kB written: 8.0 times the bytes"),
+         "a changed block of 8 kB has up to 128 kB written: 8.0 times the bytes"),
         # 100 MB/s of 8 kB: the thread counts 12,500 and 781 in powers of ten; 90 disks against 6.
-        ("scan-requests", {"server.scans.read_bytes": 5 * 10**6 * 8 * kB}, "12,800 requests/s; with 128 kB a request "
-         "800. In rotating disks of 140 a second each: 92 against 6"),
+        ("scan-requests", {"server.scans.read_bytes": 5 * 10**6 * 8 * kB}, "12,800 requests/s; with 128 kB per request "
+         "800. In rotating disks of 140 per second each: 92 against 6"),
         # 138 GB of shared_buffers, 80 connections, 192 GB: 25 GB of page tables were published.
         ("page-tables", SMALL_PAGES | {"setting.shared_memory_size": 138 * GB, "setting.max_connections": 80,
                                        "host.memory.total_bytes": 192 * GB}, "at max_connections = 80: 21.6 GB (11 %)"),

@@ -7,7 +7,7 @@ from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.hugepages.groups import GroupLimit
 from octavo.hugepages.pool import NodePool, PoolState
 from octavo.hugepages.savings import predictable, table_bytes
-from octavo.units import format_size
+from octavo.units import human_size
 
 MB = 1024**2
 GB = 1024**3
@@ -54,7 +54,7 @@ def huge_pages(asked: RuleFacts) -> HugePages:
     page = asked.whole_or_none("setting.huge_page_size") or default
     pool = next((one for one in pools(asked) if one.page == page), None)
     if pool is None:
-        raise NotApplicableError(f"this kernel has no huge pages of {format_size(page)}")
+        raise NotApplicableError(f"this kernel has no huge pages of {human_size(page)}")
     memory = shared_memory(asked)
     told = asked.whole_or_none("setting.shared_memory_size_in_huge_pages") or 0
     needed = told if told > 0 else -(-memory // page)

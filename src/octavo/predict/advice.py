@@ -8,7 +8,7 @@ from octavo.predict.assumptions import Assumptions, intervals
 from octavo.predict.model import Conditions, figures, varied
 from octavo.predict.recorded import Recorded
 from octavo.predict.simulation import Rates, Size
-from octavo.units import format_size, human_duration, human_size
+from octavo.units import human_duration, human_size
 
 # Dump and restore as seen in docs/switching.md, in MB a second of the source's size: on two busy processors.
 _RESTORE_MB = (10.0, 13.0)
@@ -104,7 +104,7 @@ _WHAT = {
 def _sentence(
     trace: Recorded, best: dict[str, Any], gain: dict[str, float] | None, key: str, *, settled: bool, is_own: bool
 ) -> str:
-    own, block = format_size(trace.data_block), format_size(best["data_block_bytes"])
+    own, block = human_size(trace.data_block), human_size(best["data_block_bytes"])
     if is_own or gain is None:
         return f"Stay at {own}: no other data block is predicted to be better ({_WHAT[key]})."
     times = f"× {gain['value']:.2f}, 95 % interval {gain['low']:.2f} to {gain['high']:.2f}"
@@ -148,7 +148,7 @@ def _cheaper(
     for size in more_memory(base):
         name = "shared_buffers" if size.shared_buffers != base.shared_buffers else "memory"
         amount = size.shared_buffers if name == "shared_buffers" else size.memory or 0
-        add(f"{name} of {format_size(amount)}", size, given, "simulated")
+        add(f"{name} of {human_size(amount)}", size, given, "simulated")
     if trace.writes_wal and given.cycle is not None and trace.setting("wal_compression") in ("off", None):
         changed = dataclasses.replace(given, images_factor=_COMPRESSED)
         add("wal_compression", base, changed, "assumes that images compress to a half; without the CPU for it")

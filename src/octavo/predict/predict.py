@@ -120,7 +120,7 @@ def _recorded_memory(trace: Recorded, buffers: int, asked: int | None) -> int | 
 def _check(request: Request, trace: Recorded, buffers: Sequence[int]) -> None:
     own = trace.data_block
     if own not in PAGE_SIZES:
-        raise UsageError(f"the trace's pages of {format_size(own)} are no data block of PostgreSQL (1kB to 32kB)")
+        raise UsageError(f"the trace's pages of {human_size(own)} are no data block of PostgreSQL (1kB to 32kB)")
     for size in buffers:
         if request.memory is not None and request.memory <= size:
             raise UsageError(
@@ -223,7 +223,7 @@ def limitations(trace: Recorded, request: Request, device: Device, rates: dict[S
         found.append("the simulated page cache did not fill: first accesses of pages have an interval")
     if any(block < trace.data_block for block in request.data_blocks):
         found.append(
-            f"blocks smaller than {format_size(trace.data_block)}: which part of a page was needed is not recorded; "
+            f"blocks smaller than {human_size(trace.data_block)}: which part of a page was needed is not recorded; "
             "parts are assumed to be returned to as often as each page of a pair of neighbours"
         )
     found.append("the number of levels of indexes is assumed to stay; at other sizes it may differ by one")

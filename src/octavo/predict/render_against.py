@@ -8,7 +8,7 @@ from rich.text import Text
 
 from octavo.predict.against import best_blocks
 from octavo.report import numbers
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 
 def view(document: dict[str, Any]) -> Group:
@@ -31,11 +31,11 @@ def best_line(one: dict[str, Any]) -> str:
     'device native, 64 MB of shared_buffers: 4kB predicted and measured to be fastest'
     """
     here = f"device {one['device']}, {human_size(one['shared_buffers_bytes'])} of shared_buffers"
-    named = f"{format_size(one['predicted_block_bytes'])} predicted to be fastest"
+    named = f"{human_size(one['predicted_block_bytes'])} predicted to be fastest"
     if one["predicted_block_bytes"] == one["measured_block_bytes"]:
-        return f"{here}: {format_size(one['predicted_block_bytes'])} predicted and measured to be fastest"
+        return f"{here}: {human_size(one['predicted_block_bytes'])} predicted and measured to be fastest"
     return (
-        f"{here}: {named}, {format_size(one['measured_block_bytes'])} measured; the predicted one is "
+        f"{here}: {named}, {human_size(one['measured_block_bytes'])} measured; the predicted one is "
         f"{100 * one['lost']:.1f} % slower"
     )
 
@@ -59,7 +59,7 @@ def _points(rows: list[dict[str, Any]]) -> Table:
         table.add_row(
             row["metric"].removesuffix("_per_transaction").replace("_", " "),
             row["device"],
-            format_size(row["data_block_bytes"]),
+            human_size(row["data_block_bytes"]),
             numbers.significant(row["measured"]),
             f"{numbers.significant(row['predicted'])} ({numbers.significant(row['low'])}–"
             f"{numbers.significant(row['high'])})",

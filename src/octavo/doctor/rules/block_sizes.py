@@ -2,14 +2,14 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.units import format_size
+from octavo.units import format_size, human_size
 
 _DEFAULT = 8192
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     data, wal = asked.whole("setting.block_size"), asked.whole("setting.wal_block_size")
-    seen = f"data blocks of {format_size(data)}, WAL blocks of {format_size(wal)}"
+    seen = f"data blocks of {human_size(data)}, WAL blocks of {human_size(wal)}"
     if data == wal == _DEFAULT:
         return Ok(seen)
     return Finding(

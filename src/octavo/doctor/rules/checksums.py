@@ -2,7 +2,7 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -10,7 +10,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok("data_checksums = on")
     size = asked.whole_or_none("server.databases_bytes")
     much = f" in {human_size(size)}" if size is not None else ""
-    block = format_size(asked.whole("setting.block_size"))
+    block = human_size(asked.whole("setting.block_size"))
     return Finding(
         "note",
         "data_checksums = off",

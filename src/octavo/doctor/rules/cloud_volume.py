@@ -6,7 +6,7 @@ from octavo.doctor.amounts import percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.volumes import Cloud, VolumeKind, cloud_of
-from octavo.units import format_size, human_duration, human_size
+from octavo.units import human_duration, human_size
 
 # A bucket lets a little more through: the article saw 3,287 to 3,600 requests a second where 3,000 are given.
 _NEAR, _OVER = 0.95, 1.2
@@ -78,7 +78,7 @@ def _by_throughput(asked: RuleFacts, cloud: Cloud, seen: str, limits: list[_Limi
         seen,
         f"bound by throughput, not by requests: {kinds}; that is {limit / each:,.0f} requests/s of this size, and "
         "would "
-        f"be {limit / block:,.0f} of {format_size(block)}",
+        f"be {limit / block:,.0f} of {human_size(block)}",
         _more(limits),
         "now",
         cloud.shows,

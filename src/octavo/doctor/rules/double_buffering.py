@@ -31,7 +31,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "note",
         f"{seen}; shared_buffers are {percent(buffers / memory)} of the memory",
         f"{percent(twice / memory)} of the memory hold copies: without them {int(twice // block):,} more blocks of "
-        f"{format_size(block)} would be cached" + (f", {percent(twice / size)} of the databases" if size else ""),
+        f"{human_size(block)} would be cached" + (f", {percent(twice / size)} of the databases" if size else ""),
         (alter("shared_buffers", format_size(memory // 4 // _MB * _MB)),),
         "restart",
         "octavo doctor --verbose | grep double-buffering",

@@ -16,7 +16,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if cache > memory:
         cost = f"the planner counts on {human_size(cache - memory)} of cache that this machine does not have"
     elif cache < buffers:
-        cost = f"the planner counts on less cache than shared_buffers alone ({format_size(buffers)})"
+        cost = f"the planner counts on less cache than shared_buffers alone ({human_size(buffers)})"
     elif cache < _SMALL * memory and memory >= _ROOMY:
         cost = (
             f"the planner assumes that tables above {human_size(cache)} are uncached; about "

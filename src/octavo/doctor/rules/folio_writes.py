@@ -8,7 +8,7 @@ import re
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _BY_BLOCK, _LARGE_FOLIOS = (6, 6), (5, 18)
 _FEWEST, _MOST = 512 * 1024.0, 2.0  # bytes a second that are enough to tell, and how many times is a finding
@@ -26,9 +26,9 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if version >= _BY_BLOCK:
         return Ok(f"xfs of Linux {kernel} writes the filesystem's blocks that are dirty, however large the folio is")
     if page > block:
-        return _finding(kernel, block, page, f"memory pages of {format_size(page)}", f"{page // block} times the bytes")
+        return _finding(kernel, block, page, f"memory pages of {human_size(page)}", f"{page // block} times the bytes")
     if version < _LARGE_FOLIOS:
-        return Ok(f"xfs of Linux {kernel} has folios of one page, {format_size(page)}")
+        return Ok(f"xfs of Linux {kernel} has folios of one page, {human_size(page)}")
     # Such a kernel accounts a folio that becomes dirty as a whole to who wrote to it, and writes it as a whole.
     asked_for = asked.number("live.server.checkpoint_bytes_per_second")
     dirtied = asked.number("live.server.checkpoint_dirtied_bytes_per_second")
@@ -49,7 +49,7 @@ def _finding(kernel: str, block: int, folio: int, seen: str, times: str) -> Find
     return Finding(
         "warning",
         f"{seen}, on xfs of Linux {kernel}, which writes whole folios",
-        f"a changed block of {format_size(block)} has up to {format_size(folio)} written: {times} at each checkpoint",
+        f"a changed block of {human_size(block)} has up to {human_size(folio)} written: {times} at each checkpoint",
         ("# Linux 6.6 or later, for example on Debian 12:",
          "apt install -t bookworm-backports linux-image-amd64"),
         "reboot",

@@ -3,7 +3,7 @@
 from octavo.doctor.amounts import RELOAD, alter, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _SETTLED, _ENOUGH, _MUCH = 3600.0, 1024**3, 0.60
 _WITH_ALGORITHMS = 150000
@@ -30,7 +30,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "note",
         f"{seen}; wal_compression = off",
-        f"about {human_size(daily)} a day are images of {format_size(block)}; blocks of {format_size(block // 2)} "
+        f"about {human_size(daily)} a day are images of {human_size(block)}; blocks of {human_size(block // 2)} "
         "would make each half as large, where they are not changed next to each other",
         (
             alter("wal_compression", method),

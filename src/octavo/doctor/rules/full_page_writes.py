@@ -8,7 +8,7 @@ anywhere between two sectors, also on such a device.
 from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.units import format_size
+from octavo.units import human_size
 
 _COPY_ON_WRITE = ("zfs", "btrfs", "bcachefs")
 
@@ -18,7 +18,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     atomic = asked.whole_or_none("host.device.atomic_write_bytes") or 0
     if asked.flag("setting.full_page_writes"):
         could = (
-            f"; the device could write {format_size(atomic)} at once, if PostgreSQL asked for it"
+            f"; the device could write {human_size(atomic)} at once, if PostgreSQL asked for it"
             if atomic >= block
             else ""
         )
@@ -28,16 +28,15 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return Ok(f"full_page_writes = off on {kind}, which does not write in place")
     sector = asked.whole("host.device.physical_sector_bytes")
     if block <= sector:
-        return Ok(f"full_page_writes = off; a block is written in one sector of {format_size(sector)}")
+        return Ok(f"full_page_writes = off; a block is written in one sector of {human_size(sector)}")
     unasked = (
-        f"; the device can write {format_size(atomic)} atomically on request (RWF_ATOMIC), which PostgreSQL "
-        "does not use"
+        f"; the device can write {human_size(atomic)} atomically on request (RWF_ATOMIC), which PostgreSQL does not use"
         if atomic >= block
         else ""
     )
     return Finding(
         "error",
-        f"full_page_writes = off, data blocks of {format_size(block)}, sectors of {format_size(sector)}{unasked}",
+        f"full_page_writes = off, data blocks of {human_size(block)}, sectors of {human_size(sector)}{unasked}",
         f"a power failure during a write leaves a block of {block // sector} sectors of two ages, which recovery "
         "cannot repair: data is lost",
         (alter("full_page_writes", "on"), RELOAD),

@@ -17,12 +17,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if not _on(asked):
         other = next((one for one in pools(asked) if one.page != page and one.available * one.page >= memory), None)
         if other is None or wanted.pool.available >= wanted.needed:
-            return Ok(f"pages of {format_size(page)} are requested, and no other pool would suffice")
+            return Ok(f"pages of {human_size(page)} are requested, and no other pool would suffice")
         size = format_size(other.page)
         return Finding(
             "warning",
-            f"the server requests pages of {format_size(page)}, of which {wanted.pool.available:,} are free; of {size} "
-            f"{other.available:,} are",
+            f"the server requests pages of {human_size(page)}, of which {wanted.pool.available:,} are free; of "
+            f"{human_size(other.page)} {other.available:,} are",
             f"{human_size(other.available * other.page)} of huge pages are unused, and the server uses small pages",
             (alter("huge_page_size", size),),
             "restart",
@@ -30,12 +30,12 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         )
     wasted = wanted.needed * page - memory
     if wasted < _MOST_WASTED * memory or wasted < _LEAST_BYTES:
-        return Ok(f"pages of {format_size(page)}; the last one has {human_size(max(0, wasted))} left over")
+        return Ok(f"pages of {human_size(page)}; the last one has {human_size(max(0, wasted))} left over")
     return Finding(
         "note",
-        f"{human_size(memory)} of shared memory in {wanted.needed:,} pages of {format_size(page)}",
+        f"{human_size(memory)} of shared memory in {wanted.needed:,} pages of {human_size(page)}",
         f"{human_size(wasted)} of the last page ({percent(wasted / memory)} of shared memory) are left over",
-        (f"# choose shared_buffers so that shared memory ends below a whole number of {format_size(page)}, or",
+        (f"# choose shared_buffers so that shared memory ends below a whole number of {human_size(page)}, or",
          alter("huge_page_size", "2MB")),
         "restart",
         "SHOW shared_memory_size;",

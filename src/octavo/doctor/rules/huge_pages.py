@@ -4,7 +4,7 @@ from octavo.doctor.amounts import HugePages, huge_pages, memory_bytes, on_huge_p
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _MUCH, _SOME, _FEW_BYTES = 0.05, 0.01, 256 * 1024**2
 _SHMEM_THP = ("always", "within_size", "force")
@@ -31,7 +31,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         return _finding(
             asked, wanted, "warning",
             f"huge_pages = try silently fell back to small pages, while {wanted.pool.available:,} huge pages of "
-            f"{format_size(wanted.pool.page)} are free ({wanted.needed:,} are needed)",
+            f"{human_size(wanted.pool.page)} are free ({wanted.needed:,} are needed)",
             f"{human_size(idle)} of memory are reserved and unused; {cost}",
         )  # fmt: skip
     if asked.text_or_none("host.thp.shmem") in _SHMEM_THP:

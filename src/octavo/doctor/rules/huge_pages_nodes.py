@@ -3,7 +3,7 @@
 from octavo.doctor.amounts import huge_pages, on_huge_pages
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _UNEVEN = 2
 
@@ -19,10 +19,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         raise NotApplicableError("the kernel does not count the pool by memory node")
     spread = ", ".join(f"node {one.node}: {one.total:,}" for one in pool.nodes)
     if max(totals) <= _UNEVEN * max(1, min(totals)):
-        return Ok(f"pages of {format_size(pool.page)} by node: {spread}")
+        return Ok(f"pages of {human_size(pool.page)} by node: {spread}")
     return Finding(
         "note",
-        f"pages of {format_size(pool.page)} by node: {spread}",
+        f"pages of {human_size(pool.page)} by node: {spread}",
         f"{human_size(max(totals) * pool.page)} of shared memory are on one node: backends on the others reach all of "
         "it over the interconnect",
         tuple(

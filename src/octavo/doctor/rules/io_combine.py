@@ -3,7 +3,7 @@
 from octavo.doctor.amounts import RELOAD, alter
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.units import format_size
+from octavo.units import format_size, human_size
 
 _DEFAULT = 128 * 1024
 _MORE_BLOCKS = 180000
@@ -16,9 +16,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if most is not None and limit > most:
         return Finding(
             "note",
-            f"io_combine_limit is {format_size(limit)}, and io_max_combine_limit allows {format_size(most)}",
-            f"requests are at most {format_size(most)}: {_SCAN // most:,} a second for 100 MB/s, not "
-            f"{_SCAN // limit:,}",
+            f"io_combine_limit is {human_size(limit)}, and io_max_combine_limit allows {human_size(most)}",
+            f"requests are at most {human_size(most)}: {_SCAN // most:,} a second for 100 MB/s, not {_SCAN // limit:,}",
             (alter("io_max_combine_limit", format_size(limit)),),
             "restart",
             "SHOW io_max_combine_limit;",
@@ -29,7 +28,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if limit < default:
         return Finding(
             "note",
-            f"io_combine_limit is {format_size(limit)}, less than its default of {format_size(default)}",
+            f"io_combine_limit is {human_size(limit)}, less than its default of {human_size(default)}",
             f"a scan of 100 MB/s makes {_SCAN // limit:,} requests/s; by default {_SCAN // default:,}",
             ("ALTER SYSTEM RESET io_combine_limit;", RELOAD),
             "reload",

@@ -4,7 +4,7 @@ from octavo.doctor.amounts import least_read, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.kernel_page_lines import lines_for_smaller_pages
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _MUCH = 4
 
@@ -15,10 +15,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         raise NotApplicableError("debug_io_direct = data: no page cache is used")
     unit, page = least_read(asked), asked.whole("host.memory.page_bytes")
     if unit <= block:
-        return Ok(f"the smallest read from storage is {format_size(unit)}, a data block {format_size(block)}")
+        return Ok(f"the smallest read from storage is {human_size(unit)}, a data block {human_size(block)}")
     buffers, size = asked.whole("setting.shared_buffers"), asked.whole_or_none("server.databases_bytes")
     if size is not None and size <= buffers:
-        return Ok(f"pages of {format_size(unit)}, but all databases ({human_size(size)}) fit in shared_buffers")
+        return Ok(f"pages of {human_size(unit)}, but all databases ({human_size(size)}) fit in shared_buffers")
     factor = unit // block
     of = "memory pages" if unit == page else "filesystem blocks"
     available = asked.whole_or_none("host.memory.available_bytes")
@@ -29,8 +29,8 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     fix, takes, check = lines_for_smaller_pages(asked)
     return Finding(
         "warning" if factor >= _MUCH else "note",
-        f"{of} of {format_size(unit)} under data blocks of {format_size(block)}",
-        f"a random read of {format_size(block)} that misses both caches reads {format_size(unit)}: {factor} times the "
+        f"{of} of {human_size(unit)} under data blocks of {human_size(block)}",
+        f"a random read of {human_size(block)} that misses both caches reads {human_size(unit)}: {factor} times the "
         f"bytes ({percent(1 - 1 / factor)} of them unused), so a volume reaches its throughput limit at 1/"
         f"{factor} of the reads{cached}",
         fix,

@@ -2,19 +2,19 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.units import format_size
+from octavo.units import format_size, human_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
     sector, block = asked.whole("host.device.physical_sector_bytes"), asked.whole("setting.block_size")
     if block >= sector:
-        return Ok(f"data blocks of {format_size(block)} are whole sectors of {format_size(sector)}")
+        return Ok(f"data blocks of {human_size(block)} are whole sectors of {human_size(sector)}")
     filesystem = asked.whole_or_none("host.fs.block_bytes") or 0
     who = "the kernel, if it is not cached," if filesystem >= sector else "the device"
     return Finding(
         "note",
-        f"data blocks of {format_size(block)} are parts of physical sectors of {format_size(sector)}",
-        f"for a write of one block {who} reads {format_size(sector)} first and writes all of it: {sector // block} "
+        f"data blocks of {human_size(block)} are parts of physical sectors of {human_size(sector)}",
+        f"for a write of one block {who} reads {human_size(sector)} first and writes all of it: {sector // block} "
         "times "
         "the bytes",
         (f"octavo build --data-block {format_size(min(sector, 32768))}",),

@@ -3,7 +3,7 @@
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.text import one_line
-from octavo.units import format_size
+from octavo.units import format_size, human_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -12,7 +12,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     own, recorded = asked.whole("setting.block_size"), asked.whole("predict.recorded_block_bytes")
     if own != recorded:
         raise UnknownError(
-            f"the trace is of a server with {format_size(recorded)} data blocks, and this one has {format_size(own)}"
+            f"the trace is of a server with {human_size(recorded)} data blocks, and this one has {human_size(own)}"
         )
     sentence = one_line(asked.text("predict.sentence"))
     if not asked.flag("predict.is_settled"):

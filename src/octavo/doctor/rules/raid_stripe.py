@@ -4,7 +4,7 @@ import re
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts, UnknownError
-from octavo.units import format_size
+from octavo.units import human_size
 
 _SECTOR = 512  # the unit of xfs' mount options
 # Requests that a write of less than a stripe makes: the old block and the old parity are read, the new ones written.
@@ -24,7 +24,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if kind != "xfs":
         # ext4 shows it as a mount option only where that differs from its superblock.
         raise UnknownError(f"{kind} does not show its stripe in the mount options: tune2fs -l, RAID stripe width")
-    return Ok(f"xfs knows the stripe of {name} ({level}, {format_size(stripe)})")
+    return Ok(f"xfs knows the stripe of {name} ({level}, {human_size(stripe)})")
 
 
 def _geometry(asked: RuleFacts, name: str, stripe: int, chunk: int) -> Finding | None:
@@ -36,11 +36,11 @@ def _geometry(asked: RuleFacts, name: str, stripe: int, chunk: int) -> Finding |
     # Any whole number of stripes is aligned to them, as is a stripe unit of whole chunks.
     if width and width % stripe == 0 and unit % chunk == 0:
         return None
-    has = f"sunit {format_size(unit)}, swidth {format_size(width)}" if width else "no sunit and swidth"
+    has = f"sunit {human_size(unit)}, swidth {human_size(width)}" if width else "no sunit and swidth"
     return Finding(
         "note",
-        f"{name} has stripes of {format_size(stripe)} in chunks of {format_size(chunk)}, and xfs has {has}",
-        f"allocations are not aligned to stripes: a write of {format_size(stripe)} covers parts of two",
+        f"{name} has stripes of {human_size(stripe)} in chunks of {human_size(chunk)}, and xfs has {has}",
+        f"allocations are not aligned to stripes: a write of {human_size(stripe)} covers parts of two",
         (
             f"# in /etc/fstab, to the options of {mount}: sunit={chunk // _SECTOR},swidth={stripe // _SECTOR}",
             f"pg_ctl stop && umount {mount} && mount {mount} && pg_ctl start",
@@ -58,8 +58,8 @@ def _parity(asked: RuleFacts, name: str, level: str, stripe: int) -> Finding | N
         return None
     return Finding(
         "note",
-        f"{name} is {level} with stripes of {format_size(stripe)}, and takes {writes:,.0f} writes/s of "
-        f"{format_size(round(written / writes / 1024) * 1024)} on average",
+        f"{name} is {level} with stripes of {human_size(stripe)}, and takes {writes:,.0f} writes/s of "
+        f"{human_size(round(written / writes / 1024) * 1024)} on average",
         f"each is less than a stripe and makes {requests} requests of the disks (old block and parity read, new ones "
         f"written): {requests * writes:,.0f} a second, where RAID 10 makes {2 * writes:,.0f}",
         ("# data and WAL on RAID 10", "mdadm --create /dev/mdX --level=10 --raid-devices=4 DISKS"),

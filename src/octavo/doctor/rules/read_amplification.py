@@ -4,7 +4,7 @@ from octavo.doctor.amounts import least_read
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts, UnknownError
 from octavo.doctor.kernel_page_lines import lines_for_smaller_pages
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _FEWEST = 50.0  # requests a second, below which a ratio says nothing
 _MOST = 2.0
@@ -38,7 +38,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         "warning",
         f"{human_size(wanted)}/s of blocks requested, {human_size(fetched)}/s fetched from storage{size}",
-        f"{fetched / wanted:.1f} bytes are read for each useful one; with pages of {format_size(block)} or less "
+        f"{fetched / wanted:.1f} bytes are read for each useful one; with pages of {human_size(block)} or less "
         f"{human_size(fetched - wanted)}/s of the volume's throughput would be free",
         fix,
         takes,

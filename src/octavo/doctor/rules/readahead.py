@@ -3,7 +3,7 @@
 from octavo.doctor.amounts import least_read, percent
 from octavo.doctor.engine import DoctorRule, Finding, Ok, Severity
 from octavo.doctor.facts import RuleFacts
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _DEFAULT, _SCAN = 128 * 1024, 100 * 1024**2
 _ITSELF, _ASYNCHRONOUS = 170000, 180000  # io_combine_limit; io_method
@@ -18,13 +18,13 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     block = asked.whole("setting.block_size")
     request = asked.whole("setting.io_combine_limit") if version >= _ITSELF else block
     if ahead >= 2 * request:
-        return Ok(f"readahead {format_size(ahead)}")
+        return Ok(f"readahead {human_size(ahead)}")
     if version >= _ASYNCHRONOUS and asked.text("setting.io_method") != "sync":
-        return Ok(f"readahead {format_size(ahead)}; io_method = {asked.text('setting.io_method')} reads ahead itself")
+        return Ok(f"readahead {human_size(ahead)}; io_method = {asked.text('setting.io_method')} reads ahead itself")
     return _finding(
         asked,
         "warning" if version < _ITSELF else "note",
-        f"readahead is {format_size(ahead)}, and a sequential scan waits for each request of {format_size(request)}",
+        f"readahead is {human_size(ahead)}, and a sequential scan waits for each request of {human_size(request)}",
         f"a scan of 100 MB/s makes {_SCAN // max(request, ahead):,} requests/s, one after the other; with 128 kB read "
         "ahead "
         f"{_SCAN // max(request, _DEFAULT):,}, while the backend works on what came before",
@@ -56,7 +56,7 @@ def _spoils(asked: RuleFacts, ahead: int) -> Finding | None:
     return _finding(
         asked,
         "note",
-        f"readahead is {format_size(ahead)}; {human_size(wanted)}/s of blocks were asked for "
+        f"readahead is {human_size(ahead)}; {human_size(wanted)}/s of blocks were asked for "
         f"({percent(scans / wanted)} by "
         f"large scans), {human_size(fetched)}/s were fetched",
         f"{human_size(fetched - wanted)}/s of the disk's throughput are read ahead and not used: "

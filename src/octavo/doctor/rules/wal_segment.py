@@ -2,7 +2,7 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _SETTLED = 3600.0
 _MOST = 1.0
@@ -17,11 +17,11 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         raise NotApplicableError(f"statistics are {seconds / 60:.0f} minutes old; an hour is needed")
     rate = written / seconds
     if rate / segment <= _MOST:
-        return Ok(f"{human_size(rate)}/s of WAL in segments of {format_size(segment)}")
+        return Ok(f"{human_size(rate)}/s of WAL in segments of {human_size(segment)}")
     larger = min(1024**3, 1 << (int(rate * 10) - 1).bit_length())
     return Finding(
         "note",
-        f"{human_size(rate)}/s of WAL on average, segments of {format_size(segment)}",
+        f"{human_size(rate)}/s of WAL on average, segments of {human_size(segment)}",
         f"{rate / segment:.1f} segments/s are switched, synced and archived, each by a run of archive_command",
         ("pg_ctl stop", f"pg_resetwal --wal-segsize={larger // 1024**2} DATA_DIRECTORY"),
         "restart (recreate standbys and archives)",
