@@ -73,7 +73,7 @@ def record(
     request = RecordingRequest(dsn, seconds, out, None if most >= 1 else most, names, counters)
     with Journal() as journal:
         found = record(request, journal, lambda line: screen.print(f"octavo trace: {line}"))
-    console().print(f"{out}: {found.accesses:,} accesses in {found.recorded_seconds:.1f} s")
+    console().print(f"{out}: {found.accesses:,} accesses and changes of pages in {found.recorded_seconds:.1f} s")
     if found.overhead is not None:
         console().print(f"overhead: transactions were {100 * found.overhead:.1f} % slower over the whole time")
     if found.lost > MOST_LOST * (found.accesses + found.lost):
