@@ -162,5 +162,5 @@ def test_settings_that_wait_for_a_restart_are_not_counted_and_said(tmp_path: Pat
 
 def test_a_server_that_asks_for_another_size_is_said(tmp_path: Path) -> None:
     pool = PoolState(2 * MB, 72, 72, 0, 0, 0)
-    assert "pages of 1GB" in find(tmp_path, pool, server(huge_page_size=GB))["huge_page_size"].found
+    assert "pages of 1 GB" in find(tmp_path, pool, server(huge_page_size=GB))["huge_page_size"].found
     assert "huge_page_size" not in find(tmp_path, pool, server())

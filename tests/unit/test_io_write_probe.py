@@ -80,7 +80,7 @@ def test_the_page_of_a_device_is_found(page: int, monkeypatch: pytest.MonkeyPatc
     document = probed(monkeypatch, Flash(page))
     assert document["rewritten_unit_bytes"] == page
     assert document["page_cache_unit_bytes"] == 4 * KB
-    assert any(f"rewrites {page // KB}kB as a whole" in line for line in sentences(document))
+    assert any(f"rewrites {page // KB} kB as a whole" in line for line in sentences(document))
 
 
 @pytest.mark.usefixtures("no_file")

@@ -31,38 +31,38 @@ def effects(layers: list[Layer]) -> dict[str, list[str]]:
 
 def test_blocks_and_the_filesystem() -> None:
     smaller, larger = effects(stack())["data block / filesystem block"]
-    assert smaller.startswith("data blocks of 1kB and 2kB are parts of 4kB")
-    assert larger.startswith("data blocks of 8kB to 32kB are 2 to 8 times 4kB")
+    assert smaller.startswith("data blocks of 1 kB and 2 kB are parts of 4 kB")
+    assert larger.startswith("data blocks of 8 kB to 32 kB are 2 to 8 times 4 kB")
     (only,) = effects(stack(block=1, page=4))["data block / filesystem block"][:1]
-    assert only.startswith("data blocks of 1kB and 2kB are parts of 4kB"), "the page cache works in memory pages"
+    assert only.startswith("data blocks of 1 kB and 2 kB are parts of 4 kB"), "the page cache works in memory pages"
 
 
 def test_a_filesystem_whose_block_is_larger_than_the_page() -> None:
     told = effects(stack(block=64))
     (only,) = told["data block / filesystem block"]
-    assert only.startswith("data blocks of 1kB to 32kB are parts of 64kB")
-    assert "folios of 64kB" in told["filesystem block / CPU memory page"][0]
+    assert only.startswith("data blocks of 1 kB to 32 kB are parts of 64 kB")
+    assert "folios of 64 kB" in told["filesystem block / CPU memory page"][0]
 
 
 def test_a_machine_with_64_kb_pages() -> None:
     told = effects(stack(page=64, block=4))
-    assert told["WAL block / CPU memory page"][0].startswith("WAL blocks of 1kB to 32kB are parts of a 64kB page")
-    assert "16,384 pages of 64kB" in told["CPU memory page / shared_buffers"][0]
-    assert "128kB of page tables" in told["CPU memory page / shared_buffers"][0]
+    assert told["WAL block / CPU memory page"][0].startswith("WAL blocks of 1 kB to 32 kB are parts of a 64 kB page")
+    assert "16,384 pages of 64 kB" in told["CPU memory page / shared_buffers"][0]
+    assert "128 kB of page tables" in told["CPU memory page / shared_buffers"][0]
 
 
 def test_sectors() -> None:
     assert len(effects(stack(sector=512))["data block / device physical sector"]) == 1
     torn, inside = effects(stack(sector=4096))["data block / device physical sector"]
-    assert "8kB to 32kB" in torn
-    assert "1kB and 2kB" in inside
+    assert "8 kB to 32 kB" in torn
+    assert "1 kB and 2 kB" in inside
 
 
 def test_requests() -> None:
     told = effects(stack(ahead=8192, largest=64))
-    assert "1,024 blocks of 8kB" in told["data block / readahead"][0]
-    assert told["I/O request of PostgreSQL / largest device request"] == ["128kB are split into 2 at the device"]
-    assert told["readahead / largest device request"] == ["8MB read ahead go to the device in 128 requests"]
+    assert "1,024 blocks of 8 kB" in told["data block / readahead"][0]
+    assert told["I/O request of PostgreSQL / largest device request"] == ["128 kB are split into 2 at the device"]
+    assert told["readahead / largest device request"] == ["8 MB read ahead go to the device in 128 requests"]
     assert "data block / readahead" not in effects(stack(ahead=0))
 
 
@@ -74,8 +74,8 @@ def test_huge_pages() -> None:
     ]
     told = effects([*stack(), *pages])
     large, small = told["huge page / shared_buffers"]
-    assert "take 2GB or more" in large and "none is free" in large
-    assert "take 1026MB or more" in small and "none is free" not in small
+    assert "take 2 GB or more" in large and "none is free" in large
+    assert "take 1026 MB or more" in small and "none is free" not in small
     assert "get no transparent huge pages" in told["transparent huge page / shared_buffers"][0]
 
 

@@ -18,7 +18,7 @@ from octavo.host.lock import host_lock
 from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
 from octavo.hugepages.pool import MORE_MEMORY, PoolState, meminfo, memory_to_take, pool_file, read_pool
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _ROOT = Path("/")
 
@@ -55,7 +55,7 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
             why = _why_fewer(page, root)
             journal.undo(number)
             raise HostError(
-                f"asked for {short} more huge pages of {format_size(page)}, got {came} and returned them: {why}"
+                f"asked for {short} more huge pages of {human_size(page)}, got {came} and returned them: {why}"
             )
         entry |= {"set": str(after.persistent), "ours": None}
         _keep([*applied, entry])
@@ -113,7 +113,7 @@ def _put_back(entry: Entry, again: str) -> Undone | None:
     if pool.in_use > found + entry.get("surplus", 0):
         return Undone(
             "failed",
-            f"{pool.in_use} of the {pool.total} pages of {format_size(pool.page)} are in use, {found} would stay; "
+            f"{pool.in_use} of the {pool.total} pages of {human_size(pool.page)} are in use, {found} would stay; "
             f"stop the server that uses them, then {again} again",
         )
     KernelValue(file).write(str(found))

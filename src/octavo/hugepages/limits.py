@@ -78,14 +78,14 @@ def no_mmap(kind: str) -> Limit:
 def _page_size(server: ServerPages | None, pool: PoolState, root: Path) -> list[Limit]:
     if server is None or (asked := server.page(default_page(root / "proc"))) == pool.page:
         return []
-    size = format_size(pool.page)
+    size = human_size(pool.page)
     return [
         Limit(
             "huge_page_size",
             "warning",
-            f"the server asks for pages of {format_size(asked)}, and {size} are meant",
-            "it does not take them",
-            f"huge_page_size = {size}",
+            f"the server requests pages of {human_size(asked)}, not {size}",
+            "it does not use the pool",
+            f"huge_page_size = {format_size(pool.page)}",
         )
     ]
 
@@ -114,8 +114,8 @@ def judge_groups(limits: list[GroupLimit], pool: PoolState, needed: int | None, 
 
     Without a number of pages it is about initdb and any server. `off`: huge_pages is off.
     """
-    size, held = format_size(pool.page), own * pool.page
-    wanted = f"{format_size(needed * pool.page)}" if needed is not None else "a server or initdb"
+    size, held = human_size(pool.page), own * pool.page
+    wanted = f"{human_size(needed * pool.page)}" if needed is not None else "a server or initdb"
     found: list[Limit] = []
     touched, reserved = (tightest(limits, reservations=kind) for kind in (False, True))
     # Without huge pages none of this happens, until they are wanted.
@@ -165,7 +165,7 @@ def _memory(pool: PoolState, needed: int | None, own: int, root: Path) -> list[L
             "memory",
             "error",
             f"{human_size(more)} more in huge pages, {human_size(there)} of memory can be taken",
-            "the kernel cannot give them, and would push everything else out of memory trying",
+            "the kernel cannot provide them, and would evict everything else while trying",
             MORE_MEMORY,
         )
     ]
@@ -184,8 +184,7 @@ def _overcommit(pool: PoolState, needed: int | None, own: int, root: Path) -> li
             "overcommit",
             "error" if after < committed else "note",
             f"vm.overcommit_memory = 2, CommitLimit {human_size(now)}, {human_size(committed)} committed",
-            f"the pool is taken off the memory that may be promised: {human_size(after)} then; "
-            "huge pages themselves are not counted",
+            f"the pool lowers CommitLimit to {human_size(after)}; huge pages themselves are not counted",
             "raise vm.overcommit_ratio by as much" if after < committed else "",
         )
     ]

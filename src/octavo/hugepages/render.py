@@ -35,7 +35,7 @@ def print_plan(document: dict[str, Any], screen: "Console") -> None:
 
 def print_apply(document: dict[str, Any], screen: "Console") -> None:
     """What was asked for and what came, as /proc/meminfo names it."""
-    size = format_size(document["page_bytes"])
+    size = human_size(document["page_bytes"])
     if document["asked_pages"] == 0:
         print(f"nothing to do: {document['needed_pages']} pages of {size} are available for the server")
     else:
@@ -61,7 +61,7 @@ def print_verify(document: dict[str, Any], screen: "Console") -> None:
     """The checks, and what to do about those that are not ok."""
     rows = [(one["check"], one["result"], one["found"]) for one in document["checks"]]
     if document["pool"]:
-        size = format_size(document["page_bytes"])
+        size = human_size(document["page_bytes"])
         print(f"Pool of {size}: Total {{}}, Free {{}}, Rsvd {{}}, Surp {{}}".format(*_counts(document["pool"])))
     _print_table(screen, ("check", "", "found"), rows, left=3)
     for one in document["checks"]:
@@ -106,7 +106,7 @@ def _print_pools(screen: "Console", document: dict[str, Any]) -> None:
     for pool in document["pools"]:
         if len(pool["nodes"]) > 1 and pool["total"]:
             nodes = ", ".join(f"node {one['node']}: {one['total']} ({one['free']} free)" for one in pool["nodes"])
-            _say(screen, f"{format_size(pool['page_bytes'])} by memory node: {nodes}")
+            _say(screen, f"{human_size(pool['page_bytes'])} by memory node: {nodes}")
     if needed:
         _say(
             screen,
@@ -134,7 +134,7 @@ def _print_seen(screen: "Console", document: dict[str, Any]) -> None:
     seen = document["seen"]
     if seen is None:
         return
-    size = format_size(seen["page_bytes"])
+    size = human_size(seen["page_bytes"])
     print("\nCompared with the recipe VmPeak / page size")
     asked, needed, over = seen["vm_peak_pages"], seen["needed_pages"], seen["over_asked_pages"]
     verdict = (
@@ -153,7 +153,7 @@ def _print_seen(screen: "Console", document: dict[str, Any]) -> None:
 
 def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
     page = document["page_bytes"]
-    print(f"\nTo do, with pages of {format_size(page)}")
+    print(f"\nTo do, with pages of {human_size(page)}")
     chosen = next(one for one in document["advice"] if one["page_bytes"] == page)
     if not chosen["fits_memory"]:
         _say(
@@ -182,7 +182,7 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
         if other is not chosen:
             lines = "; ".join(other["postgresql_conf"])
             why = ", at boot, before memory is fragmented" if other["boot_only"] else ""
-            print(f"With pages of {format_size(other['page_bytes'])}{why}:")
+            print(f"With pages of {human_size(other['page_bytes'])}{why}:")
             print(f"    {other['kernel_command_line'] or 'more than nine tenths of the memory: not to be had'}")
             print(f"    {lines}")
     print("\nIf the pages are not available")
@@ -196,7 +196,7 @@ def _page_name(page: int, document: dict[str, Any]) -> str:
 
 
 def _known(size: int | None) -> str:
-    return "a size that was not found" if size is None else format_size(size)
+    return "a size that was not found" if size is None else human_size(size)
 
 
 def _counts(pool: dict[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 from octavo.hugepages.boot import at_boot
 from octavo.hugepages.limits import find_limits
 from octavo.hugepages.plan import Situation
-from octavo.units import format_size
+from octavo.units import human_size
 
 _ROOT = Path("/")
 
@@ -42,9 +42,9 @@ def _in_use(situation: Situation) -> dict[str, str]:
     if server.status in ("on", "off"):
         return _check("in use", server.status == "on", f"huge_pages_status = {server.status}", fix)
     if seen is not None and seen.page is not None:
-        return _check("in use", seen.page in _sizes(situation), f"smaps: pages of {format_size(seen.page)}", fix)
+        return _check("in use", seen.page in _sizes(situation), f"smaps: pages of {human_size(seen.page)}", fix)
     if seen is not None:
-        huge = format_size(seen.huge)
+        huge = human_size(seen.huge)
         return _check("in use", seen.huge > 0, f"the postmaster has {huge} of huge pages (HugetlbPages)", fix)
     return _check(
         "in use", None, f"huge_pages_status came with 17, and {server.unseen}", "run this on the server's host"
@@ -55,8 +55,8 @@ def _page(situation: Situation) -> dict[str, str]:
     seen = situation.seen
     if seen is None or seen.page is None:
         return _check("page size", None, "smaps is for the server's user and root")
-    wanted = format_size(situation.page)
-    found = f"shared memory in pages of {format_size(seen.page)}, {wanted} are meant"
+    wanted = human_size(situation.page)
+    found = f"shared memory in pages of {human_size(seen.page)}, intended: {wanted}"
     return _check("page size", seen.page == situation.page, found, "restart the server once the pool is there")
 
 
@@ -97,7 +97,7 @@ def _boot(situation: Situation, root: Path) -> dict[str, str]:
     if message is None:
         return _check("next boot", None, "nothing sets the pool at boot", "the lines that octavo hugepages plan shows")
     found = (
-        f"{message.said_by}: {message.pages} pages of {format_size(pool.page)}, {needed} with those that others use now"
+        f"{message.said_by}: {message.pages} pages of {human_size(pool.page)}, {needed} with those that others use now"
     )
     fix = f"at least {needed}, as octavo hugepages plan shows"
     return _check("next boot", True if message.pages >= needed else None, found, fix)

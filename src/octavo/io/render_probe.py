@@ -40,7 +40,7 @@ def sentences(document: dict[str, Any]) -> list[str]:
     ceiling = human_size(document["bytes_per_second_ceiling"])
     lines.append(
         f"ceilings, 32 reads at a time: {document['requests_per_second_ceiling']:,.0f} requests/s; {ceiling}/s, nine "
-        f"tenths of it from requests of {format_size(document['bandwidth_from_bytes'])} on"
+        f"tenths of it from requests of {human_size(document['bandwidth_from_bytes'])} on"
     )
     lines += [_alignment(one) for one in document["alignment"]]
     lines += [_watched(one) for one in document["watched"]]
@@ -73,14 +73,14 @@ def _latency(line: dict[str, Any] | None) -> str:
 
 
 def _alignment(one: dict[str, Any]) -> str:
-    size, shift = format_size(one["bytes"]), format_size(one["shift_bytes"])
+    size, shift = human_size(one["bytes"]), human_size(one["shift_bytes"])
     spread = f"{one['ratio']:.2f} times as long ({one['low']:.2f} to {one['high']:.2f})"
     verdict = "aligning pays" if one["low"] > 1 else "no difference found" if one["high"] > 1 else "shifted is faster"
     return f"reads of {size} shifted by {shift} take {spread}: {verdict}"
 
 
 def _watched(one: dict[str, Any]) -> str:
-    size, drop = format_size(one["bytes"]), one["drop"]
+    size, drop = human_size(one["bytes"]), one["drop"]
     if drop is None:
         return (
             f"reads of {size} for {one['seconds']:.1f} s: no lasting drop; a token bucket, if any, was already "
@@ -94,6 +94,6 @@ def _watched(one: dict[str, Any]) -> str:
 
 def _five_minutes(rule: dict[str, Any]) -> str:
     """The break-even age of each page size, at the rates of 32 reads at a time."""
-    ages = ", ".join(f"{format_size(one['page_bytes'])} {human_duration(one['seconds'])}" for one in rule["break_even"])
+    ages = ", ".join(f"{human_size(one['page_bytes'])} {human_duration(one['seconds'])}" for one in rule["break_even"])
     price = human_size(rule["price_in_memory_bytes"])
     return f"five-minute rule, a device for the price of {price} of memory: a page is worth its memory within {ages}"

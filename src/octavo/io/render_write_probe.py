@@ -48,7 +48,7 @@ def _unit(document: dict[str, Any]) -> str:
     size, reason = document["rewritten_unit_bytes"], document["rewritten_unit_reason"]
     if size is None:
         return f"the unit that the device rewrites as a whole is undetermined: {reason}"
-    return f"the device rewrites {format_size(size)} as a whole: {reason}"
+    return f"the device rewrites {human_size(size)} as a whole: {reason}"
 
 
 def _through(document: dict[str, Any]) -> str:
@@ -57,30 +57,30 @@ def _through(document: dict[str, Any]) -> str:
         return "through the page cache: the device's counters are unavailable, or never match what was written"
     each = _bytes(smallest["device_bytes_per_write"])
     return (
-        f"through the page cache a durable write of {format_size(smallest['bytes'])} is {each} at the device; from "
-        f"{format_size(unit)} on it is about what was written"
+        f"through the page cache a durable write of {human_size(smallest['bytes'])} is {each} at the device; from "
+        f"{human_size(unit)} on it is about what was written"
     )
 
 
 def _shifted(one: dict[str, Any], size: int) -> str:
     return (
-        f"writes of {format_size(size)} shifted by {format_size(one['shift_bytes'])} take {one['ratio']:.2f} times as "
+        f"writes of {human_size(size)} shifted by {human_size(one['shift_bytes'])} take {one['ratio']:.2f} times as "
         f"long ({min(one['pairs']):.2f} to {max(one['pairs']):.2f}){': they cost' if one['costs'] else ''}"
     )
 
 
 def _local(one: dict[str, Any]) -> str:
-    where, spread = format_size(one["window_bytes"]), f"({one['low']:.2f} to {one['high']:.2f})"
+    where, spread = human_size(one["window_bytes"]), f"({one['low']:.2f} to {one['high']:.2f})"
     verdict = "memory in the device may hold them" if one["high"] < 1 else "no gain from locality"
     return (
-        f"writes of {format_size(one['bytes'])} within {where} take {one['ratio']:.2f} times as long as across the "
+        f"writes of {human_size(one['bytes'])} within {where} take {one['ratio']:.2f} times as long as across the "
         f"whole file {spread}: {verdict}"
     )
 
 
 def _sustained(one: dict[str, Any]) -> str:
     rate = (
-        f"{one['at_once']} durable writes of {format_size(one['bytes'])} at a time: {one['writes_per_second']:,.0f} a "
+        f"{one['at_once']} durable writes of {human_size(one['bytes'])} at a time: {one['writes_per_second']:,.0f} a "
         "second"
     )
     if one["drop"] is None:

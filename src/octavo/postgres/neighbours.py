@@ -11,7 +11,7 @@ from typing import Any
 
 from octavo.host.page_stack import Layer
 from octavo.postgres.limits import DATA_BLOCKS, DEFAULT_BLOCK, WAL_BLOCKS
-from octavo.units import format_size, parse_size
+from octavo.units import format_size, parse_size, spaced_sizes
 
 # For examples.
 _BUFFERS = parse_size("1GB")
@@ -41,15 +41,15 @@ def neighbours(stack: Sequence[Layer]) -> list[Neighbours]:
         *_filesystem(sizes),
         *_device(sizes),
     ]
-    return [Neighbours(layers, effect) for layers, effect in lines]
+    return [Neighbours(layers, spaced_sizes(effect)) for layers, effect in lines]
 
 
-_Told = list[tuple[tuple[str, str], str]]
+_Effects = list[tuple[tuple[str, str], str]]
 
 
-def _huge_pages(stack: Sequence[Layer], sizes: Mapping[str, int]) -> _Told:
+def _huge_pages(stack: Sequence[Layer], sizes: Mapping[str, int]) -> _Effects:
     page = sizes["CPU memory page"]
-    lines: _Told = []
+    lines: _Effects = []
     tables = _BUFFERS // page * _ENTRY
     lines.append((
         ("CPU memory page", "shared_buffers"),
@@ -79,7 +79,7 @@ def _pool(layer: Layer, page: int) -> str:
     return text
 
 
-def _wal(sizes: Mapping[str, int]) -> _Told:
+def _wal(sizes: Mapping[str, int]) -> _Effects:
     page = sizes["CPU memory page"]
     smaller = [block for block in WAL_BLOCKS if parse_size(block) < page]
     if not smaller:
@@ -91,8 +91,8 @@ def _wal(sizes: Mapping[str, int]) -> _Told:
     )]  # fmt: skip
 
 
-def _requests(sizes: Mapping[str, int]) -> _Told:
-    lines: _Told = []
+def _requests(sizes: Mapping[str, int]) -> _Effects:
+    lines: _Effects = []
     ahead, largest = sizes.get("readahead"), sizes.get("largest device request")
     if ahead and ahead >= 2 * DEFAULT_BLOCK:
         lines.append((
@@ -114,9 +114,9 @@ def _requests(sizes: Mapping[str, int]) -> _Told:
     return lines
 
 
-def _filesystem(sizes: Mapping[str, int]) -> _Told:
+def _filesystem(sizes: Mapping[str, int]) -> _Effects:
     page, block = sizes["CPU memory page"], sizes["filesystem block"]
-    lines: _Told = []
+    lines: _Effects = []
     smaller = [name for name in DATA_BLOCKS if parse_size(name) < max(block, page)]
     unit = max(block, page)
     if smaller:
@@ -140,11 +140,11 @@ def _filesystem(sizes: Mapping[str, int]) -> _Told:
     return lines
 
 
-def _device(sizes: Mapping[str, int]) -> _Told:
+def _device(sizes: Mapping[str, int]) -> _Effects:
     sector = sizes.get("device physical sector")
     if not sector:
         return []
-    lines: _Told = []
+    lines: _Effects = []
     torn = [name for name in DATA_BLOCKS if parse_size(name) > sector]
     if torn:
         lines.append((

@@ -28,7 +28,7 @@ def best_line(one: dict[str, Any]) -> str:
 
     >>> best_line({"device": "native", "shared_buffers_bytes": 2**26, "predicted_block_bytes": 4096,
     ...            "measured_block_bytes": 4096, "lost": 0.0, "workload": None})
-    'device native, 64 MB of shared_buffers: 4kB predicted and measured to be fastest'
+    'device native, 64 MB of shared_buffers: 4 kB predicted and measured to be fastest'
     """
     here = f"device {one['device']}, {human_size(one['shared_buffers_bytes'])} of shared_buffers"
     named = f"{human_size(one['predicted_block_bytes'])} predicted to be fastest"

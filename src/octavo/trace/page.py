@@ -42,7 +42,7 @@ def _facts(document: dict[str, Any]) -> list[str]:
     seconds = document["seconds"]
     found = [
         f"{document['accesses']:,} accesses",
-        f"recorded with {format_size(document['own_page_size_bytes'])} pages",
+        f"recorded with {human_size(document['own_page_size_bytes'])} pages",
     ]
     if seconds:
         found.append(f"{seconds:,.0f} s")

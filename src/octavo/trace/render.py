@@ -11,7 +11,7 @@ from octavo.report import numbers
 from octavo.trace.core_types import Summary
 from octavo.trace.files import MOST_LOST, lost_share
 from octavo.trace.wal import Written, written
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 MOST_STREAMS = 10
 _BUFFERS = "buffers_"
@@ -76,7 +76,7 @@ def summary_view(summary: Summary, size: int) -> Group:
     rate = f", {accesses / seconds:,.0f} a second" if seconds > 0 else ""
     per = f", {size / accesses:.2f} bytes an access" if accesses else ""
     lines = [
-        f"{accesses:,} accesses of {format_size(summary['page_size'])} pages by {summary['backends']:,} backends "
+        f"{accesses:,} accesses of {human_size(summary['page_size'])} pages by {summary['backends']:,} backends "
         f"in {numbers.seconds(seconds)}{rate}",
         f"{human_size(size)}{per}",
     ]

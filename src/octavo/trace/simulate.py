@@ -13,7 +13,7 @@ from octavo.trace.core_types import ServerCounts, Summary
 from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, require_accesses, summarize
 from octavo.trace.surface import rings, server_buffers
 from octavo.trace.wal import written
-from octavo.units import format_size, parse_duration, parse_size
+from octavo.units import format_size, human_size, parse_duration, parse_size
 
 SCHEMA_VERSION = 1
 KERNEL_PAGES = tuple(1024 << power for power in range(2, 7))
@@ -141,7 +141,7 @@ def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServe
         if memory <= size:
             raise UsageError(
                 f"--memory {format_size(memory)} has no room for a page cache beside shared_buffers of "
-                f"{format_size(size)}; name more"
+                f"{human_size(size)}; name more"
             )
     points = [
         SimulatedServer(
@@ -248,12 +248,12 @@ def limitations(summary: Summary, points: Sequence[SimulatedServer]) -> list[str
         )
     if any(point.data_block < own for point in points):
         found.append(
-            f"blocks smaller than {format_size(own)}: a trace does not say which part of a page was needed, so two "
+            f"blocks smaller than {human_size(own)}: a trace does not say which part of a page was needed, so two "
             "ends are shown; scans read all parts"
         )
     if any(point.data_block > own for point in points):
         found.append(
-            f"blocks larger than {format_size(own)} are merged neighbours; fillfactor and headers are not in it"
+            f"blocks larger than {human_size(own)} are merged neighbours; fillfactor and headers are not in it"
         )
     if any(point.page_cache is not None for point in points):
         found.append(

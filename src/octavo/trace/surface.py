@@ -12,7 +12,7 @@ from octavo import _core
 from octavo.errors import UsageError
 from octavo.trace.core_types import BufferPoint, Curve, Summary, Totals
 from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, require_accesses, summarize
-from octavo.units import format_size, parse_size
+from octavo.units import format_size, human_size, parse_size
 
 SCHEMA_VERSION = 1
 PAGE_SIZES = tuple(1024 << power for power in range(6))
@@ -277,12 +277,12 @@ def limitations(summary: Summary, request: SurfaceRequest, sizes: Sequence[int],
         found.append("the trace is cut: its end is missing")
     if any(size < own for size in sizes):
         found.append(
-            f"pages smaller than {format_size(own)}: a trace does not say which part of a page was needed, so two ends "
+            f"pages smaller than {human_size(own)}: a trace does not say which part of a page was needed, so two ends "
             "are shown, accesses spread over all parts and concentrated on one"
         )
     if any(size > own for size in sizes):
         found.append(
-            f"pages larger than {format_size(own)} are merged neighbours; page headers and fillfactor, which change "
+            f"pages larger than {human_size(own)} are merged neighbours; page headers and fillfactor, which change "
             "how many rows a page holds, are not in it"
         )
     found.append(
