@@ -38,6 +38,13 @@ def predict(
         bool,
         typer.Option("--until-checkpoint", help="Predict only the time before the next checkpoint."),
     ] = False,
+    dirty_background: Annotated[
+        str | None,
+        typer.Option(
+            help="Dirty page cache above which the kernel writes; default: 10 % of it. In a memory-limited "
+            "group of cgroup version 1 it is the host's."
+        ),
+    ] = None,
     what_if: Annotated[
         list[str] | None, typer.Option(help="transactions=2x, data=4x or device=gp3:6000/250; again for more.")
     ] = None,
@@ -99,6 +106,7 @@ def predict(
         clients=clients,
         checkpoint=every,
         until_checkpoint=until_checkpoint,
+        dirty_background=next(iter(sizes("--dirty-background", dirty_background)), None),
         huge_pages=huge_pages,
         prices=Prices(device_price, memory_price),
         what_if=parse_what_if(what_if or []),

@@ -27,12 +27,13 @@ _SHOWN = ("PATH", "TERM", "TERMINFO", "COLUMNS", "LINES", "LANG", "TZ", "PAGER",
 
 @contextmanager
 def scratch_server(
-    build: Build, journal: Journal, account: Account, settings: Mapping[str, str]
+    build: Build, journal: Journal, account: Account, settings: Mapping[str, str], memory_group: Path | None = None
 ) -> Generator[Server, None, None]:
     """A running server on a new cluster, whose every file is gone at the end, however the end comes.
 
-    Nothing is pinned: settings are PostgreSQL's defaults and those given. Raises OctavoError when it does not start,
-    with the server's reason, HostError when the account cannot reach the state directory.
+    It is born in the memory group, where there is one. Nothing is pinned: settings are PostgreSQL's defaults and those
+    given. Raises OctavoError when it does not start, with the server's reason, HostError when the account cannot reach
+    the state directory.
     """
     work = make_directory(octavo_home() / "scratch") / secrets.token_hex(8)
     entry = journal.record("directory", path=str(work))
@@ -46,18 +47,25 @@ def scratch_server(
             "--encoding=UTF8", "--locale=C", "--no-instructions", "--no-sync",
         ]  # fmt: skip
         children.check(children.run(arguments, journal, role="initdb", account=account), "initdb")
-        with _started(build, data, settings, journal, account) as server:
+        with _started(build, data, settings, journal, account, memory_group) as server:
             yield server
     finally:
         if trees.remove(work):
             journal.done(entry)
 
 
-def _started(build: Build, data: Path, settings: Mapping[str, str], journal: Journal, account: Account) -> Server:
+def _started(
+    build: Build,
+    data: Path,
+    settings: Mapping[str, str],
+    journal: Journal,
+    account: Account,
+    memory_group: Path | None = None,
+) -> Server:
     """The server, or an OctavoError with its last words and without the place of a log that is gone by then."""
     log = data.with_name("server.log")
     try:
-        return cluster.start(build, data, settings, journal, account, log=log)
+        return cluster.start(build, data, settings, journal, account, log=log, memory_group=memory_group)
     except OctavoError as error:
         raise OctavoError(str(error).removesuffix(f"; its log is {log}")) from error
 

@@ -6,7 +6,7 @@ predicted. What one trace has is one workload: the other levels (the mode of pgb
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -114,6 +114,7 @@ def compare(
             until_checkpoint=condition.until_checkpoint,
             threads=request.threads,
         )
+        asked = replace(asked, transactions=_transactions(trials, condition), dirty_background=request.dirty_background)
         found = predict(asked, observe)
         recorded = found["recorded"]
         for row in found["sizes"]:
@@ -135,6 +136,18 @@ def compare(
     }
 
 
+def _transactions(trials: Sequence[Mapping[str, Any]], condition: TrialCondition) -> dict[int, float]:
+    """By data block: how many transactions a trial had since its checkpoint. Full-page images of a transaction depend
+    on it, whatever the speed was."""
+    found: dict[int, list[float]] = {}
+    for trial in trials if condition.until_checkpoint else ():
+        if condition_of(trial["levels"]) == condition:
+            for one in trial["observations"]:
+                if one["metric"] == "transactions" and one["item"] is None and float(one["value"]) > 0:
+                    found.setdefault(parse_size(trial["levels"]["data_block"]), []).append(float(one["value"]))
+    return {block: median(values) for block, values in found.items()}
+
+
 def _points(
     row: Mapping[str, Any], trials: Sequence[Mapping[str, Any]], condition: TrialCondition
 ) -> list[dict[str, Any]]:
@@ -145,6 +158,8 @@ def _points(
         least = next((value for start, value in _LEAST.items() if name.startswith(start)), 0.0)
         if name.startswith("device_") and condition.device == "native":
             continue  # it counts everybody's requests
+        if name == "tps" and condition.device == "native" and any(trial["status"] != "ok" for trial in trials):
+            continue  # how much CPU others leave is not predicted
         if not values or interval is None or median(values) <= least:
             continue
         measured = median(values)

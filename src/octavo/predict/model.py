@@ -4,8 +4,18 @@ import dataclasses
 import math
 from dataclasses import dataclass
 
-from octavo.predict.assumptions import Assumptions, Figures, Variation, variations
+from octavo.predict.assumptions import (
+    LARGER_IMAGES,
+    LATER_READS,
+    LATER_RECORDS,
+    SMALLER_IMAGES,
+    Assumptions,
+    Figures,
+    Variation,
+    variations,
+)
 from octavo.predict.device import Device
+from octavo.predict.images import Correction
 from octavo.predict.layout import growth_of_all
 from octavo.predict.queueing import Station, Throughput, throughput
 from octavo.predict.recorded import Recorded
@@ -38,6 +48,9 @@ class Conditions:
     cycle: float | None
     images_factor: float = 1.0
     """Of images' bytes: wal_compression, or another distance between checkpoints."""
+    correction: Correction = dataclasses.field(default_factory=Correction)
+    transactions: float | None = None
+    """Since the last checkpoint; None: as many as there are in the time between checkpoints."""
 
 
 def assumed_of(trace: Recorded) -> Assumptions:
@@ -78,19 +91,22 @@ def work(
     """What a transaction does where there are so many a second: the more, the fewer full-page images each."""
     trace = given.trace
     one = rates[min(assumed.layout, len(rates) - 1)]
-    each, wide = one.each, 1 + assumed.scatter * one.scatter
+    octaves = _octaves(size, given)
+    each, wide = one.each, (1 + assumed.scatter * one.scatter) * (1 + assumed.elsewhere_reads * octaves)
+    wide *= 1 + assumed.later * LATER_READS
     missed = _missed(one.first_hits, assumed)
     seen = each["reads"] - (1 - missed) * each["first_reads"]
     kept = seen / each["reads"] if each["reads"] > 0 else 0.0
     reads = seen * wide
     accesses = each["accesses"] or 1.0
     below = _below(size, one, assumed, kept * wide)
-    images = _images(size, one, given, tps)
+    images = _images(size, one, assumed, given, tps)
     wal = None
     if images is not None and trace.wal_bytes_each is not None and trace.writes_wal:
-        records = _records(assumed, given)
-        wal = wal_of(records, images * given.images_factor, size.data_block, assumed.image_fill, wal_block,
-                     assumed.commits_a_sync)  # fmt: skip
+        records = _records(assumed, given) * (1 + assumed.elsewhere_records * octaves)
+        records *= 1 + assumed.later * LATER_RECORDS
+        fill = min(1.0, assumed.image_fill * one.fullness * (1 + assumed.elsewhere_fill * min(1.0, octaves)))
+        wal = wal_of(records, images * given.images_factor, size.data_block, fill, wal_block, assumed.commits_a_sync)
     checkpoint = each["checkpoint_writes"] * size.data_block if trace.has_changes and given.cycle else None
     return Work(
         reads=reads,
@@ -130,9 +146,13 @@ def _below(
     return reads, amount * stays * kept, each["device_writes"], each["device_written_bytes"], cached
 
 
-def _images(size: Size, one: Rates, given: Conditions, tps: float | None) -> float | None:
-    """Full-page images of a transaction: as simulated, times what was counted over what was simulated at the recorded
-    size."""
+def _octaves(size: Size, given: Conditions) -> float:
+    """How many doublings it is from the recorded block."""
+    return abs(math.log2(size.data_block / given.trace.data_block))
+
+
+def _images(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps: float | None) -> float | None:
+    """Full-page images of a transaction: as simulated, corrected by what was counted at the recorded size."""
     trace = given.trace
     if trace.writes_wal is False:
         return 0.0
@@ -141,20 +161,18 @@ def _images(size: Size, one: Rates, given: Conditions, tps: float | None) -> flo
     simulated = one.each["full_page_images"]
     if size.is_as_recorded and trace.images_each is not None:
         return trace.images_each
-    if (
-        given.cycle is not None
-        and (found := one.images((tps or trace.tps) * given.cycle / size.data_factor)) is not None
-    ):
+    since = given.transactions or (None if given.cycle is None else (tps or trace.tps) * given.cycle)
+    if since is not None and (found := one.images(since / size.data_factor)) is not None:
         simulated = found
-    own = given.own_rates[0].each["full_page_images"]
-    if not own or trace.images_each is None:
-        return simulated
-    return simulated * min(1.25, max(0.8, trace.images_each / own))
+    doubt = math.hypot(given.correction.doubt, one.images_spread)
+    more = SMALLER_IMAGES if size.data_block < trace.data_block else LARGER_IMAGES
+    elsewhere = 1 + assumed.elsewhere_images * more * _octaves(size, given)
+    return simulated * given.correction.factor * elsewhere * max(0.0, 1 + assumed.images * doubt)
 
 
 def _records(assumed: Assumptions, given: Conditions) -> float:
     trace = given.trace
-    images = _images(given.own, given.own_rates[0], given, None) or 0.0
+    images = _images(given.own, given.own_rates[0], assumed, given, None) or 0.0
     assert trace.wal_bytes_each is not None
     return record_bytes(trace.wal_bytes_each, trace.wal_block, images, trace.data_block, assumed.image_fill,
                         trace.wal_records_each or 0.0)  # fmt: skip
@@ -168,8 +186,7 @@ def cpu(found: Work, size: Size, own: Work, assumed: Assumptions, given: Conditi
     amount = found.requested_bytes - own.requested_bytes
     if found.wal is not None and own.wal is not None:
         amount += found.wal.images - own.wal.images
-    octaves = abs(math.log2(size.data_block / given.own.data_block))
-    whole = given.trace.cpu_each * (1 + assumed.other_cpu * octaves) + more + amount * assumed.cpu_byte
+    whole = given.trace.cpu_each * (1 + assumed.other_cpu * _octaves(size, given)) + more + amount * assumed.cpu_byte
     return max(whole, 0.1 * given.trace.cpu_each)
 
 
@@ -197,7 +214,8 @@ def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Condi
     others = _others(trace)
     waiting, others = _explained(recorded, others, processors, trace)
     needed = cpu(found, size, own, assumed, given) or trace.cpu_each
-    stations = _stations(needed, others, found, assumed, given.device, processors)
+    pace = max(0.1, 1 + assumed.pace * given.own_rates[0].pace)
+    stations = _stations(needed / pace, others / pace, found, assumed, given.device, processors)
     for_reads = 0.0
     if own.device_reads is not None and found.device_reads is not None:
         device = given.device
@@ -264,13 +282,24 @@ def settled(
     own = work(given.own, given.own_rates, given.trace.wal_block, assumed, given)
     found = work(size, rates, wal_block, assumed, given)
     fast = speed(size, found, own, assumed, given)
-    for _ in range(_ROUNDS if fast is not None and found.images and given.cycle else 0):
-        assert fast is not None
-        found = work(size, rates, wal_block, assumed, given, fast.per_second)
-        fast = speed(size, found, own, assumed, given)
+    for _ in range(_ROUNDS if found.wal is not None else 0):
         if fast is None:
             break
+        shared = dataclasses.replace(assumed, commits_a_sync=_sharing(found, fast, wal_block, assumed, given))
+        found = work(size, rates, wal_block, shared, given, fast.per_second)
+        fast = speed(size, found, own, shared, given)
     return found, fast
+
+
+def _sharing(found: Work, fast: Throughput, wal_block: int, assumed: Assumptions, given: Conditions) -> float | None:
+    """Commits that share a flush: as many as were counted, or those that come while the device is busy with one, as
+    they wait for it together (XLogFlush)."""
+    counted, demand = assumed.commits_a_sync, busy(found, given.device) + _logging(found, assumed, given.device)
+    if counted is None or not given.device.is_limited or demand <= 0:
+        return counted
+    waits = fast.waited.get("device", demand) / demand
+    meanwhile = fast.per_second * given.device.seconds(1.0, wal_block) * waits
+    return min(float(given.clients or 1), max(counted, meanwhile))
 
 
 def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions, given: Conditions) -> Figures:

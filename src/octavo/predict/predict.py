@@ -1,7 +1,7 @@
 """The document of `octavo predict`: what every page size would do to a recorded workload."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from octavo.predict import advice
 from octavo.predict.assumptions import Assumptions, Interval, intervals
 from octavo.predict.device import Device, device_of
 from octavo.predict.five_minutes import Prices, break_even
+from octavo.predict.images import correction
 from octavo.predict.layout import troubles
 from octavo.predict.memory import memory_of
 from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, varied
@@ -46,6 +47,9 @@ class Request:
     checkpoint: float | None = None
     until_checkpoint: bool = False
     """Only the time after a checkpoint and before the next one, a cycle at most: only evicted pages are written."""
+    transactions: Mapping[int, float] = dataclasses.field(default_factory=dict[int, float])
+    """By data block: transactions since the last checkpoint, where that is known and not the time."""
+    dirty_background: int | None = None
     huge_pages: bool = False
     prices: Prices = dataclasses.field(default_factory=Prices)
     what_if: WhatIf = dataclasses.field(default_factory=WhatIf)
@@ -70,23 +74,36 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
     )
     factor = request.what_if.data
     asked = [
-        Size(block, size, request.memory, request.kernel_page, factor, has_checkpoints=not request.until_checkpoint)
+        Size(
+            block,
+            size,
+            request.memory,
+            request.kernel_page,
+            factor,
+            has_checkpoints=not request.until_checkpoint,
+            dirty_background=request.dirty_background,
+        )
         for size in buffers
         for block in request.data_blocks
     ]
     base = Size(
         trace.data_block, buffers[0], request.memory, request.kernel_page, factor,
-        has_checkpoints=not request.until_checkpoint,
+        has_checkpoints=not request.until_checkpoint, dirty_background=request.dirty_background,
     )  # fmt: skip
     more = advice.more_memory(base)
     rates = simulate(trace, [own, *asked, base, *more], cycle, observe, request.threads)
     _refuse_uncovered(trace, own, rates[own][0])
     clients = request.clients or (trace.clients and round(trace.clients * request.what_if.transactions))
-    given = Conditions(trace, own, rates[own], base, rates[base], device, recorded_device, clients, cycle)
     assumed = assumed_of(trace)
+    given = Conditions(
+        trace, own, rates[own], base, rates[base], device, recorded_device, clients, cycle,
+        correction=correction(trace, rates[own][0], assumed.image_fill),
+    )  # fmt: skip
     wal_blocks = request.wal_blocks or (trace.wal_block,)
     sizes = [
-        _described(trace, size, rates[size], wal_block, assumed, given) for size in asked for wal_block in wal_blocks
+        _described(trace, size, rates[size], wal_block, assumed, _since(given, request, size))
+        for size in asked
+        for wal_block in wal_blocks
     ]
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -108,6 +125,10 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
     }
     document["recommendation"] = advice.recommend(trace, document, base, rates, assumed, given)
     return document
+
+
+def _since(given: Conditions, request: Request, size: Size) -> Conditions:
+    return dataclasses.replace(given, transactions=request.transactions.get(size.data_block))
 
 
 def _recorded_memory(trace: Recorded, buffers: int, asked: int | None) -> int | None:

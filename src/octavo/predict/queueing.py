@@ -6,7 +6,7 @@ of several servers is one server with a part of its demand, and a delay (A. Seid
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,13 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Transactions a second, seconds of one (without thinking), and the use of each station by name."""
+    """Transactions a second, seconds of one (without thinking), and by the name of each station its use and the seconds
+    that a transaction is there."""
 
     per_second: float
     latency: float
     used: dict[str, float]
+    waited: dict[str, float] = field(default_factory=dict[str, float])
 
     @property
     def bottleneck(self) -> str:
@@ -45,7 +47,7 @@ def throughput(stations: Sequence[Station], clients: int, delay: float = 0.0, th
     parts = [station.demand / station.servers for station in queues]
     fixed = delay + sum(station.demand - part for station, part in zip(queues, parts, strict=True))
     lengths = [0.0] * len(parts)
-    rate, response = 0.0, fixed
+    rate, response, waits = 0.0, fixed, parts
     for population in range(1, max(1, clients) + 1):
         waits = [part * (1 + length) for part, length in zip(parts, lengths, strict=True)]
         response = fixed + sum(waits)
@@ -53,4 +55,9 @@ def throughput(stations: Sequence[Station], clients: int, delay: float = 0.0, th
             return Throughput(float("inf"), 0.0, {})
         rate = population / (response + think)
         lengths = [rate * wait for wait in waits]
-    return Throughput(rate, response, {one.name: rate * part for one, part in zip(queues, parts, strict=True)})
+    return Throughput(
+        rate,
+        response,
+        {one.name: rate * part for one, part in zip(queues, parts, strict=True)},
+        {one.name: wait for one, wait in zip(queues, waits, strict=True)},
+    )

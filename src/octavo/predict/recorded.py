@@ -37,8 +37,14 @@ class Recorded:
     images_each: float | None
     image_bytes: float | None
     commits_a_sync: float | None
-    wal_written_each: float | None
     reads_each: float | None
+    logged_before: float | None = None
+    """Bytes of WAL from the last checkpoint's begin until the trace began."""
+
+    @property
+    def checkpoints(self) -> int:
+        """How many begin in the trace."""
+        return self.summary["events"].get("checkpoint_start", (0, 0))[0]
 
     @property
     def tps(self) -> float:
@@ -121,8 +127,8 @@ def recorded(path: Path, observe: Observe = nobody) -> Recorded:
         images_each=wal.images / logged if wal and logged else None,
         image_bytes=wal.image_bytes / wal.images if wal and wal.images and wal.image_bytes else None,
         commits_a_sync=counted / syncs if counted and syncs else None,
-        wal_written_each=each("work_wal_written_bytes"),
         reads_each=each("work_reads"),
+        logged_before=numbers.get("checkpoint_wal_bytes"),
     )
 
 
@@ -147,11 +153,12 @@ def _refuse_damaged(path: Path, summary: Summary) -> None:
 
 
 def cycle_of(trace: Recorded, asked: float | None) -> float | None:
-    """Seconds of a checkpoint cycle that is in the trace; None where nothing is written.
+    """Seconds of a checkpoint cycle that is in the trace; None where no change of a page is, so that nothing depends
+    on it.
 
     Raises HostError when the trace holds no whole one.
     """
-    if not trace.writes_wal and not trace.has_changes:
+    if not trace.has_changes:
         return None
     if asked is not None:
         if asked > trace.seconds * 1.02:
@@ -160,9 +167,8 @@ def cycle_of(trace: Recorded, asked: float | None) -> float | None:
                 "record for longer, or give a shorter --checkpoint"
             )
         return min(asked, trace.seconds)
-    begun = trace.summary["events"].get("checkpoint_start", (0, 0))[0]
-    if begun >= 2:
-        return trace.seconds / begun
+    if trace.checkpoints >= 2:
+        return trace.seconds / trace.checkpoints
     timeout = _timeout(trace)
     if timeout is not None and timeout <= trace.seconds:
         return timeout

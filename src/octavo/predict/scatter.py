@@ -21,16 +21,16 @@ _TITLES = {
 
 def scatter(points: Sequence[dict[str, Any]], theme: Theme = PLAIN) -> Chart:
     """Points of `against.compare`; vertical bars are the intervals. Figures of no point have no panel."""
+    shown = [name for name in _TITLES if any(one["metric"] == name for one in points)]
     panels = [
-        _panel(name, title, [one for one in points if one["metric"] == name], theme)
-        for name, title in _TITLES.items()
-        if any(one["metric"] == name for one in points)
+        _panel(_TITLES[name], [one for one in points if one["metric"] == name], theme, has_legend=name == shown[0])
+        for name in shown
     ]
     rows = [{"hconcat": panels[place : place + _COLUMNS]} for place in range(0, len(panels), _COLUMNS)]
     return Chart({"vconcat": rows}, "predicted-measured", "Predicted and measured values; on the line they are equal.")
 
 
-def _panel(name: str, title: str, points: Sequence[dict[str, Any]], theme: Theme) -> dict[str, Any]:
+def _panel(title: str, points: Sequence[dict[str, Any]], theme: Theme, *, has_legend: bool) -> dict[str, Any]:
     values: list[dict[str, Any]] = [
         {
             "measured": one["measured"],
@@ -55,18 +55,14 @@ def _panel(name: str, title: str, points: Sequence[dict[str, Any]], theme: Theme
         "scale": axis,
         "axis": shown,
     }
-    names = [
-        "native",
-        "iops=2000",
-        "mbps=20",
-        *(one for one in devices if one not in ("native", "iops=2000", "mbps=20")),
-    ]
+    known = ("native", "iops=2000", "mbps=20") if set(devices) & {"native", "iops=2000", "mbps=20"} else ()
+    names = [*known, *(one for one in devices if one not in known)]
     colour = {
         "field": "device",
         "type": "nominal",
         "title": None,
         "scale": {"domain": names, "range": [theme.cells[place % len(theme.cells)] for place in range(len(names))]},
-        "legend": {"orient": "bottom"} if name == "tps" else None,
+        "legend": {"orient": "bottom"} if has_legend else None,
     }
     layers: list[dict[str, Any]] = [
         {

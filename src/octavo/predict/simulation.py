@@ -14,7 +14,7 @@ from typing import Any
 from scipy import stats
 
 from octavo import _core
-from octavo.predict.layout import growth_of_all
+from octavo.predict.layout import fullness, growth_of_all
 from octavo.predict.recorded import Recorded
 from octavo.trace.core_types import ServerCounts, SimulationSnapshot
 from octavo.trace.files import Observe, nobody, reading
@@ -28,6 +28,9 @@ _LATEST_WARM = 0.7
 _EARLIEST_WARM = 0.1
 _FULL = 0.95
 _SURE = 0.975
+_SIXTHS = 6
+# CPU of a transaction is taken to be at most so much less or more as the machine is busy otherwise.
+_MOST_PACE = 0.9
 
 COUNTS = (
     "accesses", "hits", "reads", "first_reads", "extends", "evictions", "dirty_evictions", "checkpoint_writes",
@@ -50,6 +53,8 @@ class Size:
     """Checkpoints are where the trace has them."""
     has_checkpoints: bool = True
     """Else it is the time after one and before the next: only evicted pages are written."""
+    dirty_background: int | None = None
+    """Above which the kernel writes; None: a tenth of the page cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,12 @@ class Rates:
     whole_cycles: float
     images_by_length: tuple[tuple[float, float], ...]
     """Transactions since a checkpoint began, and images up to then, from the trace's first cycle."""
+    fullness: float = 1.0
+    """Of a page, over that of the recorded size."""
+    images_spread: float = 0.0
+    """By what part images of the trace's cycles differ from their mean: as its tables become older."""
+    pace: float = 0.0
+    """By what part the accesses a second of a sixth of the trace may differ from the mean: 95 %."""
 
     def images(self, transactions: float) -> float | None:
         """Full-page images of a transaction in a cycle of so many; None where the trace has none to tell it from.
@@ -138,6 +149,7 @@ def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> Sim
         kernel_page=size.kernel_page,
         readahead=_readahead(trace),
         largest_request=LARGEST_REQUEST,
+        dirty_background=size.dirty_background,
         **background(trace.summary),
         checkpoint_interval=None if cycle is None else max(1, round(cycle * 1e6)),
     )
@@ -201,7 +213,13 @@ def _rates(
         if point.page_cache is None or cached is not None
         else _room(point.page_cache, seen_below, total),
         whole_cycles=cycles,
-        images_by_length=_images(trace, series, cycle if size.has_checkpoints else cycle and trace.seconds * 2),
+        images_by_length=_images(
+            trace, series, cycle if size.has_checkpoints and not size.is_as_recorded else cycle and trace.seconds * 2
+        ),
+        fullness=fullness(trace.relations, trace.data_block, size.data_block),
+        images_spread=_images_spread(series, cycle) if size.has_checkpoints and not size.is_as_recorded else 0.0,
+        # In a trace of slices the parts differ by their pauses.
+        pace=0.0 if trace.summary["events"].get("pause_microseconds") else _pace(series),
     )
 
 
@@ -227,6 +245,42 @@ def _scatter(series: Sequence[dict[str, float]], name: str) -> float:
         return 0.0 if mean <= 0 else 1.0
     deviation = math.sqrt(sum((one - mean) ** 2 for one in ratios) / (len(ratios) - 1))
     return float(stats.t.ppf(_SURE, len(ratios) - 1)) * deviation / math.sqrt(len(ratios)) / mean
+
+
+def _images_spread(series: Sequence[dict[str, float]], cycle: float | None) -> float:
+    """Half the range of what whole cycles have of images an access, over their mean."""
+    if cycle is None or len(series) < 3:
+        return 0.0
+    times = [one["time"] for one in series]
+    step, start = times[2] - times[1], 2 * times[1] - times[2]
+    # Counts between marks are not known: cycles that are short beside them are taken together.
+    length = cycle * 1e6 * math.ceil(3 * step / (cycle * 1e6)) if step > 0 else 0.0
+    ends = (
+        [start + number * length for number in range(1 + int((times[-1] - start + step / 2) / length))]
+        if length
+        else []
+    )
+    places = [min(range(len(times)), key=lambda place: abs(times[place] - end)) for end in ends[1:]]
+    found = [
+        (series[later]["full_page_images"] - series[earlier]["full_page_images"])
+        / max(1.0, series[later]["accesses"] - series[earlier]["accesses"])
+        for earlier, later in pairwise([0, *places])
+    ]
+    mean = sum(found) / len(found) if found else 0.0
+    return (max(found) - min(found)) / 2 / mean if len(found) > 1 and mean > 0 else 0.0
+
+
+def _pace(series: Sequence[dict[str, float]]) -> float:
+    """Relative half width of the 95 % interval of one sixth's accesses, from the sixths of the trace."""
+    places = [round(part * (len(series) - 1) / _SIXTHS) for part in range(_SIXTHS + 1)]
+    parts = [series[later]["accesses"] - series[earlier]["accesses"] for earlier, later in pairwise(places)]
+    parts = [part for part in parts if part > 0]
+    if len(parts) < 3:
+        return 0.0
+    mean = sum(parts) / len(parts)
+    deviation = math.sqrt(sum((part - mean) ** 2 for part in parts) / (len(parts) - 1))
+    wide = float(stats.t.ppf(_SURE, len(parts) - 1)) * deviation * math.sqrt(1 + 1 / len(parts)) / mean
+    return min(wide, _MOST_PACE)
 
 
 def _images(

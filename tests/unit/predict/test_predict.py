@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.predict.traces import BLOCK, MB, made
+from tests.unit.predict.traces import BLOCK, MB, RECORDS, made
 from typer.testing import CliRunner
 
 from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
 from octavo.predict.against import best_blocks, chosen, compare, parse_where
+from octavo.predict.images import correction, transactions_before
 from octavo.predict.page import render
 from octavo.predict.predict import Request, predict
+from octavo.predict.recorded import recorded
 from octavo.predict.render_against import best_line
 from octavo.predict.scatter import scatter
-from octavo.predict.simulation import Rates
+from octavo.predict.simulation import Rates, Size, simulate
 from octavo.predict.what_if import WhatIf
 
 
@@ -224,3 +226,57 @@ def test_reads_that_a_recording_had_not_are_unknown_without_a_device(tmp_path: P
     assert by_block(document)[8192]["tps"] is None
     assert any("is unknown" in line for line in document["limitations"])
     assert by_block(predict(Request(path, memory=12 * MB, device="iops=1000")))[8192]["tps"] is not None
+
+
+def test_a_checkpoint_before_the_trace_is_no_reason_for_fewer_images(tmp_path: Path) -> None:
+    """10,000 transactions on 20,000 pages, after 4,000 others since the checkpoint: 18 % of the pages have an image."""
+    whole = recorded(made(tmp_path / "whole.octrace", writes=True, pages=20_000, transactions=10_000, before=0))
+    late = recorded(made(tmp_path / "late.octrace", writes=True, pages=20_000, transactions=10_000, before=4_000))
+    own = Size(BLOCK, 8 * MB, None, is_as_recorded=True)
+    rates = simulate(late, [own], 20.0)[own][0]
+    assert late.images_each is not None and whole.images_each is not None
+    assert late.images_each / whole.images_each == pytest.approx(0.82, abs=0.02)
+    assert transactions_before(late, rates, 0.95) == pytest.approx(4_000, rel=0.03)
+    assert correction(late, rates, 0.95).factor == pytest.approx(1.0, abs=0.03)
+    assert correction(whole, rates, 0.95).factor == pytest.approx(1.0, abs=0.01)
+    figures = by_block(predict(Request(late.path, (BLOCK,), checkpoint=20.0)))[BLOCK]
+    wal = figures["wal_bytes_per_transaction"]
+    expected = (RECORDS + whole.images_each * (0.95 * BLOCK + 32)) / (1 - 24 / 8192)
+    assert wal["value"] == pytest.approx(expected, rel=0.03) and wal["low"] < expected < wal["high"]
+
+
+def test_where_nobody_knows_the_checkpoint_the_interval_has_both_ends(tmp_path: Path) -> None:
+    late = made(tmp_path / "t.octrace", writes=True, pages=20_000, transactions=10_000, before=4_000,
+                facts={"checkpoint_wal_bytes": None})  # fmt: skip
+    figures = by_block(predict(Request(late, (BLOCK,), checkpoint=20.0)))[BLOCK]
+    images = figures["full_page_images_per_transaction"]
+    assert images["low"] < 0.79 * 0.82 < images["value"] < 0.79 < images["high"]
+
+
+def test_images_follow_the_transactions_that_were_counted(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace", writes=True, before=0)
+    asked = Request(path, (BLOCK,), checkpoint=20.0, until_checkpoint=True, transactions={BLOCK: 4_000.0})
+    assert by_block(predict(asked))[BLOCK]["full_page_images_per_transaction"]["value"] == pytest.approx(0.63, abs=0.03)
+
+
+def test_speed_on_a_machine_that_others_use_is_not_compared(tmp_path: Path) -> None:
+    request = Request(made(tmp_path / "t.octrace"))
+    foreign = {"status": "invalid", "reason": "foreign processes took 9 % of the CPU"}
+    trials = [
+        {**trial(block, device, tps=700.0), **foreign} for block in ("8kB", "32kB") for device in ("native", "iops=500")
+    ]
+    found = compare(request, {"trials": trials}, {}, disturbed=True)
+    assert {one["device"] for one in found["points"] if one["metric"] == "tps"} == {"iops=500"}
+
+
+def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> None:
+    """One client more waits for each flush: 16 clients at 50 requests a second share what two commits shared before."""
+    path = made(tmp_path / "t.octrace", writes=True, pages=900, facts={"work_clients": "16"})
+    written = [
+        by_block(predict(Request(path, (BLOCK,), memory=64 * MB, device=device, checkpoint=20.0)))[BLOCK]
+        for device in ("iops=50", "iops=100000")
+    ]
+    each = [
+        one["wal_written_bytes_per_transaction"]["value"] - one["wal_bytes_per_transaction"]["value"] for one in written
+    ]
+    assert each[1] == pytest.approx(4096) and each[0] < 1500

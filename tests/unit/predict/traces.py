@@ -9,6 +9,7 @@ from octavo import _core
 MB = 1024**2
 BLOCK = 8192
 ROWS = 61
+RECORDS = 300.0
 FACTS = {
     "server_version_num": "180006",
     "work_clients": "4",
@@ -19,11 +20,12 @@ FACTS = {
 
 def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: float = 20.0, writes: bool = False,
          facts: dict[str, Any] | None = None, settings: dict[str, str] | None = None, lost: int = 0,
-         finish: bool = True, hot: bool = False,
+         finish: bool = True, hot: bool = False, before: int | None = None,
          logged: float | None = None) -> Path:  # fmt: skip
     """A table of so many pages of 61 rows, one looked up a transaction (`hot`: in even pages only); some change it.
 
-    A change is of a page that was looked up; each first one is an image.
+    A change is of a page that was looked up; each first one is an image, but of pages that were changed by the so many
+    transactions between the last checkpoint and the trace (`before`).
     """
     source = random.Random(1)
     writer = _core.TraceWriter(path, BLOCK)
@@ -31,6 +33,8 @@ def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: 
         writer.setting(name, value)
     writer.relation(1, 1, 7, kind="r", blocks=pages, tuples=pages * ROWS, tuple_bytes=0, fillfactor=0, name="t")
     first: set[int] = set()
+    other = random.Random(2)
+    had = {other.randrange(pages) for _ in range(before or 0)}
     batch: list[tuple[int, int, int, int, int, int, int, int, int]] = []
     for number in range(transactions):
         time, page = round(number * seconds * 1e6 / transactions), source.randrange(pages)
@@ -40,12 +44,16 @@ def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: 
             batch.append((time, number % 4, 1, 1, 7, 0, page, 2, 0))
             first.add(page)
     writer.push(batch)
-    records = 300.0
-    wal = (transactions * records + len(first) * (0.95 * BLOCK + 32)) / (1 - 24 / 8192) if writes else 0.0
+    first -= had
+    wal, earlier = (
+        (count * RECORDS + len(images) * (0.95 * BLOCK + 32)) / (1 - 24 / 8192) if writes else 0.0
+        for count, images in ((transactions, first), (before or 0, had))
+    )
     told: dict[str, Any] = {
         **FACTS, "work_transactions": transactions, "work_seconds": seconds,
         "work_cpu_seconds": transactions * 1e-4, "work_cpu_transactions": transactions,
-        **({"work_wal_syncs": transactions / 2} if writes else {}), **(facts or {}),
+        **({"work_wal_syncs": transactions / 2} if writes else {}),
+        "checkpoint_wal_bytes": None if before is None else round(earlier), **(facts or {}),
     }  # fmt: skip
     for name, value in told.items():
         if value is not None:
