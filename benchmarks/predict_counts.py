@@ -1,20 +1,28 @@
 """What real servers of every data block read and log per transaction, beside what a trace predicts.
 
-    .venv/bin/python -m benchmarks.predict_counts DIRECTORY --workloads tpcb,skewed --out points.json
+    .venv/bin/python -m benchmarks.predict_counts measure --blocks 4kB --shared-buffers 16MB,32MB --out measured.json
+    .venv/bin/python -m benchmarks.predict_counts compare DIRECTORY measured.json --out points.json
 
-DIRECTORY has traces of benchmarks/prediction_traces.py. Each block's own build runs the same workload for a number of
-transactions, first to warm, then counted from a checkpoint on; only counts are compared (reads from the kernel, WAL,
-full-page images), which do not depend on what else the machine does.
+`measure` runs the workloads for a number of transactions on each block's own build, first to warm, then counted from a
+checkpoint on. Only counts are taken (reads from the kernel and of the device, WAL, full-page images), which hardly
+depend on what else the machine does. With --memory the server is in a memory group, and what its page cache had in the
+end is part of the condition. `compare` predicts the same from traces of benchmarks/prediction_traces.py in DIRECTORY,
+which may have been recorded at another shared_buffers.
 """
 
 import argparse
 import json
+import statistics
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import prediction_traces
+from benchmarks import prediction_workloads
 
+from octavo.host import cgroup, process_table
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds import usage
@@ -24,6 +32,7 @@ from octavo.postgres.scratch import scratch_server
 from octavo.predict.predict import Request, predict
 from octavo.trace.files import summarize
 from octavo.trace.simulate import recorded_seconds
+from octavo.units import parse_size
 
 _COUNTS = """
 SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::float8 AS wal, wal_fpi::float8 AS images,
@@ -33,97 +42,171 @@ FROM pg_stat_wal
 """
 FIGURES = {
     "reads_per_transaction": "reads",
+    "device_read_bytes_per_transaction": "device_read_bytes",
     "wal_bytes_per_transaction": "wal",
     "full_page_images_per_transaction": "images",
 }
+# Below so much a ratio says nothing.
+_LEAST = {"reads": 0.02, "device_read_bytes": 200.0, "wal": 50.0, "images": 0.02}
 
 
 def main() -> None:
-    """Measures and compares."""
+    """Measures, or compares."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--workloads", default="tpcb,skewed")
-    parser.add_argument("--blocks", default="1kB,2kB,4kB,8kB,16kB,32kB")
-    parser.add_argument("--scale", type=int, default=34)
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--warm", type=int, default=40_000, help="transactions before")
-    parser.add_argument("--transactions", type=int, default=20_000, help="that are counted")
-    parser.add_argument("--shared-buffers", default="64MB")
-    parser.add_argument("--out", type=Path, required=True)
+    verbs = parser.add_subparsers(required=True)
+    one = verbs.add_parser("measure")
+    one.set_defaults(verb=measured)
+    one.add_argument("--workloads", default="read-only,read-write,tpcb,skewed")
+    one.add_argument("--blocks", default="1kB,2kB,4kB,8kB,16kB,32kB")
+    one.add_argument("--scale", type=int, default=10)
+    one.add_argument("--clients", type=int, default=8)
+    one.add_argument("--warm", type=int, default=20_000, help="transactions before; a hundredth with tpch")
+    one.add_argument("--transactions", type=int, default=20_000, help="that are counted")
+    one.add_argument("--shared-buffers", default="16MB")
+    one.add_argument("--memory", help="of the server's group, such as 128MB")
+    one.add_argument("--out", type=Path, required=True)
+    other = verbs.add_parser("compare")
+    other.set_defaults(verb=compared)
+    other.add_argument("directory", type=Path)
+    other.add_argument("measured", type=Path, nargs="+")
+    other.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
-    points: list[dict[str, Any]] = []
-    predicted = {name: by_block(name, asked) for name in asked.workloads.split(",")}
+    asked.verb(asked)
+
+
+def measured(asked: argparse.Namespace) -> None:
+    """Adds a row for each block, shared_buffers and workload to the file."""
+    rows: list[dict[str, Any]] = json.loads(asked.out.read_text()) if asked.out.exists() else []
+    names = asked.workloads.split(",")
     for block in asked.blocks.split(","):
         build = usage.find_cached(BuildSpec("18", block, "8kB"), None)
         if build is None:
             sys.exit(f"there is no build with {block} data blocks: octavo build --data-block {block}")
-        settings = {"shared_buffers": asked.shared_buffers, "autovacuum": "off", "max_connections": "40",
-                    "max_wal_size": "16GB", "checkpoint_timeout": "1h"}  # fmt: skip
-        with Journal() as journal, scratch_server(build, journal, server_account(), settings) as server:
-            with server.connect("postgres") as connection:
-                connection.execute(f"CREATE DATABASE {DATABASE}".encode())
-            server.run_client("pgbench", "--initialize", "--quiet", f"--scale={asked.scale}", DATABASE)
-            with server.connect(DATABASE) as connection:
-                connection.execute("VACUUM (FREEZE, ANALYZE)")
-            for name, sizes in predicted.items():
-                counted = measure(server, name, asked)
-                points += compared(name, block, sizes, counted, asked)
-                asked.out.write_text(json.dumps(points, indent=1))
+        for buffers in asked.shared_buffers.split(","):
+            settings = {"shared_buffers": buffers, "autovacuum": "off", "max_connections": "40",
+                        "max_wal_size": "16GB", "checkpoint_timeout": "1h"}  # fmt: skip
+            with (
+                Journal() as journal,
+                _group(asked, journal) as group,
+                scratch_server(build, journal, server_account(), settings, group) as server,
+            ):
+                prediction_workloads.fill(server, names, asked.scale)
+                for name in names:
+                    counted = _counted(server, name, asked, group)
+                    row = {"workload": name, "data_block": block, "shared_buffers": buffers, **counted}
+                    print(json.dumps(row), flush=True)
+                    rows.append(row)
+                    asked.out.write_text(json.dumps(rows, indent=1))
 
 
-def by_block(name: str, asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """What the trace predicts: a cycle is so many transactions as will be counted."""
-    trace = asked.directory / f"{name}.octrace"
-    tps = predict(Request(trace, data_blocks=(8192,), checkpoint=_length(trace)))["recorded"]["tps"]
-    document = predict(Request(trace, checkpoint=max(1.0, min(asked.transactions / tps, _length(trace)))))
-    return {f"{row['data_block_bytes'] // 1024}kB": row["figures"] for row in document["sizes"]}
+def _group(asked: argparse.Namespace, journal: Journal) -> AbstractContextManager[Path | None]:
+    if asked.memory is None:
+        return nullcontext()
+    return cgroup.group("predict-counts", journal, memory=parse_size(asked.memory))
 
 
-def _length(trace: Path) -> float:
-    return recorded_seconds(summarize(trace)) or 1.0
+def _counted(server: Server, name: str, asked: argparse.Namespace, group: Path | None) -> dict[str, float | None]:
+    """Counts of a transaction, and what the page cache had in the end."""
+    part = 100 if name == "tpch" else 1
+    transactions = asked.transactions // part // asked.clients * asked.clients
+    with prediction_workloads.script(server, name) as options:
+        each = ["pgbench", "-n", "-M", "prepared", *options, "-c", str(asked.clients), "-j", "2"]
+        server.run_client(*each, "-t", str(asked.warm // part // asked.clients), DATABASE)
+        with server.connect(DATABASE) as connection:
+            connection.execute("CHECKPOINT")
+        before, table = _counts(server), _processes(server)
+        server.run_client(*each, "-t", str(transactions // asked.clients), DATABASE)
+        after, then = _counts(server), _processes(server)
+    read = sum(process_table.growth(table, then, lambda one: one.read_bytes or 0).values())
+    found: dict[str, float | None] = {key: (after[key] - before[key]) / transactions for key in before}
+    return {**found, "device_read_bytes": read / transactions, "transactions": transactions,
+            "page_cache": None if group is None else _page_cache(group)}  # fmt: skip
 
 
-def measure(server: Server, name: str, asked: argparse.Namespace) -> dict[str, float]:
-    """Counts of a transaction."""
-    options = list(prediction_traces.WORKLOADS[name])
-    if name == "skewed":
-        script = server.socket_directory / "skewed.sql"
-        script.write_text(prediction_traces.SKEWED)
-        script.chmod(0o644)
-        options = ["-f", str(script)]
-    each = ["pgbench", "-n", "-M", "prepared", *options, "-c", str(asked.clients), "-j", "2"]
-    server.run_client(*each, "-t", str(asked.warm // asked.clients), DATABASE)
-    with server.connect(DATABASE) as connection:
-        connection.execute("CHECKPOINT")
-    before = counts(server)
-    server.run_client(*each, "-t", str(asked.transactions // asked.clients), DATABASE)
-    after = counts(server)
-    return {key: (after[key] - before[key]) / asked.transactions for key in before}
+def _processes(server: Server) -> dict[int, process_table.Process]:
+    """The server's; what ended backends read is in the postmaster's account."""
+    root = server.process.pid
+    table = process_table.settled_table(root, storage=True)
+    return {pid: table[pid] for pid in process_table.tree(root, table)}
 
 
-def counts(server: Server) -> dict[str, float]:
+def _page_cache(group: Path) -> float:
+    """Bytes of files, without shared memory, that are charged to the group."""
+    words = (group / "memory.stat").read_text().split()
+    values = {name: float(value) for name, value in list(pairwise(words))[::2]}
+    whole = values.get("cache", values.get("file", 0.0))
+    return whole - values.get("shmem", 0.0)
+
+
+def _counts(server: Server) -> dict[str, float]:
     """What the server counted so far; backends have ended by then, and have reported."""
     with server.connect(DATABASE) as connection:
         row = connection.execute(_COUNTS).fetchone() or {}
     return {key: float(value or 0) for key, value in row.items()}
 
 
-def compared(
-    name: str, block: str, sizes: dict[str, dict[str, Any]], counted: dict[str, float], asked: argparse.Namespace
-) -> list[dict[str, Any]]:
-    """A point a figure."""
+def compared(asked: argparse.Namespace) -> None:
+    """Predicts every measured row, and writes a point for each figure."""
+    rows: list[dict[str, Any]] = [row for path in asked.measured for row in json.loads(path.read_text())]
+    conditions: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        conditions.setdefault((row["workload"], row["shared_buffers"]), []).append(row)
+    points: list[dict[str, Any]] = []
+    for (name, buffers), here in conditions.items():
+        trace = asked.directory / f"{name}.octrace"
+        if trace.exists():
+            points += _points(trace, name, parse_size(buffers), here)
+            asked.out.write_text(json.dumps(points, indent=1))
+    for line in summary(points):
+        print(line)
+
+
+def _points(trace: Path, name: str, buffers: int, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A point a figure and row. Sizes whose page cache was measured are predicted with that."""
+    caches = [row["page_cache"] for row in rows if row["page_cache"]]
+    request = Request(
+        trace,
+        data_blocks=tuple(sorted({parse_size(row["data_block"]) for row in rows})),
+        shared_buffers=(buffers,),
+        memory=None if not caches else buffers + round(statistics.median(caches)),
+        checkpoint=recorded_seconds(summarize(trace)),
+        until_checkpoint=True,
+        transactions={parse_size(row["data_block"]): row["transactions"] for row in rows},
+        dirty_background=1 << 40,
+    )
+    sizes = {row["data_block_bytes"]: row["figures"] for row in predict(request)["sizes"]}
     found: list[dict[str, Any]] = []
-    for figure, key in FIGURES.items():
-        interval = sizes[block][figure]
-        if interval is None or counted[key] < 0.02:
-            continue
-        error = interval["value"] / counted[key] - 1
-        print(f"{name} {block} {figure}: {counted[key]:.4g} counted, {interval['value']:.4g} predicted, {error:+.1%}",
-              flush=True)  # fmt: skip
-        found.append({"workload": name, "metric": figure, "data_block": block, "measured": counted[key],
-                      "predicted": interval["value"], "low": interval["low"], "high": interval["high"],
-                      "because": interval["because"], "error": error, "shared_buffers": asked.shared_buffers,
-                      "is_covered": interval["low"] <= counted[key] <= interval["high"]})  # fmt: skip
+    for row in rows:
+        for figure, key in FIGURES.items():
+            interval = sizes[parse_size(row["data_block"])][figure]
+            if interval is None or row[key] is None or row[key] < _LEAST[key]:
+                continue
+            error = interval["value"] / row[key] - 1
+            covered = interval["low"] <= row[key] <= interval["high"]
+            print(f"{name} {row['shared_buffers']} {row['data_block']} {key}: {row[key]:.4g} counted, "
+                  f"{interval['value']:.4g} predicted ({interval['low']:.4g} to {interval['high']:.4g}, "
+                  f"{interval['because']}), {error:+.1%}{'' if covered else ' MISS'}", flush=True)  # fmt: skip
+            found.append({"workload": name, "metric": figure, "data_block": row["data_block"], "measured": row[key],
+                          "data_block_bytes": parse_size(row["data_block"]), "device": "native",
+                          "shared_buffers": row["shared_buffers"], "shared_buffers_bytes": buffers,
+                          "predicted": interval["value"], "low": interval["low"], "high": interval["high"],
+                          "because": interval["because"], "error": error, "is_covered": covered})  # fmt: skip
+    return found
+
+
+def summary(points: list[dict[str, Any]]) -> list[str]:
+    """Rows of a Markdown table: figure, workload, points, median and largest error, intervals that hold."""
+    found: list[str] = []
+    names: list[Callable[[dict[str, Any]], str]] = [lambda one: str(one["workload"]), lambda _: "all"]
+    for naming in names:
+        groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        for one in points:
+            groups.setdefault((one["metric"], naming(one)), []).append(one)
+        for (metric, name), here in sorted(groups.items()):
+            errors = sorted(abs(one["error"]) for one in here)
+            held = sum(one["is_covered"] for one in here) / len(here)
+            found.append(f"| {metric.replace('_', ' ')} | {name} | {len(here)} | {statistics.median(errors):.1%} | "
+                         f"{errors[-1]:.1%} | {held:.0%} |")  # fmt: skip
     return found
 
 

@@ -22,6 +22,7 @@ from benchmarks import predict_synthetic
 
 from octavo.predict.assumptions import intervals
 from octavo.predict.device import device_of
+from octavo.predict.images import correction
 from octavo.predict.model import Conditions, assumed_of, bottleneck, figures
 from octavo.predict.model import varied as varied_of
 from octavo.predict.recorded import recorded
@@ -67,14 +68,16 @@ def forecasts(mode: str, directory: Path) -> Iterator[dict[str, Any]]:
     for checkpoint in CHECKPOINTS[mode]:
         seconds = None if checkpoint is None else min(checkpoint / PART, trace.seconds)
         sizes = {text: [Size(block, size, MEMORY) for block in PAGE_SIZES] for text, size in buffers.items()}
-        owns = {text: Size(8192, size, MEMORY, is_as_recorded=True) for text, size in buffers.items()}
+        here = trace.data_block
+        owns = {text: Size(here, size, MEMORY, is_as_recorded=True) for text, size in buffers.items()}
         rates = simulate(trace, [*(size for many in sizes.values() for size in many), *owns.values()], seconds)
         for text, clients, cpu in itertools.product(BUFFERS, CLIENTS, CPU[mode]):
             # Nothing waits but for CPU and disk: the recorded speed is what the model gives to these clients.
             varied = dataclasses.replace(trace, cpu_each=cpu / 1e6, clients=clients, host_busy_share=None,
                                          transactions=1e9 * trace.seconds)  # fmt: skip
-            own, base = owns[text], Size(8192, buffers[text], MEMORY)
-            given = Conditions(varied, own, rates[own], base, rates[base], disk, disk, clients, seconds)
+            own, base = owns[text], Size(here, buffers[text], MEMORY)
+            given = Conditions(varied, own, rates[own], base, rates[base], disk, disk, clients, seconds,
+                               correction=correction(varied, rates[own][0], assumed_of(varied).image_fill))  # fmt: skip
             found = [figures_of(size, rates[size], given) for size in sizes[text]]
             yield {"mode": mode, "shared_buffers": text, "clients": clients, "cpu_us": cpu,
                    "checkpoint_seconds": checkpoint, "sizes": found}  # fmt: skip
@@ -84,9 +87,11 @@ def figures_of(size: Size, rates: list[Rates], given: Conditions) -> dict[str, A
     """TPS, its ratio to that at 8 kB, and what is used most."""
     assumed = dataclasses.replace(assumed_of(given.trace), commits_a_sync=(given.clients or 1) / 2)
     found = intervals(
-        lambda one: figures(size, rates, 8192, one, given), assumed, varied_of(assumed, given, len(rates))
+        lambda one: figures(size, rates, given.trace.wal_block, one, given),
+        assumed,
+        varied_of(assumed, given, len(rates)),
     )
-    limit = bottleneck(size, rates, 8192, assumed, given)
+    limit = bottleneck(size, rates, given.trace.wal_block, assumed, given)
     shown = {name: (one.as_dict() if (one := found[name]) else None) for name in ("tps", "tps_ratio")}
     return {"data_block_bytes": size.data_block, **shown, "bottleneck": limit}
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from octavo import _core
 
 BLOCK = 8192
+WAL_BLOCK = 8192
 ROWS_A_PAGE = 61
 KEYS_A_LEAF = 366
 LEAVES_AN_INNER = 285
@@ -51,7 +52,7 @@ def write(asked: argparse.Namespace) -> None:
     pages, leaves = -(-rows // ROWS_A_PAGE), -(-rows // KEYS_A_LEAF)
     for name, value in (
         ("shared_buffers", asked.shared_buffers),
-        ("wal_block_size", "8192"),
+        ("wal_block_size", str(WAL_BLOCK)),
         ("checkpoint_timeout", "5min"),
     ):
         writer.setting(name, value)
@@ -70,7 +71,9 @@ def write(asked: argparse.Namespace) -> None:
     }  # fmt: skip
     writes = asked.mode == "read-write"
     images = _accesses(writer, asked, pages, leaves, writes=writes)
-    grown = (asked.wal_bytes * asked.transactions + images * (0.95 * BLOCK + 32)) / (1 - 24 / 8192) if writes else 0
+    grown = (
+        (asked.wal_bytes * asked.transactions + images * (0.95 * BLOCK + 32)) / (1 - 24 / WAL_BLOCK) if writes else 0
+    )
     writer.wal(0, round(seconds * 1e6), "", records=5 * asked.transactions if writes else 0, full_page_images=images,
                bytes=0, full_page_image_bytes=0, growth_bytes=round(grown))  # fmt: skip
     for name, value in facts.items():

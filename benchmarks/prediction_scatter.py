@@ -1,4 +1,5 @@
-"""The drawing and the table of docs/experiments/prediction.md from documents of octavo predict --against.
+"""The drawing and the table of docs/experiments/prediction.md from documents of octavo predict --against, or points of
+benchmarks/predict_counts.py.
 
 octavo predict t.octrace --against RUN --where mode=read-only --format json > read-only.json
 .venv/bin/python -m benchmarks.prediction_scatter read-only.json read-write.json --out prediction.svg
@@ -23,7 +24,11 @@ def main() -> None:
     points: list[dict[str, Any]] = []
     for path in asked.documents:
         document = json.loads(path.read_text())
-        points += [{**one, "workload": document["where"].get("mode", path.stem)} for one in document["points"]]
+        if isinstance(document, list):
+            counted: list[dict[str, Any]] = document
+            points += [{**one, "device": one["workload"]} for one in counted]
+        else:
+            points += [{**one, "workload": document["where"].get("mode", path.stem)} for one in document["points"]]
     kind = "png" if asked.out.suffix == ".png" else "svg"
     asked.out.write_bytes(scatter(points).file(kind))
     for row in summary(points):

@@ -1,10 +1,10 @@
-"""Traces for the proof of octavo predict: pgbench and a skewed script on a tracing build.
+"""Traces for the proof of octavo predict: pgbench, a skewed script, the TPC-C-like mix and a scan on a tracing build.
 
-    .venv/bin/python -m benchmarks.prediction_traces DIRECTORY [--workloads read-only,read-write,tpcb,skewed]
+    .venv/bin/python -m benchmarks.prediction_traces DIRECTORY [--workloads read-only,read-write,tpcb,skewed,tpcc,tpch]
 
-One server with 8 kB data blocks, pgbench's tables, a checkpoint before each recording. `skewed` looks up and updates
-accounts by pgbench's random_zipfian. Needs the build (octavo build --traced), and the server's account or root. Beside
-each trace NAME.json has what the server counted itself.
+One server with 8 kB data blocks, a checkpoint before each recording. `skewed` looks up and updates accounts by
+pgbench's random_zipfian, `tpch` is its query 6. Needs the build (octavo build --traced), and the server's account or
+root. Beside each trace NAME.json has its workload.
 """
 
 import argparse
@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+from benchmarks import prediction_workloads
+
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.postgres.builds import usage
@@ -21,18 +23,6 @@ from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.postgres.scratch import scratch_server
 from octavo.trace.record.recorder import RecordingRequest, record
-
-WORKLOADS = {"read-only": ("-S",), "read-write": ("-N",), "tpcb": ("-b", "tpcb-like"), "skewed": ()}
-# Four lookups in five, and an update, of accounts that are dealt over the table by a permutation.
-SKEWED = r"""\set rank random_zipfian(1, 100000 * :scale, 1.05)
-\set aid permute(:rank - 1, 100000 * :scale, 42) + 1
-\set what random(1, 5)
-\if :what < 5
-SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
-\else
-UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid;
-\endif
-"""
 
 
 def main() -> None:
@@ -52,11 +42,8 @@ def main() -> None:
     settings = {"shared_buffers": asked.shared_buffers, "autovacuum": "off", "max_connections": "40",
                 "max_wal_size": "16GB", "checkpoint_timeout": "1h"}  # fmt: skip
     with Journal() as journal, scratch_server(build, journal, server_account(), settings) as server:
-        with server.connect("postgres") as connection:
-            connection.execute(f"CREATE DATABASE {DATABASE}".encode())
-        server.run_client("pgbench", "--initialize", "--quiet", f"--scale={asked.scale}", DATABASE)
+        prediction_workloads.fill(server, asked.workloads.split(","), asked.scale)
         with server.connect(DATABASE) as connection:
-            connection.execute("VACUUM (FREEZE, ANALYZE)")
             try:
                 connection.execute("CREATE EXTENSION pg_walinspect")
             except Exception as error:  # the build may have no contrib of that name
@@ -69,12 +56,13 @@ def one(server: Server, name: str, asked: argparse.Namespace, journal: Journal) 
     """Records one workload, in the middle of a longer run of it."""
     out = asked.directory / f"{name}.octrace"
     out.unlink(missing_ok=True)
-    options = list(WORKLOADS[name])
-    if name == "skewed":
-        script = server.socket_directory / "skewed.sql"
-        script.write_text(SKEWED)
-        script.chmod(0o644)
-        options = ["-f", str(script)]
+    with prediction_workloads.script(server, name) as options:
+        _recorded(server, name, options, asked, journal, out)
+
+
+def _recorded(
+    server: Server, name: str, options: list[str], asked: argparse.Namespace, journal: Journal, out: Path
+) -> None:
     run = threading.Thread(
         target=lambda: server.run_client(
             "pgbench", "-n", "-M", "prepared", *options, "-c", str(asked.clients), "-j", "2",
