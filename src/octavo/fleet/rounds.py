@@ -33,6 +33,8 @@ _AHEAD = 1
 # How many parts a host has been asked for: the one that it measures, and the next.
 _ASKED_AT_ONCE = 2
 _MOST_EVENTS = 1000
+# What was received is stored when nothing more has come for so long, or after the longer time; seconds.
+_PAUSE, _LONGEST_WAIT = 0.1, 1.0
 # The parts of a host's round are fewer than these; what is measured again is numbered from here.
 _FIRST_RETRY = PARTS_OF_A_HOST // 2
 
@@ -73,6 +75,7 @@ class FleetRounds:
         self._complete = self._complete_now()
         self._open: tuple[int, frozenset[str]] | None = None
         self._told = 0
+        self._stored = self._started
         self._beginning: dict[str, int] = {}
         self._skipped = {trial.cell for trial in self.trials if trial.status == "skipped"}
 
@@ -109,9 +112,10 @@ class FleetRounds:
         """Until every cell is decided, or the rounds or the budget are spent. Raises HostError when no host is left."""
         self._notify(RoundsStarted(tuple(self._cells), tuple(self.trials)))
         while (ending := self._hand_out()) is None:
-            # Hosts that come in together go on first; then all that they brought is stored at once.
-            happened = self._take_all(0.0 if self._received.is_waiting else 1.0)
-            if not happened or self._received.is_full:
+            # Hosts that come in together go on first; then all that they brought is stored at once: a commit waits
+            # for the disk, and what waits here is on the hosts' disks.
+            happened = self._take_all(_PAUSE if self._received.is_waiting else 1.0)
+            if not happened or self._received.is_full or self._clock.now() - self._stored > _LONGEST_WAIT:
                 self._store_received()
             self._give_up_those_away()
         self._store_received()
@@ -310,6 +314,7 @@ class FleetRounds:
                 self._notify(Notice(f"{host.name} has not responded for too long: the run continues without it"))
 
     def _store_received(self) -> None:
+        self._stored = self._clock.now()
         stored = self._received.store()
         self.trials += stored
         self._sort(stored)
