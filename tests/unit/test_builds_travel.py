@@ -72,18 +72,33 @@ def changed(content: bytes, change: Callable[[Path], None], tmp_path: Path) -> b
     return file.read_bytes()
 
 
+def _rewritten(file: str, text: str) -> Callable[[Path], None]:
+    def change(root: Path) -> None:
+        (root / file).write_text(text)
+
+    return change
+
+
+def _without(file: str) -> Callable[[Path], None]:
+    return lambda root: (root / file).unlink()
+
+
+def _leading_out(root: Path) -> None:
+    (root / "lib" / "out").symlink_to("/etc/passwd")
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda root: (root / "lib" / "libpq.so.5").write_text("other"), "is not what the manifest says"),
-        (lambda root: (root / "bin" / "more").write_text("more"), "files that differ: .*bin/more"),
-        (lambda root: (root / "lib" / "libpq.so.5").unlink(), "files that differ"),
-        (lambda root: (root / MANIFEST).write_text("{}"), "is no build"),
-        (lambda root: (root / MANIFEST).write_text("[]"), "is no build"),
-        (lambda root: (root / MANIFEST).unlink(), "is no build"),
-        (lambda root: (root / "lib" / "out").symlink_to("/etc/passwd"), "leads outside"),
+        (_rewritten("lib/libpq.so.5", "other"), "is not what the manifest says"),
+        (_rewritten("bin/more", "more"), "files that differ: .*bin/more"),
+        (_without("lib/libpq.so.5"), "files that differ"),
+        (_rewritten(MANIFEST, "{}"), "is no build"),
+        (_rewritten(MANIFEST, "[]"), "is no build"),
+        (_without(MANIFEST), "is no build"),
+        (_leading_out, "leads outside"),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_whole_is_refused(
     build: Build, journal: Journal, tmp_path: Path, change: Callable[[Path], None], reason: str
 ) -> None:

@@ -219,8 +219,12 @@ class DaskHosts:
         future = self._submit(seen, work, order)
         seen.asked.add(future)
         asked = _Request(host, seen, future, event)
-        # The time is taken here: bringing many results may take longer than clocks may differ.
-        future.add_done_callback(lambda _: self._ended.put((asked, time.time())))
+
+        def done(_: Any) -> None:
+            # The time is taken here: bringing many results may take longer than clocks may differ.
+            self._ended.put((asked, time.time()))
+
+        future.add_done_callback(done)
 
     def _fetch(self) -> None:
         """Brings what has ended, in a thread of its own: many results in one message. What was cancelled is told by

@@ -56,8 +56,9 @@ def configured_security() -> "Security | None":
     from dask import config
     from distributed.security import Security
 
+    configuration: Any = config  # its types are partly unknown
     names = ("ca-file", "client.cert", "client.key")
-    files = [config.get(f"distributed.comm.tls.{name}", None) for name in names]
+    files = [configuration.get(f"distributed.comm.tls.{name}", None) for name in names]
     if not all(files):
         return None
     authority, certificate, key = map(str, files)

@@ -54,10 +54,12 @@ def outlook(plan: Plan, of_class: str | None = None) -> Outlook:
 def outlook_of(told: Mapping[str, Any]) -> Outlook:
     """What another host says of itself. Raises ValueError, KeyError, TypeError or AttributeError when it is none."""
     return Outlook(
-        {str(cell): one_line(why) for cell, why in told["skipped"].items()},
-        tuple(one_line(build) for build in told["builds"]),
-        *(int(told[name]) for name in ("loads", "disk_bytes", "free_bytes")),
-        float(told["prepare_seconds"]),
-        int(told["trials"]),
-        float(told["trial_seconds"]),
+        skipped={str(cell): one_line(why) for cell, why in told["skipped"].items()},
+        builds=tuple(one_line(build) for build in told["builds"]),
+        loads=int(told["loads"]),
+        disk_bytes=int(told["disk_bytes"]),
+        free_bytes=int(told["free_bytes"]),
+        prepare_seconds=float(told["prepare_seconds"]),
+        trials=int(told["trials"]),
+        trial_seconds=float(told["trial_seconds"]),
     )
