@@ -35,6 +35,7 @@ def fleet(home: Path) -> Iterator[Network]:
 
 
 def test_a_build_travels_to_the_host_that_lacks_it(fleet: Network) -> None:
+    """More than a minute: two builds are packed with xz, and each host makes loads and measures six cells."""
     alpha, beta = fleet.hosts
     told = fleet.coordinator.octavo("run", *_SHORT, "--fleet", str(fleet.file), check=False)
     assert told.returncode == 0, told.stderr
