@@ -7,8 +7,11 @@ from pathlib import Path
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
 from octavo import _core
+from octavo.errors import OctavoError
+from octavo.predict.predict import Request, predict
 from octavo.trace import files
 from octavo.trace.simulate import SimulationRequest, simulate
+from octavo.trace.surface import SurfaceRequest, surface
 
 _CSV = b"time_us,backend,relation,block,kind\n1,7,16384,12,read\n5,7,16384,13,extend\n"
 _IOLOG = b"fio version 3 iolog\n0 /data/a add\n0 /data/a open\n7 /data/a read 4096 8192\n9 /data/a close\n"
@@ -70,12 +73,88 @@ def _simulated(text: bytes, place: Path) -> object:
     return simulate(request)
 
 
+_FACTS = b"""\
+setting shared_buffers 1GB
+setting max_connections 100
+setting io_combine_limit 128kB
+setting vacuum_buffer_usage_limit 2MB
+setting bgwriter_delay 200ms
+setting bgwriter_lru_maxpages 100
+setting bgwriter_lru_multiplier 2
+setting checkpoint_timeout 5s
+setting wal_block_size 8192
+setting effective_io_concurrency 16
+property server_version_num 180006
+property kernel_page_bytes 4096
+property readahead_bytes 131072
+property work_clients 4
+property work_transactions 600
+property work_lookups 600
+property work_seconds 30
+property work_cpu_seconds 1
+property work_cpu_transactions 600
+property work_wal_syncs 300
+property processors 2
+property host_memory_bytes 8589934592
+relation blocks 100
+relation tuples 6100
+relation fillfactor 100
+relation tuple_bytes 128
+event checkpoint_start 3
+event transactions 600
+event lost 0
+event pause_microseconds 0
+wal records 1800
+wal full_page_images 60
+wal growth_bytes 900000
+"""
+
+
+def _told(text: bytes, place: Path) -> object:
+    """A trace that says this of its server, with what everybody makes of it."""
+    path = place / "told"
+    writer = _core.TraceWriter(path, 8192)
+    numbers = {"blocks": 0, "tuples": 0, "fillfactor": 0, "tuple_bytes": 0}
+    wal = {"records": 0, "full_page_images": 0, "growth_bytes": 0}
+    for line in text.decode(errors="replace").split("\n"):
+        kind, _, rest = line.partition(" ")
+        name, _, value = rest.partition(" ")
+        number = int(value) if value.isascii() and value.isdecimal() and len(value) < 20 else 0
+        if kind == "setting":
+            writer.setting(name[:100], value[:1000])
+        elif kind == "property":
+            writer.describe(name[:100], value[:1000])
+        elif kind == "relation" and name in numbers:
+            numbers[name] = min(number, 2**32 - 1) if name in ("fillfactor", "tuple_bytes") else number
+        elif kind == "event" and name in ("checkpoint_start", "transactions", "lost", "pause_microseconds"):
+            for _ in range(min(number, 100) if name == "checkpoint_start" else 1):
+                writer.event(1, name, number)
+        elif kind == "wal" and name in wal:
+            wal[name] = number
+    writer.relation(1, 1, 7, kind="r", name=None, **numbers)
+    writer.push([(number * 50_000, 1, 1, 1, 7, 0, number % 100, 2 * (number % 2), 0) for number in range(600)])
+    writer.wal(0, 30_000_000, "", bytes=0, full_page_image_bytes=0, **wal)
+    writer.finish()
+    outcomes: list[object] = []
+    for work in (
+        lambda: simulate(SimulationRequest(path, data_blocks=(4096, 8192))),
+        lambda: surface(SurfaceRequest(path, page_sizes=(4096, 8192))),
+        lambda: predict(Request(path, data_blocks=(4096, 8192))),
+    ):
+        try:
+            outcomes.append(work())
+        except OctavoError as error:
+            outcomes.append(str(error))
+    return outcomes
+
+
 # A relation, two accesses and a change, as pg_trace.h appends them.
 _RECORDS = struct.pack("<IIQIIQIIQIIQ", 1663, 32 << 24, 5 << 32 | 16384, 7, 0, 9000, 8, 1 << 24, 9100, 8, 2 << 24, 9200)
 
 PARSERS = [
     Parser("trace.records", _records, [_RECORDS]),
     Parser("trace.simulated", _simulated, [_TRACE]),
+    Parser("trace.facts", _told, [_FACTS]),
     Parser("trace.octrace", _read("octrace"), [_TRACE, _WAL]),
     Parser("trace.csv", _read("csv"), [_CSV]),
     Parser("trace.iolog", _read("iolog"), [_IOLOG]),

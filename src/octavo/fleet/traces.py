@@ -64,9 +64,9 @@ def curves_of_part(
     """A task: the curves as this part of the pages tells them. Raises UsageError, HostError as `trace.surface`."""
 
     def work() -> tuple[Totals, list[Curve]]:
-        with reading(request.path):
+        with reading(request.path) as opened:
             return _core.trace_curves(
-                request.path, own, list(sizes), list(capacities),
+                opened, own, list(sizes), list(capacities),
                 rate=request.rate, seed=request.seed, threads=threads_of(request), observe=nobody, part=part,
             )  # fmt: skip
 
@@ -77,9 +77,9 @@ def points_of_share(request: SurfaceRequest, own: int, places: Places) -> list[B
     """A task: PostgreSQL's buffer manager at these points. Raises UsageError, HostError as `trace.surface`."""
 
     def work() -> list[BufferPoint]:
-        with reading(request.path):
+        with reading(request.path) as opened:
             return _core.trace_buffers(
-                request.path, own, list(places),
+                opened, own, list(places),
                 rate=request.rate, seed=request.seed, threads=threads_of(request), observe=nobody,
             )[1]  # fmt: skip
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from octavo.errors import HostError, UsageError
 from octavo.trace.core_types import Relation, Summary
 from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, require_accesses, summarize
+from octavo.trace.plausible import plausible
 from octavo.trace.simulate import recorded_seconds
 from octavo.trace.surface import server_buffers
 from octavo.trace.wal import written
@@ -79,7 +80,7 @@ class Recorded:
 def recorded(path: Path, observe: Observe = nobody) -> Recorded:
     """Reads the trace's facts. Raises HostError where it says too little, so that nothing is predicted from it."""
     try:
-        summary = summarize(path, observe)
+        summary = plausible(summarize(path, observe))
     except UsageError as error:
         if "version" in str(error):
             raise HostError(f"{error}; record it again with this version of Octavo") from error
@@ -167,7 +168,7 @@ def cycle_of(trace: Recorded, asked: float | None) -> float | None:
                 "record for longer, or give a shorter --checkpoint"
             )
         return min(asked, trace.seconds)
-    if trace.checkpoints >= 2:
+    if trace.checkpoints >= 2 and trace.seconds >= trace.checkpoints:  # none takes less than a second
         return trace.seconds / trace.checkpoints
     timeout = _timeout(trace)
     if timeout is not None and timeout <= trace.seconds:

@@ -121,9 +121,9 @@ def simulate(
     ]
     first, last = trace.summary["times"] or (0, 1)
     marks = [first + (last - first) * step // MARKS for step in range(1, MARKS)]
-    with reading(trace.path):
+    with reading(trace.path) as opened:
         _, found = _core.trace_servers(
-            trace.path, trace.data_block, points,
+            opened, trace.data_block, points,
             threads=threads or len(os.sched_getaffinity(0)), observe=observe, marks=marks,
         )  # fmt: skip
     rates: dict[Size, list[Rates]] = {}

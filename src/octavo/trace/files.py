@@ -8,6 +8,7 @@ from pathlib import Path
 
 from octavo import _core
 from octavo.errors import HostError, UsageError
+from octavo.host.careful_open import open_file
 from octavo.report.text_file import refuse_planted
 from octavo.trace.core_types import Missing, Summary
 
@@ -23,18 +24,23 @@ NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
-def reading(path: Path) -> Generator[None, None, None]:
-    """Raises UsageError for what is no trace or cannot be simulated, HostError for what cannot be read."""
+def reading(path: Path) -> Generator[Path, None, None]:
+    """A path for the core of the file that is opened here, never through a link that others could have put there.
+
+    Raises UsageError for what is no trace or cannot be simulated, HostError for what cannot be read.
+    """
     try:
-        os.close(os.open(path, os.O_RDONLY))
+        descriptor = open_file(path)
     except OSError as error:
         raise HostError(f"{path} cannot be read: {error.strerror}; name a file that octavo trace recorded") from error
     try:
-        yield
-    except ValueError as error:
+        yield opened_as(descriptor)
+    except (ValueError, OverflowError) as error:
         raise UsageError(f"{path}: {error}") from error
     except OSError as error:
-        raise HostError(f"{error.filename or path}: {error.strerror or error}; see that it can be read") from error
+        raise HostError(f"{path}: {error.strerror or error}; see that it can be read") from error
+    finally:
+        os.close(descriptor)
 
 
 def opened_as(descriptor: int) -> Path:
@@ -68,8 +74,8 @@ def nobody(_accesses: int) -> None:
 
 def summarize(path: Path, observe: Observe = nobody) -> Summary:
     """What is in a trace. Raises UsageError when nothing of it is one, HostError when it cannot be read."""
-    with reading(path):
-        return _core.trace_summary(path, observe)
+    with reading(path) as opened:
+        return _core.trace_summary(opened, observe)
 
 
 def require_accesses(path: Path, summary: Summary) -> None:
@@ -97,18 +103,18 @@ def cut(
     """Writes the part from `start` to `until` (seconds since the trace's beginning). Returns its accesses, and what of
     the source is missing. Raises as `summarize`, and HostError when the target cannot be written."""
     last = 2**64 - 1 if until is None else round(until * 1e6)
-    with reading(source), replacing(target) as beside:
-        return _core.trace_cut(source, beside, round(start * 1e6), last, relation, observe)
+    with reading(source) as opened, replacing(target) as beside:
+        return _core.trace_cut(opened, beside, round(start * 1e6), last, relation, observe)
 
 
 def import_(source: Path, format: str, target: Path, page_size: int) -> int:
     """Makes a trace of another program's. Returns its accesses. Raises UsageError for what is none of this format."""
     properties = [("recorder", f"octavo trace convert --from {format}"), ("source", format)]
-    with reading(source), replacing(target) as beside:
-        return _core.trace_import(source, format, beside, page_size, properties)
+    with reading(source) as opened, replacing(target) as beside:
+        return _core.trace_import(opened, format, beside, page_size, properties)
 
 
 def export(source: Path, format: str, target: Path) -> Missing:
     """Writes a trace as another program reads it. Returns what of it is missing. Raises as `summarize`."""
-    with reading(source), replacing(target) as beside:
-        return _core.trace_export(source, format, beside)
+    with reading(source) as opened, replacing(target) as beside:
+        return _core.trace_export(opened, format, beside)

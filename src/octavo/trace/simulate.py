@@ -11,6 +11,7 @@ from octavo import _core
 from octavo.errors import UsageError
 from octavo.trace.core_types import ServerCounts, Summary
 from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, require_accesses, summarize
+from octavo.trace.plausible import plausible
 from octavo.trace.surface import rings, server_buffers
 from octavo.trace.wal import written
 from octavo.units import format_size, human_size, parse_duration, parse_size
@@ -93,12 +94,12 @@ def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int
 
 def simulate(request: SimulationRequest, observe: Observe = nobody) -> dict[str, Any]:
     """The document. Raises UsageError for what cannot be simulated, HostError for what cannot be read."""
-    summary = summarize(request.path)
+    summary = plausible(summarize(request.path))
     require_accesses(request.path, summary)
     points = servers(summary, request)
-    with reading(request.path):
+    with reading(request.path) as opened:
         totals, found = _core.trace_servers(
-            request.path, summary["page_size"], points,
+            opened, summary["page_size"], points,
             threads=request.threads or len(os.sched_getaffinity(0)), observe=observe,
         )  # fmt: skip
     seconds, transactions = recorded_seconds(summary), summary["events"].get("transactions", (0, 0))[1]

@@ -12,6 +12,7 @@ from octavo import _core
 from octavo.errors import UsageError
 from octavo.trace.core_types import BufferPoint, Curve, Summary, Totals
 from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, require_accesses, summarize
+from octavo.trace.plausible import plausible
 from octavo.units import format_size, human_size, parse_size
 
 SCHEMA_VERSION = 1
@@ -84,20 +85,22 @@ class ThisHost:
         self, request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int]
     ) -> tuple[Totals, list[Curve], int]:
         """All pages in one part."""
-        totals, curves = _core.trace_curves(
-            request.path, own, list(sizes), list(capacities),
-            rate=request.rate, seed=request.seed, threads=threads_of(request), observe=self._observe,
-        )  # fmt: skip
+        with reading(request.path) as opened:
+            totals, curves = _core.trace_curves(
+                opened, own, list(sizes), list(capacities),
+                rate=request.rate, seed=request.seed, threads=threads_of(request), observe=self._observe,
+            )  # fmt: skip
         return totals, curves, 1
 
     def buffers(
         self, request: SurfaceRequest, own: int, places: Sequence[tuple[int, int, int, int, int]]
     ) -> list[BufferPoint]:
         """All points in one pass."""
-        return _core.trace_buffers(
-            request.path, own, list(places),
-            rate=request.rate, seed=request.seed, threads=threads_of(request), observe=self._observe,
-        )[1]  # fmt: skip
+        with reading(request.path) as opened:
+            return _core.trace_buffers(
+                opened, own, list(places),
+                rate=request.rate, seed=request.seed, threads=threads_of(request), observe=self._observe,
+            )[1]  # fmt: skip
 
 
 def threads_of(request: SurfaceRequest) -> int:
@@ -108,7 +111,7 @@ def threads_of(request: SurfaceRequest) -> int:
 def surface(request: SurfaceRequest, observe: Observe = nobody, simulator: Simulator | None = None) -> dict[str, Any]:
     """The document. Raises UsageError for what is no trace or an impossible size, HostError for what cannot be read."""
     simulator = simulator or ThisHost(observe)
-    summary = summarize(request.path)
+    summary = plausible(summarize(request.path))
     own = summary["page_size"]
     require_accesses(request.path, summary)
     sizes = request.page_sizes or tuple(size for size in PAGE_SIZES if own / 32 <= size <= own * 64) or (own,)

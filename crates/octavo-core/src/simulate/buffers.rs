@@ -82,6 +82,7 @@ pub enum Outcome {
 }
 
 struct Ring {
+    /// As far as it was filled.
     buffers: Vec<u32>,
     current: usize,
     stream: u32,
@@ -91,17 +92,21 @@ struct Ring {
 /// PostgreSQL's buffer manager (bufmgr.c and freelist.c of versions 15 to 18): a clock sweep over usage counts of at
 /// most 5, and rings for bulk operations. The page that a backend read last counts as pinned.
 ///
-/// Memory: 4 bytes a page number, 5 bytes a buffer.
+/// Memory: 4 bytes a page number, 5 bytes a buffer that was used, 4 bytes a buffer that is dirty. Buffers are as many as
+/// a trace says, which may be anybody's.
 pub struct BufferManager {
     buffer_of: Vec<u32>,
+    count: usize,
+    /// Of the buffers that were used.
     page_in: Vec<u32>,
     state: Vec<u8>,
+    /// Buffers that became dirty since the last checkpoint; some are clean again, or here twice.
+    dirty: Vec<u32>,
     hand: usize,
     /// How often the hand has gone round.
     rounds: u64,
     /// Buffers that were asked for: not those that rings use again.
     allocations: u64,
-    used: usize,
     pinned: [u32; PINS],
     rings: HashMap<(u32, u8), Ring>,
     ring_buffers: [usize; 4],
@@ -131,12 +136,13 @@ impl BufferManager {
         };
         Self {
             buffer_of: Vec::new(),
-            page_in: vec![NONE; buffers],
-            state: vec![0; buffers],
+            count: buffers,
+            page_in: Vec::new(),
+            state: Vec::new(),
+            dirty: Vec::new(),
             hand: 0,
             rounds: 0,
             allocations: 0,
-            used: 0,
             pinned: [NONE; PINS],
             rings: HashMap::new(),
             ring_buffers: [
@@ -174,6 +180,11 @@ impl BufferManager {
     /// How many buffers there are.
     #[must_use]
     pub fn buffers(&self) -> usize {
+        self.count
+    }
+
+    /// How many of them were used so far: the first ones.
+    pub(super) fn used(&self) -> usize {
         self.page_in.len()
     }
 
@@ -181,10 +192,10 @@ impl BufferManager {
     #[must_use]
     pub fn usage_counts(&self) -> [u64; 7] {
         let mut found = [0; 7];
-        for state in &self.state[..self.used] {
+        for state in &self.state {
             found[usize::from(state & USAGE)] += 1;
         }
-        found[6] = (self.page_in.len() - self.used) as u64;
+        found[6] = (self.count - self.used()) as u64;
         found
     }
 
@@ -195,26 +206,47 @@ impl BufferManager {
 
     /// As `begin_checkpoint`; `write` is told each page that is written, in the order of buffers.
     pub(super) fn checkpoint(&mut self, mut write: impl FnMut(u32)) {
-        for (state, &page) in self.state.iter_mut().zip(&self.page_in) {
-            if *state & DIRTY != 0 {
-                self.counts.checkpoint_writes += 1;
-                write(page);
-            }
-            *state &= !DIRTY;
+        self.tidy();
+        for buffer in std::mem::take(&mut self.dirty) {
+            self.counts.checkpoint_writes += 1;
+            write(self.page_in[buffer as usize]);
+            self.state[buffer as usize] &= !DIRTY;
         }
         self.checkpoint += 1;
     }
 
+    fn make_dirty(&mut self, buffer: u32) {
+        let state = &mut self.state[buffer as usize];
+        if *state & DIRTY == 0 {
+            *state |= DIRTY;
+            self.dirty.push(buffer);
+            if self.dirty.len() > 2 * self.page_in.len() + 1024 {
+                self.tidy();
+            }
+        }
+    }
+
+    /// Leaves in the list those that are dirty, once each, in the order of buffers.
+    fn tidy(&mut self) {
+        let state = &self.state;
+        self.dirty
+            .retain(|&buffer| state[buffer as usize] & DIRTY != 0);
+        self.dirty.sort_unstable();
+        self.dirty.dedup();
+    }
+
     /// Buffers that the hand has passed, and buffers that were asked for, so far.
     pub(super) fn sweep(&self) -> (u64, u64) {
-        let passed = self.rounds * self.page_in.len() as u64 + self.hand as u64;
+        let passed = self.rounds * self.count as u64 + self.hand as u64;
         (passed, self.allocations)
     }
 
     /// SyncOneBuffer: what the background writer does with a buffer.
     pub(super) fn clean(&mut self, buffer: usize) -> Looked {
         let is_pinned = self.pinned.contains(&(buffer as u32));
-        let state = &mut self.state[buffer];
+        let Some(state) = self.state.get_mut(buffer) else {
+            return Looked::Reusable; // never used
+        };
         if *state & USAGE != 0 || is_pinned {
             return Looked::Used;
         }
@@ -297,7 +329,7 @@ impl BufferManager {
         self.pinned[pin] = buffer;
         if kind == Kind::Extend {
             self.counts.extends += 1;
-            self.state[buffer as usize] |= DIRTY;
+            self.make_dirty(buffer);
             Outcome::Extended { written }
         } else {
             self.counts.reads += 1;
@@ -307,7 +339,7 @@ impl BufferManager {
 
     fn change(&mut self, page: u32, buffer: u32) {
         if buffer != NONE {
-            self.state[buffer as usize] |= DIRTY;
+            self.make_dirty(buffer);
         }
         let page = page as usize;
         if page >= self.image.len() {
@@ -330,19 +362,19 @@ impl BufferManager {
             .rings
             .entry((backend, strategy.number()))
             .or_insert_with(|| Ring {
-                buffers: vec![NONE; size],
+                buffers: Vec::new(),
                 current: 0,
                 stream,
                 page,
             });
         // A scan of its own has a ring of its own: another relation, or the same from its start again.
         if strategy == Strategy::BulkRead && (ring.stream != stream || page < ring.page) {
-            ring.buffers.fill(NONE);
+            ring.buffers.clear();
         }
         (ring.stream, ring.page) = (stream, page);
         ring.current = (ring.current + 1) % size;
         let current = ring.current;
-        let buffer = ring.buffers[current];
+        let buffer = ring.buffers.get(current).copied().unwrap_or(NONE);
         if buffer != NONE
             && self.state[buffer as usize] & USAGE <= 1
             && !self.pinned.contains(&buffer)
@@ -351,6 +383,9 @@ impl BufferManager {
         }
         let buffer = self.victim();
         if let Some(ring) = self.rings.get_mut(&(backend, strategy.number())) {
+            if current >= ring.buffers.len() {
+                ring.buffers.resize(current + 1, NONE);
+            }
             ring.buffers[current] = buffer;
         }
         buffer
@@ -359,11 +394,12 @@ impl BufferManager {
     /// As StrategyGetBuffer: a buffer that was never used, else the next under the hand whose usage count is zero.
     #[inline]
     fn victim(&mut self) -> u32 {
-        let buffers = self.page_in.len();
+        let buffers = self.count;
         self.allocations += 1;
-        if self.used < buffers {
-            self.used += 1;
-            return self.used as u32 - 1;
+        if self.page_in.len() < buffers {
+            self.page_in.push(NONE);
+            self.state.push(0);
+            return self.page_in.len() as u32 - 1;
         }
         // With all of few buffers pinned PostgreSQL gives up; here the hand takes one in its eighth round.
         let mut steps = 0;

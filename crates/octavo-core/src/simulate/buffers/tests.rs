@@ -84,7 +84,7 @@ fn a_scan_of_a_large_table_keeps_to_its_ring() {
         manager.access(page, 2, 7, SCAN, 4000);
     }
     // 256 kB are 32 buffers.
-    assert_eq!(manager.used, 132);
+    assert_eq!(manager.used(), 132);
     for page in 0..100 {
         manager.access(page, 1, 0, NORMAL, 0);
     }
@@ -93,7 +93,7 @@ fn a_scan_of_a_large_table_keeps_to_its_ring() {
     for page in 6000..6256 {
         manager.access(page, 2, 8, SCAN, 256);
     }
-    assert_eq!(manager.used, 132 + 256);
+    assert_eq!(manager.used(), 132 + 256);
 }
 
 #[test]

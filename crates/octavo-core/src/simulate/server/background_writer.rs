@@ -92,7 +92,17 @@ impl BackgroundWriter {
         upcoming = upcoming.max(least + reusable_ahead);
         let (mut left, mut written, mut reusable) = (to_lap, 0, reusable_ahead);
         while left > 0 && reusable < upcoming {
-            let looked = buffers.clean((self.next % count) as usize);
+            let place = self.next % count;
+            if place >= buffers.used() as u64 {
+                // None of those that follow was ever used: all are reusable, however many there are.
+                let wanted = (upcoming - reusable).ceil() as u64;
+                let many = wanted.min(left).min(count - place).max(1);
+                self.next += many;
+                left -= many;
+                reusable += many as f64;
+                continue;
+            }
+            let looked = buffers.clean(place as usize);
             self.next += 1;
             left -= 1;
             match looked {
