@@ -1,5 +1,6 @@
 """Traces and what other programs trace, up to the summary of what was imported. (Rust has properties of its own.)"""
 
+import math
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from tests.fuzz.fuzzing import Parser, check, parametrized
 
 from octavo import _core
 from octavo.errors import OctavoError
+from octavo.predict.device import device_of
 from octavo.predict.predict import Request, predict
 from octavo.trace import files
 from octavo.trace.simulate import SimulationRequest, simulate
@@ -151,7 +153,22 @@ def _told(text: bytes, place: Path) -> object:
 # A relation, two accesses and a change, as pg_trace.h appends them.
 _RECORDS = struct.pack("<IIQIIQIIQIIQ", 1663, 32 << 24, 5 << 32 | 16384, 7, 0, 9000, 8, 1 << 24, 9100, 8, 2 << 24, 9200)
 
+_PROBE = (
+    b'{"requests_per_second_ceiling": 5e4, "bytes_per_second_ceiling": 1e9,'
+    b' "latency_line": {"latency_us": 80, "bytes_per_second": 2e9}}'
+)
+
+
+def _device(text: bytes, place: Path) -> object:
+    (place / "probe.json").write_bytes(text)
+    found = device_of(str(place / "probe.json"))
+    seconds = found.seconds(2.0, 8192.0) + found.waited(2.0, 8192.0)
+    assert math.isfinite(seconds)
+    return seconds
+
+
 PARSERS = [
+    Parser("probe of a device", _device, [_PROBE]),
     Parser("trace.records", _records, [_RECORDS]),
     Parser("trace.simulated", _simulated, [_TRACE]),
     Parser("trace.facts", _told, [_FACTS]),

@@ -17,6 +17,7 @@ from octavo.units import human_count
 SECONDS = 60
 MOST_BYTES = 16 * 1024**2
 _MOST_SERVERS = 50
+_MOST_RESULTS = 500  # rules of a server
 _LONGEST = 300
 
 
@@ -73,7 +74,7 @@ def headline(found: Mapping[str, Any]) -> str:
 def _row(server: dict[str, Any]) -> dict[str, Any]:
     if server["problem"]:
         return {**_without(str(server["problem"])), "server": _clean(server["server"])}
-    results = cast("list[dict[str, Any]]", server["results"])
+    results = cast("list[dict[str, Any]]", server["results"])[:_MOST_RESULTS]
     found = [one for one in results if one["status"] == "finding" and one["severity"] in SEVERITIES]
     found.sort(key=lambda one: SEVERITIES.index(one["severity"]))
     stack = {str(layer["layer"]): layer["value"] for layer in server["page_stack"]}

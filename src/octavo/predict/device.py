@@ -1,6 +1,7 @@
 """What a device gives: a named volume, or the document of `octavo io probe --format json`."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,12 +76,20 @@ def _probed(path: Path) -> Device:
         line: dict[str, Any] = found["latency_line"] or {}
         return Device(
             f"probed {path.name}",
-            float(found["requests_per_second_ceiling"]),
-            float(found["bytes_per_second_ceiling"]),
-            float(line["latency_us"]) / 1e6 if line else None,
-            float(line["bytes_per_second"]) if line else None,
+            _number(found["requests_per_second_ceiling"]),
+            _number(found["bytes_per_second_ceiling"]),
+            _number(line["latency_us"]) / 1e6 if line else None,
+            _number(line["bytes_per_second"]) if line else None,
         )
     except OSError as error:
         raise HostError(f"{path} cannot be read: {error.strerror}; octavo io probe --format json makes it") from None
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         raise UsageError(f"{path} is not an output of octavo io probe --format json; make a new one") from None
+
+
+def _number(value: Any) -> float:
+    """A number that is not below zero and has an end. Raises ValueError for anything else."""
+    number = float(value)
+    if not 0 <= number < math.inf:
+        raise ValueError(f"{value!r} is no such number")
+    return number
