@@ -87,18 +87,16 @@ def test_who_shows_no_certificate_holds_few_connections_and_not_for_long(
     """Dask's own listener waits for ever, and has room for the fleet no more when all descriptors are taken."""
     pytest.importorskip("cryptography")
     certificates.make_authority()
-    secured = security(certificates.COORDINATOR)
+    secured: Any = security(certificates.COORDINATOR)
 
     async def visit() -> None:
-        served: list[Any] = []
-
         async def serve(comm: Any) -> None:
-            served.append(comm)
             await comm.close()
 
-        guarded: Any = GuardedBackend().get_listener("127.0.0.1:0", serve, True, **secured.get_listen_args("scheduler"))
+        backend: Any = GuardedBackend()
+        guarded: Any = backend.get_listener("127.0.0.1:0", serve, True, **secured.get_listen_args("scheduler"))
         await guarded.start()
-        place = guarded.get_host_port()
+        place: tuple[str, int] = guarded.get_host_port()
         try:
             loop = asyncio.get_running_loop()
             strangers = [await _connected(loop, place) for _ in range(MOST_STRANGERS + 20)]

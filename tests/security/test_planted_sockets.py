@@ -36,6 +36,14 @@ def planted(tmp_path: Path) -> Generator[Path, None, None]:
         yield tmp_path
 
 
+def _nothing(*_: object) -> None:
+    pass
+
+
+def _refusal(name: str, problem: str) -> dict[str, str]:
+    return {"server": name, "problem": problem}
+
+
 def test_a_server_that_never_answers_is_left(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_connection, "_LATE_SECONDS", 0.1)
     with pytest.raises(HostError, match=r"has not answered within 0\.2 s"):
@@ -52,7 +60,7 @@ def test_an_answer_without_end_is_left(planted: Path, monkeypatch: pytest.Monkey
 
 def test_what_has_not_answered_is_closed(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_connection, "_LATE_SECONDS", 0.1)
-    monkeypatch.setattr(user_connection, "_hold_to", lambda *_: None)
+    monkeypatch.setattr(user_connection, "_hold_to", _nothing)
     with connect(f"{_DSN}{planted}", "octavo", _LIMITS, 0) as connection:
         for query in (lambda: connection.execute("SELECT 1"), lambda: connection.execute("SELECT 1")):
             with pytest.raises(psycopg.OperationalError):
@@ -80,7 +88,7 @@ def test_one_user_cannot_keep_the_doctor_from_the_others(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(examine, "listeners", lambda: [*found, *servers])
     monkeypatch.setattr(examine, "_connect_to", connect_to)
-    monkeypatch.setattr(examine, "_not_asked", lambda name, problem: {"server": name, "problem": problem})
+    monkeypatch.setattr(examine, "_not_asked", _refusal)
     monkeypatch.setattr(examine, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     for name in ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT"):
         monkeypatch.delenv(name, raising=False)
@@ -129,6 +137,13 @@ def test_a_lock_file_leads_to_sockets_of_this_host_only(
     from octavo.hugepages.postmaster_files import Running
 
     (tmp_path / "postmaster.pid").touch()
-    monkeypatch.setattr(postmaster_files, "running_on", lambda _: Running(7, False, socket_, port))
-    monkeypatch.setattr(examine, "_connect_to", lambda listener: pytest.fail(f"it asks {listener}"))
+
+    def running(_data: Path) -> Running:
+        return Running(7, False, socket_, port)
+
+    def connect_to(listener: Listener) -> Any:
+        pytest.fail(f"it asks {listener}")
+
+    monkeypatch.setattr(postmaster_files, "running_on", running)
+    monkeypatch.setattr(examine, "_connect_to", connect_to)
     assert examine.on(tmp_path) is None

@@ -15,7 +15,8 @@ class GuardedListener(tcp.TLSListener):
     """Dask's, which waits for a handshake for ever."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+        dask: Any = super()  # its types are partly unknown
+        dask.__init__(*arguments, **options)
         # Who has shown no certificate yet, the oldest first.
         self._strangers: dict[Any, None] = {}
 
@@ -25,10 +26,11 @@ class GuardedListener(tcp.TLSListener):
             del self._strangers[oldest]
             oldest.close()
         self._strangers[stream] = None
-        loop = IOLoop.current()
+        loop: Any = IOLoop.current()
+        dask: Any = super()
         late = loop.call_later(HANDSHAKE_SECONDS, stream.close)
         try:
-            return await super()._prepare_stream(stream, address)
+            return await dask._prepare_stream(stream, address)
         finally:
             loop.remove_timeout(late)
             self._strangers.pop(stream, None)

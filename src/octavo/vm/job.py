@@ -41,11 +41,11 @@ def write(
         left = _MOST_BYTES
         for name, path in files.items():
             try:
-                for inside, descriptor in _each(path):
-                    size = 0 if descriptor is None else os.fstat(descriptor).st_size
+                for inside, opened in _each(path):
+                    size = 0 if opened is None else os.fstat(opened).st_size
                     if (left := left - size) < 0:
                         raise UsageError("--copy: the files have more than 1 GB; give fewer")
-                    _copy(archive, f"{name}/{inside}".rstrip("/"), descriptor)
+                    _copy(archive, f"{name}/{inside}".rstrip("/"), opened)
             except OSError as error:
                 raise HostError(f"--copy {path}: {error.strerror or error}") from None
 
