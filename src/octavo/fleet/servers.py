@@ -15,6 +15,8 @@ from octavo.home import make_directory, octavo_home
 
 # Between two attempts to find the scheduler again, in seconds.
 _PAUSE = 1.0
+# How long whoever starts a host's worker waits until it listens, in seconds.
+_FIRST_TRY_SECONDS = 20.0
 
 
 class _NoWebPages:
@@ -69,6 +71,7 @@ def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]
 
     connection = _Connection(worker)
     connection.start()
+    connection.tried.wait(_FIRST_TRY_SECONDS)
     ready()
     try:
         workshop.BENCH.serve()
@@ -84,6 +87,8 @@ class _Connection(threading.Thread):
         self._worker = worker
         self._loop = asyncio.new_event_loop()
         self._stopping: asyncio.Event | None = None
+        # Set once the first worker listens, or could not.
+        self.tried = threading.Event()
 
     def run(self) -> None:
         """Until `stop`."""
@@ -103,10 +108,12 @@ class _Connection(threading.Thread):
             worker = self._worker()
             try:
                 await _first(leaving, worker.start())
+                self.tried.set()
                 if not stopping.is_set():
                     await _first(leaving, worker.finished())
             except (OSError, ValueError, RuntimeError, TimeoutError) as error:
                 print(f"not connected: {error}", flush=True)
+                self.tried.set()
             finally:
                 with suppress(Exception):
                     await worker.close(timeout=2, nanny=False)
