@@ -10,7 +10,7 @@ from octavo.trace.plausible import plausible
 from octavo.trace.simulate import recorded_seconds
 from octavo.trace.surface import server_buffers
 from octavo.trace.wal import written
-from octavo.units import parse_duration, parse_size
+from octavo.units import parse_duration
 
 # Fewer transactions than this are no workload.
 FEWEST_TRANSACTIONS = 500
@@ -184,14 +184,5 @@ def _timeout(trace: Recorded) -> float | None:
     text = trace.setting("checkpoint_timeout")
     try:
         return parse_duration(text) if text else None
-    except UsageError:
-        return None
-
-
-def size_setting(trace: Recorded, name: str) -> int | None:
-    """Bytes of a setting that is a size."""
-    text = trace.setting(name)
-    try:
-        return parse_size(text) if text else None
     except UsageError:
         return None
