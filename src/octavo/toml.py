@@ -17,7 +17,7 @@ _NO_KEY = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*""")
 
 
 def read_toml(path: Path) -> str:
-    """The text of a TOML file. Raises UsageError when it is no regular file, no text, too large, or cannot be read."""
+    """The text of a TOML file. Raises UsageError when it is no regular file, no text, too large or unreadable."""
     try:
         # A link is the user's own here, and may be followed.
         text = read_text(path.resolve(strict=True), _MOST_BYTES)
@@ -30,7 +30,7 @@ def read_toml(path: Path) -> str:
             f"{path} cannot be read: it is larger than {_MOST_BYTES} bytes, or no name of a file"
         ) from None
     if "\ufffd" in text or "\0" in text:
-        raise UsageError(f"{path} cannot be read: it is no text")
+        raise UsageError(f"{path} cannot be read: it is not text")
     return text.removeprefix("\ufeff")
 
 

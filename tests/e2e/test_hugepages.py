@@ -56,7 +56,7 @@ def test_the_plan_fits_the_terminal(octavo: Octavo, columns: str) -> None:
     ("arguments", "words"),
     [
         (["plan", "--pgdata", "/nowhere", "--dsn", ""], "give one of them"),
-        (["plan", "--pgdata", "/nowhere"], "no data directory"),
+        (["plan", "--pgdata", "/nowhere"], "not a data directory"),
         (["plan", "--bindir", "/usr/bin"], "give --pgdata too"),
         (["plan", "--page-size", "3kB"], "huge pages of"),
         (["apply"], "no server given"),

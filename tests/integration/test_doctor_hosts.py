@@ -91,13 +91,13 @@ def test_a_table_of_hosts_of_which_some_fail(sshd: Sshd, home: Path, tmp_path: P
     assert rows["good"]["rules"] == ["warning: huge-pages"]
     assert rows["bad"]["findings"] == {"error": 1, "warning": 0, "note": 0}
     for name, words in {
-        "no-json": "no JSON", "other-json": "no report", "without-octavo": "no such command", "fails": "no",
+        "no-json": "not JSON", "other-json": "not a report", "without-octavo": "does not exist", "fails": "no",
         "closed": "Connection refused", "stranger": "Host key verification failed",
     }.items():  # fmt: skip
         assert words in rows[name]["problem"]
     # As many servers as there are here, or that there are none.
-    said = rows["real"]["problem"] or "could be asked"
-    assert "could be asked" in said or "no PostgreSQL server listens" in said
+    said = rows["real"]["problem"] or "could be examined"
+    assert "could be examined" in said or "no PostgreSQL server listens" in said
     assert "\x1b" not in done.stdout
     assert "\u202e" not in done.stdout
 
@@ -113,7 +113,7 @@ def test_no_host_takes_more_time_or_room_than_it_may(sshd: Sshd, journal: Journa
         journal,
         seconds=2,
     )
-    assert found["sleeps"].problem == "its command was still running when its time was over"
+    assert found["sleeps"].problem == "the command did not end in time"
     assert "more than 97.7 kB" in str(found["floods"].problem)
     assert found["floods-errors"].output == found["quick"].output == b"fine\n"
     assert found["quick"].problem is None

@@ -220,7 +220,7 @@ def test_configuration_and_data_may_be_apart(build: Build, journal: Journal, acc
 
 def test_what_is_no_cluster_is_said(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(UsageError, match="no data directory; before initdb"):
+        with pytest.raises(UsageError, match="not a data directory; before initdb"):
             Situation(path, None, None)
 
 

@@ -71,7 +71,7 @@ def test_the_owners_own_links_are_followed_once(shared: Path) -> None:
 
 def test_no_path_at_all_is_no_cluster(shared: Path) -> None:
     (shared / "postgresql.conf").write_text("data_directory = '/a\0b'\n")
-    with pytest.raises(UsageError, match="is no data directory"):
+    with pytest.raises(UsageError, match="is not a data directory"):
         _directories(shared)
 
 

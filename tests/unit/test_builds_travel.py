@@ -93,9 +93,9 @@ def _leading_out(root: Path) -> None:
         (_rewritten("lib/libpq.so.5", "other"), "is not what the manifest says"),
         (_rewritten("bin/more", "more"), "files that differ: .*bin/more"),
         (_without("lib/libpq.so.5"), "files that differ"),
-        (_rewritten(MANIFEST, "{}"), "is no build"),
-        (_rewritten(MANIFEST, "[]"), "is no build"),
-        (_without(MANIFEST), "is no build"),
+        (_rewritten(MANIFEST, "{}"), "is not a valid build"),
+        (_rewritten(MANIFEST, "[]"), "is not a valid build"),
+        (_without(MANIFEST), "is not a valid build"),
         (_leading_out, "leads outside"),
     ],
 )
@@ -113,16 +113,16 @@ def test_what_is_not_whole_is_refused(
 def test_what_is_no_build_of_that_digest_or_name_is_refused(build: Build, journal: Journal) -> None:
     content = pack(build)
     away(build)
-    with pytest.raises(OctavoError, match="not what was sent"):
+    with pytest.raises(OctavoError, match="differs from the sent one"):
         unpack(build.name, content, digest_of(b""), journal)
     for name in ("../../etc", "18.0-b8w8-zz", build.name.upper()):
-        with pytest.raises(OctavoError, match="no name of a build"):
+        with pytest.raises(OctavoError, match="not a name of a build"):
             unpack(name, content, digest_of(content), journal)
     other = f"18.0-b8w8-{os.urandom(6).hex()}"
     with pytest.raises(OctavoError, match="is of another build"):
         unpack(other, content, digest_of(content), journal)
     for cut in (content[:-50], b"", b"\0" * 100):
-        with pytest.raises(OctavoError, match="arrived"):
+        with pytest.raises(OctavoError, match="the received archive"):
             unpack(build.name, cut, digest_of(cut), journal)
 
 

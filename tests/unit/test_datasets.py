@@ -361,9 +361,9 @@ def test_the_control_file_is_read_and_gone_on_from() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (CONTROL.replace("shut down", "in production"), "says in production"),
-        (CONTROL.replace("NextOID", "NextThing"), "does not tell the"),
-        ("", "says nothing"),
+        (CONTROL.replace("shut down", "in production"), "its state is in production"),
+        (CONTROL.replace("NextOID", "NextThing"), "does not show the"),
+        ("", "its state is unknown"),
     ],
 )
 def test_a_control_file_that_cannot_be_gone_on_from_is_an_error(text: str, message: str) -> None:

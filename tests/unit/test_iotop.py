@@ -356,6 +356,6 @@ def test_undoing_removes_that_instance_and_no_other(tmp_path: Path, monkeypatch:
     assert told is not None and told.what == "put back"
     assert undo_instance({"name": "octavo-abc"}) is None
     for name in ("theirs", "octavo-/../theirs", "../octavo-x"):
-        with pytest.raises(ValueError, match="no tracing instance"):
+        with pytest.raises(ValueError, match="not a tracing instance"):
             undo_instance({"name": name})
     assert [path.name for path in (tmp_path / "instances").iterdir()] == ["theirs"]

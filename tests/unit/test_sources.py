@@ -113,9 +113,9 @@ def test_a_local_tarball_is_taken_with_its_digest(home: Path, journal: Journal) 
     assert source == Source("18.3", source.tarball, digest, f"local file {tarball.name}", tarball)
     assert source.tarball.name == tarball.name
     assert source.tarball.read_bytes() == b"not much"
-    with pytest.raises(UsageError, match=r"it is PostgreSQL 18\.3, and 17 was asked for; say --pg 18"):
+    with pytest.raises(UsageError, match=r"it is PostgreSQL 18\.3, not 17; give --pg 18"):
         find_source("17", journal, tarball)
-    with pytest.raises(UsageError, match=r"and 18\.2 was asked for; say --pg 18\.3"):
+    with pytest.raises(UsageError, match=r"not 18\.2; give --pg 18\.3"):
         find_source("18.2", journal, tarball)
     with pytest.raises(UsageError, match="no such file"):
         find_source("18", journal, home / "absent.tar.bz2")
@@ -140,7 +140,7 @@ def test_a_tree_is_packed_and_its_version_read_from_it(home: Path, journal: Jour
     unpacked = unpack(source, home / "unpacked")
     assert contents(unpacked) == contents(root)
     assert (unpacked / "configure").stat().st_mode & 0o111
-    with pytest.raises(UsageError, match=f"it is PostgreSQL {version}, and 14 was asked for"):
+    with pytest.raises(UsageError, match=f"it is PostgreSQL {version}, not 14"):
         find_source("14", journal, root)
 
 

@@ -98,7 +98,7 @@ def test_links_in_the_data_directory_lead_nowhere(tmp_path: Path, proc: Path) ->
         pass
     (tmp_path / "data" / recorder.DIRECTORY / recorder.CONTROL).unlink()
     os.link(tmp_path / "kept", tmp_path / "data" / recorder.DIRECTORY / recorder.CONTROL)
-    with pytest.raises(HostError, match="no file of the server"), recorder.recording(_SERVER, proc):
+    with pytest.raises(HostError, match="not a file of the server"), recorder.recording(_SERVER, proc):
         pass
     assert (tmp_path / "kept").read_bytes() == b"as it was"
 

@@ -41,7 +41,7 @@ def read(path: Path) -> list[Program]:
         elif stat.S_ISREG(mode):
             found = _of(str(path), descriptor)
         else:
-            raise HostError(f"{path} is no file, package or directory")
+            raise HostError(f"{path} is not a file, package or directory")
     finally:
         os.close(descriptor)
     if not found:
@@ -56,12 +56,12 @@ def read_one(path: Path) -> ElfReport:
     descriptor = os.open(path, _OPEN)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise HostError(f"{path} is no file")
+            raise HostError(f"{path} is not a file")
         found = _of(str(path), descriptor)
     finally:
         os.close(descriptor)
     if len(found) != 1 or found[0].name != str(path):
-        raise HostError(f"{path} is no program, it has several; name one")
+        raise HostError(f"{path} contains several programs; specify one")
     if found[0].report is None:
         raise HostError(f"{path} {found[0].problem}")
     return found[0].report

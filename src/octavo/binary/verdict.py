@@ -69,7 +69,7 @@ def _of_aarch64(report: ElfReport) -> Verdict:
         return Verdict(
             "mixed",
             f"{found.lse} LSE instructions and {found.exclusive} exclusives beside each other",
-            "it chooses by itself, or its parts were built with different flags: see which functions have them",
+            "it chooses at run time, or its parts were built with different flags: see which functions have them",
         )
     if found.lse:
         return Verdict("lse", "LSE always", "it does not run on a CPU without LSE (Armv8.0: Cortex-A53, A57, A72)")
@@ -90,7 +90,7 @@ def why(report: ElfReport) -> str:
     text = ".".join(map(str, version))
     if version < (10, 1):
         return f"GCC {text} does not outline by default, 10.1 and later do; {rebuild}"
-    return f"GCC {text} outlines by default, so that it was told not to (-mno-outline-atomics); {rebuild}"
+    return f"GCC {text} outlines by default, so it was built with -mno-outline-atomics; {rebuild}"
 
 
 def gcc_version(report: ElfReport) -> tuple[int, int] | None:

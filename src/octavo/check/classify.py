@@ -177,7 +177,7 @@ def load_entries() -> tuple[KnownDifference, ...]:
 
 def _entry(facts: Mapping[str, Any]) -> KnownDifference:
     if facts["kind"] not in KINDS:
-        raise ValueError(f"{facts['kind']!r} is no kind of difference")
+        raise ValueError(f"{facts['kind']!r} is not a kind of difference")
     return KnownDifference(
         suite=facts.get("suite", "regression"),
         test=facts["test"],

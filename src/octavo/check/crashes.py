@@ -64,7 +64,7 @@ def backtraces(build: Build, directory: Path, journal: Journal, account: Account
             finished = children.run(arguments, journal, role="gdb", account=account)
             lines = [line for line in finished.stdout.splitlines() if line.startswith(("#", "Program", "Core"))]
         except HostError:
-            lines = [f"gdb is missing; install it to see where {core.name} comes from"]
+            lines = [f"gdb is missing; install it to see the cause of {core.name}"]
         found.append(Failure(core.parent.name, "a server left a core file", tuple(lines)))
     return found
 

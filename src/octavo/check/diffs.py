@@ -35,7 +35,7 @@ def parse_diffs(text: str) -> list[FileDiff]:
             before = _path(line)
             after = next(lines, "")
             if not after.startswith("+++ "):
-                raise ValueError(f"no file stands against {before}")
+                raise ValueError(f"no file is compared with {before}")
             found.append(FileDiff(before, _path(after), (), ()))
         elif match := _RANGES.match(line):
             if not found:
@@ -44,7 +44,7 @@ def parse_diffs(text: str) -> list[FileDiff]:
             removed, added = _hunk(lines, int(match[1] or 1), int(match[2] or 1))
             found[-1] = FileDiff(last.expected, last.actual, last.removed + removed, last.added + added)
         elif line and not line.startswith(("diff ", "\\")):
-            raise ValueError(f"{line!r} stands outside of a hunk")
+            raise ValueError(f"{line!r} is outside a hunk")
     return found
 
 
@@ -73,5 +73,5 @@ def _hunk(lines: Iterator[str], before: int, after: int) -> tuple[tuple[str, ...
             case "\\":  # No newline at end of file
                 pass
             case _:
-                raise ValueError(f"{line!r} is no line of a hunk")
+                raise ValueError(f"{line!r} is not a line of a hunk")
     return tuple(removed), tuple(added)

@@ -48,7 +48,7 @@ def _broken_links(prefix: Path) -> list[str]:
         if path.is_symlink():
             target = path.readlink()
             if not path.exists():  # nowhere, or in a circle
-                broken.append(f"{path.relative_to(prefix)} leads to {target}, which is not there")
+                broken.append(f"{path.relative_to(prefix)} links to {target}, which does not exist")
             elif not path.resolve().is_relative_to(prefix.resolve()):
                 broken.append(f"{path.relative_to(prefix)} leads out of the installation, to {target}")
     return broken

@@ -76,7 +76,7 @@ def check_builds(
     """
     for suite in suites:
         if suite not in _ALL:
-            raise UsageError(f"there is no suite {suite!r}; there are {', '.join(_ALL)}")
+            raise UsageError(f"unknown suite {suite!r}; allowed: {', '.join(_ALL)}")
     chosen = covering_suites(builds) if covering else {build.name: tuple(suites) for build in builds}
     for version in dict.fromkeys(str(build.manifest["version"]) for build in builds):
         with open_tests(version, journal, local) as tests:

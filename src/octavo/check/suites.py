@@ -187,7 +187,7 @@ def _new_file(place: int, name: PurePath) -> int:
     here = os.dup(place)
     try:
         if name.is_absolute() or ".." in name.parts:
-            raise OctavoError(f"{trees.shown(str(name))} is no name of what a check keeps")
+            raise OctavoError(f"{trees.shown(str(name))} is not a valid name of a check's files")
         for part in name.parts[:-1]:
             with suppress(FileExistsError):
                 os.mkdir(part, dir_fd=here)

@@ -149,12 +149,12 @@ def convert(
         raise UsageError("say either --from FORMAT, to make a trace, or --to FORMAT, to write one as another format")
     if source is not None:
         if source not in READABLE:
-            raise UsageError(f"--from {source} is no format that is read; they are {', '.join(READABLE)}")
+            raise UsageError(f"--from {source}: unknown format; allowed: {', '.join(READABLE)}")
         accesses = import_(file, source, out, parse_size(page_size))
         console().print(f"{out}: {accesses:,} accesses")
         return
     if target not in WRITABLE:
-        raise UsageError(f"--to {target} is no format that is written; they are {', '.join(WRITABLE)}")
+        raise UsageError(f"--to {target}: unknown format; allowed: {', '.join(WRITABLE)}")
     missing = export(file, target, out)
     lost = f": of the trace {missing['accesses']:,} accesses are missing" if missing["accesses"] else ""
     console().print(f"{out}{lost}")

@@ -124,21 +124,21 @@ class RuleFacts:
         """A whole number; sizes in bytes. Raises UnknownError."""
         found = self.value(name)
         if isinstance(found, bool) or not isinstance(found, int):
-            raise UnknownError(f"{name}: {found!r} is no whole number")
+            raise UnknownError(f"{name}: {found!r} is not an integer")
         return found
 
     def number(self, name: str) -> float:
         """A number. Raises UnknownError."""
         found = self.value(name)
         if isinstance(found, bool) or not isinstance(found, int | float):
-            raise UnknownError(f"{name}: {found!r} is no number")
+            raise UnknownError(f"{name}: {found!r} is not a number")
         return float(found)
 
     def text(self, name: str) -> str:
         """Text. Raises UnknownError."""
         found = self.value(name)
         if not isinstance(found, str):
-            raise UnknownError(f"{name}: {found!r} is no text")
+            raise UnknownError(f"{name}: {found!r} is not text")
         return found
 
     def flag(self, name: str) -> bool:
@@ -152,14 +152,14 @@ class RuleFacts:
         """A list of objects. Raises UnknownError."""
         found = self.value(name)
         if not isinstance(found, list):
-            raise UnknownError(f"{name}: is no list")
+            raise UnknownError(f"{name}is not a list")
         return [cast("dict[str, Any]", one) for one in cast("list[Any]", found) if isinstance(one, dict)]
 
     def words(self, name: str) -> list[str]:
         """A list of words. Raises UnknownError."""
         found = self.value(name)
         if not isinstance(found, list):
-            raise UnknownError(f"{name}: is no list")
+            raise UnknownError(f"{name}is not a list")
         return [str(one) for one in cast("list[Any]", found)]
 
     def words_or_none(self, name: str) -> list[str] | None:

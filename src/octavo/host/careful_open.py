@@ -13,7 +13,7 @@ _MOST_TEXT = 256 * 1024**2
 def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file. Links on the way are followed only in directories that nobody else may write.
 
-    Raises OSError for any other link, for what is no regular file, and for what cannot be opened.
+    Raises OSError for any other link, for what is not a regular file, and for what cannot be opened.
     """
     path = path.absolute()
     directory = _open_directory(path.parent, os.O_PATH)

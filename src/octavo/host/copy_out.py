@@ -28,7 +28,7 @@ def open_below(directory: int, path: str, flags: int = 0) -> int:
     """
     *parents, name = path.split("/")
     if not {"", ".", ".."}.isdisjoint((*parents, name)):
-        raise ValueError(f"{path!r} is no path below a directory")
+        raise ValueError(f"{path!r} is not a relative path below a directory")
     opened: list[int] = []
     try:
         for parent in parents:
@@ -56,7 +56,7 @@ def copy_out(
         nonlocal left
         facts = os.fstat(source)
         if not stat.S_ISREG(facts.st_mode) or facts.st_uid != account.uid:
-            raise OctavoError(f"{path} is no file that {account.name} made; it is not installed")
+            raise OctavoError(f"{path} is not a file that {account.name} made; it is not installed")
         digest = hashlib.sha256()
         with (target / path).open("xb") as copy:
             while chunk := os.read(source, _CHUNK_BYTES):

@@ -122,7 +122,7 @@ def undo_value(entry: Entry) -> Undone | None:
     if entry["boot_id"] != boot_id() or not value.path.exists():
         return None
     if _has_another_image(value, entry.get("backing")):
-        return Undone("left", f"left {value}: the device is no longer on an image of ours")
+        return Undone("left", f"left {value}: the device no longer uses Octavo's image")
     moved = [
         (KernelValue(Path(one["path"]), one["form"], one["device"]), one["found"], one["set"])
         for one in entry.get("moves", ())

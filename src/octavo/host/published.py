@@ -37,7 +37,7 @@ def parse(text: str) -> dict[str, Any]:
     except RecursionError:
         found = None
     if not isinstance(found, dict):
-        raise ValueError("it is no manifest")
+        raise ValueError("it is not a manifest")
     return cast("dict[str, Any]", found)
 
 

@@ -133,7 +133,7 @@ def new_log(path: Path) -> int:
 def open_own_file(tree: Path, path: str, account: Account, flags: int = os.O_RDONLY) -> int:
     """A descriptor of a plain file of the account's at this path below its tree: what a server of its says may be any.
 
-    Raises OctavoError when the path leads out of the tree or through a link, and for what is no regular file, is not
+    Raises OctavoError when the path leads out of the tree or through a link, and for what is not a regular file, is not
     the account's, or has other names besides.
     """
     descriptor = -1

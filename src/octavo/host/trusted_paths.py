@@ -29,7 +29,7 @@ def kernel_path(text: object) -> Path:
     if not any(
         _strictly_below(path, root) and _strictly_below(path.resolve(), root.resolve()) for root in KERNEL_ROOTS
     ):
-        raise NotOursError(f"{path} is no file of the kernel's that Octavo changes")
+        raise NotOursError(f"{path} is not a kernel file that Octavo changes")
     return path
 
 
@@ -112,7 +112,7 @@ def _roots() -> list[Path]:
 def _plain(text: object) -> Path:
     """An absolute path without `..`. Raises NotOursError for anything else."""
     if not isinstance(text, str) or "\0" in text or not text.startswith("/") or ".." in Path(text).parts:
-        raise NotOursError(f"{text!r} is no path that Octavo notes")
+        raise NotOursError(f"{text!r} is not a path in Octavo's journal")
     return Path(text)
 
 

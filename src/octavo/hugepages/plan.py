@@ -50,8 +50,8 @@ class Situation:
             raise UsageError(f"shared_memory_type = {kind}, and PostgreSQL takes huge pages with mmap only; set that")
         if names := ", ".join(self.server.unsettled):
             raise UsageError(
-                f"settings wait for a restart ({names}), and with them it may need more than it says; stop it and name "
-                "it by --pgdata, or restart it first"
+                f"settings wait for a restart ({names}), so it may need more than it reports; stop it and "
+                "give --pgdata, or restart it first"
             )
 
     def require_here(self) -> None:

@@ -171,8 +171,8 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
     if spare := chosen["unclaimed_pages"]:
         _say(
             screen,
-            f"{spare:,} of these are in the pool now, unused and not needed by this server; if nobody else "
-            f"needs them, {chosen['pool_pages'] - spare:,} are enough.",
+            f"{spare:,} of these are in the pool now, unused and not needed by this server; if no other "
+            f"program needs them, {chosen['pool_pages'] - spare:,} are enough.",
         )
     print("now, as root: octavo hugepages apply (the same options)")
     print("in postgresql.conf, once the pages are there:")

@@ -94,7 +94,7 @@ def _directories(pgdata: Path) -> tuple[Path, Path]:
         raise HostError(f"{pgdata} is not for this user to read; run as the server's user or as root") from None
     except (OSError, ValueError):  # not there, or no path at all
         pass
-    raise UsageError(f"{pgdata} is no data directory; before initdb there is nothing to ask, omit --pgdata then")
+    raise UsageError(f"{pgdata} is not a data directory; before initdb, omit --pgdata")
 
 
 def _resolved(path: Path, steps: dict[Path, os.stat_result]) -> Path:

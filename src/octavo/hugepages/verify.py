@@ -47,7 +47,7 @@ def _in_use(situation: Situation) -> dict[str, str]:
         huge = human_size(seen.huge)
         return _check("in use", seen.huge > 0, f"the postmaster has {huge} of huge pages (HugetlbPages)", fix)
     return _check(
-        "in use", None, f"huge_pages_status came with 17, and {server.unseen}", "run this on the server's host"
+        "in use", None, f"huge_pages_status exists from 17 on, and {server.unseen}", "run this on the server's host"
     )
 
 
@@ -84,7 +84,7 @@ def _restart(situation: Situation) -> dict[str, str]:
     does = pool.short(needed, own) == 0
     if server.unsettled:
         found += f"; not counted: settings that wait for the restart ({', '.join(server.unsettled)})"
-        fix = "stop it, and octavo hugepages plan --pgdata says what it needs with them"
+        fix = "stop it, and octavo hugepages plan --pgdata shows its need with them"
         return _check("next start", None if does else False, found, fix)
     return _check("next start", does, found, "octavo hugepages apply")
 

@@ -33,7 +33,7 @@ def undo_instance(entry: dict[str, Any]) -> Undone | None:
     """Removes an instance by its name, its events and its buffer with it."""
     name = str(entry["name"])
     if not name.startswith(_PREFIX) or "/" in name:
-        raise ValueError(f"{name!r} is no tracing instance of Octavo's")
+        raise ValueError(f"{name!r} is not a tracing instance of Octavo")
     with system_calls.tracefs() as directory:
         path = directory / "instances" / name
         if not path.exists():

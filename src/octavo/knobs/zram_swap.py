@@ -71,7 +71,7 @@ def undo_swap(entry: Entry) -> Undone | None:
     if entry["boot_id"] != boot_id() or device not in swaps():
         return None
     if _bytes(entry["device"]) != entry["bytes"]:
-        return Undone("left", f"left the swap {device}: it is no longer the one that we set up")
+        return Undone("left", f"left the swap {device}: it is no longer the one that Octavo set up")
     finished = subprocess.run(["swapoff", device], check=False, capture_output=True, text=True, start_new_session=True)
     if device in swaps():
         return Undone(
@@ -95,7 +95,7 @@ def _remove(device: str, expected: int) -> Undone | None:
     if not (_BLOCK / device).exists():
         return None
     if _bytes(device) not in (0, expected):
-        return Undone("left", f"left {device}: it is no longer the one that we set up")
+        return Undone("left", f"left {device}: it is no longer the one that Octavo set up")
     (_CONTROL / "hot_remove").write_text(device.removeprefix("zram"))
     return Undone("put back", f"removed {device}")
 

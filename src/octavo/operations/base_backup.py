@@ -26,7 +26,7 @@ def _check(sandbox: Sandbox) -> OperationEvidence:
 
 def _check_incremental(sandbox: Sandbox) -> OperationEvidence:
     if major_of(sandbox.build.manifest["version"]) < 17:
-        raise Skip("incremental backups came with PostgreSQL 17")
+        raise Skip("incremental backups need PostgreSQL 17")
     full, increment, combined = (sandbox.work_directory / name for name in ("full", "increment", "combined"))
     with sandbox.serve(sandbox.copy("data"), settings={"summarize_wal": "on"}) as server:
         take = ("pg_basebackup", "--checkpoint=fast", "--no-sync", "--pgdata")

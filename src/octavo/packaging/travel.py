@@ -56,9 +56,9 @@ def unpack(name: str, content: bytes, digest: str, journal: Journal) -> Build:
     """Puts a packed build into the cache under its name, unless it is there. Raises OctavoError for what is not whole,
     not what the digest says, no build of that name, or does not start here."""
     if not _NAME.fullmatch(name):
-        raise OctavoError(f"{name!r} is no name of a build")
+        raise OctavoError(f"{name!r} is not a name of a build")
     if len(content) > _MOST_PACKED or digest_of(content) != digest:
-        raise OctavoError(f"{name}: what arrived is not what was sent (its sha256 differs)")
+        raise OctavoError(f"{name}: the received archive differs from the sent one (sha256)")
     with locked(name, quiet):
         if (there := read_build(name)) is not None:
             return there
@@ -70,7 +70,7 @@ def unpack(name: str, content: bytes, digest: str, journal: Journal) -> Build:
                 manifest = json.loads((root / MANIFEST).read_bytes())
                 _check(name, root, manifest)
             except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, AttributeError, OSError) as error:
-                raise OctavoError(f"{name}: what arrived is no build ({error!r:.200})") from error
+                raise OctavoError(f"{name}: the received archive is not a valid build ({error!r:.200})") from error
             reported = children.check(
                 children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test",
                              account=build_account()),
@@ -87,9 +87,9 @@ def _decompressed(name: str, content: bytes) -> bytes:
     try:
         unpacked = unpacker.decompress(content, _MOST_UNPACKED)
     except lzma.LZMAError as error:
-        raise OctavoError(f"{name}: what arrived is no build ({error})") from error
+        raise OctavoError(f"{name}: the received archive is not a valid build ({error})") from error
     if not unpacker.eof:
-        raise OctavoError(f"{name}: what arrived has no end, or is larger than a build")
+        raise OctavoError(f"{name}: the received archive has no end, or is larger than a build")
     return unpacked
 
 

@@ -107,7 +107,7 @@ def _write_until_killed(server: Server, output: Path) -> int:
         try:
             client.wait(_PATIENCE_SECONDS)
         except TimeoutExpired:
-            raise OctavoError("pgbench did not notice that the server is gone") from None
+            raise OctavoError("pgbench did not notice that the server had died") from None
     finally:
         client.kill()
         client.wait()

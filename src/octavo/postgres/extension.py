@@ -73,7 +73,7 @@ def build_extension(build: Build, directory: Path, journal: Journal) -> Installe
     started = time.monotonic()
     with locked(build.name, lambda: None):
         if read_build(build.name) is None:
-            raise OctavoError(f"{build.name} was removed meanwhile; build it again")
+            raise OctavoError(f"{build.name} was removed in the meantime; build it again")
         for record in installed_extensions(build):
             if record["source_sha256"] == digest and record["source_name"] == directory.resolve().name:
                 return InstalledExtension(build, record, True, time.monotonic() - started)
@@ -178,7 +178,7 @@ def _read(directory: Path, archive: tarfile.TarFile | None) -> str:
                 with os.fdopen(open_below(place, name), "rb") as file:
                     facts = os.fstat(file.fileno())
                     if not stat.S_ISREG(facts.st_mode):
-                        raise UsageError(f"--with-extension {directory}: {path} is no file")
+                        raise UsageError(f"--with-extension {directory}: {path} is not a file")
                     content = hashlib.file_digest(file, "sha256").hexdigest()
                     file.seek(0)
                     add(path, facts.st_mode, content, file=file, size=facts.st_size)

@@ -64,8 +64,8 @@ def _huge_pages(stack: Sequence[Layer], sizes: Mapping[str, int]) -> _Effects:
             gets = "may get" if mode in ("always", "force", "within_size") else "get no"
             lines.append((
                 ("transparent huge page", "shared_buffers"),
-                f"shmem_enabled is {mode}: shared_buffers {gets} transparent huge pages, whatever enabled says; "
-                "that one is for sorts, hashes and other private memory",
+                f"shmem_enabled is {mode}: shared_buffers {gets} transparent huge pages whatever enabled is, "
+                "which is for sorts, hashes and other private memory",
             ))  # fmt: skip
     return lines
 

@@ -113,6 +113,6 @@ def parse_settings(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, separator, value = text.partition("=")
         if not separator or not name.strip():
-            raise UsageError(f"-c {text!r} is no setting; write NAME=VALUE, such as work_mem=64MB")
+            raise UsageError(f"-c {text!r} is not a setting; write NAME=VALUE, such as work_mem=64MB")
         settings[name.strip()] = value
     return settings

@@ -83,7 +83,6 @@ def _local(path: Path, wanted: str, journal: Journal) -> Source:
     if not answers(source.version, wanted):
         say = str(major_of(source.version)) if wanted.isdecimal() else source.version
         raise UsageError(
-            f"--source {path}: it is PostgreSQL {source.version}, and {wanted} was asked for; "
-            f"say --pg {say} or give another source"
+            f"--source {path}: it is PostgreSQL {source.version}, not {wanted}; give --pg {say} or another source"
         )
     return source

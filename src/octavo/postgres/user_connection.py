@@ -75,7 +75,7 @@ def _bounded(work: PQGen[RV], seconds: float, close: Callable[[], None]) -> PQGe
             if time.monotonic() > deadline:
                 problem = f"the server has not answered within {seconds:g} s"
             elif _peak_bytes() > most:
-                problem = f"the server's answer takes more than {_SHARE_OF_MEMORY:.0%} of the memory"
+                problem = f"the server's response takes more than {_SHARE_OF_MEMORY:.0%} of the memory"
             if problem is not None:
                 close()
                 raise psycopg.OperationalError(problem)

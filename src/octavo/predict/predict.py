@@ -141,7 +141,9 @@ def _recorded_memory(trace: Recorded, buffers: int, asked: int | None) -> int | 
 def _check(request: Request, trace: Recorded, buffers: Sequence[int]) -> None:
     own = trace.data_block
     if own not in PAGE_SIZES:
-        raise UsageError(f"the trace's pages of {human_size(own)} are no data block of PostgreSQL (1kB to 32kB)")
+        raise UsageError(
+            f"the trace's pages of {human_size(own)} are not a data block size of PostgreSQL (1 kB to 32 kB)"
+        )
     for size in buffers:
         if request.memory is not None and request.memory <= size:
             raise UsageError(

@@ -105,7 +105,7 @@ def parse_hosts(text: str, origin: Path) -> tuple[RemoteHost, ...]:
     _refuse_others(defaults, common, f"{origin}: [defaults]")
     tables = content.get("host")
     if not isinstance(tables, list) or not tables:
-        raise UsageError(f'{origin}: there is no host; write [[host]] and below it name = "db1"')
+        raise UsageError(f'{origin}: no hosts; write [[host]] and below it name = "db1"')
     entries = cast("list[Any]", tables)
     if len(entries) > MOST_HOSTS:
         raise UsageError(f"{origin}: {len(entries)} hosts; at most {MOST_HOSTS}")
@@ -145,7 +145,7 @@ def _host(entry: Any, defaults: Mapping[str, Any], number: int, origin: Path) ->
 
 def _table(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UsageError(f"{what} is no table")
+        raise UsageError(f"{what} is not a table")
     return cast("dict[str, Any]", value)
 
 
@@ -189,7 +189,7 @@ def _file(value: Any, what: str, directory: Path) -> Path:
     try:
         return directory.absolute() / Path(text).expanduser()
     except RuntimeError:  # ~ of a user who has no home
-        raise UsageError(f"{what} = {_cut(value)}: there is no such home directory") from None
+        raise UsageError(f"{what} = {_cut(value)}: no such home directory") from None
 
 
 def _text(value: Any, what: str) -> str:

@@ -197,11 +197,11 @@ class _Running:
     def _why(self, code: int, said: str) -> str | None:
         """What went wrong where the command could not be run; what it says itself of its code is the caller's."""
         if code == _SSH_FAILED:
-            return said or "ssh failed and says nothing"
+            return said or "ssh failed without a message"
         if code == _TIMED_OUT:
-            return "its command was still running when its time was over"
+            return "the command did not end in time"
         if code == _NOT_FOUND:
-            return f"there is no such command there ({said})"
+            return f"the command does not exist on the host ({said})"
         if code != 0 and not self._output:
             return said.removeprefix("octavo: ") or f"no output (exit {code})"
         return None

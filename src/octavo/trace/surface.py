@@ -55,7 +55,7 @@ def page_sizes(texts: Sequence[str]) -> tuple[int, ...]:
     found = tuple(dict.fromkeys(parse_size(text) for text in texts))
     for size in found:
         if size not in PAGE_SIZES:
-            raise UsageError(f"--page-size {format_size(size)} is no data block: {_NO_SIZE}")
+            raise UsageError(f"--page-size {format_size(size)} is not a data block size: {_NO_SIZE}")
     return found
 
 

@@ -97,7 +97,7 @@ def listed(text: str) -> list[Package]:
         if (match := _URI.fullmatch(line.strip()))
     }
     if sum(package.size for package in found.values()) > _MOST_BYTES:
-        raise OctavoError("Debian: the packages are larger than a gigabyte; that is no system for one server")
+        raise OctavoError("Debian: the packages are larger than 1 GB, the limit")
     return [found[name] for name in sorted(found)]
 
 

@@ -50,7 +50,7 @@ def absolute(text: str) -> Path:
 def opened(path: Path) -> IO[bytes]:
     """The user's own file for reading; never through a link that others could have put there (`careful_open`).
 
-    Raises UsageError for such a link, for what is no regular file or cannot be read.
+    Raises UsageError for such a link, for what is not a regular file or cannot be read.
     """
     try:
         return os.fdopen(careful_open.open_file(path), "rb")

@@ -119,7 +119,7 @@ _ESCAPES = {
     "a call outside": Escape("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'", r"restoring dump\.sql failed: .*program"),
     "a hard link to a file of root's": Escape("ln {file} planted", "."),
     "a hard link": Escape("ln PG_VERSION planted", "data/planted is a file with several names|several names"),
-    "FIFOs": Escape("rm postmaster.opts && mkfifo postmaster.opts base/planted", "is no regular file"),
+    "FIFOs": Escape("rm postmaster.opts && mkfifo postmaster.opts base/planted", "is not a regular file"),
     "directories without end": Escape(
         "p=$(printf 'd/%.0s' $(seq 600)); mkdir x; for i in 1 2; do mkdir -p n/$p && mv x n/$p && mv n x; done",
         "its directories nest more than",

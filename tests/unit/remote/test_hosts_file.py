@@ -41,9 +41,9 @@ def test_what_a_host_does_not_say_is_the_defaults_word() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "there is no host"),
-        ("host = 3", "there is no host"),
-        ("host = [3]", "host 1 is no table"),
+        ("", "no hosts"),
+        ("host = 3", "no hosts"),
+        ("host = [3]", "host 1 is not a table"),
         ("[[host]]\nuser = 'a'", "host 1 has no name"),
         ("[[host]]\nname = '-oProxyCommand=x'", "host 1: name"),
         ("[[host]]\nname = 'a'\naddress = '-oProxyCommand=x'", "host a: address"),

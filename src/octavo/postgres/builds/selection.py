@@ -36,7 +36,7 @@ def selected_specs(
     versions = pg.split(",") if own_source else _levels("--pg", pg, MAJOR_VERSIONS, minor=True)
     for version in versions:
         if not is_version(version):
-            raise UsageError(f"--pg: {version!r} is no version; write 18, or a minor one such as 18.6")
+            raise UsageError(f"--pg: {version!r} is not a version; write 18, or a minor version such as 18.6")
     specs = [
         BuildSpec(version, data, wal, segment, each, tuple(flags), tuple(options), asserts, debug_symbols, traced)
         for version, each, segment, data, wal in product(

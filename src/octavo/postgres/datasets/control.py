@@ -57,14 +57,14 @@ def parse(text: str) -> Counters:
     def value(key: str, pattern: str = r"\d{1,19}") -> str:
         found = values.get(key, "")
         if not re.fullmatch(pattern, found):
-            raise OctavoError(f"pg_controldata does not tell the {key!r}: {found or 'no such line'}")
+            raise OctavoError(f"pg_controldata does not show the {key!r}: {found or 'no such line'}")
         return found
 
     def checkpoint(name: str) -> int:
         return int(value(f"Latest checkpoint's {name}"))
 
     if (state := values.get("Database cluster state")) != "shut down":
-        raise OctavoError(f"the cluster was not shut down cleanly; pg_controldata says {state or 'nothing'}")
+        raise OctavoError(f"the cluster was not shut down cleanly; its state is {state or 'unknown'}")
     high, low = value("Latest checkpoint location", r"[0-9A-F]{1,8}/[0-9A-F]{1,8}").split("/")
     epoch, next_xid = value("Latest checkpoint's NextXID", r"\d{1,10}:\d{1,10}").split(":")
     return Counters(

@@ -66,7 +66,7 @@ def make_room(name: str, size: int, meanwhile: int, journal: Journal) -> list[st
     if free < meanwhile + _SPARE_BYTES:
         raise HostError(
             f"{datasets_directory()} has {human_size(free_bytes())} free, loading {name} needs about "
-            f"{human_size(meanwhile + _SPARE_BYTES)}; make room there, or load less"
+            f"{human_size(meanwhile + _SPARE_BYTES)}; free space there, or load less"
         )
     if taken + size > most:
         raise HostError(

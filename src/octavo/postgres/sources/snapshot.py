@@ -99,7 +99,7 @@ def _add(archive: tarfile.TarFile, top: int, path: str, name: str) -> None:
         with os.fdopen(open_below(place, last), "rb") as file:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode):
-                raise ValueError("it is no regular file")
+                raise ValueError("it is not a regular file")
             member.mode = 0o755 if facts.st_mode & 0o111 else 0o644
             member.size = facts.st_size
             archive.addfile(member, file)

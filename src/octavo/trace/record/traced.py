@@ -152,7 +152,7 @@ def _opened(name: str, directory: int, owner: int, flags: int) -> int:
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != owner:
         os.close(descriptor)
-        raise HostError(f"{DIRECTORY}/{name} is no file of the server's; remove {DIRECTORY} from its data directory")
+        raise HostError(f"{DIRECTORY}/{name} is not a file of the server; remove {DIRECTORY} from its data directory")
     return descriptor
 
 
@@ -184,7 +184,7 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRe
 def _recording(directory: int, owner: tuple[int, int], proc: Path) -> Generator[TracedRecording, None, None]:
     whose = os.fstat(directory).st_uid
     if whose != owner[0] and (whose != os.geteuid() or _names(directory)):  # one of ours is new, or of no use to us
-        raise HostError(f"{DIRECTORY} is no directory of the server's; remove it from its data directory")
+        raise HostError(f"{DIRECTORY} is not a directory of the server; remove it from its data directory")
     for name in _names(directory):
         if name != CONTROL:  # of a recorder that was killed
             os.unlink(name, dir_fd=directory)
