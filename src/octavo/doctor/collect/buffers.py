@@ -73,6 +73,8 @@ def _measured(rows: list[dict[str, Any]], directory: Path, every: int, block: in
             descriptor = open_file(path)
         except FileNotFoundError:  # dropped meanwhile
             continue
+        except PermissionError:
+            return _unknown("the server's files are for its own user and root")
         except OSError as error:
             return _unknown(f"{path}: {error.strerror}")
         try:
