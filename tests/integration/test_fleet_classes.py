@@ -51,7 +51,7 @@ def test_hosts_of_two_classes_are_one_run_and_each_class_is_answered_apart(fleet
         said = measure(fleet)
     finally:
         fleet.file.write_text(text)
-    assert "the hosts are of 2 classes, each answered apart: arm-nvme, x86-nvme" in said
+    assert "the hosts are of 2 classes, each analysed separately: arm-nvme, x86-nvme" in said
     run = run_of(said)
     with closing(Store.open_to_read(fleet.coordinator.home / "octavo.sqlite")) as store:
         cells = {cell.id: cell for cell in store.cells(run)}

@@ -72,7 +72,7 @@ def test_the_exit_code_is_that_of_psql(shell: list[str]) -> None:
     ("setting", "code", "said"),
     [
         ("block_size=1", 1, 'parameter "block_size" cannot be changed'),
-        ("work_mem", 2, "is no setting; write NAME=VALUE"),
+        ("work_mem", 2, "is not a setting; write NAME=VALUE"),
     ],
 )
 def test_a_wrong_setting_is_one_line(shell: list[str], setting: str, code: int, said: str) -> None:

@@ -69,7 +69,7 @@ def test_what_costs_nothing_cannot_be_told_from_zero() -> None:
     found = fit(made({**_COSTS, INDEX_TUPLE: 0.0}, noise=0.05))
     assert not found.estimates[INDEX_TUPLE].resolved
     made_lines = lines.conf_lines(lines.settings(found, 1e-3, cold=True))
-    assert [line for line in made_lines if "cannot be told from 0" in line] == [
+    assert [line for line in made_lines if "indistinguishable from 0" in line] == [
         line for line in made_lines if line.startswith("cpu_index_tuple_cost")
     ]
 

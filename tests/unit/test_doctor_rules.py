@@ -398,7 +398,7 @@ def test_every_finding_of_the_table_has_all_that_a_dba_needs() -> None:
         ("io-combine-limit", {"setting.io_combine_limit": 8 * kB}, "12,800 requests/s; by default 800"),
         ("work-mem", {"setting.work_mem": GB, "setting.max_connections": 100, "setting.hash_mem_multiplier": 2.0},
          "one hash in each session is 200 GB"),
-        ("wal-block", {"host.fs.block_bytes": 64 * kB}, "a commit of one block writes 64kB: 8 times the bytes"),
+        ("wal-block", {"host.fs.block_bytes": 64 * kB}, "a commit of one block writes 64 kB: 8 times the bytes"),
     ],
 )  # fmt: skip
 def test_the_cost_is_that_of_this_host(rule: str, changes: dict[str, Any], words: str) -> None:

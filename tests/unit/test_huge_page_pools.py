@@ -51,7 +51,7 @@ def test_what_fits_is_taken_for_all_at_once(journal: Journal, taken: list[Mappin
 
 @pytest.mark.parametrize("text", ["", "-5", "9" * 5000, "1e9", "٣"])
 def test_a_number_that_is_none_is_one_line(text: str) -> None:
-    with pytest.raises(OctavoError, match="huge pages; build it anew") as raised:
+    with pytest.raises(OctavoError, match="huge pages; rebuild it") as raised:
         pages_said(text)
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 200

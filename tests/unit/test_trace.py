@@ -204,7 +204,7 @@ def test_the_command_line_speaks(tmp_path: Path) -> None:
     assert (tmp_path / "s.html").read_text().startswith("<!doctype html>")
     with pytest.raises(UsageError, match="either --from"):
         run.invoke(app, ["trace", "convert", str(path), "-o", "x"], catch_exceptions=False, standalone_mode=False)
-    with pytest.raises(UsageError, match="no data block"):
+    with pytest.raises(UsageError, match="not a data block size"):
         run.invoke(app, ["trace", "surface", str(path), "--page-size", "3kB"], catch_exceptions=False)
 
 

@@ -66,7 +66,7 @@ def _setting(name: str, estimate: UnitCost, unit: float) -> Setting:
 def conf_lines(made: Sequence[Setting]) -> list[str]:
     """For postgresql.conf; a cost that cannot be told from zero is given as measured, and says so."""
     return [
-        f"{one.name} = {figure(one.value)}" + ("" if one.resolved else "  # cannot be told from 0 here") for one in made
+        f"{one.name} = {figure(one.value)}" + ("" if one.resolved else "  # indistinguishable from 0") for one in made
     ]
 
 

@@ -45,7 +45,7 @@ def seconds(value: float) -> str:
 def _units(found: Mapping[str, Any], confidence: float) -> Table:
     table = _table(f"What each takes, data block {found['data_block']}", "time", f"{confidence:.0%} interval")
     for one in found["seconds_each"]:
-        sure = "" if one["resolved"] else ", cannot be told from 0"
+        sure = "" if one["resolved"] else ", indistinguishable from 0"
         table.add_row(
             one["unit"], seconds(one["seconds"]), f"{seconds(max(0.0, one['low']))} to {seconds(one['high'])}{sure}"
         )

@@ -63,7 +63,7 @@ def resume(
 
 def by_class(plan: Plan, classes: Mapping[str, str], notify: Notify) -> Plan:
     """The plan with the classes of the hosts as levels, where they are several and it says nothing of them: each is
-    answered apart. Raises UsageError when they cannot be levels."""
+    analysed separately. Raises UsageError when they cannot be levels."""
     found = sorted(set(classes.values()))
     if len(found) < 2 or HOST_CLASS in plan.factors:
         return plan

@@ -52,7 +52,7 @@ def sentences(document: dict[str, Any]) -> list[str]:
     if document["virtualization"] != "none seen":
         lines.append(
             "inside a virtual machine: what bends may be the hypervisor's limit or cache and not the device; "
-            "a RAID stripe or an SSD's page below it cannot be told from them"
+            "a RAID stripe or an SSD's page below it cannot be distinguished from them"
         )
     return lines
 

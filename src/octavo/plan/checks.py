@@ -35,8 +35,8 @@ def checked(plan: Plan, known: Mapping[str, Factor], changes: Mapping[str, list[
         factors |= _levels_of_cells(cells, baseline, factors)
     if HOST_CLASS in baseline:
         raise UsageError(
-            f"baseline.{HOST_CLASS}: ratios are taken within hosts only; list the classes in [factors], and each is "
-            "answered apart"
+            f"baseline.{HOST_CLASS}: ratios are taken within hosts only; list the classes in [factors]; each "
+            "is then analysed separately"
         )
     for name, level in baseline.items():
         levels = factors.get(name) or ([] if name.startswith(PREFIX) else [known[name].default])

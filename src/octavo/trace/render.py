@@ -60,7 +60,7 @@ def missing_lines(summary: Summary) -> list[str]:
     if missing["accesses"] or missing["bytes"]:
         found.append(f"damaged: {missing['accesses']:,} accesses and {missing['bytes']:,} bytes cannot be read")
     if missing["is_cut"]:
-        found.append("cut: the end is missing; nobody knows how many accesses followed")
+        found.append("truncated: the end is missing, with an unknown number of accesses")
     share = lost_share(summary)
     if share:
         text = f"lost: {100 * share:.3g} % of the accesses"

@@ -5,7 +5,7 @@ from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.hugepages.advice import FAILURES
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -19,10 +19,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     said = next((one for one in asked.rows("host.huge.at_boot") if one["page_bytes"] == pool.page), None)
     pages = said["pages"] if said else 0
     if pages + 1 >= wanted.needed:
-        return Ok(f"{pages:,} pages of {format_size(pool.page)} at boot ({said and said['said_by']})")
+        return Ok(f"{pages:,} pages of {human_size(pool.page)} at boot ({said and said['said_by']})")
     return Finding(
         "note",
-        f"{pages:,} pages of {format_size(pool.page)} are set at boot, {wanted.needed:,} are needed (what a unit or a "
+        f"{pages:,} pages of {human_size(pool.page)} are set at boot, {wanted.needed:,} are needed (what a unit or a "
         "script of this machine sets is not seen)",
         f"{human_size((wanted.needed - pages) * pool.page)} of huge pages are missing after a boot: huge_pages = "
         f"{setting}: "

@@ -19,10 +19,10 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     least = -(-asked.whole("setting.shared_buffers") // pool.page)
     mapped = pool.available + pool.overcommit + wanted.held >= least
     if not limits:
-        return Ok(f"no limit of a hugetlb group on pages of {format_size(pool.page)}")
+        return Ok(f"no limit of a hugetlb group on pages of {human_size(pool.page)}")
     found = judge_groups(limits, pool, wanted.needed, wanted.held, off=False)
     if not found:
-        return Ok(f"the group allows the {wanted.needed:,} pages of {format_size(pool.page)} that are needed")
+        return Ok(f"the group allows the {wanted.needed:,} pages of {human_size(pool.page)} that are needed")
     if not mapped:
         return Ok(
             f"the group allows fewer pages than are needed, but only {pool.available:,} are free: "
@@ -34,7 +34,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     return Finding(
         worst.severity,
         worst.found,
-        f"{wanted.needed:,} pages of {format_size(pool.page)} ({human_size(wanted.needed * pool.page)}) are needed: "
+        f"{wanted.needed:,} pages of {human_size(pool.page)} ({human_size(wanted.needed * pool.page)}) are needed: "
         + worst.consequence,
         (
             "initdb -c huge_pages=off -D $PGDATA   # PostgreSQL 16 and later",
@@ -66,7 +66,7 @@ def _allow(asked: RuleFacts, limits: list[GroupLimit], page: int, pages: int) ->
 
 RULE = DoctorRule(
     "huge-pages-group",
-    "May the server touch the huge pages that it is promised?",
+    "May the server use the huge pages that it can reserve?",
     "the pool has the pages and the hugetlb group's limit does not allow them: mmap succeeds, the first touch is a "
     "Bus error",
     "docker-library/postgres 451 and 946, sclorg/postgresql-container 419, CrunchyData/postgres-operator 3477; kernel "

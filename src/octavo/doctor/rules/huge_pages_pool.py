@@ -5,7 +5,7 @@ from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import NotApplicableError, RuleFacts
 from octavo.doctor.huge_page_lines import lines_to_take
 from octavo.hugepages.advice import FAILURES, SYSCTL_FILE
-from octavo.units import format_size, human_size
+from octavo.units import human_size
 
 _MUCH, _SOME = 0.10, 0.03
 # PostgreSQL asks for one page more than it maps where its memory is a multiple of the page.
@@ -15,10 +15,10 @@ _ONE_MORE = 1
 def _judge(asked: RuleFacts) -> Ok | Finding:
     setting = asked.text("setting.huge_pages")
     if not on_huge_pages(asked):
-        raise NotApplicableError("the server is not on huge pages; who the pool is for is not known")
+        raise NotApplicableError("the server does not use huge pages; the pool's purpose is not known")
     wanted = huge_pages(asked)
-    pool, size = wanted.pool, format_size(wanted.pool.page)
-    seen = f"pool of {size}: {pool.total:,} pages, {pool.available:,} neither used nor promised"
+    pool, size = wanted.pool, human_size(wanted.pool.page)
+    seen = f"pool of {size}: {pool.total:,} pages, {pool.available:,} neither used nor reserved"
     short = pool.short(wanted.needed, wanted.held)
     if short > _ONE_MORE:
         return Finding(
@@ -50,7 +50,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "huge-pages-pool",
     "Has the pool as many huge pages as the server needs, and not many more?",
-    "a restart would lack pages, or 3 % of the memory or more are huge pages that nobody uses (10 %: a warning)",
+    "a restart would lack pages, or 3 % of the memory or more are unused huge pages (10 %: a warning)",
     "kernel Documentation/admin-guide/mm/hugetlbpage.rst; PostgreSQL's manual, shared_memory_size_in_huge_pages",
     _judge,
     ("huge page",),

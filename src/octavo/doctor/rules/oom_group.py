@@ -18,7 +18,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
         "note",
         "memory.oom.group = 1 for the postmaster's control group",
         f"{when} one backend that takes too much has all {count:,} processes killed, the postmaster with them: it "
-        "does not recover by itself, and all wait until the service manager has started it anew",
+        "does not recover by itself; all wait until the service manager has restarted it",
         (
             "# systemctl edit postgresql.service",
             "[Service]",
@@ -32,7 +32,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 
 RULE = DoctorRule(
     "oom-group",
-    "Does one backend's death by the OOM killer take the postmaster with it?",
+    "Does the OOM killer kill the postmaster together with a backend?",
     "memory.oom.group is set for the postmaster's group, and the postmaster is not exempt",
     "kernel Documentation/admin-guide/cgroup-v2.rst (memory.oom.group); systemd.service(5), OOMPolicy=",
     _judge,

@@ -24,7 +24,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     if sequential <= 0 or random / sequential < _ROTATING:
         return Ok(seen)
     if asked.flag("host.device.rotational"):
-        raise NotApplicableError(f"{seen}, and the device says that it rotates")
+        raise NotApplicableError(f"{seen}, and the device is reported as rotational")
     name = asked.text("host.device.name")
     size = asked.whole_or_none("server.databases_bytes")
     # Of what is in shared_buffers nothing is read, and plans on little data cost little.
@@ -43,7 +43,7 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
 RULE = DoctorRule(
     "random-page-cost",
     "Do the planner's page costs fit the device?",
-    "random_page_cost is three times seq_page_cost or more on a device that says it does not rotate (a note where the "
+    "random_page_cost is three times seq_page_cost or more on a device reported as non-rotational (a note where the "
     "databases "
     "fit in shared_buffers), or is below it",
     "PostgreSQL's manual, random_page_cost (4.0 is for rotating disks with caching)",

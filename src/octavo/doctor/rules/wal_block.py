@@ -2,7 +2,7 @@
 
 from octavo.doctor.engine import DoctorRule, Finding, Ok
 from octavo.doctor.facts import RuleFacts
-from octavo.units import format_size
+from octavo.units import format_size, human_size
 
 _LARGEST = 65536
 
@@ -10,12 +10,12 @@ _LARGEST = 65536
 def _judge(asked: RuleFacts) -> Ok | Finding:
     block, filesystem = asked.whole("setting.wal_block_size"), asked.whole("host.fs.block_bytes")
     if block >= filesystem:
-        return Ok(f"WAL blocks of {format_size(block)}, filesystem blocks of {format_size(filesystem)}")
+        return Ok(f"WAL blocks of {human_size(block)}, filesystem blocks of {human_size(filesystem)}")
     return Finding(
         "note",
-        f"WAL blocks of {format_size(block)} are parts of filesystem blocks of {format_size(filesystem)}",
-        f"a write of one block into a recycled segment that is not cached reads {format_size(filesystem)} first, and a "
-        f"commit of one block writes {format_size(filesystem)}: {filesystem // block} times the bytes",
+        f"WAL blocks of {human_size(block)} are parts of filesystem blocks of {human_size(filesystem)}",
+        f"a write of one block into a recycled segment that is not cached reads {human_size(filesystem)} first, and a "
+        f"commit of one block writes {human_size(filesystem)}: {filesystem // block} times the bytes",
         (
             (f"octavo build --wal-block {format_size(filesystem)}",)
             if filesystem <= _LARGEST
