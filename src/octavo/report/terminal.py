@@ -104,12 +104,15 @@ def _condition(document: Document, condition: str, console: Console) -> None:
         console.print(squares)
     # What is no square has to be a row.
     shown, more = main_cells(document, condition) if squares else (cells(document, condition), [])
+    negative = negative_controls(document)
+    if squares:  # which have the negative controls; the table is for what may differ
+        more = [*more, *(cell for cell in shown if cell["id"] in negative)]
+        shown = [cell for cell in shown if cell["id"] not in negative]
     console.print(_cells(document, shown, beside, console))
     if more:
         _say(f"{len(more)} more cells are in the heatmap above; --format md, csv or json has all numbers.", console)
     if extra and not beside:
         console.print(_bytes(document, shown, extra, console))
-    negative = negative_controls(document)
     found = [verdict for verdict in verdicts_of(document, condition) if verdict["cell"] not in negative]
     if len(found) > FEW:
         _say(f"Against the baseline: {tally(document, condition)}.", console, "bold")
