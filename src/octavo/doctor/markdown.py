@@ -36,7 +36,7 @@ def _server(server: Mapping[str, Any], *, verbose: bool) -> Iterator[str]:
         yield f"**To do** ({plain(result['takes'])}):\n"
         yield _block(result["fix"])
         yield f"\n**Check:**\n\n{_block([result['check']])}\n"
-        yield f"**Seen:** {plain('; '.join(evidence(result)))}\n\n**Source:** {plain(result['source'])}"
+        yield f"**Evidence:** {plain('; '.join(evidence(result)))}\n\n**Source:** {plain(result['source'])}"
     yield f"\n{tally(server)}."
     if verbose:
         yield "\n| rule | result | |\n| --- | --- | --- |"

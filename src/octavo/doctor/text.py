@@ -57,7 +57,7 @@ def _finding(result: Mapping[str, Any], out: Console, *, verbose: bool) -> None:
         out.print(Text(f"      {line}"), soft_wrap=True)
     out.print(Text(f"  check: {result['check']}"), soft_wrap=True)
     seen = evidence(result)
-    out.print(_indented(f"seen: {'; '.join(seen if verbose else seen[:_MOST_EVIDENCE])}", "dim"))
+    out.print(_indented(f"evidence: {'; '.join(seen if verbose else seen[:_MOST_EVIDENCE])}", "dim"))
     out.print(_indented(f"source: {result['source']}", "dim"))
 
 

@@ -116,8 +116,8 @@ def _device_layers(device: Path | None) -> list[Layer]:
         if value:
             layers.append(Layer(layer, value, format_size(value), name))
     rotational = _number(device / "queue" / "rotational")
-    medium = "rotating, as the device says" if rotational else "solid state, as the device says"
-    layers.append(Layer("SSD page, RAID stripe", None, "?", f"{medium}; devices do not tell their page"))
+    medium = "reported as rotating" if rotational else "reported as solid state"
+    layers.append(Layer("SSD page, RAID stripe", None, "?", f"{medium}; devices do not report their page size"))
     return layers
 
 

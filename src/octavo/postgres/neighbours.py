@@ -73,9 +73,9 @@ def _huge_pages(stack: Sequence[Layer], sizes: Mapping[str, int]) -> _Effects:
 def _pool(layer: Layer, page: int) -> str:
     # shared_memory_size_in_huge_pages rounds up what shared memory takes, which is more than shared_buffers.
     whole = -(-(_BUFFERS + 1) // page) * page
-    text = f"with pages of {layer.value}, 1GB of shared_buffers take {format_size(whole)} or more: whole ones"
+    text = f"with pages of {layer.value}, 1GB of shared_buffers take {format_size(whole)} or more (whole pages)"
     if layer.detail.endswith(" 0 free"):
-        text += "; none is free: huge_pages=try runs without, huge_pages=on does not start"
+        text += "; none is free: huge_pages = try uses small pages, huge_pages = on does not start"
     return text
 
 
@@ -86,8 +86,8 @@ def _wal(sizes: Mapping[str, int]) -> _Effects:
         return []
     return [(
         ("WAL block", "CPU memory page"),
-        f"WAL blocks of {_and(smaller)} are parts of a {format_size(page)} page: the kernel reads the page before it "
-        "takes such a write, where it is not cached",
+        f"WAL blocks of {_and(smaller)} are parts of a {format_size(page)} page: if the page is not cached, "
+        "the kernel reads it before such a write",
     )]  # fmt: skip
 
 
@@ -97,13 +97,15 @@ def _requests(sizes: Mapping[str, int]) -> _Effects:
     if ahead and ahead >= 2 * DEFAULT_BLOCK:
         lines.append((
             ("data block", "readahead"),
-            f"a buffered sequential scan has {format_size(ahead)} read ahead of it, {ahead // DEFAULT_BLOCK:,} "
+            f"the kernel reads {format_size(ahead)} ahead of a buffered sequential scan, {ahead // DEFAULT_BLOCK:,} "
             f"blocks of {format_size(DEFAULT_BLOCK)}: the device sees the same requests at every block size",
         ))  # fmt: skip
     request = sizes["I/O request of PostgreSQL"]
     if largest:
         fate = (
-            "reach the device whole" if request <= largest else f"are split into {-(-request // largest)} at the device"
+            "reach the device as one request"
+            if request <= largest
+            else f"are split into {-(-request // largest)} at the device"
         )
         lines.append((("I/O request of PostgreSQL", "largest device request"), f"{format_size(request)} {fate}"))
     if ahead and largest and ahead > largest:
@@ -122,15 +124,15 @@ def _filesystem(sizes: Mapping[str, int]) -> _Effects:
     if smaller:
         lines.append((
             ("data block", "filesystem block"),
-            f"data blocks of {_and(smaller)} are parts of {format_size(unit)}, the least that the page cache reads: "
-            f"a miss costs {format_size(unit)}, and writing one that is not cached reads it first",
+            f"data blocks of {_and(smaller)} are parts of {format_size(unit)}, the smallest unit of the page cache: "
+            f"a miss reads {format_size(unit)}, and so does a write of an uncached block",
         ))  # fmt: skip
     larger = [name for name in DATA_BLOCKS if parse_size(name) > unit]
     if larger:
         lines.append((
             ("data block", "filesystem block"),
             f"data blocks of {_and(larger)} are {parse_size(larger[0]) // unit} to {parse_size(larger[-1]) // unit} "
-            f"times {format_size(unit)}: the filesystem does not promise to write them whole",
+            f"times {format_size(unit)}: the filesystem does not guarantee atomic writes of them",
         ))  # fmt: skip
     if block > page:
         lines.append((
@@ -149,14 +151,14 @@ def _device(sizes: Mapping[str, int]) -> _Effects:
     if torn:
         lines.append((
             ("data block", "device physical sector"),
-            f"data blocks of {_and(torn)} are larger than a sector of {format_size(sector)}, all that a device is "
-            "known to write at once: a power cut may tear them, so full_page_writes stays on",
+            f"data blocks of {_and(torn)} are larger than a sector of {format_size(sector)}, which is all that "
+            "a device writes atomically: a power failure may tear them, so keep full_page_writes on",
         ))  # fmt: skip
     inside = [name for name in DATA_BLOCKS if parse_size(name) < sector]
     if inside:
         lines.append((
             ("data block", "device physical sector"),
-            f"data blocks of {_and(inside)} are parts of a sector: written past the page cache, each costs the device "
+            f"data blocks of {_and(inside)} are parts of a sector: with direct I/O each write costs the device "
             "a read",
         ))  # fmt: skip
     return lines

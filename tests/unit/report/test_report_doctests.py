@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-MODULES = ["numbers", "document", "trials", "markdown", "chart_style", "chart_colours", "run_history", "words"]
+MODULES = ["numbers", "document", "trials", "markdown", "chart_style", "chart_colours", "run_history", "sentences"]
 
 
 @pytest.mark.parametrize("name", MODULES)
