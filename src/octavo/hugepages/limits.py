@@ -211,7 +211,7 @@ def _container(pool: PoolState, needed: int | None, root: Path, environment: Map
         ]
     severity = "note" if writable else "warning"
     fix = "" if writable else f"take {pages} on the host"
-    return [Limit("container", severity, found, "a limit of its group holds as well", fix)]
+    return [Limit("container", severity, found, "a limit of its control group also applies", fix)]
 
 
 def container_of(root: Path = _ROOT, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -262,7 +262,7 @@ def _memlock(root: Path) -> Limit:
         "memlock",
         "note",
         f"memlock {shown}, vm.hugetlb_shm_group {group}",
-        "neither counts: they are for SHM_HUGETLB (shmget), and PostgreSQL maps with mmap",
+        "not relevant: they apply to SHM_HUGETLB (shmget), and PostgreSQL uses mmap",
     )
 
 
