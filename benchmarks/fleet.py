@@ -112,7 +112,8 @@ def serve_workers(first: int, count: int) -> None:
             )
             for number in range(first, first + count)
         ]  # fmt: skip
-        await asyncio.gather(*(worker.start() for worker in workers))
+        for worker in workers:  # one by one: the scheduler's listener has room for 64 handshakes at once
+            await worker.start()
         await asyncio.gather(*(worker.finished() for worker in workers))
 
     asyncio.run(run())
