@@ -20,7 +20,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from octavo.fleet.orders import Delivery, PartOrder, Report, RunOrder
+from octavo.fleet.orders import Delivery, PartOrder, Ready, Report, RunOrder
+from octavo.host.journal import Journal
+from octavo.lab.events import Notify
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, load_of
 from octavo.plan.model import Plan
@@ -60,6 +62,11 @@ def begin(order: RunOrder) -> Report:
     """A task: the worker is ready at once."""
     state().update(order=order, sent=0)
     return Report({"host": {"hostname": order.host, "kernel": "none", "cpu": "none"}}, {}, 0)
+
+
+def nothing(order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -> Ready:
+    """What would make a host ready; `begin` does not ask for it, and no build travels."""
+    raise NotImplementedError
 
 
 def measure(order: PartOrder) -> Delivery:
@@ -143,7 +150,7 @@ def coordinate(plan: Plan, names: Sequence[str]) -> dict[str, float]:
         hosts.look()
         time.sleep(1)
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
-    ended = start_fleet_run(plan, "", "", 1, FleetChoice(hosts, tuple(names)), lambda _: None)
+    ended = start_fleet_run(plan, "", "", 1, FleetChoice(hosts, tuple(names), prepare=tasks.nothing), lambda _: None)
     wall, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_SELF)
     hosts.close()
     assert ended.outcome.ok == spent["trials"]
