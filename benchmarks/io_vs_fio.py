@@ -196,14 +196,14 @@ def _report(pairs: Pairs) -> bool:
         cpu = _interval([ours.cpu_seconds_per_request / theirs.cpu_seconds_per_request for ours, theirs in told])
         print(
             f"{configuration.name:<46} {_median(ours.iops for ours, _ in measured):>10,.0f} "
-            f"{_median(theirs.iops for _, theirs in measured):>10,.0f}  {_told(iops):<22} "
+            f"{_median(theirs.iops for _, theirs in measured):>10,.0f}  {_interval_text(iops):<22} "
             f"{_median(ours.cpu_seconds_per_request for ours, _ in measured) * 1e6:>11,.2f} "
-            f"{_median(theirs.cpu_seconds_per_request for _, theirs in measured) * 1e6:>8,.2f}  {_told(cpu)}"
+            f"{_median(theirs.cpu_seconds_per_request for _, theirs in measured) * 1e6:>8,.2f}  {_interval_text(cpu)}"
         )
         if iops[2] < _LOWEST_IOPS:
-            missed.append(f"{configuration.name}: IOPS {_told(iops)} lies below {_LOWEST_IOPS}")
+            missed.append(f"{configuration.name}: IOPS {_interval_text(iops)} lies below {_LOWEST_IOPS}")
         if configuration.cache == "hot" and cpu[1] > 1:
-            missed.append(f"{configuration.name}: CPU a request {_told(cpu)} lies above 1")
+            missed.append(f"{configuration.name}: CPU a request {_interval_text(cpu)} lies above 1")
     print("\n".join(missed) or "every goal is met")
     return not missed
 
@@ -212,7 +212,7 @@ def _median(values: Iterable[float]) -> float:
     return float(np.median(list(values)))
 
 
-def _told(interval: tuple[float, float, float]) -> str:
+def _interval_text(interval: tuple[float, float, float]) -> str:
     return f"{interval[0]:.3f} ({interval[1]:.3f} to {interval[2]:.3f})"
 
 

@@ -112,7 +112,7 @@ wal growth_bytes 900000
 """
 
 
-def _told(text: bytes, place: Path) -> object:
+def _facts(text: bytes, place: Path) -> object:
     """A trace that says this of its server, with what everybody makes of it."""
     path = place / "told"
     writer = _core.TraceWriter(path, 8192)
@@ -171,7 +171,7 @@ PARSERS = [
     Parser("probe of a device", _device, [_PROBE]),
     Parser("trace.records", _records, [_RECORDS]),
     Parser("trace.simulated", _simulated, [_TRACE]),
-    Parser("trace.facts", _told, [_FACTS]),
+    Parser("trace.facts", _facts, [_FACTS]),
     Parser("trace.octrace", _read("octrace"), [_TRACE, _WAL]),
     Parser("trace.csv", _read("csv"), [_CSV]),
     Parser("trace.iolog", _read("iolog"), [_IOLOG]),

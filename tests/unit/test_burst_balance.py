@@ -9,7 +9,7 @@ from octavo.host.block_limit import DeviceLimits
 from octavo.instruments.base import UnavailableError
 from octavo.instruments.burst_balance import INSTRUMENT
 from octavo.instruments.target import Target
-from octavo.knobs.burst_balance import credits_under, told
+from octavo.knobs.burst_balance import credits_under, published
 from octavo.knobs.credits import DeviceTotals
 from octavo.knobs.enforcer import Enforcer
 from octavo.knobs.volume_types import parse_device
@@ -22,9 +22,9 @@ def number_of(path: Path) -> str:
 
 def test_a_volume_s_credits_are_told_while_it_is_enforced(tmp_path: Path) -> None:
     assert credits_under(tmp_path) is None
-    with told(number_of(tmp_path), lambda: 12.0):
+    with published(number_of(tmp_path), lambda: 12.0):
         assert credits_under(tmp_path) == 12.0
-    with told("0:0", lambda: 3.0):
+    with published("0:0", lambda: 3.0):
         assert credits_under(tmp_path) is None
     assert credits_under(tmp_path) is None
 
@@ -56,7 +56,7 @@ def target_in(directory: Path | None) -> Target:
 def test_only_a_volume_with_credits_has_a_series(tmp_path: Path) -> None:
     reader = INSTRUMENT.open(target_in(tmp_path))
     assert reader.read() == {}
-    with told(number_of(tmp_path), lambda: 7.0):
+    with published(number_of(tmp_path), lambda: 7.0):
         assert reader.read() == {None: {"credits": 7.0}}
     with pytest.raises(UnavailableError, match="not here"):
         INSTRUMENT.open(target_in(None))

@@ -8,7 +8,7 @@ import pytest
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.knobs import huge_pages
-from octavo.lab.huge_page_pools import HugePagePools, Need, pages_said
+from octavo.lab.huge_page_pools import HugePagePools, Need, reported_pages
 
 _MB2, _GB = 2**21, 2**30
 
@@ -52,6 +52,6 @@ def test_what_fits_is_taken_for_all_at_once(journal: Journal, taken: list[Mappin
 @pytest.mark.parametrize("text", ["", "-5", "9" * 5000, "1e9", "٣"])
 def test_a_number_that_is_none_is_one_line(text: str) -> None:
     with pytest.raises(OctavoError, match="huge pages; rebuild it") as raised:
-        pages_said(text)
+        reported_pages(text)
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) < 200

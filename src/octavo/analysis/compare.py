@@ -97,7 +97,7 @@ def compare(
     )
 
 
-def telling_factors(runs: Sequence[StoredRun]) -> list[str]:
+def distinguishing_factors(runs: Sequence[StoredRun]) -> list[str]:
     """The factors that tell cells apart: those with several levels within any run, and that every run has."""
     found = dict.fromkeys(name for run in runs for cell in run.cells for name in cell.levels)
     varying = [name for name in found if any(len({cell.levels.get(name) for cell in run.cells}) > 1 for run in runs)]

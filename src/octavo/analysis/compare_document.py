@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from octavo.analysis.compare import Comparison, StoredRun, compare, shared_names, telling_factors
+from octavo.analysis.compare import Comparison, StoredRun, compare, distinguishing_factors, shared_names
 from octavo.analysis.trials import used_trials
 from octavo.errors import UsageError
 from octavo.plan.model import restore_plan
@@ -26,7 +26,7 @@ def make_comparison(store: Store, ids: Sequence[str], margin: float | None = Non
     runs = [_load(store, one) for one in ids]
     reference, others = runs[0], runs[1:]
     metric = next(iter(reference.record.metrics))
-    telling = telling_factors(runs)
+    telling = distinguishing_factors(runs)
     for other in others:
         if metric not in other.record.metrics:
             raise UsageError(f"{other.record.id} has no {metric}, of which {reference.record.id} speaks: "
@@ -119,7 +119,7 @@ def _only(found: Sequence[Comparison]) -> list[dict[str, Any]]:
 
 def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """What the runs were told to do, and where, that is not alike: a row for each with a value for each run."""
-    sentences = [_told(run) for run in runs]
+    sentences = [_environment_facts(run) for run in runs]
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys(name for one in sentences for name in one):
         values = [one.get(name) for one in sentences]
@@ -128,7 +128,7 @@ def _differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     return rows
 
 
-def _told(run: StoredRun) -> dict[str, str]:
+def _environment_facts(run: StoredRun) -> dict[str, str]:
     environment = run.record.environment
     found = {name: str(its) for name in _HOST if (its := environment.get("host", {}).get(name)) is not None}
     levels: dict[str, set[str]] = {}

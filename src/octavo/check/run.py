@@ -90,8 +90,8 @@ def check_build(
 ) -> CheckReport:
     """Runs the suites on one build."""
 
-    def told(doing: str, done: int, total: int) -> None:
+    def report_progress(doing: str, done: int, total: int) -> None:
         progress(f"{build.name}: {doing}", done, total)
 
     with open_workspace(build, tests, journal, server_account()) as workplace:
-        return CheckReport(build, tuple(_ALL[suite](workplace, told) for suite in suites))
+        return CheckReport(build, tuple(_ALL[suite](workplace, report_progress) for suite in suites))

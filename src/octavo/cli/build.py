@@ -118,14 +118,14 @@ def make(
                 journal,
                 local=source,
                 progress=progress,
-                waiting=lambda: _tell("waiting for another process that is making this build"),
+                waiting=lambda: _print_progress("waiting for another process that is making this build"),
                 ready=lambda ready: made.append(ready.name),
-                notice=_tell,
+                notice=_print_progress,
             )
         if len(builds) == 1:
-            _tell(f"{'built' if made else 'cached'} {builds[0].manifest['reported']}")
+            _print_progress(f"{'built' if made else 'cached'} {builds[0].manifest['reported']}")
         else:
-            _tell(
+            _print_progress(
                 f"{len(made)} built in {human_duration(time.monotonic() - started)}, {len(builds) - len(made)} cached"
             )
         code = 0
@@ -172,14 +172,18 @@ def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: 
             proof = prove(spec, journal, local=source, progress=progress)
         if proof.holds:
             took = human_duration(time.monotonic() - began)
-            _tell(f"proved {proof.name}: {proof.files} files, byte for byte those of a build from scratch ({took})")
+            _print_progress(
+                f"proved {proof.name}: {proof.files} files, byte for byte those of a build from scratch ({took})"
+            )
         else:
             refuted = True
-            _tell(f"REFUTED {proof.name}: {', '.join(proof.differing)} differ from a build from scratch")
+            _print_progress(f"REFUTED {proof.name}: {', '.join(proof.differing)} differ from a build from scratch")
     if refuted:
         with build_progress() as progress:
             replaced = replace_derived(specs, journal, local=source, progress=progress)
-        _tell(f"{replaced} builds from a shared tree were discarded and rebuilt from scratch; please report this")
+        _print_progress(
+            f"{replaced} builds from a shared tree were discarded and rebuilt from scratch; please report this"
+        )
     return int(refuted)
 
 
@@ -191,7 +195,7 @@ def _smoke_test(builds: "list[Build]", journal: "Journal") -> None:
     account = server_account()
     for each in builds:
         smoke_test(each, journal, account)
-        _tell(f"{each.name}: initdb, start, pgbench and pg_checksums work")
+        _print_progress(f"{each.name}: initdb, start, pgbench and pg_checksums work")
 
 
 def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
@@ -208,12 +212,12 @@ def _crash_test(builds: "list[Build]", journal: "Journal") -> int:
             print(f"octavo: {error}", file=sys.stderr)
             code = 1
         else:
-            _tell(
+            _print_progress(
                 f"{each.name}: killed while it wrote; all {outcome.acknowledged:,} acknowledged commits are there, the "
                 f"sums agree ({outcome.found:,} lines, recovered in {outcome.recovery_seconds:.1f} s)"
             )
     return code
 
 
-def _tell(text: str) -> None:
+def _print_progress(text: str) -> None:
     print(text, file=sys.stderr)

@@ -24,7 +24,7 @@ def check_operations(builds: Sequence["Build"], journal: "Journal", format: Tabl
     reports: list[OperationsReport] = []
     for build in builds:
         print(f"operations of {_title(build)}", file=sys.stderr, flush=True)
-        reports.append(check(build, list_builds(), journal, on_outcome=_tell))
+        reports.append(check(build, list_builds(), journal, on_outcome=_print_outcome))
         if format is TableFormat.text:
             _print_table(reports[-1])
     if format is TableFormat.json:
@@ -32,7 +32,7 @@ def check_operations(builds: Sequence["Build"], journal: "Journal", format: Tabl
     return 0 if all(report.passed for report in reports) else 1
 
 
-def _tell(outcome: "OperationOutcome") -> None:
+def _print_outcome(outcome: "OperationOutcome") -> None:
     print(f"  {outcome.result:7} {outcome.seconds:6.1f} s  {outcome.name}", file=sys.stderr, flush=True)
 
 

@@ -118,13 +118,13 @@ def _site(directory: Path) -> None:
 
     runs = [row["id"] for row in list_runs(store_address())]
 
-    def said(line: str) -> None:
+    def print_progress(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
     if not runs:
         raise UsageError("no runs yet; start one with: octavo run oltp-blocks-demo")
     with closing(Store.open_to_read(store_address())) as store:
-        print(write_site(store, runs, directory, said))
+        print(write_site(store, runs, directory, print_progress))
 
 
 def _charts(document: "Document", directory: Path, kind: Literal["png", "svg"]) -> None:

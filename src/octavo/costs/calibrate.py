@@ -48,10 +48,10 @@ def calibrate_builds(
         with own_database(build, request.size, level, journal, account) as (database, achieved):
             facts = {"device": level, "version": build.manifest["version"]} | achieved
 
-            def tell_round(text: str, at: str = size) -> None:
+            def report_round(text: str, at: str = size) -> None:
                 tell(f"data block {at}: {text}")
 
-            found = measure(database, cold=request.cold, rounds=request.rounds, progress=tell_round)
+            found = measure(database, cold=request.cold, rounds=request.rounds, progress=report_round)
             fits[database.tables.block] = fit(found)
     return document(fits, request, facts)
 

@@ -104,7 +104,7 @@ def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationD
             first.execute(sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name)))
         except psycopg.Error as error:
             raise HostError(
-                f"the server refuses a database for the calibration: {_said(error)}; the user needs CREATEDB"
+                f"the server refuses a database for the calibration: {_message(error)}; the user needs CREATEDB"
             ) from None
         try:
             first.execute(
@@ -121,7 +121,7 @@ def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationD
                     if forgets is not None:
                         connection.execute("CHECKPOINT")
                 except psycopg.Error as error:
-                    raise OctavoError(f"the server refuses the tables of the calibration: {_said(error)}") from None
+                    raise OctavoError(f"the server refuses the tables of the calibration: {_message(error)}") from None
                 yield CalibrationDatabase(connection, sized, forgets)
         finally:
             _drop(first, name)
@@ -132,7 +132,7 @@ def _connected(dsn: str, database: str) -> Connection[DictRow]:
     try:
         return psycopg.Connection[DictRow].connect(**asked, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
-        raise HostError(f"could not connect to the calibration's database: {_said(error)}") from None
+        raise HostError(f"could not connect to the calibration's database: {_message(error)}") from None
 
 
 def _drop_left(connection: Connection[Any]) -> None:
@@ -151,7 +151,7 @@ def _drop(connection: Connection[Any], name: str) -> None:
     try:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
     except psycopg.Error as error:
-        raise OctavoError(f"the database {name} could not be dropped: {_said(error)}; drop it yourself") from None
+        raise OctavoError(f"the database {name} could not be dropped: {_message(error)}; drop it yourself") from None
 
 
 def _with_buffercache(connection: Connection[DictRow]) -> None:
@@ -186,7 +186,7 @@ def _value(connection: Connection[DictRow], query: str) -> object:
     return next(iter(row.values()))
 
 
-def _said(error: psycopg.Error) -> str:
+def _message(error: psycopg.Error) -> str:
     return without_secrets(" ".join(str(error).split()))
 
 

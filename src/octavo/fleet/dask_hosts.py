@@ -110,12 +110,12 @@ class DaskHosts:
         if client is None or not addresses:
             return
 
-        def tell() -> None:
+        def notify() -> None:
             # Who does not hear it measures more than is needed.
             with contextlib.suppress(Exception):
                 client.run(self._tasks.narrow, run, sorted(cells), workers=addresses, on_error="ignore")
 
-        threading.Thread(target=tell, name="narrow", daemon=True).start()
+        threading.Thread(target=notify, name="narrow", daemon=True).start()
 
     def finish(
         self, run: str, have: Callable[[str], dict[str, int]], names: Collection[str] | None = None

@@ -74,7 +74,7 @@ class FleetRounds:
         }
         self._complete = self._complete_now()
         self._open: tuple[int, frozenset[str]] | None = None
-        self._told = 0
+        self._reported_round = 0
         self._stored = self._started
         self._beginning: dict[str, int] = {}
         self._skipped = {trial.cell for trial in self.trials if trial.status == "skipped"}
@@ -117,7 +117,7 @@ class FleetRounds:
             happened = self._take_all(_PAUSE if self._received.is_waiting else 1.0)
             if not happened or self._received.is_full or self._clock.now() - self._stored > _LONGEST_WAIT:
                 self._store_received()
-            self._give_up_those_away()
+            self._drop_unreachable()
         self._store_received()
         statuses = [trial.status for trial in self.trials]
         return RunOutcome(ending, *(statuses.count(one) for one in ("ok", "invalid", "failed", "skipped")))
@@ -128,7 +128,7 @@ class FleetRounds:
         """Gives every host that is ready its next part; why the run is over, when it is."""
         waiting = [host for host in self._members.values() if host.state in ("away", "beginning") and host.expected]
         if not waiting:
-            self._note_what_nobody_can()
+            self._note_unrunnable_cells()
         self._complete = self._complete_now()
         endings: set[Ending] = set()
         for host in self._members.values():
@@ -145,7 +145,7 @@ class FleetRounds:
                     endings.add(ending)
                     break
                 if cells:
-                    self._tell_round(number, cells)
+                    self._report_round(number, cells)
                     self._ask(host, number, cells)
                 elif host.asked:
                     break
@@ -307,7 +307,7 @@ class FleetRounds:
         host.asked, host.again = [], deque()
         self._notify(Notice(f"the run continues without {host.name}: {why}"))
 
-    def _give_up_those_away(self) -> None:
+    def _drop_unreachable(self) -> None:
         for host in self._members.values():
             if host.state == "away" and host.expected and self._clock.now() - host.since > self._patience:
                 host.expected = False
@@ -322,7 +322,7 @@ class FleetRounds:
         for number, record in enumerate(stored, 1):
             self._notify(TrialEnded(by_id[record.cell], record, number, len(stored)))
 
-    def _note_what_nobody_can(self) -> None:
+    def _note_unrunnable_cells(self) -> None:
         able = [host for host in self._members.values() if host.cannot is not None]
         if not able:
             return
@@ -336,10 +336,10 @@ class FleetRounds:
             self.trials += self._commit([replace(record, identity=new_identity())])
             self._notify(Notice(f"skipped {cell.id}: {reasons}"))
 
-    def _tell_round(self, number: int, cells: Collection[Cell]) -> None:
-        if number <= self._told:
+    def _report_round(self, number: int, cells: Collection[Cell]) -> None:
+        if number <= self._reported_round:
             return
-        self._told = number
+        self._reported_round = number
         compared = sum(not cell.baseline and not cell.control for cell in self._cells)
         still = sum(not cell.baseline and not cell.control for cell in cells)
         budget = self._plan.budget_seconds

@@ -142,7 +142,7 @@ def undo_value(entry: Entry) -> Undone | None:
         if now != wanted:
             one.write(wanted)
             if (became := one.read()) != wanted:
-                return _told(one, became, wanted)
+                return _outcome(one, became, wanted)
             reported = reported or Undone("put back", f"restored {one} to {wanted!r}")
     if others:
         return Undone("left", "; ".join([*([reported.line] if reported is not None else []), *others]))
@@ -165,7 +165,7 @@ def _put_back(value: KernelValue, entry: Entry) -> Undone | None:
             "left", f"left {value} at {now!r}: it was {found!r}, then {entry['set']!r}, then changed by others"
         )
     value.write(found)
-    return _told(value, value.read(), found)
+    return _outcome(value, value.read(), found)
 
 
 def _within(now: str, ours: list[int] | str | None) -> bool:
@@ -173,7 +173,7 @@ def _within(now: str, ours: list[int] | str | None) -> bool:
     return isinstance(ours, list) and now.isdecimal() and ours[0] <= int(now) <= ours[1]
 
 
-def _told(value: KernelValue, now: str, found: str) -> Undone:
+def _outcome(value: KernelValue, now: str, found: str) -> Undone:
     if now != found:
         return Undone(
             "failed", f"could not restore {value} to {found!r}: it is {now!r}; octavo host restore tries again"
@@ -225,4 +225,4 @@ def undo_counterparts(entry: Entry) -> Undone | None:
         )
     which = 1 if found[1] != "0" else 0
     values[which].write(found[which])
-    return _told(values[which], values[which].read(), found[which])
+    return _outcome(values[which], values[which].read(), found[which])

@@ -22,7 +22,7 @@ def measure(job: Job, observe: Observe) -> "IoOutcome":
     """Measures. Raises UsageError, HostError, UnavailableError (no io_uring), or OctavoError (a wrong block)."""
     from octavo._core import io_run
 
-    with _told():
+    with _translated_errors():
         return io_run(job, observe)
 
 
@@ -30,7 +30,7 @@ def make(path: Path, size: int, observe: Observe) -> None:
     """Makes a new file whose blocks can be checked. Raises UsageError or HostError; no file is left then."""
     from octavo._core import io_make
 
-    with _told():
+    with _translated_errors():
         io_make(path, size, observe)
 
 
@@ -38,12 +38,12 @@ def is_own(path: Path) -> bool:
     """Whether `make` made this file. Raises UsageError or HostError when it cannot be read."""
     from octavo._core import io_is_own
 
-    with _told():
+    with _translated_errors():
         return io_is_own(path)
 
 
 @contextmanager
-def _told() -> Generator[None]:
+def _translated_errors() -> Generator[None]:
     try:
         yield
     except ValueError as error:

@@ -10,7 +10,7 @@ _CREDITS: dict[str, Callable[[], float]] = {}
 
 
 @contextmanager
-def told(number: str, credits: Callable[[], float]) -> Generator[None, None, None]:
+def published(number: str, credits: Callable[[], float]) -> Generator[None, None, None]:
     """Within the context `credits_under` tells this volume's credits; `number` is its device's, such as 7:0."""
     _CREDITS[number] = credits
     try:

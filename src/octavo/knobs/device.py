@@ -115,7 +115,7 @@ def limited(
         file.unlink()
         enforcer = stack.enter_context(Enforcer(device, throttle, lambda: served_by(place.device)))
         if device.burst is not None:
-            stack.enter_context(burst_balance.told(place.number, enforcer.credits))
+            stack.enter_context(burst_balance.published(place.number, enforcer.credits))
         try:
             yield facts
         finally:

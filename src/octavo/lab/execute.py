@@ -162,7 +162,7 @@ class _Session:
 
     def run_round(self, round_number: int, cells: Sequence[Cell], runnable: Sequence[Cell]) -> None:
         """Runs what a round still lacks, part by part."""
-        self._tell_round(round_number, cells, runnable)
+        self._report_round(round_number, cells, runnable)
         for part, members in enumerate(self._bench.parts(cells), 1):
             self._parts.run(round_number, part, members)
 
@@ -176,7 +176,7 @@ class _Session:
                 for part, members in enumerate(self._bench.parts(again), first):
                     self._parts.run(round_number, part, members)
 
-    def _tell_round(self, round_number: int, cells: Sequence[Cell], runnable: Sequence[Cell]) -> None:
+    def _report_round(self, round_number: int, cells: Sequence[Cell], runnable: Sequence[Cell]) -> None:
         budget = self._plan.budget_seconds
         used = self._used_before + self._clock.now() - self._began
         compared = sum(not cell.baseline and not cell.control for cell in runnable)

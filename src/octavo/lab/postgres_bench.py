@@ -15,7 +15,7 @@ from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
 from octavo.lab.failure_reason import failure_reason
-from octavo.lab.huge_page_pools import HugePagePools, Need, pages_said
+from octavo.lab.huge_page_pools import HugePagePools, Need, reported_pages
 from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.runnable import cannot_run, class_here, missing_program, other_class
@@ -116,7 +116,7 @@ class PostgresBench:
                 with graft.asked(build, dataset_spec(self._workload, cell.levels, 1), self._journal) as stock:
                     pages = self._settings.ask(build, cell.levels, stock, "shared_memory_size_in_huge_pages")
                 together = cell.condition if cell.condition in by_turns else cell.id
-                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), pages_said(pages), together)
+                needs[cell.id] = Need(parse_size(cell.levels["huge_pages"]), reported_pages(pages), together)
         if needs:
             self._pools.take(needs, eligibility.room_for_huge_pages(), eligibility.most_for_huge_pages())
 

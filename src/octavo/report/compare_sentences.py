@@ -129,11 +129,11 @@ def left_out(document: Comparison) -> list[str]:
 def differences(document: Comparison) -> tuple[list[str], list[Sequence[str]]]:
     """What the runs do not have alike, as a table: heads and rows."""
     heads = ["", *names(document).values()]
-    return heads, [[clean(row["what"]), *(_told(row["what"], value) for value in row["values"])]
+    return heads, [[clean(row["what"]), *(_shown_fact(row["what"], value) for value in row["values"])]
                    for row in document["differences"]]  # fmt: skip
 
 
-def _told(what: str, value: str | None) -> str:
+def _shown_fact(what: str, value: str | None) -> str:
     if value is None:
         return numbers.MISSING
     return numbers.size(float(value)) if what == "memory_bytes" else clean(value)

@@ -52,7 +52,7 @@ class Store:
     def open(cls, address: StoreAddress) -> Self:
         """Opens the store, and makes or checks its tables. Raises OctavoError when it is another version's."""
         store = cls(engine_to_write(address), address)
-        with store._told("the store cannot be opened"):
+        with store._translated_errors("the store cannot be opened"):
             store._prepare()
         return store
 
@@ -60,7 +60,7 @@ class Store:
     def open_to_read(cls, address: StoreAddress) -> Self:
         """Opens a store that is there, and changes nothing, unless it is an earlier version's and may be written."""
         store = cls(engine_to_read(address), address)
-        with store._told("the store cannot be read"):
+        with store._translated_errors("the store cannot be read"):
             version = store._version()
         if version == schema.SCHEMA_VERSION:
             return store
@@ -68,7 +68,7 @@ class Store:
         return cls.open(address)
 
     @contextmanager
-    def _told(self, doing: str) -> Generator[None, None, None]:
+    def _translated_errors(self, doing: str) -> Generator[None, None, None]:
         """Turns what the database says into one line with the way out."""
         try:
             yield
@@ -82,13 +82,13 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Generator[Connection, None, None]:
-        with self._told("the store cannot be read"), self._engine.connect() as connection:
+        with self._translated_errors("the store cannot be read"), self._engine.connect() as connection:
             yield begin_to_read(connection)
 
     @contextmanager
     def _writing(self, what: str) -> Generator[Connection, None, None]:
         """A transaction: committed whole at the end, else nothing of it. Raises HostError naming the way out."""
-        with self._told(f"{what} could not be stored"), self._engine.begin() as connection:
+        with self._translated_errors(f"{what} could not be stored"), self._engine.begin() as connection:
             yield connection
 
     def _version(self) -> int | None:
@@ -124,7 +124,7 @@ class Store:
             if self._claim is not None:
                 self._claim.close()
             self._claim = Claim(self.address, run)
-            with self._told("the run could not be claimed"):
+            with self._translated_errors("the run could not be claimed"):
                 self._claim.hold()
 
     def create_run(self, record: RunRecord, cells: Sequence[Cell]) -> None:

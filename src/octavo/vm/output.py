@@ -33,12 +33,14 @@ def outcome(written: str, word: str, console: str = "") -> Outcome | None:
 def why_not(console: str, returncode: int, seconds: float) -> OctavoError:
     """Why a machine ended before its command did: its time, qemu's own complaint, or the console's last words."""
     if returncode in (124, 137):  # timeout(1)
-        return OctavoError(f"the machine was ended after {seconds:.0f} s; give it more with --timeout{_said(console)}")
+        return OctavoError(
+            f"the machine was ended after {seconds:.0f} s; give it more with --timeout{_last_output(console)}"
+        )
     if match := _PANIC.search(console):
         return OctavoError(f"the machine ended before its command did: {one_line(match[0])}")
-    return OctavoError(f"the machine ended before its command did (exit {returncode}){_said(console)}")
+    return OctavoError(f"the machine ended before its command did (exit {returncode}){_last_output(console)}")
 
 
-def _said(console: str) -> str:
+def _last_output(console: str) -> str:
     lines = [one_line(line)[:_LONGEST_LINE] for line in console.splitlines() if line.strip()]
-    return f"; it said: {' / '.join(lines[-_LAST_LINES:])}" if lines else ""
+    return f"; its last output: {' / '.join(lines[-_LAST_LINES:])}" if lines else ""

@@ -52,7 +52,7 @@ class Archive:
         names = re.findall(r"Depends: (linux-image-\d[a-z0-9.+-]*)", finished.stdout)
         if finished.returncode != 0 or not names:
             raise HostError(f"Debian's {SUITE} has no {meta}: {apt.problem(finished) or 'it depends on no kernel'}")
-        found = listed(self._asked("download", "--print-uris", names[0]))
+        found = listed(self._apt_get("download", "--print-uris", names[0]))
         if len(found) != 1:
             raise HostError(f"Debian's {SUITE} lists {names[0]} and does not say where it is; try again later")
         return found[0]
@@ -65,9 +65,9 @@ class Archive:
             raise HostError(f"Debian: {apt.problem(finished)}")
 
     def _closure(self, *names: str) -> list[Package]:
-        return listed(self._asked("install", "--print-uris", "--yes", "--no-install-recommends", *names))
+        return listed(self._apt_get("install", "--print-uris", "--yes", "--no-install-recommends", *names))
 
-    def _asked(self, *arguments: str) -> str:
+    def _apt_get(self, *arguments: str) -> str:
         finished = self.own.run("apt-get", *arguments)
         if finished.returncode != 0:
             raise HostError(f"Debian: {apt.problem(finished)}")

@@ -9,7 +9,7 @@ from tests.unit.analysis.making import layout
 from tests.unit.plans import changed_plan
 
 from octavo.analysis.cell_means import cell_means
-from octavo.analysis.compare import StoredRun, compare, shared_names, telling_factors
+from octavo.analysis.compare import StoredRun, compare, distinguishing_factors, shared_names
 from octavo.analysis.compare_document import regression
 from octavo.observation import Observation
 from octavo.plan.cells import make_cells
@@ -39,7 +39,7 @@ def run_of(
 
 
 def rows_of(reference: StoredRun, other: StoredRun, kind: str = "value") -> dict[tuple[str, str], dict[str, Any]]:
-    telling = telling_factors([reference, other])
+    telling = distinguishing_factors([reference, other])
     found = compare(reference, other, "tps", shared_names(reference, other, telling), telling)
     return {(row["condition"], row["cell"]): row for row in found.comparisons if row["kind"] == kind}
 
@@ -59,7 +59,7 @@ def test_a_condition_that_one_run_has_alone_is_told() -> None:
         if "read-only" in trial.cell
     ]
     fewer = StoredRun(other.record, plan, make_cells(plan), trials)
-    telling = telling_factors([reference, fewer])
+    telling = distinguishing_factors([reference, fewer])
     found = compare(reference, fewer, "tps", 2, telling)
     assert {(row["condition"], row["cell"]) for row in found.comparisons if row["kind"] == "value"} == {
         ("read-only", "4kB"), ("read-only", "8kB"),

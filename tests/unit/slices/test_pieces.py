@@ -29,7 +29,7 @@ class World:
     time: float = 0.0
     log: list[str] = field(default_factory=list[str])
     steal: dict[int, float] = field(default_factory=dict[int, float])
-    looks: int = 0
+    readings: int = 0
 
     def now(self) -> float:
         return self.time

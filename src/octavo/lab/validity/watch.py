@@ -34,7 +34,7 @@ class Watcher:
         self._notice = notice
         self._root = os.getpid() if root is None else root
         self._proc = proc
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def start(self, directory: Path, *, limited: bool = False) -> Callable[[], Surroundings]:
         """Looks now, and again when the function that it returns is called.
@@ -64,8 +64,8 @@ class Watcher:
 
     def _say(self, blind: dict[str, str]) -> None:
         for rule, reason in blind.items():
-            if rule not in self._said:
-                self._said.add(rule)
+            if rule not in self._reported:
+                self._reported.add(rule)
                 self._notice(f"the validity rule {rule} is limited here: {reason}")
 
 

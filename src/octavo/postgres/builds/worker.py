@@ -48,13 +48,13 @@ def main(request: Path) -> int:
                 raise OctavoError(f"{source.name} changed while it was used; try again")
             _make(asked, source, known)
         except NotShareable as reason:
-            _tell(not_shareable=str(reason))
+            _send(not_shareable=str(reason))
         except ToolFailed as error:
-            _tell(tool=error.doing, cause=error.cause, log=error.output[:_LONGEST_LOG])
+            _send(tool=error.doing, cause=error.cause, log=error.output[:_LONGEST_LOG])
         except OctavoError as error:
-            _tell(failed=str(error), host=isinstance(error, HostError))
+            _send(failed=str(error), host=isinstance(error, HostError))
         except OSError as error:
-            _tell(failed=f"{error.filename or 'the workspace'}: {error.strerror}", host=True)
+            _send(failed=f"{error.filename or 'the workspace'}: {error.strerror}", host=True)
         else:
             return 0
     return 1
@@ -89,14 +89,14 @@ def _make(asked: Mapping[str, Any], source: IO[bytes], known: frozenset[str]) ->
 
 def _ready(directory: Path, number: int, root: Path) -> None:
     root.rename(directory / finished_place(number))
-    _tell(ready=number)
+    _send(ready=number)
 
 
 def _progress(doing: str, done: int, total: int) -> None:
-    _tell(doing=doing, done=done, total=total)
+    _send(doing=doing, done=done, total=total)
 
 
-def _tell(**facts: str | int) -> None:
+def _send(**facts: str | int) -> None:
     # In one write: the shared tree's finisher tells from a thread of its own.
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()

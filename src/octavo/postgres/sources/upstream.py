@@ -80,7 +80,7 @@ def _read(address: str) -> bytes:
         with urllib.request.urlopen(address, timeout=_SECONDS) as response:  # noqa: S310 (our own https address)
             return response.read()
     except (OSError, http.client.HTTPException) as error:
-        raise _told(address, error) from error
+        raise _as_host_error(address, error) from error
 
 
 def _download(address: str, path: Path) -> None:
@@ -91,12 +91,12 @@ def _download(address: str, path: Path) -> None:
                 file.write(chunk)
             received = file.tell()
     except (OSError, http.client.HTTPException) as error:
-        raise _told(address, error) from error
+        raise _as_host_error(address, error) from error
     if expected is not None and received != int(expected):
         raise HostError(f"upstream: {address}: the download broke off after {received} of {expected} bytes; try again")
 
 
-def _told(address: str, error: Exception) -> HostError:
+def _as_host_error(address: str, error: Exception) -> HostError:
     if isinstance(error, urllib.error.HTTPError):
         return HostError(f"upstream: {address}: {error.code} {error.reason}")
     reason = getattr(error, "reason", "") or error
