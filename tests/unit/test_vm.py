@@ -376,3 +376,14 @@ def test_a_cpu_on_which_a_server_does_not_run_is_named_and_the_others_are_shown(
     assert [row.get("problem", row.get("lse")) for row in json.loads(f"[{listed}")] == [
         14.5, "pgbench failed in the machine (exit 1): Illegal instruction",
     ]  # fmt: skip
+
+
+def test_a_program_that_the_cpu_cannot_execute_is_named_by_its_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        "running bootstrap script ... child process was terminated by signal 4: Illegal instruction\n"
+        'initdb: removing contents of data directory "/scratch/cluster"\n'
+    )
+    monkeypatch.setattr(atomics, "check_qemu", lambda journal: None)  # pyright: ignore
+    monkeypatch.setattr(atomics, "run", lambda *_, **__: output.Outcome(said, 1))  # pyright: ignore
+    with pytest.raises(OctavoError, match=r"\(exit 1\): .*terminated by signal 4: Illegal instruction$"):
+        atomics.measure(Image("vm-x", Path("/"), {}, 0.0), "cortex-a72", None, 10)  # type: ignore[arg-type]

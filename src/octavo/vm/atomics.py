@@ -27,6 +27,8 @@ _MB = 1024**2
 _LIMITS = Limits(memory=1024 * _MB, disk=2048 * _MB, cpus=1, seconds=3600)
 _PLUGIN = "atomics.c"
 _NEWEST_QEMU = 8  # the plugin's interface changed in 9.0
+# Of a program with instructions that the CPU has not, among what initdb says when it ends.
+_SIGNAL = re.compile(r"[^\n]{0,200}terminated by signal [^\n]{0,100}")
 _LINE = re.compile(r"octavo-count ([0-9]{1,4}) (program|kernel) ([a-z]{3,12}) ([0-9]{1,19})$", re.MULTILINE)
 
 # $1 transactions, $2 name of an installation below /scratch, or nothing.
@@ -86,7 +88,8 @@ def measure(
         plugin=resources.files("octavo.vm").joinpath("plugin", _PLUGIN).read_text(),
     )  # fmt: skip
     if found.returncode != 0:
-        last = found.text.strip().rpartition("\n")[2][:300]
+        signal = _SIGNAL.search(found.text)
+        last = signal[0].strip() if signal else found.text.strip().rpartition("\n")[2][:300]
         raise OctavoError(f"pgbench failed in the machine (exit {found.returncode}): {last or 'no output'}")
     return read(found.console, cpu, found.text.strip().rpartition("\n")[2][:80], transactions)
 
