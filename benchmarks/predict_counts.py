@@ -69,6 +69,7 @@ def main() -> None:
     other.set_defaults(verb=compared)
     other.add_argument("directory", type=Path)
     other.add_argument("measured", type=Path, nargs="+")
+    other.add_argument("--readahead", default="128kB", help="read_ahead_kb of the device that was measured")
     other.add_argument("--out", type=Path, required=True)
     asked = parser.parse_args()
     asked.verb(asked)
@@ -155,13 +156,13 @@ def compared(asked: argparse.Namespace) -> None:
     for (name, buffers), here in conditions.items():
         trace = asked.directory / f"{name}.octrace"
         if trace.exists():
-            points += _points(trace, name, parse_size(buffers), here)
+            points += _points(trace, name, parse_size(buffers), here, parse_size(asked.readahead))
             asked.out.write_text(json.dumps(points, indent=1))
     for line in summary(points):
         print(line)
 
 
-def _points(trace: Path, name: str, buffers: int, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _points(trace: Path, name: str, buffers: int, rows: list[dict[str, Any]], readahead: int) -> list[dict[str, Any]]:
     """A point a figure and row. Sizes whose page cache was measured are predicted with that."""
     caches = [row["page_cache"] for row in rows if row["page_cache"]]
     request = Request(
@@ -173,6 +174,7 @@ def _points(trace: Path, name: str, buffers: int, rows: list[dict[str, Any]]) ->
         until_checkpoint=True,
         transactions={parse_size(row["data_block"]): row["transactions"] for row in rows},
         dirty_background=1 << 40,
+        readahead=readahead,
     )
     sizes = {row["data_block_bytes"]: row["figures"] for row in predict(request)["sizes"]}
     found: list[dict[str, Any]] = []

@@ -38,6 +38,9 @@ def predict(
         bool,
         typer.Option("--until-checkpoint", help="Predict only the time before the next checkpoint."),
     ] = False,
+    readahead: Annotated[
+        str | None, typer.Option(help="read_ahead_kb of the device, such as 4MB; default: as recorded, or 128kB.")
+    ] = None,
     dirty_background: Annotated[
         str | None,
         typer.Option(
@@ -106,6 +109,7 @@ def predict(
         clients=clients,
         checkpoint=every,
         until_checkpoint=until_checkpoint,
+        readahead=next(iter(sizes("--readahead", readahead)), None),
         dirty_background=next(iter(sizes("--dirty-background", dirty_background)), None),
         huge_pages=huge_pages,
         prices=Prices(device_price, memory_price),

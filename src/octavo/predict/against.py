@@ -114,7 +114,12 @@ def compare(
             until_checkpoint=condition.until_checkpoint,
             threads=request.threads,
         )
-        asked = replace(asked, transactions=_transactions(trials, condition), dirty_background=request.dirty_background)
+        asked = replace(
+            asked,
+            transactions=_transactions(trials, condition),
+            readahead=request.readahead,
+            dirty_background=request.dirty_background,
+        )
         found = predict(asked, observe)
         recorded = found["recorded"]
         for row in found["sizes"]:

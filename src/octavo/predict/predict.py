@@ -49,6 +49,7 @@ class Request:
     """Only the time after a checkpoint and before the next one, a cycle at most: only evicted pages are written."""
     transactions: Mapping[int, float] = dataclasses.field(default_factory=dict[int, float])
     """By data block: transactions since the last checkpoint, where that is known and not the time."""
+    readahead: int | None = None
     dirty_background: int | None = None
     huge_pages: bool = False
     prices: Prices = dataclasses.field(default_factory=Prices)
@@ -70,7 +71,12 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
     buffers = request.shared_buffers or (here,)
     _check(request, trace, (*buffers, here))
     own = Size(
-        trace.data_block, here, _recorded_memory(trace, here, request.memory), request.kernel_page, is_as_recorded=True
+        trace.data_block,
+        here,
+        _recorded_memory(trace, here, request.memory),
+        request.kernel_page,
+        is_as_recorded=True,
+        readahead=request.readahead,
     )
     factor = request.what_if.data
     asked = [
@@ -81,6 +87,7 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
             request.kernel_page,
             factor,
             has_checkpoints=not request.until_checkpoint,
+            readahead=request.readahead,
             dirty_background=request.dirty_background,
         )
         for size in buffers
@@ -88,7 +95,8 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
     ]
     base = Size(
         trace.data_block, buffers[0], request.memory, request.kernel_page, factor,
-        has_checkpoints=not request.until_checkpoint, dirty_background=request.dirty_background,
+        has_checkpoints=not request.until_checkpoint,
+        readahead=request.readahead, dirty_background=request.dirty_background,
     )  # fmt: skip
     more = advice.more_memory(base)
     rates = simulate(trace, [own, *asked, base, *more], cycle, observe, request.threads)

@@ -53,6 +53,8 @@ class Size:
     """Checkpoints are where the trace has them."""
     has_checkpoints: bool = True
     """Else it is the time after one and before the next: only evicted pages are written."""
+    readahead: int | None = None
+    """read_ahead_kb of the device in bytes; None: as the trace says it, or 128 kB."""
     dirty_background: int | None = None
     """Above which the kernel writes; None: a tenth of the page cache."""
 
@@ -147,7 +149,7 @@ def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> Sim
         combine_limit=combine_limit(trace.summary),
         page_cache=None if cache is None else round(cache / shrunk),
         kernel_page=size.kernel_page,
-        readahead=_readahead(trace),
+        readahead=_readahead(trace) if size.readahead is None else size.readahead,
         largest_request=LARGEST_REQUEST,
         dirty_background=size.dirty_background,
         **background(trace.summary),
