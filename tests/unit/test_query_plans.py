@@ -210,7 +210,7 @@ def test_what_is_no_calibration_is_refused(text: str) -> None:
         (("--data-block", "8kB"), "two sizes or more"),
         (("--base", "4kB"), "--base 4kB: it is none of 8kB, 32kB"),
         (("--queries", "23"), "queries: invalid level '23'"),
-        (("-c", "work_mem"), "no setting"),
+        (("-c", "work_mem"), "not a setting"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], problem: str) -> None:
