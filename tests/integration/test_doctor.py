@@ -164,7 +164,7 @@ def test_planted_faults_are_found_and_none_invented(
         assert len({*faults, "checksums"} | more) >= (10 if more else 7)
         named = {one["rule"]: one for one in found["results"]}
         assert named["full-page-writes"]["severity"] == "error"
-        assert "8kB" in named["full-page-writes"]["text"]
+        assert "8 kB" in named["full-page-writes"]["text"]
         if more:
             assert "fell back" in named["huge-pages"]["text"]
 
