@@ -21,7 +21,7 @@ def test_a_fifo_and_a_device_are_refused_at_once(read: object, tmp_path: Path) -
     assert callable(read)
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", Path("/dev/zero")):
-        with pytest.raises((HostError, UsageError), match=r"no regular file|cannot be read") as raised:
+        with pytest.raises((HostError, UsageError), match=r"regular file|cannot be read") as raised:
             read(path)
         assert "\n" not in str(raised.value)
 

@@ -97,8 +97,8 @@ def test_one_user_cannot_keep_the_doctor_from_the_others(monkeypatch: pytest.Mon
     assert asked[:2] == servers
     assert len(asked) == 2 + examine._MOST_SLOW_OF_A_USER
     assert len(refused) == examine._MOST_SOCKETS + 1
-    assert refused[-1]["problem"] == f"and {len(found) + 2 - examine._MOST_SOCKETS} more sockets were not asked; " \
-        "name a server with --dsn"  # fmt: skip
+    assert refused[-1]["problem"] == f"and {len(found) + 2 - examine._MOST_SOCKETS} more sockets were not examined; " \
+        "give a server with --dsn"  # fmt: skip
 
 
 class _Answering:
