@@ -83,7 +83,7 @@ def test_loads_that_draw_other_statistics_have_one_plan_with_those_of_one(
     builds: dict[str, Build], journal: Journal, account: Account
 ) -> None:
     """ANALYZE of another state of the table chooses another plan; with the first one's statistics it is the same."""
-    query = _QUERIES["200 rows"]
+    query = _QUERIES["50 rows"]
     with scratch_server(builds["8kB"], journal, account, {"autovacuum": "off"}) as server:
         connection = server.connect("postgres")
         for statement in _SETUP:
@@ -95,6 +95,7 @@ def test_loads_that_draw_other_statistics_have_one_plan_with_those_of_one(
         connection.execute(b"ANALYZE picked")
         connection.execute(b"TRUNCATE picked")
         connection.execute(b"INSERT INTO picked SELECT * FROM kept")
+        connection.execute(b"VACUUM picked")  # counts pages and rows, and leaves what is known of columns
         other = explain(connection, query, {})
         assert other != first
         restore(connection, statistics)

@@ -65,6 +65,8 @@ def restore(target: Connection[DictRow], statistics: PlannerStatistics) -> int:
         if row["relname"] in pages:
             _restore(target, "pg_restore_relation_stats", {**row, "relpages": pages[row["relname"]]})
     for row in statistics.attributes:
+        # What is not given would stay as the target's ANALYZE left it, such as a list of common values.
+        target.execute(b"SELECT pg_clear_attribute_stats(%(schemaname)s, %(relname)s, %(attname)s, %(inherited)s)", row)
         _restore(target, "pg_restore_attribute_stats", row)
     return len(statistics.attributes)
 
