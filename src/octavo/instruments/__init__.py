@@ -35,10 +35,6 @@ OPTIONAL = {
     "profile": "octavo.instruments.profile",
     "thp_mapped": "octavo.instruments.thp_mapped",
 }
-# What sees one server alone: it can be told of one of several that take turns.
-OF_ONE_SERVER = frozenset(
-    {"statements", "relations", "wal_split", "database", "server_io", "wal", "checkpointer", "profile"}
-)
 
 
 def instruments(optional: Collection[str] = ()) -> dict[str, Sampled | Instrument]:

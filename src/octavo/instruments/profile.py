@@ -1,9 +1,8 @@
-"""Where the CPU's time went: the functions in which the server's processes were found running.
+"""Where the CPU's time went: the functions in which PostgreSQL's processes were found running.
 
-Source: `perf record` at 99 Hz of the postmaster, its children and those that it starts while the trial runs, then
-`perf report`. So it sees one server alone, and a server that stands still costs nothing. The event is the CPU's cycle
-counter where there is one, else a timer (cpu-clock). The profile stays beside the server's log. Optional: a plan asks
-for it, because it costs.
+Source: `perf record -a` at 99 Hz while the trial runs, then `perf report` of the processes named postgres, those of
+other servers on this host included. The event is the CPU's cycle counter where there is one, else a timer
+(cpu-clock). The profile stays beside the server's log. Optional: a plan asks for it, because it costs.
 """
 
 import os
@@ -19,7 +18,6 @@ from octavo.host import children, trees
 from octavo.host.journal import Journal
 from octavo.instruments import perf_events
 from octavo.instruments.base import Stop, UnavailableError
-from octavo.instruments.processes import child_pids
 from octavo.instruments.tlb import EVENTS
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
@@ -30,8 +28,7 @@ _CLOCK = perf_events.Event(perf_events.SOFTWARE, 0)
 _HERTZ = 99
 _MOST = 30
 _SECONDS_TO_END = 30.0
-_PROC = Path("/proc")
-_KALLSYMS = _PROC / "kallsyms"
+_KALLSYMS = Path("/proc/kallsyms")
 _LINE = re.compile(r"^\s*([\d.]+)%\s+(\S+)\s+\[[.k]\]\s+(.+?)\s*$", re.MULTILINE)
 
 
@@ -41,9 +38,9 @@ class Profile:
     metrics = (_SHARE,)
 
     def start(self, server: Server) -> Stop:
-        """Raises UnavailableError without a perf that may look at the server's processes."""
+        """Raises UnavailableError without a perf that may look at the whole machine."""
         try:
-            perf_events.close(perf_events.open_event(_CLOCK, pid=server.process.pid))
+            perf_events.close(perf_events.open_event(_CLOCK, cpu=min(os.sched_getaffinity(0))))
             found = children.run(["perf", "version"], server.journal, role="perf version")
         except HostError as error:
             raise UnavailableError(f"{error}; install linux-perf or linux-tools") from error
@@ -52,11 +49,8 @@ class Profile:
         if found.returncode != 0:
             raise UnavailableError("perf does not work here; it must match the kernel")
         data = server.log.with_suffix(".perf.data")
-        # Backends that are yet to come are the postmaster's: perf follows them (perf-record(1), --no-inherit).
-        pids = [server.process.pid, *child_pids(server.process.pid, _PROC)]
         recorder, entry = children.start(
-            ["perf", "record", "--pid", ",".join(map(str, pids)), "-e", _event(), "-F", str(_HERTZ), "-B", "-N",
-             "--output", data],
+            ["perf", "record", "-a", "-e", _event(), "-F", str(_HERTZ), "-B", "-N", "--output", data],
             server.journal, role="perf record", stdout=subprocess.DEVNULL, end_signal=signal.SIGINT,
         )  # fmt: skip
 
@@ -92,7 +86,8 @@ def _report(data: Path, journal: Journal) -> children.Finished:
                 shutil.copyfileobj(source, copy)
         return children.run(
             ["perf", "report", "--stdio", "--input", place / "perf.data", "--kallsyms", place / "kallsyms",
-             "--fields", "overhead,dso,sym", "--no-demangle", "--no-inline"],
+             "--comms", "postgres", "--percentage", "relative", "--fields", "overhead,dso,sym", "--no-demangle",
+             "--no-inline"],
             journal, role="perf report", account=account,
         )  # fmt: skip
 

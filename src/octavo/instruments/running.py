@@ -10,7 +10,6 @@ from typing import Any, Self
 import psycopg
 
 from octavo.errors import OctavoError
-from octavo.instruments import OF_ONE_SERVER
 from octavo.instruments.base import NOT_COUNTED, Instrument, NotAskedError, Sampled, Stop, UnavailableError
 from octavo.instruments.figures import TrialWork
 from octavo.instruments.sampler import Sampler, SamplerClock
@@ -25,6 +24,9 @@ _COST = Metric("instrument_cpu_seconds", "CPU time of monitoring, by instrument"
 _COST_SHARE = Metric("instruments_cpu_share", "CPU time of monitoring, share of the machine", "fraction")
 _OWN_METRICS = (_COST, _COST_SHARE)
 _BACKEND = "the server, for all of them"
+
+# What asks the server about itself: it can be told of one of several that take turns.
+OF_THE_SERVER = frozenset({"statements", "relations", "wal_split", "database", "server_io", "wal", "checkpointer"})
 
 _DEVICE = "device"
 
@@ -74,8 +76,8 @@ class InstrumentSet:
     ) -> "RunningInstruments":
         """Starts what can be started, just before the measured run.
 
-        With a clock that stands still while the server does (`running`), only those instruments look that see the
-        server alone, before and after, and rates are by that clock: what the machine did meanwhile others did, too.
+        With a clock that stands still while the server does (`running`), only those instruments look that ask the
+        server itself, before and after, and rates are by that clock: what the machine did meanwhile others did, too.
         The device is looked at as well where it is the server's alone (`own_device`).
         The instruments keep one connection to the server, of their own; the server's kept one is closed.
         """
@@ -83,7 +85,7 @@ class InstrumentSet:
         chosen = {
             name: instrument
             for name, instrument in self._instruments.items()
-            if running is None or name in OF_ONE_SERVER or (own_device and name == _DEVICE)
+            if running is None or name in OF_THE_SERVER or (own_device and name == _DEVICE)
         }
         for name, instrument in chosen.items():
             if not isinstance(instrument, Sampled):

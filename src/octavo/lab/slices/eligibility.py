@@ -13,7 +13,6 @@ from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup
 from octavo.host.block_limit import DeviceLimits
 from octavo.hugepages.pool import meminfo
-from octavo.instruments import OF_ONE_SERVER
 from octavo.knobs import device
 from octavo.knobs.base import AS_FOUND
 from octavo.knobs.volume_types import parse_device
@@ -61,8 +60,8 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
         return f"the workload {plan.workload} measures the longest gap, which slices would determine"
     if len(cells) < 2:
         return "there is only one cell"
-    if whole := [name for name in plan.instruments if name not in OF_ONE_SERVER]:
-        return f"the instrument {whole[0]} measures the whole machine"
+    if plan.instruments:
+        return f"the instrument {plan.instruments[0]} measures the whole machine"
     for name, (level, reason) in _LEVELS.items():
         if name == "cache" and isinstance(workload, RunsInPieces):  # empties them itself before each piece
             continue
