@@ -8,7 +8,7 @@ octavo predict t.octrace --against RUN --where mode=read-only --format json > re
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from octavo.predict.against import best_blocks, summary
 from octavo.predict.render_against import best_line
@@ -23,9 +23,9 @@ def main() -> None:
     asked = parser.parse_args()
     points: list[dict[str, Any]] = []
     for path in asked.documents:
-        document = json.loads(path.read_text())
+        document: Any = json.loads(path.read_text())
         if isinstance(document, list):
-            counted: list[dict[str, Any]] = document
+            counted = cast(list[dict[str, Any]], document)
             points += [{**one, "device": one["workload"]} for one in counted]
         else:
             points += [{**one, "workload": document["where"].get("mode", path.stem)} for one in document["points"]]
