@@ -80,14 +80,15 @@ def _pool(layer: Layer, page: int) -> str:
 
 
 def _wal(sizes: Mapping[str, int]) -> _Effects:
-    page = sizes["CPU memory page"]
-    smaller = [block for block in WAL_BLOCKS if parse_size(block) < page]
+    # The page cache reads blocks of the filesystem, also where its own pages are larger (fs/iomap/buffered-io.c).
+    whole = sizes["filesystem block"]
+    smaller = [block for block in WAL_BLOCKS if parse_size(block) < whole]
     if not smaller:
         return []
     return [(
-        ("WAL block", "CPU memory page"),
-        f"WAL blocks of {_and(smaller)} are parts of a {format_size(page)} page: if the page is not cached, "
-        "the kernel reads it before such a write",
+        ("WAL block", "filesystem block"),
+        f"WAL blocks of {_and(smaller)} are parts of a {format_size(whole)} block of the filesystem: if that is not "
+        "cached, the kernel reads it before such a write",
     )]  # fmt: skip
 
 
