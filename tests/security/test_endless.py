@@ -223,7 +223,8 @@ def test_numbers_of_thousands_of_digits_are_refused() -> None:
     with pytest.raises(ValueError, match="not a whole number"):
         rows.whole(0, 200)(long)
     told = f"Database cluster state: shut down\nLatest checkpoint location: 0/1\nLatest checkpoint's NextXID: 0:{long}"
-    with pytest.raises(OctavoError, match="does not tell"):
+    with pytest.raises(OctavoError, match="cannot read") as refused:
         control.parse(told)
+    assert len(str(refused.value)) < 200
     with pytest.raises(OctavoError, match="sysbench measured nothing"):
         client.parse(f"transactions: {'8' * 400}\ntotal time: 1.0s\navg: 1.0\n", "", 0, 1.0, 1.0)

@@ -57,7 +57,7 @@ def parse(text: str) -> Counters:
     def value(key: str, pattern: str = r"\d{1,19}") -> str:
         found = values.get(key, "")
         if not re.fullmatch(pattern, found):
-            raise OctavoError(f"pg_controldata does not show the {key!r}: {found or 'no such line'}")
+            raise OctavoError(f"pg_controldata: cannot read {key!r}: {found[:40] or 'no such line'}")
         return found
 
     def checkpoint(name: str) -> int:
