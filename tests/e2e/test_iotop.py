@@ -100,7 +100,7 @@ def test_it_leaves_nothing_when_it_is_interrupted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--device", "nothing-here"], 2, ["nothing-here", "there is"]),
+        (["--device", "nothing-here"], 2, ["nothing-here", "available"]),
         (["--pid", "4194304"], 2, ["4194304", "no such process"]),
         (["--pid", "0"], 2, ["--pid"]),
         (["--interval", "1ms"], 2, ["--interval", "100ms"]),

@@ -127,7 +127,7 @@ def works(place: Place, octavo: Sequence[str | Path], data: Path, **environment:
     assert json.loads(read)["results"][0]["requests_per_second"] > 0
     refused = place.run(*octavo, "run", "oltp-blocks-demo", "--dry-run", **environment)
     assert (refused.returncode, refused.stdout) == (3, "")
-    assert refused.stderr.startswith("octavo: this verb needs ")
+    assert refused.stderr.startswith("octavo: this command needs ")
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_what_failed_is_repeated_on_its_host(fleet: Network) -> None:
     assert {host_of_part(trial.part) for trial in failed} == {2}
     assert len(failed) == 2 * _CELLS
     said = measure(fleet, run, "--retry")
-    assert "beta, round 1: 6 trials again" in said
+    assert "beta, round 1: repeating 6 trials" in said
     new = trials(fleet, run)[len(before) :]
     assert {(trial.status, host_of_part(trial.part)) for trial in new} == {("ok", 2)}
     assert sorted((trial.round, trial.cell) for trial in new) == sorted((trial.round, trial.cell) for trial in failed)

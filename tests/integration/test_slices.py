@@ -136,8 +136,8 @@ def test_readers_take_turns_on_limited_volumes_in_memory_groups(home: Path) -> N
 def test_where_slices_are_not_sound_the_run_says_why_and_goes_on(home: Path) -> None:
     ended, document, events = run(changed({'duration = "1s"': 'duration = "1s"\ncache = "cold"'}))
     assert [trial["facts"].get("interleave") for trial in document["trials"]] == [None] * 3
-    (said,) = [event.text for event in events if isinstance(event, Notice) and "trial by trial" in event.text]
-    assert said == "trial by trial, not in slices: cache: cold caches are filled but once"
+    (said,) = [event.text for event in events if isinstance(event, Notice) and "sequential trials" in event.text]
+    assert said == "sequential trials instead of slices: cache: a cold cache is filled only once"
     assert ended.outcome.failed == 0
 
 
