@@ -51,7 +51,7 @@ def test_a_refuted_build_ends_with_one_and_is_replaced(octavo: Octavo, own_home:
     assert ended.returncode == 1
     assert "REFUTED 18.99-b" in ended.stderr
     assert "bin/sized_program differ" in ended.stderr
-    assert "2 builds that came out of a shared tree were thrown away and made from scratch" in ended.stderr
+    assert "2 builds from a shared tree were discarded and rebuilt from scratch" in ended.stderr
     assert octavo("build", *sizes, "--prove", "2").returncode == 0
 
 

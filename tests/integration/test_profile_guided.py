@@ -1,10 +1,13 @@
 """A build by profile, on a tiny PostgreSQL whose programs stand for the training: trained, and without counters."""
 
+import shutil
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from octavo.errors import OctavoError
+from octavo.home import make_directory
 from octavo.host.journal import Journal
 from octavo.postgres.builds import training
 from octavo.postgres.builds.make import FROM_SCRATCH, ensure_builds, plan_builds
@@ -14,6 +17,16 @@ from octavo.postgres.builds.stages import INSTRUMENTED, TRAINING
 from . import tiny_postgres
 
 pytestmark = pytest.mark.beside
+
+
+@pytest.fixture
+def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path, None, None]:
+    """Builds of a tiny PostgreSQL are none that other tests may find."""
+    directory = make_directory(home / tmp_path.name)
+    monkeypatch.setenv("OCTAVO_HOME", str(directory))
+    yield directory
+    shutil.rmtree(directory)
+
 
 _PROGRAMS = "\n".join(
     f"executable('{name}', '{source}.c', install: true)"
@@ -55,8 +68,8 @@ def tarball(directory: Path, **replaced: str) -> Path:
     return tiny_postgres.write_tarball(directory, extra=_PROGRAMS, **{**programs, **replaced})
 
 
-def test_each_size_is_trained_and_keeps_no_counters(home: Path, tmp_path: Path) -> None:
-    del home
+def test_each_size_is_trained_and_keeps_no_counters(own_home: Path, tmp_path: Path) -> None:
+    del own_home
     stages: list[str] = []
     source = tarball(tmp_path)
     with Journal() as journal:
@@ -70,8 +83,8 @@ def test_each_size_is_trained_and_keeps_no_counters(home: Path, tmp_path: Path) 
     assert plain.name != trained.name == builds[0].name
 
 
-def test_a_server_that_does_not_start_is_said_in_its_words(home: Path, tmp_path: Path) -> None:
-    del home
+def test_a_server_that_does_not_start_is_said_in_its_words(own_home: Path, tmp_path: Path) -> None:
+    del own_home
     broken = '#include <stdio.h>\nint main(void) { puts("FATAL:  no shared memory"); return 1; }\n'
     with Journal() as journal, pytest.raises(OctavoError, match="did not start: FATAL:  no shared memory"):
         ensure_builds(SPECS[:1], journal, local=tarball(tmp_path, postgres=broken))

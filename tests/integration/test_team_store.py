@@ -116,7 +116,7 @@ def test_a_claimed_run_is_running_until_its_coordinator_ends(store: Store, addre
     with closing(Store.open(address)) as coordinator:
         coordinator.claim("one")
         assert (list_runs(address)[0]["status"], store.run("one").status) == ("running", "running")
-        with pytest.raises(UsageError, match="another coordinator works on one"):
+        with pytest.raises(UsageError, match="another coordinator is running one"):
             store.claim("one")
     store.claim("one")  # which waits for nothing: the other's connection is closed
     assert store.run("one").status == "running"
@@ -134,9 +134,9 @@ def test_a_trial_that_ends_while_the_server_is_down_arrives_later_once(
     def meanwhile() -> None:
         sender._away = True  # pyright: ignore[reportPrivateUsage]  # asked once, not waited for
         waiting.extend((sender.add("one", ended(2)), sender.add("one", ended(3))))
-        with pytest.raises(StoreAwayError, match="does not answer"):
+        with pytest.raises(StoreAwayError, match="does not respond"):
             store.add_trial("one", ended(9))
-        with pytest.raises(HostError, match=r"cannot be read: .* does not answer"):
+        with pytest.raises(HostError, match=r"cannot be read: .* does not respond"):
             list_runs(address)
 
     team.restart(meanwhile)
@@ -244,7 +244,7 @@ def test_commands_over_the_teams_store_tell_no_password(team: Server, home: Path
     assert "has a password in it" in inside.stderr
     gone = octavo("runs", OCTAVO_STORE="postgresql:///octavo?host=/nowhere")
     assert gone.returncode == 3
-    assert "does not answer" in gone.stderr
+    assert "does not respond" in gone.stderr
     told = [runs, said, both, site, refused, inside, gone, done]
     assert not any(PASSWORD in one.stdout + one.stderr or quote(PASSWORD) in one.stderr for one in told)
     assert not any("Traceback" in one.stderr for one in told)

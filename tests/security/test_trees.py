@@ -115,7 +115,7 @@ def depth(tree: Path, _: Path) -> None:
     ("plant", "told"),
     [
         (link, "a symbolic link"),
-        (fifo, "no regular file"),
+        (fifo, "not a regular file"),
         (hard_link, "a file with several names"),
         (set_user_id_file, "a set-user-ID"),
         (depth, "nest more than"),
@@ -150,7 +150,7 @@ def test_links_are_followed_only_where_nobody_else_may_have_put_them(
     (place / "ours").symlink_to(secret)
     assert careful_open.read_text(place / "ours") == "secret"
     os.mkfifo(tree / "fifo")
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         careful_open.open_file(tree / "fifo")
     assert list(trees.open_files(tree)) == []
 

@@ -23,7 +23,7 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
         os.close(directory)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "no regular file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return descriptor
 
 

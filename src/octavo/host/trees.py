@@ -149,7 +149,7 @@ def open_own_file(tree: Path, path: str, account: Account, flags: int = os.O_RDO
         problem = f"no file below {tree}: {getattr(error, 'strerror', None) or 'it leads elsewhere'}"
     if descriptor >= 0:
         os.close(descriptor)
-    raise OctavoError(f"{shown(path)}, which the server names, is {problem or 'no regular file'}")
+    raise OctavoError(f"{shown(path)}, which the server names, is {problem or 'not a regular file'}")
 
 
 def open_files(tree: Path) -> Generator[int, None, None]:
@@ -251,7 +251,7 @@ def not_plain(facts: os.stat_result, account: Account) -> str | None:
     if stat.S_ISDIR(facts.st_mode):
         return None
     if not stat.S_ISREG(facts.st_mode):
-        return "no regular file"
+        return "not a regular file"
     if facts.st_mode & (stat.S_ISUID | stat.S_ISGID):
         return "a set-user-ID or set-group-ID file"
     return "a file with several names" if facts.st_nlink != 1 else None
