@@ -362,7 +362,7 @@ def test_the_control_file_is_read_and_gone_on_from() -> None:
     ("text", "message"),
     [
         (CONTROL.replace("shut down", "in production"), "its state is in production"),
-        (CONTROL.replace("NextOID", "NextThing"), "does not show the"),
+        (CONTROL.replace("NextOID", "NextThing"), "cannot read .*NextOID.*: no such line"),
         ("", "its state is unknown"),
     ],
 )

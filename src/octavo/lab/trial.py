@@ -1,6 +1,7 @@
 """One trial: the host, the data and the server into the declared state, the measured run, and all of it put back."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets.spec import Dataset
+from octavo.observation import Observation
 from octavo.workloads.base import ChecksData, Levels, MeasuresAfterwards, Workload, WorkloadResult
 
 
@@ -149,6 +151,7 @@ class Equipment:
         """The trial with what the rules of validity look at; asks the server's data what is wrong with them."""
         violations = self._violations(server, trial.levels)
         observations = (*result.observations, *seen.observations)
+        require_numbers(observations)
         numbers = {observation.metric: observation.value for observation in observations if observation.item is None}
         evidence = Evidence(
             result,
@@ -175,3 +178,10 @@ class Equipment:
             return self.workload.violations(server, levels)
         except (OctavoError, psycopg.Error) as error:
             return (f"the data could not be checked: {' '.join(str(error).split())}",)
+
+
+def require_numbers(observations: Sequence[Observation]) -> None:
+    """Raises OctavoError that names a metric whose value is not a number: no store takes it."""
+    for one in observations:
+        if not math.isfinite(one.value):
+            raise OctavoError(f"{one.metric} is not a number ({one.value})")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.factor import Check, Factor, duration, one_of, whole_number
-from octavo.host import children
 from octavo.host.careful_open import open_file
 from octavo.host.safe_read import lines_of
 from octavo.observation import Metric, Observation, observe
@@ -70,7 +69,9 @@ def seconds_asked(levels: Levels) -> float:
 def warm(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> None:
     """A short run of the same kind at full speed, with another random sequence than the measured one."""
     finished = server.run_client("pgbench", *options({**levels, "rate": "none"}, seed + 1, _WARM_SECONDS), *what)
-    children.check(finished, "pgbench (warm-up)")
+    if finished.returncode != 0:
+        reason = complaint(finished.stdout, finished.stderr)
+        raise OctavoError(f"pgbench (warm-up) failed (exit {finished.returncode}): {reason}")
 
 
 def measure(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> WorkloadResult:

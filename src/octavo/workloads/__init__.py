@@ -22,8 +22,17 @@ WORKLOADS = {
 
 
 def find(name: str) -> Workload:
-    """The workload of that name: its module's WORKLOAD. Raises UsageError naming those that exist."""
+    """The workload of that name: its module's WORKLOAD. Raises UsageError that names those that exist, or what
+    is missing."""
     if name not in WORKLOADS:
         raise UsageError(f"workload: unknown workload {name!r}; allowed: {', '.join(WORKLOADS)}")
-    workload: Workload = import_module(WORKLOADS[name]).WORKLOAD
+    path = WORKLOADS[name]
+    try:
+        workload: Workload = import_module(path).WORKLOAD
+    except ModuleNotFoundError as error:
+        if error.name != path:
+            raise
+        raise UsageError(f"workload {name}: there is no module {path}; see the table WORKLOADS") from None
+    except AttributeError:
+        raise UsageError(f"workload {name}: {path} has no WORKLOAD") from None
     return workload

@@ -65,7 +65,8 @@ class Workload(Protocol):
         ...
 
     def database_bytes(self, levels: Levels) -> int:
-        """About how large the loaded database will be, for the estimate before it exists."""
+        """About how large the loaded database will be, for the estimate before it exists: more than 0, for the
+        catalogs alone are 8 MB."""
         ...
 
     def seconds_asked(self, levels: Levels) -> float:
@@ -175,7 +176,8 @@ class CountsBySlices(Protocol):
 
     def of_slices(self, levels: Levels, result: WorkloadResult, seen: Sequence[Observation]) -> tuple[Observation, ...]:
         """Its own figures of a trial in slices: from the transactions in them, and from what the instruments saw of
-        the client's whole life."""
+        the client's whole life. Rates come from the result's `tps`: its `seconds` are whole slices, and the first tenth
+        of each is not counted."""
         ...
 
 
