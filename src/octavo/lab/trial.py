@@ -25,11 +25,11 @@ from octavo.lab.server_log import limited_log, read_log
 from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.surroundings import Surroundings
 from octavo.lab.validity.watch import Watcher
+from octavo.observation import Observation
 from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets.spec import Dataset
-from octavo.observation import Observation
 from octavo.workloads.base import ChecksData, Levels, MeasuresAfterwards, Workload, WorkloadResult
 
 
