@@ -235,7 +235,7 @@ def test_a_version_that_is_none_is_said(tmp_path: Path, text: str) -> None:
 def test_a_version_that_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "postgresql.conf").touch()
     (tmp_path / "PG_VERSION").write_text("14\n")
-    with pytest.raises(HostError, match="PostgreSQL 14, which cannot say"):
+    with pytest.raises(HostError, match="PostgreSQL 14; computing its huge pages needs 15"):
         Situation(tmp_path, None, None)
     (tmp_path / "PG_VERSION").write_text("99\n")
     with pytest.raises(HostError, match=r"no postgres of version 99 was found \(.*--bindir"):
