@@ -111,7 +111,7 @@ def test_presets_can_be_listed_and_taken_as_a_plan(octavo: Octavo, tmp_path: Pat
     ):
         assert word in finished.stdout
     asked = octavo("run", mine, "--dry-run", "--rounds", "3").stdout
-    assert "budget: 10m of measuring, decided or not; at most 3 rounds" in asked
+    assert "budget: stops after 10m of measuring, decided or not; at most 3 rounds" in asked
 
 
 def test_with_a_budget_the_rounds_are_no_upper_limit_of_the_time(octavo: Octavo) -> None:

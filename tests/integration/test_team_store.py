@@ -241,7 +241,7 @@ def test_commands_over_the_teams_store_tell_no_password(team: Server, home: Path
     assert "password authentication failed" in refused.stderr
     inside = octavo("runs", OCTAVO_STORE=url(team, f"anna:{quote(PASSWORD)}"))
     assert (inside.returncode, inside.stdout) == (2, "")
-    assert "has a password in it" in inside.stderr
+    assert "contains a password" in inside.stderr
     gone = octavo("runs", OCTAVO_STORE="postgresql:///octavo?host=/nowhere")
     assert gone.returncode == 3
     assert "does not respond" in gone.stderr
