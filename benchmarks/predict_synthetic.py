@@ -12,9 +12,10 @@ import random
 from pathlib import Path
 
 from octavo import _core
+from octavo.postgres.limits import DEFAULT_BLOCK
 
-BLOCK = 8192
-WAL_BLOCK = 8192
+BLOCK = DEFAULT_BLOCK
+WAL_BLOCK = DEFAULT_BLOCK
 ROWS_A_PAGE = 61
 KEYS_A_LEAF = 366
 LEAVES_AN_INNER = 285

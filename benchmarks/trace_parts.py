@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from octavo import _core
+from octavo.postgres.limits import DEFAULT_BLOCK
 
 PARTS = (1, 2, 4, 16, 128)
 SIZES = [1024 << power for power in range(6)]
@@ -24,12 +25,12 @@ import json, resource, sys, time
 from octavo import _core
 def peak():  # not ru_maxrss, which has the parent's in it
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:"))
-path, sizes, capacities, part = json.loads(sys.argv[1])
+path, block, sizes, capacities, part = json.loads(sys.argv[1])
 small = peak()
 before = resource.getrusage(resource.RUSAGE_SELF)
 began = time.monotonic()
 options = dict(rate=None, seed=1, threads=1, observe=lambda _: None, part=tuple(part))
-_core.trace_curves(path, 8192, sizes, capacities, **options)
+_core.trace_curves(path, block, sizes, capacities, **options)
 after = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps([time.monotonic() - began, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
                   peak() - small]))
@@ -39,7 +40,7 @@ print(json.dumps([time.monotonic() - began, after.ru_utime + after.ru_stime - be
 def write(path: Path, accesses: int, pages: int) -> None:
     """A trace of so many accesses."""
     drawn = np.random.default_rng(7)
-    writer = _core.TraceWriter(path, 8192)
+    writer = _core.TraceWriter(path, DEFAULT_BLOCK)
     for first in range(0, accesses, 500_000):
         count = min(500_000, accesses - first)
         blocks = (drawn.random(count) ** 3 * pages).astype(np.int64)
@@ -49,8 +50,8 @@ def write(path: Path, accesses: int, pages: int) -> None:
 
 def start(path: Path, pages: int, part: tuple[int, int]) -> "subprocess.Popen[str]":
     """One part in a process of its own."""
-    capacities = [1024 * 1024 << step for step in range(24) if 1024 * 1024 << step <= 4 * pages * 8192]
-    asked = json.dumps([str(path), SIZES, capacities, part])
+    capacities = [1024 * 1024 << step for step in range(24) if 1024 * 1024 << step <= 4 * pages * DEFAULT_BLOCK]
+    asked = json.dumps([str(path), DEFAULT_BLOCK, SIZES, capacities, part])
     return subprocess.Popen([sys.executable, "-c", _ONE, asked], stdout=subprocess.PIPE, text=True)
 
 
