@@ -30,7 +30,7 @@ def table(
     ] = "8kB,32kB",
     base: Annotated[str | None, typer.Option(help="Data block to compare with; default: 8kB, else the first.")] = None,
     queries: Annotated[str, typer.Option(help="TPC-H queries: all, or comma-separated numbers.")] = "all",
-    scale: Annotated[str, typer.Option(help="TPC-H's scale factor.")] = "0.1",
+    scale: Annotated[str, typer.Option(help="TPC-H scale factor.")] = "0.1",
     statistics: Annotated[
         Statistics, typer.Option(help="one: every size gets the statistics of the first; own: those of its own load.")
     ] = Statistics.one,
@@ -89,23 +89,25 @@ def table(
 
 @plans.command()
 def loads(
-    data_block: Annotated[str, typer.Option(help="Data blocks: 1kB to 32kB, with commas, or all.")] = "8kB,32kB",
-    loads: Annotated[int, typer.Option(min=1, max=100, help="Loads of each size.")] = 4,
-    draws: Annotated[int, typer.Option(min=1, max=1000, help="Runs of ANALYZE in each load.")] = 5,
-    queries: Annotated[str, typer.Option(help="TPC-H's queries: all, or numbers with commas.")] = "all",
-    scale: Annotated[str, typer.Option(help="TPC-H's scale factor.")] = "0.1",
+    data_block: Annotated[
+        str, typer.Option(help="Data blocks: comma-separated list of 1kB to 32kB, or all.")
+    ] = "8kB,32kB",
+    loads: Annotated[int, typer.Option(min=1, max=100, help="Number of loads of each size.")] = 4,
+    draws: Annotated[int, typer.Option(min=1, max=1000, help="Number of ANALYZE runs in each load.")] = 5,
+    queries: Annotated[str, typer.Option(help="TPC-H queries: all, or comma-separated numbers.")] = "all",
+    scale: Annotated[str, typer.Option(help="TPC-H scale factor.")] = "0.1",
     statistics_target: Annotated[int, typer.Option(min=1, max=10_000, help="default_statistics_target.")] = 100,
-    shared_buffers: Annotated[str, typer.Option(help="Of each server.")] = "512MB",
+    shared_buffers: Annotated[str, typer.Option(help="shared_buffers of each server.")] = "512MB",
     setting: Annotated[
-        list[str] | None, typer.Option("-c", "--setting", help="NAME=VALUE for each session; may be repeated.")
+        list[str] | None, typer.Option("-c", "--setting", help="Setting for each session; repeatable.")
     ] = None,
-    pg: Annotated[str, typer.Option(help="Version, from 18 on: 18 for the newest to be had, or 18.6.")] = "18",
+    pg: Annotated[str, typer.Option(help="Version, 18 or later: 18 for the newest available, or 18.6.")] = "18",
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
-    """Test whether plans that differ between loads of one size are a matter of statistics.
+    """Test whether sampling by ANALYZE makes plans differ between loads.
 
-    Loads TPC-H several times at each size and compares the queries' plans: with each load's own statistics, with
-    further draws of ANALYZE, and with the statistics of one load carried to all. Nothing but EXPLAIN is run.
+    It loads TPC-H several times at each size and compares the queries' plans: with each load's own statistics, after
+    further ANALYZE runs, and with one load's statistics copied to all. Queries are only explained, not run.
 
     Example: octavo plans loads --data-block 8kB,32kB --loads 4
     """
