@@ -91,7 +91,8 @@ def summary_view(summary: Summary, size: int) -> Group:
     ]
     lines += _counted(summary["properties"])
     parts: list[Any] = [Text(line) for line in (*missing_lines(summary), *lines)]
-    parts.append(_streams(summary, accesses))
+    if accesses:
+        parts.append(_streams(summary, accesses))
     if (wal := written(summary)) is not None:
         parts += _wal(wal)
     return Group(*parts)
@@ -100,25 +101,25 @@ def summary_view(summary: Summary, size: int) -> Group:
 def _counted(properties: Mapping[str, str]) -> list[str]:
     """What the server counted, where the trace says it: the hit ratio, and how its buffers were used."""
     lines = list[str]()
-    lookups, reads = (whole(properties.get(name)) for name in ("work_lookups", "work_reads"))
+    lookups, reads = (_whole(properties.get(name)) for name in ("work_lookups", "work_reads"))
     if lookups and reads is not None:
         lines.append(f"counted by the server: {ratio(1 - reads / lookups)} hits of {lookups:,} lookups")
-    counts = {name.removeprefix(_BUFFERS): whole(value) for name, value in properties.items()
+    counts = {name.removeprefix(_BUFFERS): _whole(value) for name, value in properties.items()
               if name.startswith(_BUFFERS)}  # fmt: skip
     dirty = counts.pop("dirty", None)
     if total := sum(value or 0 for value in counts.values()):
         parts = [
-            f"{numbers.percent((value or 0) / total)} {name.replace('_', ' ')}"
+            f"{numbers.percent((value or 0) / total)} {name.replace('_', ' count ')}"
             for name, value in sorted(counts.items())
         ]
         lines.append(f"{total:,} buffers at the end: {', '.join(parts)}; {numbers.percent((dirty or 0) / total)} dirty")
     return lines
 
 
-def whole(text: str | None) -> int | None:
+def _whole(text: str | None) -> int | None:
     """A whole number; what others write may be anything.
 
-    >>> whole("12"), whole("-1"), whole(None), whole("x" * 99)
+    >>> _whole("12"), _whole("-1"), _whole(None), _whole("x" * 99)
     (12, None, None, None)
     """
     return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) <= 18 else None

@@ -15,6 +15,7 @@ from octavo import _core
 from octavo.errors import HostError
 from octavo.postgres import sql
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
+from octavo.trace.record.server import microseconds_since
 from octavo.trace.record.wal import WalMeter
 from octavo.trace.record.work import describe, work_of
 
@@ -31,16 +32,12 @@ def record(
     connection: UsersConnection, target: Any, writer: _core.TraceWriter, seconds: float, began: int
 ) -> list[str]:
     """Counts for so long, and writes what was counted. Returns what could not be. Raises psycopg.Error."""
-
-    def now() -> int:
-        return (time.monotonic_ns() - began) // 1000
-
     before, io = work_of(target.query, target.version), _io(target)
-    wal = WalMeter(target.query, writer, now())
+    wal = WalMeter(target.query, writer, microseconds_since(began))
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         time.sleep(min(_TURN_SECONDS, left))
-        wal.take(now())
+        wal.take(microseconds_since(began))
         writer.flush()
     after, io_after = work_of(target.query, target.version), _io(target)
     describe(writer, before, after)
@@ -49,8 +46,12 @@ def record(
             writer.describe(f"work_{name}", f"{io_after[name] - value:.0f}")
     transactions = after.counters.get("transactions", 0) - before.counters.get("transactions", 0)
     if transactions > 0:
-        writer.event(now(), "transactions", round(transactions))
-    return [note for note in (wal.finish(connection, now()), _buffers(connection, target.query, writer)) if note]
+        writer.event(microseconds_since(began), "transactions", round(transactions))
+    return [
+        note
+        for note in (wal.finish(connection, microseconds_since(began)), _buffers(connection, target.query, writer))
+        if note
+    ]
 
 
 def _io(target: Any) -> dict[str, float]:

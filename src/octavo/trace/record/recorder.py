@@ -34,7 +34,7 @@ from octavo.trace.record.probes import (
     program,
     require_bpftrace,
 )  # fmt: skip
-from octavo.trace.record.server import counted, write_facts
+from octavo.trace.record.server import counted, microseconds_since, write_facts
 from octavo.trace.record.wal import WalMeter
 from octavo.trace.record.work import describe, describe_cpu, work_of
 from octavo.units import parse_size
@@ -112,21 +112,16 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
         writer.flush()
         found = RecordingResult()
         try:
-            wal = WalMeter(target.query, writer, _since(began))
+            wal = WalMeter(target.query, writer, microseconds_since(began))
             _slices(request, cost, target, path, writer, began, journal, found, wal)
             describe(writer, without_probes, work_of(target.query, target.version))
-            _note(wal.finish(connection, _since(began)), say)
+            _note(wal.finish(connection, microseconds_since(began)), say)
         finally:
             found.accesses = writer.accesses
             writer.finish()
         return found
     finally:
         connection.close()
-
-
-def _since(began: int) -> int:
-    """Microseconds since a time in nanoseconds."""
-    return (time.monotonic_ns() - began) // 1000
 
 
 def _note(text: str | None, say: Callable[[str], object]) -> None:
@@ -148,13 +143,15 @@ def _record_traced(
             writer.guess_scans_up_to(_buffers(target) // 4)
             writer.flush()
             before, work = counted(target.query), work_of(target.query, target.version)
-            wal = WalMeter(target.query, writer, _since(began))
-            found.lost = traced.record(recording, writer, request.seconds, began, lambda: wal.take(_since(began)))
+            wal = WalMeter(target.query, writer, microseconds_since(began))
+            found.lost = traced.record(
+                recording, writer, request.seconds, began, lambda: wal.take(microseconds_since(began))
+            )
             after, work_after = counted(target.query), work_of(target.query, target.version)
             describe(writer, work, work_after)
             describe_cpu(writer, work, work_after, target.postmaster)
-            writer.event(_since(began), "transactions", after.transactions - before.transactions)
-            _note(wal.finish(connection, _since(began)), say)
+            writer.event(microseconds_since(began), "transactions", after.transactions - before.transactions)
+            _note(wal.finish(connection, microseconds_since(began)), say)
         finally:
             found.accesses = writer.accesses
             writer.finish()
@@ -237,14 +234,14 @@ def _slices(
         before = counted(target.query)
         if seconds:
             if paused:
-                writer.event(_since(began) - round(paused * 1e6), "pause_microseconds", round(paused * 1e6))
+                writer.event(microseconds_since(began) - round(paused * 1e6), "pause_microseconds", round(paused * 1e6))
             _slice(seconds, target, path, writer, began, journal, found)
             after = counted(target.query)
             with_probes.add(before, after)
             found.slices += 1
             found.recorded_seconds += seconds
-            writer.event(_since(began), "transactions", after.transactions - before.transactions)
-            wal.take(_since(began))
+            writer.event(microseconds_since(began), "transactions", after.transactions - before.transactions)
+            wal.take(microseconds_since(began))
             before, paused = after, 0.0
         if cost.duty >= 1 or most is None or (left := end - time.monotonic()) <= 0:
             break
@@ -321,7 +318,7 @@ def _read(
             notes += more
             if lost:
                 found.lost += lost
-                writer.event(_since(began), "lost", lost)
+                writer.event(microseconds_since(began), "lost", lost)
             writer.flush()
             flushed = time.monotonic()
         if is_over:

@@ -29,6 +29,11 @@ class AccessCounters:
     transactions: int
 
 
+def microseconds_since(began: int) -> int:
+    """Microseconds since a time of the monotonic clock in nanoseconds: the times of a trace."""
+    return (time.monotonic_ns() - began) // 1000
+
+
 def counted(query: Callable[[str], Rows]) -> AccessCounters:
     """The counters now."""
     (row,) = query("traced_activity")
