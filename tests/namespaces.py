@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from octavo.home import runtime_directory
+
 ROOT = Path(__file__).parents[1]
 OCTAVO = [sys.executable, "-m", "octavo"]
 # Each holds its namespaces until its standard input is closed, which ends with the test, however that ends.
@@ -73,12 +75,25 @@ class Network:
         """Puts it in again."""
         self.coordinator.run("ip", "link", "set", f"to-{host.name}", "up")
 
+    @contextmanager
+    def changed(self, old: str, new: str, *, after: str = "") -> Generator[None, None, None]:
+        """Has another text in the file for a while, the first time behind `after`."""
+        text = self.file.read_text()
+        before, mark, rest = text.partition(after) if after else ("", "", text)
+        assert old in rest
+        self.file.write_text(before + mark + rest.replace(old, new, 1))
+        try:
+            yield
+        finally:
+            self.file.write_text(text)
+
 
 @contextmanager
 def network(
     names: Sequence[str], shared: Sequence[Path] = (), *, patience: str = "10min", environment: Sequence[str] = ()
 ) -> Generator[Network, None, None]:
     """Hosts with these names; `shared` directories are linked into every state directory."""
+    runtime_directory()  # to mount on
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="octavo-fleet-", dir="/var/tmp"))
         stack.callback(shutil.rmtree, directory, ignore_errors=True)

@@ -30,7 +30,7 @@ _ROUNDS = 3
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[Network]:
-    with network(["alpha", "beta"], patience="8s", environment=[*_QUICK, f"{SECONDS}=0.1"]) as made:
+    with network(["alpha", "beta"], environment=[*_QUICK, f"{SECONDS}=0.1"]) as made:
         made.coordinator.octavo("fleet", "init", str(made.file))
         yield made
 
@@ -131,7 +131,7 @@ def test_a_network_that_is_cut_for_a_while_delivers_afterwards(fleet: Network) -
 
 
 def test_a_network_that_is_cut_for_good_is_done_without(fleet: Network) -> None:
-    with running(fleet) as run:
+    with fleet.changed('patience = "10min"', 'patience = "8s"'), running(fleet) as run:
         run.until("trial beta")
         fleet.cut(fleet.hosts[1])
         try:
@@ -183,15 +183,9 @@ def test_a_host_whose_disk_is_full_takes_no_further_part(fleet: Network) -> None
 
 
 def test_a_clock_that_is_ten_minutes_off_is_corrected(fleet: Network) -> None:
-    text = fleet.file.read_text()
-    before, name, after = text.partition('name = "beta"')
-    fleet.file.write_text(before + name + after.replace(f"{SECONDS}=0.1", f"{SECONDS}=0.1 {AHEAD}=600"))
-    try:
-        with running(fleet) as run:
-            run.until("the clock of beta is 600 s ahead")
-            run.until(r"^ended \S+ rounds")
-    finally:
-        fleet.file.write_text(text)
+    with fleet.changed(f"{SECONDS}=0.1", f"{SECONDS}=0.1 {AHEAD}=600", after='name = "beta"'), running(fleet) as run:
+        run.until("the clock of beta is 600 s ahead")
+        run.until(r"^ended \S+ rounds")
     assert_whole(fleet, 1, 2)
     found = trials(fleet)
     assert max(one.ended for one in found) - min(one.started for one in found) < 500

@@ -60,8 +60,8 @@ class DaskHosts:
     def __init__(
         self, scheduler: str, revive: Callable[[], None] | None = None, tasks: Any = workshop, secured: Any = None
     ) -> None:
-        """`revive` is called when the scheduler does not answer: it may start it again. `tasks` is the module whose
-        functions hosts are asked to run. `secured`: the certificates, those of the fleet if left out."""
+        """`revive` is called before every connection: it starts the scheduler again unless that runs. `tasks` is the
+        module whose functions hosts are asked to run. `secured`: the certificates, those of the fleet if left out."""
         quiet()
         self._scheduler = tls_address(scheduler)
         self._security = secured or security(certificates.COORDINATOR)
@@ -303,21 +303,17 @@ class DaskHosts:
         self._events.put(Left(host))
 
     def _connect(self) -> None:
-        for attempt in range(2):
-            try:
-                self._client = _Client(
-                    self._scheduler, security=self._security, timeout=_CONNECT_SECONDS, set_as_default=False,
-                    direct_to_workers=False,
-                )  # fmt: skip
-            except (OSError, TimeoutError, RuntimeError) as error:
-                self._client = None
-                if self._revive is None or attempt:
-                    if not self._seen and not self._looked:
-                        raise HostError(f"the scheduler at {self._scheduler} does not respond: {error}") from error
-                    return
-                self._revive()
-            else:
-                return
+        # First, since Dask tries for the whole of its time to reach a scheduler that is not there.
+        if self._revive is not None:
+            self._revive()
+        try:
+            self._client = _Client(
+                self._scheduler, security=self._security, timeout=_CONNECT_SECONDS, set_as_default=False,
+                direct_to_workers=False,
+            )  # fmt: skip
+        except (OSError, TimeoutError, RuntimeError) as error:
+            if not self._looked:
+                raise HostError(f"the scheduler at {self._scheduler} does not respond: {error}") from error
 
 
 def _reason(error: BaseException | None) -> str:
