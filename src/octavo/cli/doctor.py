@@ -38,14 +38,14 @@ def doctor(
     dsn: Annotated[
         str | None, typer.Option(help="Connection string of a server; default: every server on this host.")
     ] = None,
-    pgdata: Annotated[Path | None, typer.Option(help="A data directory, whether a server runs on it or not.")] = None,
+    pgdata: Annotated[Path | None, typer.Option(help="Data directory of a running or stopped server.")] = None,
     bindir: Annotated[Path | None, typer.Option(help="Directory of its programs, for --pgdata.")] = None,
     before_start: Annotated[
-        bool, typer.Option("--before-start", help="Before there is a server: would initdb or its start fail here?")
+        bool, typer.Option("--before-start", help="Check whether initdb, or the start of a server, would fail here.")
     ] = False,
     shared_buffers: Annotated[str, typer.Option(help="shared_buffers of that server.")] = "128MB",
     binary: Annotated[
-        Path | None, typer.Option(help="A postgres for 64-bit Arm, on any host: has it the CPU's atomic instructions?")
+        Path | None, typer.Option(help="A postgres for 64-bit Arm, on any host: check its atomic instructions.")
     ] = None,
     facts: Annotated[Path | None, typer.Option(help="Facts of another host, as JSON, instead of this host's.")] = None,
     hosts: Annotated[
@@ -66,7 +66,7 @@ def doctor(
     ] = None,
     interval: Annotated[str, typer.Option(help="How long disk and server are observed; 0s: not at all.")] = "2s",
     fail_on: Annotated[FailOn, typer.Option(help="Exit with 1 if a finding is at least this severe.")] = FailOn.error,
-    format: Annotated[DoctorFormat, typer.Option(help="Output format: text, or JSON.")] = DoctorFormat.text,
+    format: Annotated[DoctorFormat, typer.Option(help="Output format.")] = DoctorFormat.text,
     verbose: Annotated[bool, typer.Option("--verbose", help="List all rules, with their evidence.")] = False,
 ) -> None:
     """Find what page sizes cost a live server, and how to fix it.

@@ -58,14 +58,15 @@ def predict(
         float | None, typer.Option(min=0, help="Price of 1 GB of memory, in the same currency and period.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(help="A run (its id, or last) that measured it: predicted beside measured.")
+        str | None, typer.Option(help="Compare the predictions with this run (its id, or last).")
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(help="Compare only these trials, such as mode=read-only; repeat for more factors."),
     ] = None,
     disturbed: Annotated[
-        bool, typer.Option("--disturbed", help="Include trials that are invalid because others disturbed them.")
+        bool,
+        typer.Option("--disturbed", help="Include trials that are invalid because other processes disturbed them."),
     ] = False,
     private_memory: Annotated[
         str, typer.Option(help="The part of the run's memory that processes use privately.")

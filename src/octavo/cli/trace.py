@@ -171,7 +171,7 @@ def surface(
         str | None, typer.Option(help="Sample this share of the pages, such as 5%; default: all.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write an HTML page to this file.")] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Another sample.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Seed of the sample.")] = 1,
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
     scheduler: Annotated[
         str | None,
