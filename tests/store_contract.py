@@ -54,6 +54,21 @@ class StoreContract:
         assert store.cells("one") == make_cells(small_plan())
         assert store.count_trials("one") == 1
 
+    def test_many_observations_of_many_trials_come_back_in_their_order(self, store: Store) -> None:
+        add_run(store, "one")
+        trials = [
+            a_trial(
+                round=number, identity=new_identity(),
+                observations=tuple(Observation(f"metric_{one}", one / 7 + number, "1/s") for one in range(count)),
+                series=tuple(Series(f"metric_{one}", "1/s", (0.5,), (float(one),)) for one in range(count)),
+            )
+            for number, count in enumerate((499, 2, 1203, 0), 1)
+        ]  # fmt: skip
+        identifiers = store.add_trials("one", trials)
+        assert [one.observations for one in store.trials("one")] == [one.observations for one in trials]
+        found = [one for _, one in store.series(identifiers)]
+        assert found == [one for trial in trials for one in trial.series]
+
     def test_a_run_is_changed(self, store: Store) -> None:
         add_run(store, "one")
         store.set_plan("one", {"budget": "1h"})

@@ -1,10 +1,12 @@
 """Records as rows of the tables, inserted in a transaction of the caller's."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 from sqlalchemy import Connection, CursorResult, Table, insert, select
@@ -18,6 +20,9 @@ from octavo.store.engines import is_sqlite
 from octavo.store.records import RunRecord, TrialRecord
 
 _NOT_COLUMNS = ("id", "observations", "series")
+# Rows that SQLite is given in one statement. Python's module waits for the interpreter's lock after each statement,
+# executemany after each row: beside a busy thread that is most of the time.
+_ROWS_AT_ONCE = 500
 
 
 def put_run(connection: Connection, record: RunRecord, cells: Sequence[Cell]) -> None:
@@ -86,15 +91,15 @@ def _trial_row(run: str, record: TrialRecord, digests: Mapping[int, str]) -> dic
 
 def _observations(identifier: int, record: TrialRecord) -> list[tuple[Any, ...]]:
     return [
-        (identifier, number, _text(seen.item), seen.repetition, _text(seen.metric), _number(seen.value),
-         _text(seen.unit))
+        (identifier, number, _name(seen.item), seen.repetition, _name(seen.metric), _number(seen.value),
+         _name(seen.unit))
         for number, seen in enumerate(record.observations)
     ]  # fmt: skip
 
 
 def _series(identifier: int, record: TrialRecord) -> list[tuple[Any, ...]]:
     return [
-        (identifier, number, _text(kept.metric), _text(kept.item), _text(kept.unit), pack_seconds(kept.seconds),
+        (identifier, number, _name(kept.metric), _name(kept.item), _name(kept.unit), pack_seconds(kept.seconds),
          pack_values(kept.values))
         for number, kept in enumerate(record.series)
     ]  # fmt: skip
@@ -150,8 +155,11 @@ def _put_rows(connection: Connection, table: Table, rows: Sequence[tuple[Any, ..
         return
     names = ", ".join(column.name for column in table.columns)
     if is_sqlite(connection):
-        marks = ", ".join("?" for _ in table.columns)
-        connection.exec_driver_sql(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", list(rows))  # noqa: S608
+        marks = f"({', '.join('?' for _ in table.columns)})"
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[first : first + _ROWS_AT_ONCE]
+            insertion = f"INSERT INTO {table.name} ({names}) VALUES {', '.join([marks] * len(some))}"  # noqa: S608
+            connection.exec_driver_sql(insertion, tuple(chain.from_iterable(some)))
         return
     driver: Any = connection.connection.driver_connection
     with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({names}) FROM STDIN") as copy:
@@ -168,6 +176,12 @@ def _text(value: Any) -> Any:
     if not isinstance(value, str) or (value.isascii() and "\0" not in value):
         return value
     return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+@functools.lru_cache(4096)
+def _name(value: str | None) -> str | None:
+    """`_text` of what many rows share."""
+    return _text(value)
 
 
 def _number(value: float | None) -> float | None:
