@@ -15,7 +15,7 @@ import pytest
 from tests.security.test_endless import in_time
 
 from octavo.fleet import certificates, daemon, launch, listener
-from octavo.fleet.listener import MOST_STRANGERS, GuardedBackend
+from octavo.fleet.listener import GuardedBackend, most_strangers
 from octavo.fleet.tls import security
 from octavo.host.journal import Journal
 from octavo.remote import ssh
@@ -99,10 +99,10 @@ def test_who_shows_no_certificate_holds_few_connections_and_not_for_long(
         place: tuple[str, int] = guarded.get_host_port()
         try:
             loop = asyncio.get_running_loop()
-            strangers = [await _connected(loop, place) for _ in range(MOST_STRANGERS + 20)]
+            strangers = [await _connected(loop, place) for _ in range(most_strangers() + 20)]
             for gone in strangers[:20]:
                 assert await asyncio.wait_for(loop.sock_recv(gone, 1), 30) == b""
-            assert len(guarded._strangers) == MOST_STRANGERS
+            assert len(guarded._strangers) == most_strangers()
             # One of the fleet gets in all the same.
             context: ssl.SSLContext = secured.get_connection_args("client")["ssl_context"]
             _, writer = await asyncio.wait_for(asyncio.open_connection(*place, ssl=context), 30)
@@ -114,6 +114,41 @@ def test_who_shows_no_certificate_holds_few_connections_and_not_for_long(
                 one.close()
         finally:
             guarded.stop()
+
+    asyncio.run(visit())
+
+
+def test_a_fleet_that_comes_at_one_moment_gets_in(own_home: Path) -> None:
+    """None of it is taken for the oldest of too many strangers: 200 hosts whose scheduler was started again."""
+    pytest.importorskip("cryptography")
+    certificates.make_authority()
+    secured: Any = security(certificates.COORDINATOR)
+    hosts = min(200, most_strangers())
+
+    async def visit() -> None:
+        came: list[Any] = []
+
+        async def serve(comm: Any) -> None:
+            came.append(comm)
+
+        backend: Any = GuardedBackend()
+        guarded: Any = backend.get_listener("127.0.0.1:0", serve, True, **secured.get_listen_args("scheduler"))
+        await guarded.start()
+        place: tuple[str, int] = guarded.get_host_port()
+        context: ssl.SSLContext = secured.get_connection_args("client")["ssl_context"]
+        try:
+            # All are connected before any of them has said a word.
+            loop = asyncio.get_running_loop()
+            waiting = [await _connected(loop, place) for _ in range(hosts)]
+            opened = await asyncio.gather(
+                *(asyncio.open_connection(sock=one, ssl=context, server_hostname="") for one in waiting)
+            )
+            for _, writer in opened:
+                writer.close()
+        finally:
+            guarded.stop()
+            for comm in came:
+                comm.abort()
 
     asyncio.run(visit())
 

@@ -1,6 +1,7 @@
 """The fleet's listener. Whoever can reach its address can connect: without a certificate he is let go after seconds,
 and of such connections there are never many, so that those of the fleet always find a descriptor."""
 
+import resource
 from typing import Any
 
 from distributed.comm import tcp
@@ -8,7 +9,13 @@ from distributed.comm.registry import backends
 from tornado.ioloop import IOLoop
 
 HANDSHAKE_SECONDS = 10.0
-MOST_STRANGERS = 64
+# The hosts of a fleet may all come at the same moment, before any has shown its certificate.
+_MOST_STRANGERS, _PART_OF_DESCRIPTORS = 512, 4
+
+
+def most_strangers() -> int:
+    """How many connections may be without a certificate at once: a quarter of this process's descriptors at most."""
+    return min(_MOST_STRANGERS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _PART_OF_DESCRIPTORS)
 
 
 class GuardedListener(tcp.TLSListener):
@@ -17,11 +24,12 @@ class GuardedListener(tcp.TLSListener):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         dask: Any = super()  # its types are partly unknown
         dask.__init__(*arguments, **options)
+        self._most = most_strangers()
         # Who has shown no certificate yet, the oldest first.
         self._strangers: dict[Any, None] = {}
 
     async def _prepare_stream(self, stream: Any, address: Any) -> Any:
-        while len(self._strangers) >= MOST_STRANGERS:
+        while len(self._strangers) >= self._most:
             oldest = next(iter(self._strangers))
             del self._strangers[oldest]
             oldest.close()

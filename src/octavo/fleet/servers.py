@@ -1,6 +1,7 @@
 """The two that listen: the scheduler, and the worker of a host. Each on the address that it was given, with TLS."""
 
 import asyncio
+import resource
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -17,6 +18,8 @@ from octavo.home import make_directory, octavo_home
 _PAUSE = 1.0
 # How long whoever starts a host's worker waits until it listens, in seconds.
 _FIRST_TRY_SECONDS = 20.0
+# Connections that a scheduler may have, where the machine allows so many.
+_DESCRIPTORS = 65536
 
 
 class _NoWebPages:
@@ -41,6 +44,7 @@ class HostWorker(_NoWebPages, Worker):
 def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
     """Runs the scheduler of a fleet until a KeyboardInterrupt. Raises HostError, OSError when the address is taken."""
     quiet()
+    _take_descriptors()
     guard()
     address, port = split_address(listen)
     secured = security(certificates.COORDINATOR)
@@ -53,6 +57,13 @@ def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
             await scheduler.finished()
 
     asyncio.run(run())
+
+
+def _take_descriptors() -> None:
+    """A scheduler has three connections with each host: 1024 descriptors, the usual soft limit, are soon too few."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(_DESCRIPTORS, most)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def serve_host(scheduler: str, listen: str, name: str, ready: Callable[[], None]) -> None:
