@@ -99,6 +99,7 @@ def assert_as_found(fleet: Network, *, delivered: bool = True) -> None:
     for place in (fleet.coordinator, *fleet.hosts):
         assert not processes_in(place)
         assert not list((place.home / "journal").glob("*"))
+        assert not (place.home / "fleet" / "dask-scheduler").exists()
         if delivered and place in fleet.hosts:
             assert not list((place.home / "fleet" / "outbox").glob("*"))
 

@@ -1,8 +1,10 @@
 """Bringing a fleet up and down: the scheduler on this machine, a worker on every host of the file."""
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from octavo.errors import HostError, UsageError
@@ -147,7 +149,13 @@ def stop(fleet: FleetFile) -> dict[str, str]:
     """Stops the workers, which puts their hosts back, and the scheduler; by name what stood in the way."""
     failed = _failures(ask_hosts(fleet.hosts, lambda _: ["stop"]))
     daemon.stop(SCHEDULER)
+    shutil.rmtree(scheduler_scratch(), ignore_errors=True)
     return failed
+
+
+def scheduler_scratch() -> Path:
+    """Where Dask's scheduler has its own files, gone with it."""
+    return certificates.directory() / "dask-scheduler"
 
 
 def ask_hosts(

@@ -2,14 +2,17 @@
 
 import asyncio
 import resource
+import shutil
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
+from dask import config
 from distributed import Scheduler, Worker
 
 from octavo.fleet import certificates, workshop
+from octavo.fleet.launch import scheduler_scratch
 from octavo.fleet.listener import guard
 from octavo.fleet.tls import BENCH, quiet, security, split_address, tls_address
 from octavo.home import make_directory, octavo_home
@@ -48,6 +51,9 @@ def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
     guard()
     address, port = split_address(listen)
     secured = security(certificates.COORDINATOR)
+    scratch = scheduler_scratch()
+    shutil.rmtree(scratch, ignore_errors=True)  # of one that was killed
+    config.set({"temporary-directory": str(make_directory(scratch, 0o700))})
 
     async def run() -> None:
         async with FleetScheduler(
@@ -56,7 +62,10 @@ def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
             ready()
             await scheduler.finished()
 
-    asyncio.run(run())
+    try:
+        asyncio.run(run())
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _take_descriptors() -> None:
