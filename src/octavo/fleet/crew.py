@@ -43,6 +43,7 @@ class HostNotes:
     def __init__(self, store: Store, run: str) -> None:
         self._store, self._run = store, run
         self._facts = dict(store.run(run).environment)
+        self._classes = {cell.levels.get(HOST_CLASS, ANY) for cell in store.cells(run)}
         self._stored = True
 
     @property
@@ -71,7 +72,7 @@ class HostNotes:
                 return (
                     f"{what} changed since the run began ({before[what]}, now {now.get(what)}): rounds not comparable"
                 )
-        classes = {cell.levels.get(HOST_CLASS, ANY) for cell in self._store.cells(self._run)}
+        classes = self._classes
         if classes.isdisjoint((ANY, report.host_class)):
             return f"the plan has no cell for hosts of its class, {report.host_class}"
         for other in hosts.values():

@@ -20,7 +20,8 @@ from octavo.fleet.orders import PartOrder, RunOrder
 from octavo.fleet.tls import BENCH, configured_security, quiet, security, tls_address
 
 # Its types are partly unknown.
-_Client: Any = distributed.Client
+_dask: Any = distributed
+_Client, _wait = _dask.Client, _dask.wait
 
 # How often it is looked who is there, in seconds; with hundreds of hosts it takes a twentieth of the time at the most.
 _BETWEEN_LOOKS = 1.0
@@ -104,9 +105,11 @@ class DaskHosts:
         """Asks a host for a part, after what it was asked for before."""
         self._ask(host, self._tasks.measure, order, lambda delivery, now: Delivered(host, delivery, now, order))
 
-    def narrow(self, run: str, cells: Collection[str]) -> None:
-        """Tells all hosts that of what they were asked for only these cells are still open: at once, not as a task."""
-        client, addresses = self._client, [seen.address for seen in self._seen.values()]
+    def narrow(self, run: str, cells: Collection[str], names: Collection[str] | None = None) -> None:
+        """Tells hosts (these, or all) that of what they were asked for only these cells are still open: at once, not
+        as a task."""
+        client = self._client
+        addresses = [seen.address for host, seen in self._seen.items() if names is None or host in names]
         if client is None or not addresses:
             return
 
@@ -185,12 +188,15 @@ class DaskHosts:
             for host, seen in self._seen.items()
             if names is None or host in names
         }
-        found: dict[str, Any] = {}
         deadline = time.monotonic() + _LAST_WORDS_SECONDS
+        # Who does not answer puts itself back when another run begins, or at its end.
+        with contextlib.suppress(Exception), self._client.as_current():
+            _wait(list(asked.values()), timeout=_LAST_WORDS_SECONDS)
+        results = _together(list(asked.values()), _FETCH_SECONDS)
+        found: dict[str, Any] = {}
         for host, future in asked.items():
-            # Who does not answer puts itself back when another run begins, or at its end.
             with contextlib.suppress(Exception):
-                found[host] = future.result(timeout=max(0.1, deadline - time.monotonic()))
+                found[host] = _result(future, results, max(0.1, deadline - time.monotonic()))
         return found
 
     def next_event(self, seconds: float) -> HostEvent | None:
@@ -237,7 +243,7 @@ class DaskHosts:
                         return
                     ended.append(another)
             ended = [(one, moment) for one, moment in ended if one.future in one.seen.asked]
-            results = _together([one.future for one, _ in ended])
+            results = _together([one.future for one, _ in ended], _FETCH_SECONDS)
             for one, moment in ended:
                 if one.future in one.seen.asked:
                     one.seen.asked.discard(one.future)
@@ -245,9 +251,7 @@ class DaskHosts:
 
     def _hand_over(self, ended: _Request, moment: float, results: Mapping[Any, Any]) -> None:
         try:
-            future = ended.future
-            result = results[future.key] if future.key in results else future.result(timeout=_FETCH_SECONDS)
-            self._events.put(ended.event(result, moment))
+            self._events.put(ended.event(_result(ended.future, results, _FETCH_SECONDS), moment))
         except _LOST:  # the host or the way to it: another look says which
             self._broken.add(ended.seen.identity)
         except Exception as error:
@@ -322,12 +326,20 @@ def _reason(error: BaseException | None) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
 
 
-def _together(futures: Sequence[Any]) -> dict[Any, Any]:
-    """The results of those that have ended well, by their keys; empty when one of them cannot be had."""
+def _together(futures: Sequence[Any], seconds: float) -> dict[Any, Any]:
+    """The results of those that have ended well, by their keys; empty when one of them cannot be had in so many
+    seconds."""
     good = [future for future in futures if future.status == "finished"]
     if len(good) < 2:
         return {}
+    client = good[0].client
     try:
-        return {one.key: result for one, result in zip(good, good[0].client.gather(good), strict=True)}
+        results = client.sync(lambda: client.gather(good, asynchronous=True), callback_timeout=seconds)
+        return {one.key: result for one, result in zip(good, results, strict=True)}
     except Exception:  # whose it is shows when each is asked for by itself
         return {}
+
+
+def _result(future: Any, results: Mapping[Any, Any], seconds: float) -> Any:
+    """What a task returned, out of these results or from its host. Raises what the task raised, or Dask."""
+    return results[future.key] if future.key in results else future.result(timeout=seconds)

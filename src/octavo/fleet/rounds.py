@@ -84,6 +84,11 @@ class FleetRounds:
         """The hosts of the run, by name."""
         return {host.name: host.number for host in self._members.values()}
 
+    @property
+    def busy(self) -> frozenset[str]:
+        """The hosts that may be measuring: all but those that have delivered what they were asked for."""
+        return frozenset(host.name for host in self._members.values() if host.asked or host.state != "ready")
+
     def take_rest(self, deliveries: Sequence[Delivered]) -> None:
         """Stores what hosts still had when the run was over."""
         for one in deliveries:
@@ -131,27 +136,9 @@ class FleetRounds:
             self._note_unrunnable_cells()
         self._complete = self._complete_now()
         endings: set[Ending] = set()
-        for host in self._members.values():
-            while host.state == "ready" and len(host.asked) < _ASKED_AT_ONCE:
-                if host.again:
-                    number, cells, part = host.again.popleft()
-                    self._ask(host, number, cells, part)
-                    continue
-                number = 1 + max([host.round, *(one.order.round for one in host.asked if one.order.part is None)])
-                if number > self._complete + 1 + _AHEAD:
-                    break
-                cells, ending = self._next_part(host, number)
-                if ending is not None:
-                    endings.add(ending)
-                    break
-                if cells:
-                    self._report_round(number, cells)
-                    self._ask(host, number, cells)
-                elif host.asked:
-                    break
-                else:  # what is open is none of its
-                    host.round = number
-                    self._complete = self._complete_now()
+        for most in range(1, _ASKED_AT_ONCE + 1):  # nobody waits for his first one while others get their second
+            for host in self._members.values():
+                self._hand_out_to(host, most, endings)
         if waiting or any(host.asked for host in self._members.values()):
             return None
         playing = self._playing()
@@ -161,6 +148,29 @@ class FleetRounds:
         if endings:
             return min(endings, key=("budget", "rounds", "decided").index)
         return None
+
+    def _hand_out_to(self, host: Member, most: int, endings: set[Ending]) -> None:
+        """Gives a host parts until it has been asked for so many; adds why there are no more."""
+        while host.state == "ready" and len(host.asked) < most:
+            if host.again:
+                number, cells, part = host.again.popleft()
+                self._ask(host, number, cells, part)
+                continue
+            number = 1 + max([host.round, *(one.order.round for one in host.asked if one.order.part is None)])
+            if number > self._complete + 1 + _AHEAD:
+                break
+            cells, ending = self._next_part(host, number)
+            if ending is not None:
+                endings.add(ending)
+                break
+            if cells:
+                self._report_round(number, cells)
+                self._ask(host, number, cells)
+            elif host.asked:
+                break
+            else:  # what is open is none of its
+                host.round = number
+                self._complete = self._complete_now()
 
     def _ask(self, host: Member, number: int, cells: Sequence[Cell], part: int | None = None) -> None:
         # A host has no outbox any more of a run that had ended and goes on: it is told what it has measured.

@@ -10,6 +10,7 @@ from typing import Any
 
 from dask import config
 from distributed import Scheduler, Worker
+from distributed.diagnostics.plugin import SchedulerPlugin
 
 from octavo.fleet import certificates, workshop
 from octavo.fleet.launch import scheduler_scratch
@@ -36,6 +37,20 @@ class FleetScheduler(_NoWebPages, Scheduler):
     """Dask's scheduler, on one address."""
 
 
+class _Acquaintance(SchedulerPlugin):
+    """Opens the scheduler's own connection to a host when that comes: with many of them the handshakes would delay the
+    first trials of a run."""
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        """As Dask calls it."""
+        scheduler.loop.add_callback(_meet, scheduler.rpc, worker)
+
+
+async def _meet(connections: Any, address: str) -> None:
+    with suppress(Exception):  # whoever asks the host for something is told
+        connections.reuse(address, await connections.connect(address))
+
+
 class HostWorker(_NoWebPages, Worker):
     """Dask's worker. What it had begun goes on in the main thread when it has lost its scheduler."""
 
@@ -57,8 +72,9 @@ def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
 
     async def run() -> None:
         async with FleetScheduler(
-            host=address, port=port, protocol="tls", security=secured, dashboard=False, validate=False
-        ) as scheduler:
+            host=address, port=port, protocol="tls", security=secured, dashboard=False, validate=False,
+            plugins=[_Acquaintance()],
+        ) as scheduler:  # fmt: skip
             ready()
             await scheduler.finished()
 

@@ -140,7 +140,8 @@ def _work(
         try:
             outcome = rounds.work()
         finally:
-            hosts.narrow(run, ())
+            if busy := rounds.busy:
+                hosts.narrow(run, (), busy)
             if rest := [one for one in hosts.finish(run, rounds.have) if one.delivery.trials]:
                 rounds.take_rest(rest)
                 hosts.finish(run, rounds.have, frozenset(one.host for one in rest))
