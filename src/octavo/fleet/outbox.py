@@ -32,7 +32,10 @@ class Outbox:
             for pragma in ("journal_mode=WAL", "synchronous=FULL"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.execute("CREATE TABLE IF NOT EXISTS outbox (name TEXT NOT NULL)")
-            self._connection.execute("CREATE TABLE IF NOT EXISTS trial (number INTEGER PRIMARY KEY, record BLOB)")
+            # AUTOINCREMENT: the number of a row that was set aside is not given again, for the coordinator may have it.
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS trial (number INTEGER PRIMARY KEY AUTOINCREMENT, record BLOB)"
+            )
             self._connection.execute(
                 "INSERT INTO outbox SELECT ? WHERE NOT EXISTS (SELECT 1 FROM outbox)", (uuid.uuid4().hex,)
             )

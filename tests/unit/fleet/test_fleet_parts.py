@@ -59,6 +59,18 @@ def test_a_row_that_cannot_be_read_is_set_aside_and_those_behind_it_are_sent() -
     assert len(told) == 1
 
 
+def test_the_number_of_a_row_that_was_set_aside_is_not_given_again() -> None:
+    outbox = Outbox("run")
+    for number in (1, 2):
+        outbox.add(trial(number))
+    with closing(sqlite3.connect(outbox.path, isolation_level=None)) as other:
+        other.execute("UPDATE trial SET record = x'7b' WHERE number = 2")
+    outbox.trials()
+    outbox.add(trial(3))
+    # Who has the second one already, from before it was damaged, gets the third.
+    assert [record.round for _, record in outbox.undelivered({outbox.name: 2})] == [3]
+
+
 def test_certificates_are_secret_and_of_one_authority() -> None:
     certificates.make_authority()
     made = certificates.issue("alpha")
