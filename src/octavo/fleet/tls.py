@@ -1,5 +1,6 @@
 """How Dask is used here: with mutual TLS or not at all, quietly, and without anything else that listens."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ def quiet() -> None:
     from dask import config
 
     config.set(_QUIET)
+    # A connection that ends while something is being sent, as at the end of a run, is no news: not with a traceback.
+    logging.getLogger("distributed.batched").setLevel(logging.WARNING)
 
 
 def security(role: str) -> "Security":
