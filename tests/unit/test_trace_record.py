@@ -6,11 +6,12 @@ import pytest
 
 from octavo import _core
 from octavo.errors import HostError
+from octavo.instruments.target import Target
 from octavo.trace import files
 from octavo.trace.record.budget import cost_of
 from octavo.trace.record.probes import executable, program
 from octavo.trace.record.recorder import RecordingResult
-from octavo.trace.record.server import AccessCounters
+from octavo.trace.record.server import AccessCounters, readahead_bytes, write_facts
 
 
 def test_lines_of_probes_become_a_trace(tmp_path: Path) -> None:
@@ -54,6 +55,25 @@ def test_a_path_does_not_become_a_program(tmp_path: Path) -> None:
     (process / "exe").symlink_to(planted)
     with pytest.raises(HostError, match="characters other than"):
         executable(7, tmp_path)
+
+
+def test_a_trace_has_the_readahead_of_the_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "read_ahead_kb"
+    file.write_text("8192\n")
+
+    def here(_: Path) -> Path:
+        return file
+
+    monkeypatch.setattr("octavo.trace.record.server.readahead_file", here)
+    for directory, told in ((tmp_path, "8388608"), (None, None)):
+        writer = _core.TraceWriter(tmp_path / f"{told}.octrace", 8192)
+        target = Target(lambda _: [], 180006, directory, None, None)
+        write_facts(writer, target, names=False, source="a test")
+        writer.finish()
+        found = files.summarize(tmp_path / f"{told}.octrace")["properties"]
+        assert (found.get("readahead_bytes"), found["server_version_num"]) == (told, "180006")
+    file.write_text("none")
+    assert readahead_bytes(tmp_path) is None
 
 
 def test_the_part_of_the_time_follows_the_limit() -> None:

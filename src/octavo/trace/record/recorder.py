@@ -105,7 +105,7 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
         say(_forecast(cost, request))
         writer = _new_trace(request.out, int(server["data_block"]))
         began = time.monotonic_ns()
-        write_facts(writer, target.query, target.version, names=request.names, source="bpftrace, USDT probes")
+        write_facts(writer, target, names=request.names, source="bpftrace, USDT probes")
         if cost.duty < 1:
             writer.describe("duty", f"{cost.duty:.4f}")
         describe_cpu(writer, work, without_probes, target.postmaster)  # later it has the probes' own
@@ -139,7 +139,7 @@ def _record_traced(
         writer = _new_trace(request.out, data_block)
         began = time.monotonic_ns()
         try:
-            write_facts(writer, target.query, target.version, names=request.names, source="octavo build --traced")
+            write_facts(writer, target, names=request.names, source="octavo build --traced")
             writer.guess_scans_up_to(_buffers(target) // 4)
             writer.flush()
             before, work = counted(target.query), work_of(target.query, target.version)
@@ -165,7 +165,7 @@ def _record_counters(
     say(counters.UNKNOWN)
     writer = _new_trace(request.out, data_block)
     try:
-        write_facts(writer, target.query, target.version, names=request.names, source=COUNTERS)
+        write_facts(writer, target, names=request.names, source=COUNTERS)
         writer.flush()
         for note in counters.record(connection, target, writer, request.seconds, time.monotonic_ns()):
             say(note)

@@ -2,11 +2,14 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from octavo import _core
-from octavo.instruments.target import Rows
+from octavo.host.block_devices import readahead_file
+from octavo.instruments.target import Rows, Target
 
 # Of the server's settings those that decide what its caches and its WAL do; none has a name, a path or a secret.
 SETTINGS = (
@@ -41,14 +44,25 @@ def counted(query: Callable[[str], Rows]) -> AccessCounters:
     return AccessCounters(time.monotonic(), **values)
 
 
-def write_facts(
-    writer: _core.TraceWriter, query: Callable[[str], Rows], version: int, *, names: bool, source: str
-) -> None:
+def readahead_bytes(directory: Path | None) -> int | None:
+    """read_ahead_kb of the device below a data directory, in bytes; None where it has none, or is not here."""
+    if directory is None:
+        return None
+    with suppress(OSError, ValueError):
+        file = readahead_file(directory)
+        return None if file is None else int(file.read_text()) * 1024
+    return None
+
+
+def write_facts(writer: _core.TraceWriter, target: Target, *, names: bool, source: str) -> None:
     """Properties, settings and relations; the names of relations only when they are wanted."""
+    query, version = target.query, target.version
     writer.describe("recorder", "octavo trace record")
     writer.describe("source", source)
     writer.describe("server_version_num", str(version))
     writer.describe("started", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    if (readahead := readahead_bytes(target.directory)) is not None:
+        writer.describe("readahead_bytes", str(readahead))
     known = {row["name"]: row["value"] for row in query("settings")}
     for name in SETTINGS:
         if known.get(name) is not None:
