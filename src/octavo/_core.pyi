@@ -334,10 +334,12 @@ def trace_servers(
     threads: int,
     observe: Callable[[int], object],
     marks: Sequence[int] = (),
+    sample: tuple[int, int] = (1, 1),
 ) -> tuple[Totals, list[ServerCounts]]:
     """What servers with these settings would have done with a trace's accesses: shared buffers, the kernel's page
     cache and the device, in one pass over the trace, empty at its beginning. `series` has the counts at each mark
-    (microseconds) and at the end. Raises as `trace_curves`."""
+    (microseconds) and at the end. With a sample (n, m) each server is n miniatures in a row, each of one in m pages (m
+    is a power of two up to 64), and counts are those of the sample. Raises as `trace_curves`."""
 
 def trace_policy(
     path: _Path,

@@ -1,8 +1,8 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use octavo_core::simulate::{
-    Blocks, BufferManager, Checkpoints, Kernel, KernelSettings, LEVELS, Lean, Rings, SelfSimilar,
-    Server, Snapshot, WriterSettings, run,
+    Blocks, BufferManager, Checkpoints, Kernel, KernelSettings, LEVELS, Lean, Rings, Sample,
+    SelfSimilar, Server, Snapshot, WriterSettings, run_sampled,
 };
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
@@ -71,16 +71,25 @@ fn blocks(own: u64, point: &Point) -> PyResult<Blocks> {
     }
 }
 
-fn server(own: u64, point: &Point) -> PyResult<Server> {
+/// A server, or a miniature of it whose trace has one page of `scale`: its caches are as much smaller, and so is what it
+/// writes in the background.
+fn server(own: u64, point: &Point, scale: u64) -> PyResult<Server> {
+    let ring = |bytes: u64| {
+        if bytes < point.data_block {
+            bytes
+        } else {
+            (bytes / scale).max(point.data_block)
+        }
+    };
     let rings = Rings {
-        bulk_read: point.bulk_read_ring,
-        bulk_write: point.bulk_write_ring,
-        vacuum: point.vacuum_ring,
+        bulk_read: ring(point.bulk_read_ring),
+        bulk_write: ring(point.bulk_write_ring),
+        vacuum: ring(point.vacuum_ring),
     };
     if !point.kernel_page.is_power_of_two() {
         return Err(PyValueError::new_err("a kernel page is a power of two"));
     }
-    let buffers = BufferManager::new(point.shared_buffers, point.data_block, rings, None);
+    let buffers = BufferManager::new(point.shared_buffers / scale, point.data_block, rings, None);
     let kernel = point.page_cache.map(|memory| {
         Kernel::new(KernelSettings {
             memory,
@@ -88,6 +97,7 @@ fn server(own: u64, point: &Point) -> PyResult<Server> {
             readahead: point.readahead,
             largest_request: point.largest_request,
             dirty_background: point.dirty_background.unwrap_or(memory / DIRTY_PART),
+            scale,
         })
     });
     Ok(Server::new(
@@ -102,11 +112,13 @@ fn server(own: u64, point: &Point) -> PyResult<Server> {
             delay: point.writer_delay,
             most: point.writer_pages,
             multiplier: point.writer_multiplier,
+            scale,
         },
         point
             .checkpoint_interval
             .map_or(Checkpoints::Recorded, Checkpoints::Every),
-    ))
+    )
+    .miniature(scale))
 }
 
 fn as_dict<'p>(python: Python<'p>, server: &Server) -> PyResult<Bound<'p, PyDict>> {
@@ -134,6 +146,8 @@ fn counts_as_dict<'p>(
     let found = PyDict::new(python);
     let (counts, requests) = (snapshot.buffers, snapshot.requests);
     found.set_item("time", snapshot.time)?;
+    found.set_item("trace_accesses", snapshot.ordinal)?;
+    found.set_item("taken_accesses", snapshot.taken)?;
     found.set_item("accesses", counts.hits + counts.reads + counts.extends)?;
     found.set_item("hits", counts.hits)?;
     found.set_item("reads", counts.reads)?;
@@ -166,9 +180,11 @@ fn counts_as_dict<'p>(
     Ok(found)
 }
 
-/// What servers with these settings would have done with the accesses of a trace, in one pass.
+/// What servers with these settings would have done with the accesses of a trace, in one pass. With a sample, which is
+/// how many replicates and of how many pages each has one, each server is that many miniatures.
 #[pyfunction]
-#[pyo3(signature = (path, own_size, points, *, threads, observe, marks=Vec::new()))]
+#[pyo3(signature = (path, own_size, points, *, threads, observe, marks=Vec::new(), sample=(1, 1)))]
+#[expect(clippy::too_many_arguments, reason = "by name")]
 pub(crate) fn trace_servers<'p>(
     python: Python<'p>,
     path: PathBuf,
@@ -177,14 +193,20 @@ pub(crate) fn trace_servers<'p>(
     threads: usize,
     observe: Py<PyAny>,
     marks: Vec<u64>,
+    sample: (u32, u32),
 ) -> PyResult<(Bound<'p, PyDict>, Vec<Bound<'p, PyDict>>)> {
-    let mut servers = points
-        .iter()
-        .map(|point| Ok(server(own_size, point)?.marked(&marks)))
-        .collect::<PyResult<Vec<_>>>()?;
+    let sample = Sample::new(sample.0, sample.1).ok_or_else(|| {
+        PyValueError::new_err("a sample is (replicates, a power of two up to 64)")
+    })?;
+    let mut servers = Vec::with_capacity(points.len() * sample.replicates());
+    for point in &points {
+        for _ in 0..sample.replicates() {
+            servers.push(server(own_size, point, sample.scale())?.marked(&marks));
+        }
+    }
     let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
     let totals = observed(python, &observe, failed, |observe| {
-        let totals = run(&mut open(&path)?, &mut servers, threads, observe)?;
+        let totals = run_sampled(&mut open(&path)?, sample, &mut servers, threads, observe)?;
         servers.iter_mut().for_each(Server::finish);
         Ok(totals)
     })?;

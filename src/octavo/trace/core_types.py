@@ -120,6 +120,9 @@ class SimulationSnapshot(TypedDict):
     """What a simulated server did up to a time."""
 
     time: int
+    trace_accesses: int
+    """Of the trace until then, and those of them that are in the server's sample."""
+    taken_accesses: int
     accesses: int
     hits: int
     reads: int

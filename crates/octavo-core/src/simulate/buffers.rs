@@ -108,6 +108,7 @@ pub struct BufferManager {
     /// Buffers that were asked for: not those that rings use again.
     allocations: u64,
     pinned: [u32; PINS],
+    pins: usize,
     rings: HashMap<(u32, u8), Ring>,
     ring_buffers: [usize; 4],
     scan_threshold: f64,
@@ -144,6 +145,7 @@ impl BufferManager {
             rounds: 0,
             allocations: 0,
             pinned: [NONE; PINS],
+            pins: PINS,
             rings: HashMap::new(),
             ring_buffers: [
                 0,
@@ -157,6 +159,13 @@ impl BufferManager {
             checkpoint: 1,
             image: Vec::new(),
         }
+    }
+
+    /// The same with as many times fewer pinned pages: of a miniature whose sizes are that much smaller already.
+    #[must_use]
+    pub(super) fn miniature(mut self, scale: u64) -> Self {
+        self.pins = (PINS / scale as usize).max(1);
+        self
     }
 
     /// What was counted so far, in the sample when there is one.
@@ -291,7 +300,7 @@ impl BufferManager {
             self.change(page, buffer);
             return Outcome::Nothing;
         }
-        let pin = backend as usize % PINS;
+        let pin = backend as usize % self.pins;
         if buffer != NONE {
             self.counts.hits += 1;
             if kind == Kind::Pin {

@@ -6,7 +6,7 @@ use std::{
     thread,
 };
 
-use super::pages::Numbers;
+use super::{pages::Numbers, parts::Sample, visits::Visits};
 use crate::trace::{
     self, Accesses, Event, Fact, Item, Kind, MOST_IN_A_BLOCK, Missing, Reader, Relation, Stream,
 };
@@ -42,6 +42,10 @@ pub struct Batch {
     pub how: Vec<u8>,
     /// Microseconds since the trace began.
     pub time: Vec<u64>,
+    /// The backend's visits of pages so far, with those of pages that are not here: accesses of one page in a row are one.
+    pub visit: Vec<u32>,
+    /// Accesses of the trace so far, with those that are not here.
+    pub ordinal: Vec<u64>,
     /// By stream: how many blocks of the trace's size it has, as far as is known.
     pub blocks: Vec<u64>,
     /// 64 neighbouring blocks each that have numbers since this batch: their stream, and the first block by 64. Their
@@ -72,9 +76,26 @@ pub struct Totals {
     pub page_size: u32,
 }
 
-#[derive(Default)]
+impl Batch {
+    fn clear(&mut self) {
+        self.page.clear();
+        self.stream.clear();
+        self.backend.clear();
+        self.how.clear();
+        self.time.clear();
+        self.visit.clear();
+        self.ordinal.clear();
+        self.new_chunks.clear();
+        self.events.clear();
+        self.has_changes = false;
+    }
+}
+
 struct Preparing {
-    numbers: Numbers,
+    sample: Sample,
+    /// By replicate.
+    numbers: Vec<Numbers>,
+    visits: Visits,
     backends: HashMap<u32, u32>,
     blocks: Vec<u64>,
     /// What facts say of a relation's main fork before its first access.
@@ -86,24 +107,41 @@ struct Preparing {
 }
 
 impl Preparing {
-    /// Fills the batch with the next frames. Returns whether there are any.
-    fn next<R: Read>(&mut self, reader: &mut Reader<R>, batch: &mut Batch) -> Result<bool, Error> {
-        batch.page.clear();
-        batch.stream.clear();
-        batch.backend.clear();
-        batch.how.clear();
-        batch.time.clear();
-        batch.new_chunks.clear();
-        batch.events.clear();
-        batch.events.append(&mut self.events);
-        batch.has_changes = false;
-        while batch.page.len() <= (FRAMES - 1) * MOST_IN_A_BLOCK {
+    fn new(sample: Sample) -> Self {
+        Self {
+            sample,
+            numbers: (0..sample.replicates())
+                .map(|_| Numbers::default())
+                .collect(),
+            visits: Visits::default(),
+            backends: HashMap::new(),
+            blocks: Vec::new(),
+            known_blocks: HashMap::new(),
+            accesses: Accesses::default(),
+            events: Vec::new(),
+            totals: Totals::default(),
+        }
+    }
+
+    /// Fills the batches, one for each replicate, with the next frames. Returns whether there are any.
+    fn next<R: Read>(
+        &mut self,
+        reader: &mut Reader<R>,
+        batches: &mut [Batch],
+    ) -> Result<bool, Error> {
+        batches.iter_mut().for_each(Batch::clear);
+        let mut events = std::mem::take(&mut self.events);
+        let mut many = 0;
+        while many <= (FRAMES - 1) * MOST_IN_A_BLOCK {
             match reader.next(&mut self.accesses)? {
-                Some(Item::Accesses) => self.add(batch)?,
+                Some(Item::Accesses) => {
+                    many += self.accesses.len();
+                    self.add(batches)?;
+                }
                 Some(Item::Facts(facts)) => {
                     self.learn(facts);
-                    if batch.page.is_empty() {
-                        batch.events.append(&mut self.events);
+                    if many == 0 {
+                        events.append(&mut self.events);
                     } else if !self.events.is_empty() {
                         break; // they come before the next batch
                     }
@@ -111,11 +149,19 @@ impl Preparing {
                 None => break,
             }
         }
-        batch.blocks.clone_from(&self.blocks);
-        self.numbers.take_new(&mut batch.new_chunks);
+        let more = many > 0 || !events.is_empty();
+        for (replicate, batch) in batches.iter_mut().enumerate() {
+            let lengths = (0_u32..).zip(&self.blocks);
+            batch.blocks.clear();
+            batch.blocks.extend(
+                lengths.map(|(stream, &blocks)| self.sample.length(stream, blocks, replicate)),
+            );
+            batch.events.extend_from_slice(&events);
+            self.numbers[replicate].take_new(&mut batch.new_chunks);
+        }
         self.totals.missing = reader.missing();
         self.totals.page_size = reader.page_size().unwrap_or(0);
-        Ok(!batch.page.is_empty() || !batch.events.is_empty())
+        Ok(more)
     }
 
     fn learn(&mut self, facts: Vec<Fact>) {
@@ -145,13 +191,17 @@ impl Preparing {
         }
     }
 
-    fn add(&mut self, batch: &mut Batch) -> Result<(), Error> {
+    fn add(&mut self, batches: &mut [Batch]) -> Result<(), Error> {
         let accesses = &self.accesses;
-        let numbers = &mut self.numbers;
+        let everywhere = &mut self.numbers;
         let streams: Vec<u32> = accesses
             .streams
             .iter()
-            .map(|&stream| numbers.stream(stream))
+            .map(|&stream| {
+                // The same number in each of them.
+                let numbered = everywhere.iter_mut().map(|numbers| numbers.stream(stream));
+                numbered.max().unwrap_or(0)
+            })
             .collect();
         for (&number, stream) in streams.iter().zip(&accesses.streams) {
             let number = number as usize;
@@ -169,27 +219,35 @@ impl Preparing {
                 *known.entry(backend).or_insert(next)
             })
             .collect();
-        batch.backend.extend(
-            accesses
-                .backend
-                .iter()
-                .map(|&place| backends[place as usize]),
-        );
-        batch.how.extend_from_slice(&accesses.how);
-        batch.time.extend_from_slice(&accesses.time);
-        for (&place, &block) in accesses.stream.iter().zip(&accesses.block) {
-            let stream = streams[place as usize];
-            batch
-                .page
-                .push(numbers.page(stream, block).ok_or(Error::TooManyPages)?);
-            batch.stream.push(stream);
+        for index in 0..accesses.len() {
+            let (stream, block) = (
+                streams[accesses.stream[index] as usize],
+                accesses.block[index],
+            );
+            let (backend, how) = (
+                backends[accesses.backend[index] as usize],
+                accesses.how[index],
+            );
             let blocks = &mut self.blocks[stream as usize];
             *blocks = (*blocks).max(block.saturating_add(1));
+            let visit = self.visits.of(backend, (stream, block), how);
+            let changes = is_change(how);
+            self.totals.changes += u64::from(changes);
+            self.totals.accesses += u64::from(!changes);
+            let Some((replicate, block)) = self.sample.place(stream, block) else {
+                continue;
+            };
+            let page = self.numbers[replicate].page(stream, block);
+            let batch = &mut batches[replicate];
+            batch.page.push(page.ok_or(Error::TooManyPages)?);
+            batch.stream.push(stream);
+            batch.backend.push(backend);
+            batch.how.push(how);
+            batch.time.push(accesses.time[index]);
+            batch.visit.push(visit);
+            batch.ordinal.push(self.totals.accesses);
+            batch.has_changes |= changes;
         }
-        let changes = accesses.how.iter().filter(|&&how| is_change(how)).count() as u64;
-        batch.has_changes |= changes > 0;
-        self.totals.changes += changes;
-        self.totals.accesses += accesses.len() as u64 - changes;
         Ok(())
     }
 }
@@ -212,19 +270,34 @@ pub fn run<R: Read + Send, C: Consumer>(
     threads: NonZeroUsize,
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Totals, Error> {
-    let mut preparing = Preparing::default();
-    let (mut current, mut next) = (Batch::default(), Batch::default());
+    run_sampled(reader, Sample::default(), consumers, threads, goes_on)
+}
+
+/// As `run` with a sample of the trace: with n replicates, each consumer takes the one of its place modulo n.
+///
+/// # Errors
+/// As `run`.
+pub fn run_sampled<R: Read + Send, C: Consumer>(
+    reader: &mut Reader<R>,
+    sample: Sample,
+    consumers: &mut [C],
+    threads: NonZeroUsize,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<Totals, Error> {
+    let mut preparing = Preparing::new(sample);
+    let empty = || -> Vec<Batch> { (0..sample.replicates()).map(|_| Batch::default()).collect() };
+    let (mut current, mut next) = (empty(), empty());
     let mut more = preparing.next(reader, &mut current)?;
     while more {
         if !goes_on(preparing.totals.accesses) {
             return Err(Error::Stopped);
         }
-        let queue = Mutex::new(consumers.iter_mut());
+        let queue = Mutex::new(consumers.iter_mut().zip(current.iter().cycle()));
         let work = || {
             loop {
                 let taken = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                 match taken {
-                    Some(consumer) => consumer.consume(&current),
+                    Some((consumer, batch)) => consumer.consume(batch),
                     None => break,
                 }
             }

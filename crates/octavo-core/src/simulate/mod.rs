@@ -6,17 +6,20 @@ mod curve;
 mod feed;
 mod latest;
 mod pages;
+mod parts;
 mod policies;
 mod ranks;
 mod sampled;
 mod server;
 mod stack;
 mod study;
+mod visits;
 
 pub use buffers::{BufferCounts, BufferManager, Outcome, Rings};
 pub use curve::Curve;
-pub use feed::{Batch, Consumer, Error, Totals, run};
+pub use feed::{Batch, Consumer, Error, Totals, run, run_sampled};
 pub use pages::LEVELS;
+pub use parts::Sample;
 pub use policies::{Cache, Clock, Fifo, Lru};
 pub use sampled::{Filter, SampledDistances};
 pub use server::{

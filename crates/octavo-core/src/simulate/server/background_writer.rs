@@ -16,6 +16,8 @@ pub struct WriterSettings {
     pub most: u64,
     /// How much more than was needed lately is made clean.
     pub multiplier: f64,
+    /// Of a miniature, whose buffers stand for so many each; else 1.
+    pub scale: u64,
 }
 
 /// PostgreSQL's background writer: BgBufferSync of bufmgr.c (15 to 18). It writes dirty pages that the clock sweep will
@@ -30,6 +32,8 @@ pub struct BackgroundWriter {
     /// Buffers that the sweep passes for one allocation.
     density: f64,
     allocations: f64,
+    /// Pages that a miniature wrote beyond what a round may: not in the next one then.
+    beyond: u64,
 }
 
 impl BackgroundWriter {
@@ -43,6 +47,7 @@ impl BackgroundWriter {
             next: 0,
             density: 10.0,
             allocations: 0.0,
+            beyond: 0,
         }
     }
 
@@ -65,7 +70,7 @@ impl BackgroundWriter {
     }
 
     fn round(&mut self, buffers: &mut BufferManager, write: &mut impl FnMut(u32)) {
-        let count = buffers.buffers() as u64;
+        let (count, scale) = (buffers.buffers() as u64, self.settings.scale);
         let (hand, allocations) = buffers.sweep();
         let (moved, recent) = self.before.map_or((0, 0), |(hand_then, then)| {
             (hand - hand_then, allocations - then)
@@ -78,28 +83,32 @@ impl BackgroundWriter {
         if moved > 0 && recent > 0 {
             self.density += (moved as f64 / recent as f64 - self.density) / SAMPLES;
         }
-        let reusable_ahead = (count - to_lap) as f64 / self.density;
-        if self.allocations <= recent as f64 {
-            self.allocations = recent as f64;
+        // From here on buffers of a whole server.
+        let each = scale as f64;
+        let recent = recent as f64 * each;
+        let reusable_ahead = (count - to_lap) as f64 * each / self.density;
+        if self.allocations <= recent {
+            self.allocations = recent;
         } else {
-            self.allocations += (recent as f64 - self.allocations) / SAMPLES;
+            self.allocations += (recent - self.allocations) / SAMPLES;
         }
         let mut upcoming = (self.allocations * self.settings.multiplier).floor();
         if upcoming == 0.0 {
             self.allocations = 0.0;
         }
-        let least = (count as f64 / (WHOLE_POOL / self.settings.delay as f64)).floor();
+        let least =
+            (count as f64 * each / (WHOLE_POOL / self.settings.delay.max(1) as f64)).floor();
         upcoming = upcoming.max(least + reusable_ahead);
-        let (mut left, mut written, mut reusable) = (to_lap, 0, reusable_ahead);
-        while left > 0 && reusable < upcoming {
+        let (mut left, mut written, mut reusable) = (to_lap, self.beyond, reusable_ahead);
+        while left > 0 && reusable < upcoming && written < self.settings.most {
             let place = self.next % count;
             if place >= buffers.used() as u64 {
                 // None of those that follow was ever used: all are reusable, however many there are.
-                let wanted = (upcoming - reusable).ceil() as u64;
+                let wanted = ((upcoming - reusable) / each).ceil() as u64;
                 let many = wanted.min(left).min(count - place).max(1);
                 self.next += many;
                 left -= many;
-                reusable += many as f64;
+                reusable += many as f64 * each;
                 continue;
             }
             let looked = buffers.clean(place as usize);
@@ -108,19 +117,17 @@ impl BackgroundWriter {
             match looked {
                 Looked::Written(page) => {
                     write(page);
-                    reusable += 1.0;
-                    written += 1;
-                    if written >= self.settings.most {
-                        break;
-                    }
+                    reusable += each;
+                    written += scale;
                 }
-                Looked::Reusable => reusable += 1.0,
+                Looked::Reusable => reusable += each,
                 Looked::Used => {}
             }
         }
+        self.beyond = written.saturating_sub(self.settings.most);
         let (passed, found) = (to_lap - left, reusable - reusable_ahead);
         if passed > 0 && found > 0.0 {
-            self.density += (passed as f64 / found - self.density) / SAMPLES;
+            self.density += (passed as f64 * each / found - self.density) / SAMPLES;
         }
     }
 }
@@ -146,6 +153,7 @@ mod tests {
             delay: 200_000,
             most,
             multiplier: 2.0,
+            scale: 1,
         })
     }
 

@@ -80,12 +80,13 @@ impl Blocks {
         }
     }
 
-    /// The blocks that an access of a page needs: one, or all of a page where a scan reads it.
+    /// The blocks that an access of a page needs: one, or all of a page where a scan reads it. A visitor is a backend and
+    /// the number of its visit.
     pub(super) fn each(
         &mut self,
         page: u32,
         how: u8,
-        (stream, backend): (u32, u32),
+        (stream, visitor): (u32, (u32, u32)),
         homes: &Homes,
         own: u64,
         mut then: impl FnMut(Block),
@@ -120,7 +121,7 @@ impl Blocks {
             }
             Self::SelfSimilar(similar) => {
                 let parts = u32::from(similar.parts());
-                let found = similar.part(page, how, stream, backend);
+                let found = similar.part(page, how, stream, visitor);
                 for one in found {
                     then(part(page * parts + u32::from(one), one));
                 }

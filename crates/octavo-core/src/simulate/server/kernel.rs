@@ -25,6 +25,9 @@ pub struct KernelSettings {
     pub largest_request: u64,
     /// So much may be dirty before background writeback begins: vm.dirty_background_bytes, or the ratio's.
     pub dirty_background: u64,
+    /// Of a miniature, which has one page of so many: memory, files and what is written at once are as much smaller. 1
+    /// for a whole one.
+    pub scale: u64,
 }
 
 /// What the kernel counted.
@@ -45,6 +48,8 @@ pub struct KernelCounts {
 /// A page cache over a device, with the readahead of each open file: a backend opens a segment of a relation once.
 pub struct Kernel {
     settings: KernelSettings,
+    /// Bytes of a file at most.
+    segment: u64,
     numbers: Numbers,
     cache: PageCache,
     /// By backend, stream and segment: which of the open files.
@@ -62,15 +67,19 @@ impl Kernel {
     /// With an empty page cache.
     #[must_use]
     pub fn new(settings: KernelSettings) -> Self {
+        let KernelSettings {
+            page_size, scale, ..
+        } = settings;
         Self {
             settings,
+            segment: SEGMENT / scale,
             numbers: Numbers::default(),
-            cache: PageCache::new(settings.memory, settings.page_size),
+            cache: PageCache::new(settings.memory / scale, page_size).miniature(scale),
             numbers_of_files: HashMap::new(),
             files: Vec::new(),
             device: Device::new(settings.largest_request),
             counts: KernelCounts::default(),
-            dirty: DirtyPages::new(SEGMENT, settings.page_size, settings.dirty_background),
+            dirty: DirtyPages::new(SEGMENT, page_size, settings.dirty_background, scale),
             now: 0,
             has_too_many: false,
             seen: Seen::default(),
@@ -116,11 +125,11 @@ impl Kernel {
         self.numbers.make_room(stream);
         let page_size = self.settings.page_size;
         let most = self.settings.readahead / page_size;
-        let segment = offset / SEGMENT;
-        let base = segment * (SEGMENT / page_size);
+        let segment = offset / self.segment;
+        let base = segment * (self.segment / page_size);
         let end_of_file =
-            end_of_segment(size.max(offset.saturating_add(length)), segment, page_size);
-        let within = offset % SEGMENT;
+            self.end_of_segment(size.max(offset.saturating_add(length)), segment, page_size);
+        let within = offset % self.segment;
         let (first, end) = (
             within / page_size,
             (within + length.max(1)).div_ceil(page_size),
@@ -289,11 +298,15 @@ impl Kernel {
         }
         self.device.write(run * self.settings.page_size);
     }
-}
 
-/// Pages of the page cache that a segment of a relation of so many bytes has.
-const fn end_of_segment(size: u64, segment: u64, page_size: u64) -> u64 {
-    let left = size.saturating_sub(segment.saturating_mul(SEGMENT));
-    let bytes = if left < SEGMENT { left } else { SEGMENT };
-    bytes.div_ceil(page_size)
+    /// Pages of the page cache that a segment of a relation of so many bytes has.
+    const fn end_of_segment(&self, size: u64, segment: u64, page_size: u64) -> u64 {
+        let left = size.saturating_sub(segment.saturating_mul(self.segment));
+        let bytes = if left < self.segment {
+            left
+        } else {
+            self.segment
+        };
+        bytes.div_ceil(page_size)
+    }
 }

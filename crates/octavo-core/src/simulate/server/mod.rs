@@ -9,6 +9,8 @@ mod blocks;
 mod device;
 mod kernel;
 mod lists;
+#[cfg(test)]
+mod miniature_tests;
 mod page_cache;
 mod readahead;
 mod self_similar;
@@ -29,8 +31,9 @@ pub use snapshots::{Seen, Snapshot};
 
 use blocks::{Block, Homes};
 use kernel::SEGMENT;
+use writing::WRITER_FLUSHES;
 
-use super::{Batch, BufferManager, Consumer, buffers::Outcome};
+use super::{Batch, BufferManager, Consumer, buffers::Outcome, feed::is_change};
 use crate::trace::{EventKind, Kind, Strategy};
 
 /// Accesses whose buffers are looked up together, so that the processor waits for their memory at the same time.
@@ -89,9 +92,16 @@ pub struct Server {
     writer: Option<BackgroundWriter>,
     /// Blocks of the background writer's that it has not flushed yet.
     unflushed: Vec<(u32, u64)>,
+    /// How many it flushes at once.
+    writer_flushes: usize,
+    /// Bytes of a file at most.
+    segment: u64,
     /// The blocks of an access, to be used again.
     found: Vec<Block>,
     now: u64,
+    /// Accesses of the trace so far, and those of them that were taken.
+    ordinal: u64,
+    taken: u64,
     seen: Seen,
     /// When counts are taken down, the next one last; what was taken down.
     marks: Vec<u64>,
@@ -125,12 +135,25 @@ impl Server {
             next_checkpoint: 0,
             writer: None,
             unflushed: Vec::new(),
+            writer_flushes: WRITER_FLUSHES,
+            segment: SEGMENT,
             found: Vec::new(),
             now: 0,
+            ordinal: 0,
+            taken: 0,
             seen: Seen::default(),
             marks: Vec::new(),
             snapshots: Vec::new(),
         }
+    }
+
+    /// The same as a miniature: its trace has one page of so many. Caches are as small as the caller makes them.
+    #[must_use]
+    pub fn miniature(mut self, scale: u64) -> Self {
+        self.segment = SEGMENT / scale;
+        self.writer_flushes = (WRITER_FLUSHES / scale as usize).max(1);
+        self.buffers = self.buffers.miniature(scale);
+        self
     }
 
     /// The same, taking its counts down before the first access at or after each of these times in microseconds.
@@ -150,6 +173,8 @@ impl Server {
     fn snapshot(&self, time: u64) -> Snapshot {
         Snapshot {
             time,
+            ordinal: self.ordinal,
+            taken: self.taken,
             buffers: self.buffers.counts(),
             requests: self.requests,
             kernel: self.kernel.as_ref().map(Kernel::counts),
@@ -244,7 +269,7 @@ impl Server {
             if run.stream == stream
                 && next == block.offset
                 && run.length + self.block_size <= limit
-                && next % SEGMENT != 0
+                && next % self.segment != 0
             {
                 run.length += self.block_size;
                 return;
@@ -349,11 +374,16 @@ impl Consumer for Server {
                 .touch(pages.iter().map(|&page| self.blocks.first(page)));
             for place in places {
                 self.tick(batch.time[place]);
+                self.ordinal = batch.ordinal[place];
+                self.taken += u64::from(!is_change(batch.how[place]));
                 found.clear();
                 self.blocks.each(
                     batch.page[place],
                     batch.how[place],
-                    (batch.stream[place], batch.backend[place]),
+                    (
+                        batch.stream[place],
+                        (batch.backend[place], batch.visit[place]),
+                    ),
                     &self.homes,
                     self.own_size,
                     |block| found.push(block),

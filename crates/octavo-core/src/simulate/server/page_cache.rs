@@ -35,6 +35,7 @@ pub struct PageCache {
     came_back: bool,
     capacity: usize,
     page_size: u64,
+    scale: u64,
 }
 
 impl PageCache {
@@ -53,7 +54,15 @@ impl PageCache {
                 .unwrap_or(usize::MAX)
                 .max(1),
             page_size,
+            scale: 1,
         }
+    }
+
+    /// The same as a miniature of one that is so many times larger.
+    #[must_use]
+    pub const fn miniature(mut self, scale: u64) -> Self {
+        self.scale = scale;
+        self
     }
 
     /// Whether the page is in memory.
@@ -123,7 +132,7 @@ impl PageCache {
     /// inactive_is_low: how many times longer than the inactive list the active one may be depends on their memory.
     fn inactive_is_low(&self) -> bool {
         let (inactive, active) = (self.inactive.len() as u64, self.active.len() as u64);
-        let gib = (inactive + active).saturating_mul(self.page_size) / GIB;
+        let gib = (inactive + active).saturating_mul(self.page_size * self.scale) / GIB;
         let ratio = if gib == 0 { 1 } else { (10 * gib).isqrt() };
         inactive * ratio < active
     }

@@ -24,8 +24,8 @@ pub struct SelfSimilar {
     last: Vec<u8>,
     pairs: Returns,
     pairs_of_pairs: Returns,
-    /// By backend: the pages that it had last.
-    recent: Vec<[u32; RECENT]>,
+    /// By backend: the pages that it had last, each with the number of its visit.
+    recent: Vec<[(u32, u32); RECENT]>,
     random: u64,
 }
 
@@ -96,8 +96,15 @@ impl SelfSimilar {
         self.parts
     }
 
-    /// The parts that an access needs: one, or all where a backend goes on to the next page or makes a new one.
-    pub(super) fn part(&mut self, page: u32, how: u8, stream: u32, backend: u32) -> Range<u8> {
+    /// The parts that an access needs: one, or all where a backend goes on to the next page or makes a new one. `visit`
+    /// is the number of pages that the backend had so far, with those that are in no sample.
+    pub(super) fn part(
+        &mut self,
+        page: u32,
+        how: u8,
+        stream: u32,
+        (backend, visit): (u32, u32),
+    ) -> Range<u8> {
         let number = page as usize;
         if number >= self.last.len() {
             self.last.resize((number + 1).next_power_of_two(), NEVER);
@@ -112,15 +119,19 @@ impl SelfSimilar {
         }
         let place = backend as usize;
         if place >= self.recent.len() {
-            self.recent.resize(place + 1, [u32::MAX; RECENT]);
+            self.recent.resize(place + 1, [(u32::MAX, 0); RECENT]);
         }
         let recent = &mut self.recent[place];
-        let is_same_visit = recent.contains(&page);
-        let goes_on = page > 0 && recent[RECENT - 1] == page - 1;
-        if recent[RECENT - 1] != page {
+        let since = |then: u32| visit.wrapping_sub(then);
+        let is_same_visit = recent
+            .iter()
+            .any(|&(one, then)| one == page && since(then) <= RECENT as u32);
+        let (last, then) = recent[RECENT - 1];
+        let goes_on = page > 0 && last == page - 1 && since(then) <= 1;
+        if last != page {
             recent.rotate_left(1);
-            recent[RECENT - 1] = page;
         }
+        recent[RECENT - 1] = (page, visit);
         if is_same_visit && before != NEVER {
             return before..before + 1;
         }
@@ -187,7 +198,9 @@ mod tests {
         for (turn, page) in pages.enumerate() {
             let before = similar.last.get(page as usize).copied().unwrap_or(NEVER);
             // Backends of their own: nobody comes back to a row.
-            let part = similar.part(page, 0, 0, turn as u32 % 1000).start;
+            let part = similar
+                .part(page, 0, 0, (turn as u32 % 1000, 1 + turn as u32 / 1000))
+                .start;
             if before != NEVER {
                 all += 1;
                 same += u32::from(part == before);
@@ -219,7 +232,10 @@ mod tests {
             for turn in 0..60_000 {
                 let page = (source.draw() % 4096) as u32;
                 let before = similar.last.get(page as usize).copied();
-                same += u32::from(before == Some(similar.part(page, 0, 0, turn % 1000).start));
+                let part = similar
+                    .part(page, 0, 0, (turn % 1000, 1 + turn / 1000))
+                    .start;
+                same += u32::from(before == Some(part));
             }
             same
         };
@@ -243,19 +259,32 @@ mod tests {
     fn a_backend_stays_at_its_row_and_changes_it() {
         let mut similar = SelfSimilar::new(8, Lean::Even);
         for page in 0..500 {
-            let part = similar.part(page * 7, 0, 0, 3);
+            let part = similar.part(page * 7, 0, 0, (3, page));
             assert_eq!(part.len(), 1);
-            assert_eq!(similar.part(page * 7, 0, 0, 3), part);
-            assert_eq!(similar.part(page * 7, 2, 0, 3), part);
+            assert_eq!(similar.part(page * 7, 0, 0, (3, page)), part);
+            assert_eq!(similar.part(page * 7, 2, 0, (3, page)), part);
         }
+    }
+
+    #[test]
+    fn visits_of_pages_that_are_in_no_sample_count() {
+        let mut similar = SelfSimilar::new(32, Lean::Apart);
+        let first = similar.part(10, 0, 0, (0, 1));
+        assert_eq!(similar.part(10, 0, 0, (0, 9)), first, "of the last eight");
+        let later: Vec<_> = (2..40)
+            .map(|turn| similar.part(10, 0, 0, (0, 9 * turn)))
+            .collect();
+        assert!(later.iter().any(|part| *part != first));
+        assert_eq!(similar.part(20, 0, 0, (0, 500)).len(), 1);
+        assert_eq!(similar.part(21, 0, 0, (0, 502)).len(), 1, "others between");
     }
 
     #[test]
     fn who_goes_on_to_the_next_page_reads_all_of_it_and_so_do_scans() {
         let mut similar = SelfSimilar::new(4, Lean::Even);
-        assert_eq!(similar.part(10, 0, 0, 0).len(), 1);
-        assert_eq!(similar.part(11, 0, 0, 0), 0..4);
-        assert_eq!(similar.part(99, 1 << 4, 0, 0), 0..4);
-        assert_eq!(similar.part(50, 1, 0, 0), 0..4);
+        assert_eq!(similar.part(10, 0, 0, (0, 1)).len(), 1);
+        assert_eq!(similar.part(11, 0, 0, (0, 2)), 0..4);
+        assert_eq!(similar.part(99, 1 << 4, 0, (0, 2)), 0..4);
+        assert_eq!(similar.part(50, 1, 0, (0, 2)), 0..4);
     }
 }

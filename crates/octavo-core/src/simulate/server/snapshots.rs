@@ -6,6 +6,10 @@ use crate::simulate::buffers::BufferCounts;
 pub struct Snapshot {
     /// Microseconds since the trace began.
     pub time: u64,
+    /// Accesses of the trace until then.
+    pub ordinal: u64,
+    /// Those of them that are in the server's sample.
+    pub taken: u64,
     /// Shared buffers.
     pub buffers: BufferCounts,
     /// What the kernel was asked for.

@@ -8,10 +8,16 @@ use crate::{
     trace::{Access, Event, Fact, Kind, Reader, Strategy, Stream, Writer},
 };
 
-const KB: u64 = 1 << 10;
-const OWN: u64 = 8 * KB;
+pub(super) const KB: u64 = 1 << 10;
+pub(super) const OWN: u64 = 8 * KB;
 
-fn access(backend: u32, relation: u32, block: u64, kind: Kind, strategy: Strategy) -> Access {
+pub(super) fn access(
+    backend: u32,
+    relation: u32,
+    block: u64,
+    kind: Kind,
+    strategy: Strategy,
+) -> Access {
     Access {
         time: 0,
         backend,
@@ -33,13 +39,14 @@ fn scanned(block: u64) -> Access {
     access(1, 1, block, Kind::Read, Strategy::BulkRead)
 }
 
-fn kernel(memory: u64, page_size: u64, readahead: u64) -> KernelSettings {
+pub(super) fn kernel(memory: u64, page_size: u64, readahead: u64) -> KernelSettings {
     KernelSettings {
         memory,
         page_size,
         readahead,
         largest_request: 1280 * KB,
         dirty_background: memory / 10,
+        scale: 1,
     }
 }
 
@@ -207,6 +214,7 @@ fn checkpoints_come_every_interval_and_the_kernel_writes_what_is_old() {
         delay: 200_000,
         most: 100,
         multiplier: 2.0,
+        scale: 1,
     };
     let one = server(Blocks::Merged(0), 16, 0, Some(kernel(1 << 30, 4 * KB, 0)));
     let found = after(

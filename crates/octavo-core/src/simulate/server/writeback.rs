@@ -28,15 +28,16 @@ pub(super) struct DirtyPages {
 }
 
 impl DirtyPages {
-    /// With files of so many bytes at most, and background writeback above `threshold` bytes.
-    pub(super) fn new(file: u64, page_size: u64, threshold: u64) -> Self {
-        let pages = |bytes: u64| usize::try_from(bytes / page_size).unwrap_or(usize::MAX);
+    /// With files of so many bytes at most, and background writeback above `threshold` bytes; of a miniature, all is
+    /// `scale` times smaller.
+    pub(super) fn new(file: u64, page_size: u64, threshold: u64, scale: u64) -> Self {
+        let pages = |bytes: u64| usize::try_from(bytes / scale / page_size).unwrap_or(usize::MAX);
         Self {
             pages: BTreeSet::new(),
             files: HashMap::new(),
             cursor: (0, 0),
             next_look: 0,
-            pages_a_file: (file / page_size).max(1),
+            pages_a_file: (file / scale / page_size).max(1),
             most: pages(threshold),
             least: pages(LEAST).max(1),
         }
@@ -139,14 +140,14 @@ mod tests {
     const SECOND: u64 = 1_000_000;
 
     fn dirty(threshold: u64, pages: impl Iterator<Item = Place>) -> DirtyPages {
-        let mut found = DirtyPages::new(100 * PAGE, PAGE, threshold);
+        let mut found = DirtyPages::new(100 * PAGE, PAGE, threshold, 1);
         pages.for_each(|page| found.add(page, 0));
         found
     }
 
     #[test]
     fn a_file_is_written_whole_when_its_first_page_is_old() {
-        let mut found = DirtyPages::new(100 * PAGE, PAGE, u64::MAX);
+        let mut found = DirtyPages::new(100 * PAGE, PAGE, u64::MAX, 1);
         found.add((1, 70), SECOND);
         found.add((1, 20), 29 * SECOND);
         found.add((1, 120), 29 * SECOND); // another file

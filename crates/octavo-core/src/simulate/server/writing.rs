@@ -2,7 +2,7 @@ use super::Server;
 
 /// Blocks that the background writer and a checkpoint write before they make the kernel write them (the defaults of
 /// bgwriter_flush_after and checkpoint_flush_after, which count blocks).
-const WRITER_FLUSHES: usize = 64;
+pub(super) const WRITER_FLUSHES: usize = 64;
 const CHECKPOINT_FLUSHES: usize = 32;
 
 impl Server {
@@ -55,7 +55,7 @@ impl Server {
         for page in written {
             let place = self.write(page);
             self.unflushed.push(place);
-            if self.unflushed.len() < WRITER_FLUSHES {
+            if self.unflushed.len() < self.writer_flushes {
                 continue;
             }
             if let Some(kernel) = &mut self.kernel {
