@@ -80,6 +80,6 @@ def test_the_recorded_size_reads_what_the_server_read(journal: Journal, account:
     for block, figures in rows.items():
         assert figures["hit_ratio"]["value"] == pytest.approx(rows[8192]["hit_ratio"]["value"], abs=0.12), block
         assert figures["tps"] is not None and document["recorded"]["clients"] == 2
-    assert any("no changes of pages" in line for line in document["limitations"]) == (
+    assert any("no page changes" in line for line in document["limitations"]) == (
         document["recorded"]["wal_bytes_per_transaction"] > 16
     )

@@ -71,6 +71,9 @@ def predict(
     private_memory: Annotated[
         str, typer.Option(help="The part of the run's memory that processes use privately.")
     ] = "64MB",
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Simulate all pages; default: a sample of the pages of a large trace.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write an HTML page to this file.")] = None,
     threads: Annotated[int, typer.Option(min=0, help="Threads; 0: one per available processor.")] = 0,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
@@ -116,6 +119,7 @@ def predict(
         prices=Prices(device_price, memory_price),
         what_if=parse_what_if(what_if or []),
         threads=threads,
+        exact=exact,
     )
     if against is not None:
         _against(request, against, where or [], private_memory, format, disturbed=disturbed)

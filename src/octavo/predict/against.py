@@ -113,6 +113,7 @@ def compare(
             checkpoint=request.checkpoint,
             until_checkpoint=condition.until_checkpoint,
             threads=request.threads,
+            exact=request.exact,
         )
         asked = replace(
             asked,

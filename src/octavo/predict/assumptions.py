@@ -28,6 +28,8 @@ class Assumptions:
     layout: int = 0
     scatter: float = 0.0
     """Of the simulated counts, in half widths of their 95 % interval."""
+    sample: float = 0.0
+    """The same of what a sample of the pages leaves open."""
     first_reads: float = 0.0
     """First reads that would have been hits, where caches were not full: -1 none of them, 1 twice as many as likely."""
     cache: float = 0.0
@@ -88,7 +90,12 @@ class Interval:
 
 
 def variations(
-    commits_a_sync: float | None, clients: int | None, layouts: int, image_fill: float | None = None
+    commits_a_sync: float | None,
+    clients: int | None,
+    layouts: int,
+    image_fill: float | None = None,
+    *,
+    sampled: bool = False,
 ) -> list[Variation]:
     """Those of a prediction. The ends of what is not measured are judgements, and docs/predict.md has their reasons."""
     least, most = (
@@ -113,6 +120,8 @@ def variations(
         Variation("latency of the device", "latency", 0.1e-3, 1.5e-3),
         Variation("other CPU time that depends on the page size", "other_cpu", -0.02, 0.02),
     ]
+    if sampled:
+        found.append(Variation("sample of the pages", "sample", -1.0, 1.0))
     if layouts > 1:
         found.insert(0, Variation("part of a page that accesses need", "layout", 1, 2))
     if commits_a_sync is None and clients:

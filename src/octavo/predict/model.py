@@ -64,7 +64,8 @@ def assumed_of(trace: Recorded) -> Assumptions:
 def varied(assumed: Assumptions, given: Conditions, layouts: int) -> list[Variation]:
     """How far that may be off."""
     known = None if given.trace.image_bytes is None else assumed.image_fill
-    return variations(assumed.commits_a_sync, given.clients, layouts, known)
+    sampled = bool(given.base_rates[0].errors)
+    return variations(assumed.commits_a_sync, given.clients, layouts, known, sampled=sampled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def work(
     trace = given.trace
     one = rates[min(assumed.layout, len(rates) - 1)]
     octaves = _octaves(size, given)
-    each, wide = one.each, (1 + assumed.scatter * one.scatter) * (1 + assumed.elsewhere_reads * octaves)
+    each, wide = _each(one, assumed), (1 + assumed.scatter * one.scatter) * (1 + assumed.elsewhere_reads * octaves)
     wide *= 1 + assumed.later * LATER_READS
     missed = _missed(one.first_hits, assumed)
     seen = each["reads"] - (1 - missed) * each["first_reads"]
@@ -124,6 +125,13 @@ def work(
     )
 
 
+def _each(one: Rates, assumed: Assumptions) -> dict[str, float]:
+    """Counts of a transaction, at an end of what a sample leaves open."""
+    if not assumed.sample or not one.errors:
+        return one.each
+    return {name: value * max(0.0, 1 + assumed.sample * one.errors.get(name, 0.0)) for name, value in one.each.items()}
+
+
 def _missed(hits: float, assumed: Assumptions) -> float:
     """The part of the first reads that a running server's cache would have missed, too."""
     return min(1.0, max(0.0, 1 - hits * (1 + assumed.first_reads)))
@@ -135,7 +143,7 @@ def _below(
     """Reads, their bytes, writes, their bytes at the device, and the page cache's part of the reads."""
     if size.memory is None:
         return None, None, None, None, 0.0
-    each = one.each
+    each = _each(one, assumed)
     missed = _missed(one.cache_first_hits, assumed)
     kept *= 1 + assumed.cache
     amount = each["device_read_bytes"]
@@ -164,6 +172,7 @@ def _images(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps
     since = given.transactions or (None if given.cycle is None else (tps or trace.tps) * given.cycle)
     if since is not None and (found := one.images(since / size.data_factor)) is not None:
         simulated = found
+    simulated *= max(0.0, 1 + assumed.sample * one.errors.get("full_page_images", 0.0))
     doubt = math.hypot(given.correction.doubt, one.images_spread)
     more = SMALLER_IMAGES if size.data_block < trace.data_block else LARGER_IMAGES
     elsewhere = 1 + assumed.elsewhere_images * more * _octaves(size, given)

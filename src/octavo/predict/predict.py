@@ -16,7 +16,8 @@ from octavo.predict.layout import troubles
 from octavo.predict.memory import memory_of
 from octavo.predict.model import Conditions, assumed_of, bottleneck, figures, varied
 from octavo.predict.recorded import Recorded, cycle_of, recorded
-from octavo.predict.simulation import Rates, Size, simulate
+from octavo.predict.sampling import EXTENT, Sample
+from octavo.predict.simulation import Rates, Size, chosen_sample, simulate
 from octavo.predict.what_if import WhatIf
 from octavo.trace.files import Observe, nobody
 from octavo.trace.surface import PAGE_SIZES
@@ -55,6 +56,8 @@ class Request:
     prices: Prices = dataclasses.field(default_factory=Prices)
     what_if: WhatIf = dataclasses.field(default_factory=WhatIf)
     threads: int = 0
+    exact: bool = False
+    """All pages of a large trace are simulated, not a sample of them."""
 
 
 def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
@@ -99,7 +102,9 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
         readahead=request.readahead, dirty_background=request.dirty_background,
     )  # fmt: skip
     more = advice.more_memory(base)
-    rates = simulate(trace, [own, *asked, base, *more], cycle, observe, request.threads)
+    simulated = [own, *asked, base, *more]
+    sample = Sample() if request.exact else chosen_sample(trace, simulated)
+    rates = simulate(trace, simulated, cycle, observe, request.threads, sample)
     _refuse_uncovered(trace, own, rates[own][0])
     clients = request.clients or (trace.clients and round(trace.clients * request.what_if.transactions))
     assumed = assumed_of(trace)
@@ -117,6 +122,7 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "trace": str(request.path),
         "recorded": _recorded_part(trace, rates[own][0], cycle),
+        "sample": _sample_part(trace, sample, [rates[size][0] for size in asked]),
         "conditions": {
             "device": dataclasses.asdict(device),
             "memory_bytes": request.memory,
@@ -220,6 +226,19 @@ def _recorded_part(trace: Recorded, own: Rates, cycle: float | None) -> dict[str
         "accesses": trace.summary["reads"] + trace.summary["extends"],
         "server_version_num": trace.summary["properties"].get("server_version_num"),
         "simulated_over_counted": checks,
+    }
+
+
+def _sample_part(trace: Recorded, sample: Sample, rates: Sequence[Rates]) -> dict[str, Any] | None:
+    """What was simulated where it is not everything, and the largest error of reads: of the device, if there is one."""
+    if sample.replicates == 1:
+        return None
+    errors = [one.errors["device_reads" if one.each["device_reads"] else "reads"] for one in rates]
+    return {
+        "share": sample.share,
+        "replicates": sample.replicates,
+        "extent_bytes": EXTENT * trace.data_block,
+        "reads_error": max(errors, default=0.0),
     }
 
 

@@ -134,6 +134,10 @@ def facts(document: dict[str, Any]) -> list[str]:
     found.append(f"device {under['device']['name']}")
     if under["clients"]:
         found.append(f"{under['clients']} clients")
+    if sample := document["sample"]:
+        found.append(
+            f"simulated on 1/{1 / sample['share']:.0f} of the pages (reads ±{100 * sample['reads_error']:.2g}%)"
+        )
     return found
 
 

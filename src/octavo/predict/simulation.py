@@ -6,8 +6,8 @@ full; the parts between marks tell how much the counts scatter.
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +16,8 @@ from scipy import stats
 from octavo import _core
 from octavo.predict.layout import fullness, growth_of_all
 from octavo.predict.recorded import Recorded
-from octavo.trace.core_types import ServerCounts, SimulationSnapshot
+from octavo.predict.sampling import Caches, Sample, error_of, sample_of
+from octavo.trace.core_types import SimulationSnapshot
 from octavo.trace.files import Observe, nobody, reading
 from octavo.trace.simulate import LARGEST_REQUEST, SimulatedServer, background, combine_limit
 from octavo.trace.surface import rings
@@ -36,6 +37,11 @@ COUNTS = (
     "accesses", "hits", "reads", "first_reads", "extends", "evictions", "dirty_evictions", "checkpoint_writes",
     "writer_writes", "full_page_images", "requests", "requested_bytes", "device_reads", "device_read_bytes",
     "device_writes", "device_written_bytes", "pages_read_first",
+)  # fmt: skip
+# These come in checkpoint cycles.
+_CYCLIC = (
+    "full_page_images", "checkpoint_writes", "writer_writes", "dirty_evictions", "device_writes",
+    "device_written_bytes",
 )  # fmt: skip
 
 
@@ -84,6 +90,8 @@ class Rates:
     """By what part images of the trace's cycles differ from their mean: as its tables become older."""
     pace: float = 0.0
     """By what part the accesses a second of a sixth of the trace may differ from the mean: 95 %."""
+    errors: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Of a sample of the pages: relative half widths of the 95 % intervals of `each`; empty without a sample."""
 
     def images(self, transactions: float) -> float | None:
         """Full-page images of a transaction in a cycle of so many; None where the trace has none to tell it from.
@@ -111,11 +119,31 @@ def layouts(own: int, block: int) -> tuple[str, ...]:
     return "self_similar", "self_similar_together", "self_similar_apart"
 
 
+def chosen_sample(trace: Recorded, sizes: Sequence[Size]) -> Sample:
+    """The sample on which these sizes can be simulated."""
+    caches = [
+        Caches(
+            point.shared_buffers / size.data_block,
+            None if point.page_cache is None else float(point.page_cache),
+            point.readahead,
+        )
+        for size in sizes
+        for point in (_point(trace, size, "merged", None),)
+    ]
+    return sample_of(trace, caches)
+
+
 def simulate(
-    trace: Recorded, sizes: Sequence[Size], cycle: float | None, observe: Observe = nobody, threads: int = 0
+    trace: Recorded,
+    sizes: Sequence[Size],
+    cycle: float | None,
+    observe: Observe = nobody,
+    threads: int = 0,
+    sample: Sample | None = None,
 ) -> dict[Size, list[Rates]]:
-    """Rates of every size, one for each layout. Raises UsageError for what cannot be simulated, HostError for what
-    cannot be read."""
+    """Rates of every size, one for each layout; without a sample from all pages. Raises UsageError for what cannot be
+    simulated, HostError for what cannot be read."""
+    sample = sample or Sample()
     keys = [(size, layout) for size in dict.fromkeys(sizes) for layout in layouts(trace.data_block, size.data_block)]
     points = [
         _point(trace, size, layout, None if size.is_as_recorded or not size.has_checkpoints else cycle)
@@ -127,9 +155,12 @@ def simulate(
         _, found = _core.trace_servers(
             opened, trace.data_block, points,
             threads=threads or len(os.sched_getaffinity(0)), observe=observe, marks=marks,
+            sample=(sample.replicates, sample.scale),
         )  # fmt: skip
     rates: dict[Size, list[Rates]] = {}
-    for (size, layout), point, counts in zip(keys, points, found, strict=True):
+    for place, ((size, layout), point) in enumerate(zip(keys, points, strict=True)):
+        parts = found[place * sample.replicates : (place + 1) * sample.replicates]
+        counts = [[_flat(one, sample.scale) for one in part["series"]] for part in parts]
         rates.setdefault(size, []).append(_rates(trace, size, layout, point, counts, cycle))
     return rates
 
@@ -165,16 +196,37 @@ def _readahead(trace: Recorded) -> int:
 _Counts = dict[str, float]
 
 
-def _flat(counts: SimulationSnapshot) -> _Counts:
+def _flat(counts: SimulationSnapshot, scale: int) -> _Counts:
+    """The counts that a whole server would have where this is a miniature; what is of the trace is not scaled."""
     flat: dict[str, Any] = {**counts, **(counts["page_cache"] or {})}
-    return {name: float(flat.get(name, 0)) for name in (*COUNTS, "time")}
+    return {
+        **{name: float(flat.get(name, 0)) * scale for name in (*COUNTS, "taken_accesses")},
+        **{name: float(flat[name]) for name in ("time", "trace_accesses")},
+    }
+
+
+def _whole(parts: Sequence[_Counts]) -> _Counts:
+    """The server of which these are miniatures. Accesses are those of the trace, each as many of the server's as in the
+    sample: which hot pages are in it by chance does not matter then."""
+    mean = {name: sum(part[name] for part in parts) / len(parts) for name in COUNTS}
+    of_trace, taken = max(part["trace_accesses"] for part in parts), sum(part["taken_accesses"] for part in parts)
+    if len(parts) > 1:
+        mean["accesses"] *= of_trace * len(parts) / taken if taken else 0.0
+        mean["hits"] = max(0.0, mean["accesses"] - mean["reads"] - mean["extends"])
+    return {**mean, "time": max(part["time"] for part in parts)}
 
 
 def _rates(
-    trace: Recorded, size: Size, layout: str, point: SimulatedServer, counts: ServerCounts, cycle: float | None
+    trace: Recorded,
+    size: Size,
+    layout: str,
+    point: SimulatedServer,
+    counts: Sequence[Sequence[_Counts]],
+    cycle: float | None,
 ) -> Rates:
+    """From the series of a server, or of each of its miniatures."""
     empty: _Counts = dict.fromkeys((*COUNTS, "time"), 0.0)
-    series = [empty, *(_flat(one) for one in counts["series"])]
+    series = [empty, *(_whole(parts) for parts in zip(*counts, strict=True))]
     end = series[-1]
     total = sum(one["blocks"] for one in trace.relations) * trace.data_block
     seen = (end["first_reads"] + end["extends"]) * size.data_block
@@ -198,12 +250,13 @@ def _rates(
     transactions = trace.transactions * share
     each = {name: value / max(1.0, transactions) for name, value in part.items()}
     cycles = 0.0 if cycle is None else trace.seconds / cycle
+    of_all: tuple[str, ...] = ()
     if not size.has_checkpoints:
-        each["full_page_images"] = end["full_page_images"] / trace.transactions
+        of_all = ("full_page_images",)
     elif cycle is not None:  # images and checkpoints come in cycles: of the whole trace, or of its whole cycles
-        for name in ("full_page_images", "checkpoint_writes", "writer_writes", "dirty_evictions", "device_writes",
-                     "device_written_bytes"):  # fmt: skip
-            each[name] = end[name] / trace.transactions
+        of_all = _CYCLIC
+    for name in of_all:
+        each[name] = end[name] / trace.transactions
     return Rates(
         layout=layout,
         each=each,
@@ -222,7 +275,17 @@ def _rates(
         images_spread=_images_spread(series, cycle) if size.has_checkpoints and not size.is_as_recorded else 0.0,
         # In a trace of slices the parts differ by their pauses.
         pace=0.0 if trace.summary["events"].get("pause_microseconds") else _pace(series),
+        errors=_errors([[empty, *one] for one in counts], begin, of_all) if len(counts) > 1 else {},
     )
+
+
+def _errors(replicates: Sequence[Sequence[_Counts]], begin: int, of_all: Sequence[str]) -> dict[str, float]:
+    """By count, behind `begin` or of all; accesses are known."""
+    return {
+        name: error_of([one[-1][name] - (0.0 if name in of_all else one[begin][name]) for one in replicates])
+        for name in COUNTS
+        if name not in ("accesses", "hits")
+    }
 
 
 def _room(capacity: float, seen: float, total: float) -> float:
