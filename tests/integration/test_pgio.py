@@ -111,6 +111,16 @@ def test_updates_are_counted_and_all_there(server: Server) -> None:
     assert number(server, "count(*) FROM pgio1 WHERE scratch > 0") <= 8
 
 
+@pytest.mark.beside
+def test_what_updates_cost_themselves_is_measured_by_calls_that_update_nothing(server: Server) -> None:
+    levels = {**LEVELS, "update_pct": "100"}
+    result = Pgio().run(server, levels, 7)
+    before = number(server, "sum(scratch) FROM (TABLE pgio1 UNION ALL TABLE pgio2) AS rows")
+    (own,) = Pgio().afterwards(server, levels, result)
+    assert 0 < own.value < 1
+    assert number(server, "sum(scratch) FROM (TABLE pgio1 UNION ALL TABLE pgio2) AS rows") == before
+
+
 def test_block_sizes_take_turns_and_are_compared_by_liops(home: Path) -> None:
     ended = start_run(parse_plan(PLAN, origin="test"), "", "octavo run", 7, lambda event: None)
     with closing(Store.open(store_path())) as store:

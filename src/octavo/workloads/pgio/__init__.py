@@ -86,8 +86,11 @@ class Pgio:
         return replace(result, observations=(*found, *result.observations), facts={**result.facts, **facts})
 
     def afterwards(self, server: Server, levels: Levels, result: WorkloadResult) -> tuple[Observation, ...]:
-        """What a call costs that reads nothing, as a share of one that reads: round trip, parsing, places, executor."""
-        empty = {**levels, "work_unit": "0", "update_pct": "0", "duration": f"{_EMPTY_SECONDS}s"}
+        """What the same calls cost without a block to read or update, as a share: round trip, parsing, executor.
+
+        A call that updates nothing writes no WAL and waits for none: the commit belongs to what is measured.
+        """
+        empty = {**levels, "work_unit": "0", "update_work_unit": "0", "duration": f"{_EMPTY_SECONDS}s"}
         with _scripts(server, empty) as what:
             nothing, _ = sessions.measure(server, _of_pgbench(empty), 1, what)
         if not nothing.transactions or not result.transactions:

@@ -24,7 +24,9 @@ UPDATES = Metric("updates_per_second", "rows updated", "1/s")
 LOWEST = Metric("session_liops_min", "LIOPS of the slowest session", "1/s")
 MEDIAN = Metric("session_liops_median", "LIOPS of the median session", "1/s")
 HIGHEST = Metric("session_liops_max", "LIOPS of the fastest session", "1/s")
-OWN_COST = Metric("own_cost_share", "time of a call that reads nothing, as a share of a call's time", "fraction")
+OWN_COST = Metric(
+    "own_cost_share", "time of calls that read and update nothing, as a share of the trial's calls", "fraction"
+)
 
 _OF_PGBENCH = tuple(metric for metric in pgbench_client.METRICS if "lag" not in metric.name)
 METRICS = (
