@@ -163,3 +163,17 @@ def test_without_control_groups_the_clients_are_stopped(home: Path, monkeypatch:
     _, document, _ = run(changed({}))
     assert [trial["status"] for trial in document["trials"]] == ["ok"] * 3
     assert all("only the client" in trial["facts"]["stopped_between_slices"] for trial in document["trials"])
+
+
+def test_a_profile_is_each_cells_own(home: Path) -> None:
+    plan = changed({"rounds = 1": 'rounds = 1\ninstruments = ["profile"]'})
+    if reason := eligibility.not_here(make_cells(plan), plan.instruments):
+        pytest.skip(reason)
+    _, document, events = run(plan)
+    if off := [event.text for event in events if isinstance(event, Notice) and "profile is off" in event.text]:
+        pytest.skip(off[0])
+    for trial in document["trials"]:
+        assert (trial["status"], trial["facts"]["interleave"]) == ("ok", "slices")
+        shares = {one["item"]: one["value"] for one in trial["observations"] if one["metric"] == "profile_share"}
+        assert any(item.startswith("postgres ") for item in shares), trial["facts"].get("instruments_off")
+        assert 0 < sum(shares.values()) < 1.01

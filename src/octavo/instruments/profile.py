@@ -1,8 +1,9 @@
 """Where the CPU's time went: the functions in which PostgreSQL's processes were found running.
 
-Source: `perf record -a` at 99 Hz while the trial runs, then `perf report` of the processes named postgres, those of
-other servers on this host included. The event is the CPU's cycle counter where there is one, else a timer
-(cpu-clock). The profile stays beside the server's log. Optional: a plan asks for it, because it costs.
+Source: `perf record -a -G` at 99 Hz while the trial runs, of the server's control group, then `perf report` of the
+processes named postgres. Where perf cannot be restricted to that group it samples the whole machine, other servers on
+it included. The event is the CPU's cycle counter where there is one, else a timer (cpu-clock). The profile stays beside
+the server's log. Optional: a plan asks for it, because it costs.
 """
 
 import os
@@ -14,8 +15,9 @@ import subprocess
 from pathlib import Path
 
 from octavo.errors import HostError
-from octavo.host import children, trees
+from octavo.host import cgroup, child_group, children, trees
 from octavo.host.journal import Journal
+from octavo.host.mounts import Mount, mounts
 from octavo.instruments import perf_events
 from octavo.instruments.base import Stop, UnavailableError
 from octavo.instruments.tlb import EVENTS
@@ -29,6 +31,7 @@ _HERTZ = 99
 _MOST = 30
 _SECONDS_TO_END = 30.0
 _KALLSYMS = Path("/proc/kallsyms")
+_LONGEST_SAID = 200
 _LINE = re.compile(r"^\s*([\d.]+)%\s+(\S+)\s+\[[.k]\]\s+(.+?)\s*$", re.MULTILINE)
 
 
@@ -47,10 +50,12 @@ class Profile:
         except OSError as error:
             raise UnavailableError("a profile needs root or a lower kernel.perf_event_paranoid") from error
         if found.returncode != 0:
-            raise UnavailableError("perf does not work here; it must match the kernel")
+            why = said(found.stderr or found.stdout)
+            raise UnavailableError(f"perf does not work here, it must match the kernel: {why}")
         data = server.log.with_suffix(".perf.data")
         recorder, entry = children.start(
-            ["perf", "record", "-a", "-e", _event(), "-F", str(_HERTZ), "-B", "-N", "--output", data],
+            ["perf", "record", "-a", "-e", _event(), *_restricted(server), "-F", str(_HERTZ), "-B", "-N",
+             "--output", data],
             server.journal, role="perf record", stdout=subprocess.DEVNULL, end_signal=signal.SIGINT,
         )  # fmt: skip
 
@@ -64,13 +69,65 @@ class Profile:
                 raise UnavailableError("perf record did not end") from None
             finally:
                 children.ended(server.journal, entry)
+            if recorder.returncode > 0:  # by our signal it is below
+                raise UnavailableError(f"perf record failed: {said(words)}")
             report = _report(data, server.journal)
             shares = parse_report(report.stdout)
             if not shares:
-                raise UnavailableError(f"perf found nothing: {' '.join((words or report.stderr).split())[-200:]}")
+                why = said(report.stderr) if report.returncode else said(words)
+                raise UnavailableError(f"perf found nothing: {why}")
             return [observe(_SHARE, share, item=item) for item, share in shares[:_MOST]]
 
         return stop
+
+
+def said(text: str) -> str:
+    """What perf wrote, in a line: what follows its "Error:", else its first line, without its progress.
+
+    >>> said("WARNING: maps are restricted\\n\\nError:\\nAccess to monitoring is limited.\\nConsider adjusting it\\n")
+    'Access to monitoring is limited.'
+    >>> said("[ perf record: Woken up 1 times ]\\nE: linux-perf-6.1 is not installed.\\n"), said("")
+    ('E: linux-perf-6.1 is not installed.', 'it said nothing')
+    """
+    found = [line for line in (one.strip() for one in text.splitlines()) if line and not line.startswith("[ perf")]
+    after = found[found.index("Error:") + 1 :] if "Error:" in found else found
+    return next(iter(after or found), "it said nothing")[:_LONGEST_SAID]
+
+
+def cannot_restrict(proc: Path = Path("/proc"), root: Path = cgroup.ROOT) -> str | None:
+    """Why perf cannot be restricted to the control group of one server, or None."""
+    place = child_group.hierarchy(root)
+    if place is None or not child_group.is_version_2(place):
+        return "there are no control groups of version 2"
+    if not _hierarchy(proc):
+        return "perf looks at the groups of version 1, and servers are in those of version 2"
+    return None
+
+
+def _hierarchy(proc: Path) -> Mount | None:
+    """Where perf looks for groups, if that is version 2: it does where version 1 has no perf_event
+    (tools/lib/api/fs/cgroup.c)."""
+    table = mounts(proc / "self" / "mountinfo")
+    if any(mount.kind == "cgroup" and "perf_event" in mount.options.split(",") for mount in table):
+        return None
+    return next((mount for mount in table if mount.kind == "cgroup2"), None)
+
+
+def _restricted(server: Server, proc: Path = Path("/proc")) -> list[str]:
+    """perf record's options for a server alone; none where that cannot be. It is the group of all that belongs to the
+    server, so that the server may be restarted in it."""
+    try:
+        mount = _hierarchy(proc)
+        text = (proc / str(server.process.pid) / "cgroup").read_text()
+    except OSError:
+        return []
+    inside = Path(next((line.removeprefix("0::") for line in text.splitlines() if line.startswith("0::")), "/"))
+    if mount is None or not inside.is_relative_to(mount.root):
+        return []
+    where = mount.target / inside.relative_to(mount.root)
+    groups = (server.below, server.journal.children, server.group)
+    chosen = next((group for group in groups if group is not None and where.is_relative_to(group)), None)
+    return [] if chosen is None else ["-G", str(chosen.relative_to(mount.target))]
 
 
 def _report(data: Path, journal: Journal) -> children.Finished:

@@ -29,6 +29,8 @@ _BACKEND = "the server, for all of them"
 OF_THE_SERVER = frozenset({"statements", "relations", "wal_split", "database", "server_io", "wal", "checkpointer"})
 
 _DEVICE = "device"
+# Of the server's control group alone, which stands still when the server does.
+_PROFILE = "profile"
 
 _NO_WORK = WorkloadResult((), 0.0, 0)
 _LEAVING_SECONDS = 5.0
@@ -78,14 +80,15 @@ class InstrumentSet:
 
         With a clock that stands still while the server does (`running`), only those instruments look that ask the
         server itself, before and after, and rates are by that clock: what the machine did meanwhile others did, too.
-        The device is looked at as well where it is the server's alone (`own_device`).
+        The device is looked at as well where it is the server's alone (`own_device`), and a profile that is asked for,
+        which the caller knows to be the server's alone.
         The instruments keep one connection to the server, of their own; the server's kept one is closed.
         """
         stops: dict[str, Stop] = {}
         chosen = {
             name: instrument
             for name, instrument in self._instruments.items()
-            if running is None or name in OF_THE_SERVER or (own_device and name == _DEVICE)
+            if running is None or name in OF_THE_SERVER or name == _PROFILE or (own_device and name == _DEVICE)
         }
         for name, instrument in chosen.items():
             if not isinstance(instrument, Sampled):

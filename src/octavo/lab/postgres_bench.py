@@ -130,7 +130,8 @@ class PostgresBench:
         return {
             condition
             for condition, its in mine.items()
-            if eligibility.why_not(self._plan, self._workload, its) is None and eligibility.not_here(its) is None
+            if eligibility.why_not(self._plan, self._workload, its) is None
+            and eligibility.not_here(its, self._plan.instruments) is None
         }
 
     def close(self) -> None:
@@ -213,7 +214,9 @@ class PostgresBench:
         """Whether slices are sound for these cells and there is room for all of them; why not is said once."""
         if self._plan.interleave == "trials" or cells[0].condition in self._singly:
             return False
-        if reason := eligibility.why_not(self._plan, self._workload, cells) or eligibility.not_here(cells):
+        if reason := eligibility.why_not(self._plan, self._workload, cells) or eligibility.not_here(
+            cells, self._plan.instruments
+        ):
             self._measure_singly(cells[0].condition, reason)
             return False
         needs = [

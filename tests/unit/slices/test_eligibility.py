@@ -68,11 +68,11 @@ def test_slices_under_a_limit_are_long_enough_for_what_the_kernel_lets_through_a
 
 def test_with_groups_of_version_2_limited_cells_are_measured_trial_by_trial(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu io memory\n")
-    assert "cgroup v2" in str(eligibility.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path))
-    assert eligibility.not_here(make_cells(small_plan()), tmp_path) is None
+    assert "cgroup v2" in str(eligibility.not_here(make_cells(small_plan(memory=["1GB"])), root=tmp_path))
+    assert eligibility.not_here(make_cells(small_plan()), root=tmp_path) is None
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory/memory.limit_in_bytes").write_text("0")
-    assert eligibility.not_here(make_cells(small_plan(memory=["1GB"])), tmp_path) is None
+    assert eligibility.not_here(make_cells(small_plan(memory=["1GB"])), root=tmp_path) is None
 
 
 def test_a_knob_of_the_host_may_be_set_but_not_differ() -> None:
@@ -103,8 +103,16 @@ def test_other_workloads_and_single_cells_are_measured_trial_by_trial() -> None:
 
 
 def test_instruments_that_were_asked_for_are_not_left_out() -> None:
+    plan = changed_plan({"rounds = 4": 'rounds = 4\ninstruments = ["profile", "cpus"]'})
+    assert "cpus" in str(why_not(plan))
+
+
+def test_a_profile_is_taken_in_slices_where_it_can_be_of_one_server(tmp_path: Path) -> None:
     plan = changed_plan({"rounds = 4": 'rounds = 4\ninstruments = ["profile"]'})
-    assert "profile" in str(why_not(plan))
+    assert why_not(plan) is None
+    why = "the instrument profile measures the whole machine: there are no control groups of version 2"
+    assert eligibility.not_here(make_cells(plan), plan.instruments, tmp_path) == why
+    assert eligibility.not_here(make_cells(plan), (), tmp_path) is None
 
 
 def test_what_does_not_fit_at_once_is_measured_trial_by_trial() -> None:

@@ -4,7 +4,7 @@ docs/plan.md ("Interleaving") has the reasons in full, and what becomes of each 
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from octavo import knobs
@@ -13,6 +13,7 @@ from octavo.home import make_directory, octavo_home
 from octavo.host import cgroup
 from octavo.host.block_limit import DeviceLimits
 from octavo.hugepages.pool import meminfo
+from octavo.instruments import profile
 from octavo.knobs import device
 from octavo.knobs.base import AS_FOUND
 from octavo.knobs.volume_types import parse_device
@@ -34,6 +35,8 @@ _LEVELS = {
     "rate": ("none", "the schedule of transactions (rate) cannot be paused"),
 }
 _TAILS = ("pgbench-tail",)
+# The optional instrument that can be restricted to the control group of one server.
+_OF_A_GROUP = "profile"
 # Timers by which PostgreSQL ends what has waited too long: they go on while a backend stands still.
 _TIMEOUTS = (
     "statement_timeout", "lock_timeout", "transaction_timeout", "idle_in_transaction_session_timeout",
@@ -60,8 +63,8 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
         return f"the workload {plan.workload} measures the longest gap, which slices would determine"
     if len(cells) < 2:
         return "there is only one cell"
-    if plan.instruments:
-        return f"the instrument {plan.instruments[0]} measures the whole machine"
+    if others := [name for name in plan.instruments if name != _OF_A_GROUP]:
+        return f"the instrument {others[0]} measures the whole machine"
     for name, (level, reason) in _LEVELS.items():
         if name == "cache" and isinstance(workload, RunsInPieces):  # empties them itself before each piece
             continue
@@ -99,9 +102,11 @@ def shortest_slice(cells: Sequence[Cell]) -> float:
     return 1.0 if any(volume is not None and volume.highest != DeviceLimits() for volume in limited) else USUAL
 
 
-def not_here(cells: Sequence[Cell], root: Path = cgroup.ROOT) -> str | None:
-    """Why this host cannot stop these cells whole, or None: with control groups of version 2 a server whose memory or
-    device is limited is in the group of its limit, and in no other."""
+def not_here(cells: Sequence[Cell], instruments: Collection[str] = (), root: Path = cgroup.ROOT) -> str | None:
+    """Why this host cannot stop these cells whole, or watch one of them alone; else None. With control groups of
+    version 2 a server whose memory or device is limited is in the group of its limit, and in no other."""
+    if _OF_A_GROUP in instruments and (reason := profile.cannot_restrict(root=root)):
+        return f"the instrument {_OF_A_GROUP} measures the whole machine: {reason}"
     for cell in cells:
         memory = cell.levels.get("memory", "none") != "none" and cgroup.memory_controller(root)
         if (memory and memory == cgroup.version_2("memory", root)) or device.needs_group(cell.levels):
