@@ -187,6 +187,7 @@ _GOOD = {
     "huge_pages": ["off", "2MB", "1GB"],
     "server_cpus": ["all", "0-2,5"],
     "zram_swap": ["none", "512MB"],
+    "fragmentation": ["none", "1%/movable", "100%/pinned", "2GB/pinned"],
 }
 _BAD = {
     "dirty_limits": ["20%/10%", "10%", "1kB/2kB", "10%/64MB", "256MB/64MB", "0"],
@@ -198,6 +199,7 @@ _BAD = {
     "huge_pages": ["on", "try"],
     "server_cpus": ["", "3-1", "a", "0,,1"],
     "zram_swap": ["0B"],
+    "fragmentation": ["50%", "0%/pinned", "101%/pinned", "50%/soft", "1MB/pinned", "99TB/movable", "/pinned"],
 }
 
 

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.plans import TEXT, changed_plan, small_plan
+from tests.unit.planted import plant
 
 from octavo import workloads
 from octavo.cli.presets import list_presets, show
 from octavo.errors import UsageError
+from octavo.knobs import fragmentation
 from octavo.lab.estimate import estimate
 from octavo.plan.cells import make_cells
 from octavo.plan.design import combinations
@@ -63,6 +65,7 @@ def test_a_preset_keeps_what_its_size_promises_on_two_cores(
 ) -> None:
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))  # nothing is built or loaded yet
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(fragmentation, "_PROC", plant(tmp_path, {"meminfo": f"MemAvailable: {24 * 1024**2} kB\n"}))
     plan = find_plan(name, size=size)[0]
     needs = estimate(plan, make_cells(plan), workloads.find(plan.workload))
     assert needs.seconds <= hours * 3600

@@ -1,13 +1,23 @@
 """What the kernel did to give out transparent huge pages, and to make room for them.
 
-Source: thp_* and compact_* of /proc/vmstat (kernel Documentation/admin-guide/mm/transhuge.rst).
+Source: thp_*, compact_* and allocstall_* of /proc/vmstat (kernel Documentation/admin-guide/mm/transhuge.rst,
+include/linux/vm_event_item.h), and /proc/buddyinfo (proc_buddyinfo(5)), where the kernel has it.
 """
 
+from contextlib import suppress
+
+from octavo.host.free_memory import free_memory, huge_page
 from octavo.host.procfs import ProcFile, named_numbers
 from octavo.instruments.base import Reader, UnavailableError
-from octavo.instruments.figures import Figure, Rate, Reading, Total
+from octavo.instruments.figures import Figure, Gauge, Rate, Reading, Total
 from octavo.instruments.target import Target
 from octavo.observation import Metric
+
+_EVENTS = (
+    b"thp_fault_alloc", b"thp_fault_fallback", b"thp_collapse_alloc", b"thp_file_alloc", b"thp_file_fallback",
+    b"thp_split_page", b"thp_swpout", b"thp_swpout_fallback", b"compact_stall", b"compact_success", b"compact_fail",
+    b"compact_migrate_scanned",
+)  # fmt: skip
 
 
 class HugePageEvents:
@@ -29,10 +39,16 @@ class HugePageEvents:
         Total(Metric("thp_file_fallback", "shared memory or files that fell back to small pages", "1"),
               "thp_file_fallback"),
         Total(Metric("thp_split_page", "huge pages split", "1"), "thp_split_page"),
+        Total(Metric("thp_swpout", "huge pages swapped out whole", "1"), "thp_swpout"),
+        Total(Metric("thp_swpout_fallback", "huge pages split to be swapped out", "1"), "thp_swpout_fallback"),
         Total(Metric("compact_stall", "direct compactions for a huge page", "1"), "compact_stall"),
         Total(Metric("compact_success", "of those, successful", "1"), "compact_success"),
+        Total(Metric("compact_fail", "of those, failed", "1"), "compact_fail"),
         Total(Metric("compact_pages_moved", "pages scanned by compaction", "1"),
               "compact_migrate_scanned"),
+        Total(Metric("allocstall", "allocations that had to reclaim memory themselves", "1"), "allocstall"),
+        Gauge(Metric("free_huge_bytes", "free memory in pieces of a huge page or larger, least", "bytes"),
+              "free_huge", whole="min"),
     )  # fmt: skip
 
     def open(self, target: Target) -> Reader:
@@ -41,14 +57,21 @@ class HugePageEvents:
             file = ProcFile(target.proc / "vmstat")
         except OSError as error:
             raise UnavailableError(f"{error.filename}: {error.strerror}") from error
-        keys = [figure.key.encode() for figure in self.figures if isinstance(figure, Total)]
-        if not any(key in named_numbers(file.read()) for key in keys):
+        if not any(key in named_numbers(file.read()) for key in _EVENTS):
             file.close()
             raise UnavailableError("this kernel has no transparent huge pages")
+        huge = huge_page()
 
         def read() -> Reading:
             events = named_numbers(file.read())
-            return {None: {key.decode(): float(events[key]) for key in keys if key in events}}
+            found = {key.decode(): float(events[key]) for key in _EVENTS if key in events}
+            stalls = [count for name, count in events.items() if name.startswith(b"allocstall")]
+            if stalls:
+                found["allocstall"] = float(sum(stalls))
+            if huge is not None:
+                with suppress(OSError):  # a container may not show it
+                    found["free_huge"] = float(free_memory(huge, target.proc).whole)
+            return {None: found}
 
         return Reader(read, file.close)
 

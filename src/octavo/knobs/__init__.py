@@ -29,6 +29,7 @@ KNOBS = {
     "dirty_limits": "octavo.knobs.dirty_limits",
     "overcommit": "octavo.knobs.overcommit",
     "cpu_governor": "octavo.knobs.cpu_governor",
+    "fragmentation": "octavo.knobs.fragmentation",
 }
 
 # Set on the device under the data: each private volume has its own.

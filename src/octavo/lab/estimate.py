@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from octavo.errors import UsageError
-from octavo.knobs import device
+from octavo.knobs import device, fragmentation
 from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, loads_of
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
@@ -78,7 +78,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
             load_seconds += _LOAD_SECONDS + size / load_rate
         copied = bytes_copied(workload, cell.levels)
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + copied / _COPY_BYTES_PER_SECOND
-        each += device.probe_seconds(cell.levels)
+        each += device.probe_seconds(cell.levels) + fragmentation.seconds(cell.levels.get("fragmentation", "none"))
         if cell.levels["wal_regime"] == "steady":
             each += _STEADY_CYCLES * _cycle_seconds({**plan.settings, **settings_of(cell.levels)})
         trial_seconds += plan.rounds * each
