@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.test_datasets import row, serving
 
 from octavo.analysis.document import make_document
 from octavo.errors import OctavoError
 from octavo.home import store_path
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.lab.loads import make_load
 from octavo.lab.session import start_run
 from octavo.plan.presets import find_plan
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
+from octavo.postgres.datasets import cache
+from octavo.postgres.datasets.spec import Dataset
 from octavo.postgres.plan_shape import from_dict
 from octavo.store.store import Store
 from octavo.workloads.tpch import WORKLOAD, generator, queries, schema
@@ -94,6 +98,32 @@ def test_queries_take_turns_with_all_cells_up_at_once(home: Path, builds: dict[s
         assert set(seconds_of(trial)) == {None, "q6", "q14"}
         assert (facts["interleave"], facts["turns"] - facts["turns_dropped"]) == ("slices", 2)
         assert set(facts["results"]) == set(facts["plans"]) == {"q6", "q14"}
+
+
+def test_a_second_load_is_the_first_analysed_again(
+    home: Path, builds: dict[str, Build], journal: Journal, account: Account
+) -> None:
+    levels = {**_LEVELS, "wal_segment": "16MB", "recycled_wal": "32MB", "checksums": "on"}
+
+    def made(load: int) -> Dataset:
+        return make_load(builds["8kB"], WORKLOAD, levels, load, journal, account)
+
+    second = made(2)
+    assert [name for name in cache.held() if "tpch" in name] == [second.name]  # the first may be removed for room
+    first = made(1)
+    assert second.manifest["copied_from"] == first.name
+    assert second.manifest["database_bytes"] == pytest.approx(first.manifest["database_bytes"], rel=0.02)
+    rows: list[list[Any]] = []
+    histograms: list[str] = []
+    for dataset in (first, second):
+        with serving(dataset, journal, account) as server:
+            rows.append(server.connection.execute("SELECT ctid, l_orderkey FROM lineitem LIMIT 5000").fetchall())
+            asked = "SELECT histogram_bounds::text AS bounds FROM pg_stats WHERE attname = 'l_extendedprice'"
+            histograms.append(row(server, asked)["bounds"])
+            frozen = "SELECT relallvisible = relpages AS is_frozen FROM pg_class WHERE relname = 'lineitem'"
+            assert row(server, frozen)["is_frozen"]
+    assert rows[0] == rows[1]
+    assert histograms[0] != histograms[1]
 
 
 def test_a_load_is_five_steps_with_their_wal_and_the_plans_of_foreign_keys(

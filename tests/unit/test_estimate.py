@@ -9,7 +9,7 @@ from octavo.knobs import device
 from octavo.lab.estimate import RunEstimate, estimate
 from octavo.plan.cells import make_cells
 from octavo.plan.presets import find_plan
-from octavo.workloads import tpcc_like
+from octavo.workloads import tpcc_like, tpch
 
 from .plans import changed_plan, small_plan
 
@@ -55,8 +55,17 @@ def test_a_load_that_is_made_row_by_row() -> None:
     plan = find_plan("thp-tpcc-like", size="here")[0]
     cells = make_cells(plan)
     needs = estimate(plan, cells, tpcc_like.WORKLOAD)
-    a_load = tpcc_like.WORKLOAD.database_bytes(cells[0].levels) / tpcc_like.WORKLOAD.load_bytes_per_second
+    a_load = tpcc_like.WORKLOAD.load_seconds(cells[0].levels)
     assert needs.loads > 0 and needs.prepare_seconds > needs.loads * a_load
+
+
+def test_loads_that_are_filled_alike_are_copies_of_the_first() -> None:
+    plan = find_plan("olap-blocks-data", size="here")[0]
+    cells = [cell for cell in make_cells(plan) if cell.levels["data_block"] == "8kB" and not cell.control]
+    once = estimate(plan.model_copy(update={"loads": 1}), cells, tpch.WORKLOAD)
+    thrice = estimate(plan.model_copy(update={"loads": 3}), cells, tpch.WORKLOAD)
+    assert (once.loads, thrice.loads) == (1, 3)
+    assert 0 < thrice.prepare_seconds - once.prepare_seconds < tpch.WORKLOAD.load_seconds(cells[0].levels) / 2
 
 
 def test_the_probe_of_a_limited_device() -> None:

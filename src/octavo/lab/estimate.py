@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from octavo.errors import UsageError
 from octavo.knobs import device, fragmentation
-from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, loads_of
+from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, is_copied, loads_of
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
@@ -17,7 +17,7 @@ from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.cache import find_build
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.units import parse_duration
-from octavo.workloads.base import LoadsSlowly, Workload
+from octavo.workloads.base import Levels, LoadsSlowly, Workload
 
 # CPU seconds of one build, and of each further one that differs only in its sizes; they keep all cores busy.
 _BUILD_CPU_SECONDS = 305.0
@@ -60,7 +60,6 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
     trial_seconds = 0.0
     largest = 0
     seen: set[tuple[str, int]] = set()
-    load_rate = workload.load_bytes_per_second if isinstance(workload, LoadsSlowly) else _LOAD_BYTES_PER_SECOND
     for cell in cells:
         spec = build_of(cell.levels)
         build = find_build(spec)
@@ -75,7 +74,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
             seen.add((cell.dataset, load))
             loads += 1
             load_bytes += size
-            load_seconds += _LOAD_SECONDS + size / load_rate
+            load_seconds += _LOAD_SECONDS + _fill_seconds(workload, cell.levels, load, size)
         copied = bytes_copied(workload, cell.levels)
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + copied / _COPY_BYTES_PER_SECOND
         each += device.probe_seconds(cell.levels) + fragmentation.seconds(cell.levels.get("fragmentation", "none"))
@@ -94,6 +93,12 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
         trials=plan.rounds * len(cells),
         trial_seconds=trial_seconds,
     )
+
+
+def _fill_seconds(workload: Workload, levels: Levels, load: int, size: int) -> float:
+    if is_copied(workload, levels, load):
+        return size / _COPY_BYTES_PER_SECOND
+    return workload.load_seconds(levels) if isinstance(workload, LoadsSlowly) else size / _LOAD_BYTES_PER_SECOND
 
 
 def _cycle_seconds(settings: Mapping[str, str]) -> float:

@@ -14,7 +14,7 @@ from octavo.postgres.datasets.load import ensure_dataset, find_dataset, load_byt
 from octavo.postgres.datasets.spec import Dataset, DatasetSpec
 from octavo.postgres.pinned import pinned_settings
 from octavo.units import parse_size
-from octavo.workloads.base import Levels, Workload
+from octavo.workloads.base import FillsAlike, Levels, Workload
 
 
 def dataset_spec(workload: Workload, levels: Levels, load: int) -> DatasetSpec:
@@ -64,15 +64,31 @@ def find_load(build: Build, workload: Workload, levels: Levels, load: int) -> Da
 def make_load(
     build: Build, workload: Workload, levels: Levels, load: int, journal: Journal, account: Account
 ) -> Dataset:
-    """The load, made now if the cache does not have it. Raises OctavoError, HostError without room."""
+    """The load, made now if the cache does not have it: of a workload whose loads are filled alike from the first one.
+
+    Raises OctavoError, HostError without room.
+    """
 
     def fill(server: Server) -> None:
         server.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
         workload.fill(server, levels, load)
 
+    held = cache.held()
+    first = None
+    if is_copied(workload, levels, load) and find_load(build, workload, levels, load) is None:
+        first = make_load(build, workload, levels, 1, journal, account)
     spec = dataset_spec(workload, levels, load)
     size = workload.database_bytes(levels)
-    return ensure_dataset(build, spec, fill, _settings(build, levels), journal, account, database_bytes=size)
+    settings = _settings(build, levels)
+    made = ensure_dataset(build, spec, fill, settings, journal, account, database_bytes=size, first=first)
+    if first is not None and first.name not in held:
+        cache.release(first.name)
+    return made
+
+
+def is_copied(workload: Workload, levels: Levels, load: int) -> bool:
+    """Whether the load is made from the first one."""
+    return load > 1 and isinstance(workload, FillsAlike) and workload.fills_alike(levels)
 
 
 def keep_only(datasets: Collection[Dataset]) -> None:

@@ -86,8 +86,21 @@ class Workload(Protocol):
 class LoadsSlowly(Protocol):
     """A workload whose rows are made one by one, so that a load takes longer than its bytes say."""
 
-    load_bytes_per_second: float
-    """How fast a load grows, for the estimate before there is one."""
+    def load_seconds(self, levels: Levels) -> float:
+        """About how long a load takes to fill, for the estimate before there is one."""
+        ...
+
+
+@runtime_checkable
+class FillsAlike(Protocol):
+    """A workload that may fill every load with the same files, so that loads differ only in what ANALYZE samples.
+
+    Then the first load is filled, and the others are copies of it, analysed again.
+    """
+
+    def fills_alike(self, levels: Levels) -> bool:
+        """Whether it does so at these levels."""
+        ...
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from octavo.host.journal import Journal
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
-from octavo.postgres.datasets import cache, control, disk_space
+from octavo.postgres.datasets import cache, control, disk_space, graft
 from octavo.postgres.datasets.cache import Load
 from octavo.postgres.datasets.spec import UNVACUUMED, Dataset, DatasetSpec, load_name
 from octavo.units import parse_size
@@ -55,20 +55,22 @@ def ensure_dataset(
     account: Account,
     *,
     database_bytes: int = 0,
+    first: Dataset | None = None,
 ) -> Dataset:
     """The dataset, loaded now if the cache does not have it; it stays there while this process lives.
 
     A load is made by the first build that asks for it, with that build's WAL block and segments of 16 MB; it serves
     every WAL geometry. It ends with VACUUM (FREEZE, ANALYZE), unless its contents say that it is unvacuumed, and a
     clean shutdown, so that no trial pays for hint bits or recovery. `database_bytes` is about how large the database
-    will be: limit and disk are checked against it.
+    will be: limit and disk are checked against it. With `first`, another load of the same contents, the load is a copy
+    of it, vacuumed and analysed again, and `fill` is not called.
     Raises OctavoError when loading fails, HostError when there is no room.
     """
     name = load_name(build, spec, settings)
     while (load := cache.hold(name)) is None:
         with cache.exclusively(name):
             if cache.read_load(name) is None:
-                _make(name, build, spec, fill, settings, journal, account, database_bytes)
+                _make(name, build, spec, fill, settings, journal, account, database_bytes, first)
     published.note_use(load.path)
     return _dataset(load, build, spec)
 
@@ -91,6 +93,7 @@ def _make(
     journal: Journal,
     account: Account,
     database_bytes: int,
+    first: Dataset | None,
 ) -> None:
     size = load_bytes(database_bytes)
     # Beside the data there is WAL, up to its limit, and what sorting for an index spills.
@@ -98,16 +101,20 @@ def _make(
     with cache.unpublished(name, journal) as work:
         started = time.monotonic()
         data = work / "data"
-        cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=spec.checksums)
+        if first is None:
+            cluster.initialise(build, data, journal, account, wal_segment=_WAL_SEGMENT, checksums=spec.checksums)
+        else:
+            graft.copy(replace(first, spec=replace(spec, wal_segment=_WAL_SEGMENT, recycled_wal=0)), data, journal)
         log = cache.log_path(name)
         with (
             set_user_id.none_left(account),
             cluster.start(build, data, {**settings, **_SETTINGS}, journal, account, log=log) as server,
         ):
             try:
-                with server.connect("postgres") as connection:
-                    connection.execute(f"CREATE DATABASE {DATABASE}".encode())
-                fill(server)
+                if first is None:
+                    with server.connect("postgres") as connection:
+                        connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+                    fill(server)
                 if UNVACUUMED not in spec.contents:
                     server.execute("VACUUM (FREEZE, ANALYZE)")
                 size = server.query("size")[0]["bytes"]
@@ -130,6 +137,7 @@ def _make(
             "contents": dict(spec.contents),
             "checksums": spec.checksums,
             "load": spec.load,
+            "copied_from": None if first is None else first.name,
             "database_bytes": size,
             "directory_bytes": allocated,
             "seconds": time.monotonic() - started,
