@@ -125,8 +125,8 @@ def test_no_volume_where_none_is_needed() -> None:
     with Journal() as journal:
         with device.volume({"device": "native"}, 8 * _MB, journal) as made:
             assert made is None
-        with device.limited("native", None, journal) as facts:
-            assert facts == {"device": "native"}
+        with device.limited("native", None, journal) as limited:
+            assert limited.facts == {"device": "native"}
 
 
 def test_a_volume_that_does_not_fit_is_an_error_and_leaves_nothing(home: Path) -> None:
@@ -161,7 +161,8 @@ def test_a_mount_that_others_use_is_tried_again(home: Path) -> None:
 def test_limits_are_what_was_asked_for_and_end_with_the_context(home: Path) -> None:
     with Journal() as journal, device.volume({"device": "iops=400"}, 8 * _MB, journal) as made:
         assert made is not None
-        with device.limited("iops=400,mbps=20", made, journal) as facts:
+        with device.limited("iops=400,mbps=20", made, journal) as limited:
+            facts = limited.facts
             asked, achieved = facts["device_limit_asked"], facts["device_limit_achieved"]
             assert asked == {
                 "reads_per_second": 400.0,
@@ -175,6 +176,28 @@ def test_limits_are_what_was_asked_for_and_end_with_the_context(home: Path) -> N
             assert limits_of(made.number)
         assert not limits_of(made.number)
         assert not (made.directory / "probe").exists()
+    assert nothing_left(home)
+
+
+@limits
+def test_a_paused_device_holds_back_what_was_dirtied(home: Path) -> None:
+    """As between the slices of a cell that writes: what the kernel would write back meanwhile waits."""
+    with Journal() as journal, device.volume({"device": "loop"}, 64 * _MB, journal) as made:
+        assert made is not None
+        with device.limited("mbps=20", made, journal) as limited:
+            assert limited.enforcer is not None
+            limited.enforcer.pause()
+            before = served_by(made.device)
+            (made.directory / "data").write_bytes(os.urandom(8 * _MB))
+            synced = subprocess.Popen(["sync", "-f", made.directory])
+            with pytest.raises(subprocess.TimeoutExpired):
+                synced.wait(3)
+            held = served_by(made.device).since(before)
+            limited.enforcer.resume()
+            assert synced.wait(60) == 0
+            served = served_by(made.device).since(before)
+        assert held.written_bytes < 2 * _MB
+        assert served.written_bytes >= 8 * _MB
     assert nothing_left(home)
 
 
@@ -208,9 +231,9 @@ def test_requests_of_a_named_volume_are_counted_as_it_counts_them(home: Path) ->
         assert (made.queue / "max_sectors_kb").read_text() == "256\n"
         with (
             knobs.applied({"readahead": "64kB"}, journal, KnobTarget(made.directory)) as state,
-            device.limited("gp3:3000/125", made, journal) as facts,
+            device.limited("gp3:3000/125", made, journal) as limited,
         ):
-            assert facts["volume"]["largest_request_bytes"] == 256 * 1024
+            assert limited.facts["volume"]["largest_request_bytes"] == 256 * 1024
             assert state.drifted() == [], "a new limit of the queue makes the kernel choose its readahead anew"
 
 
@@ -222,12 +245,12 @@ def test_a_burst_runs_out_while_the_trial_runs(home: Path) -> None:
         file.write_bytes(os.urandom(32 * _MB))
         os.sync()
         served: list[DeviceTotals] = []
-        with device.limited("gp2:100,credits=600", made, journal) as facts:
+        with device.limited("gp2:100,credits=600", made, journal) as limited:
             for _ in range(2):
                 before = served_by(made.device)
                 probe.measure(str(file), 4096, 32, 1.5, write=False)
                 served.append(served_by(made.device).since(before))
-        assert facts["credits_spent_after_seconds"] is not None
+        assert limited.facts["credits_spent_after_seconds"] is not None
         first, then = (one.reads for one in served)
         # 600 credits and 300 a second, for 1.75 s and what was in flight; then the baseline alone.
         assert first <= 600 + 300 * 1.75 * 1.3 + 100

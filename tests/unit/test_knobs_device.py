@@ -243,6 +243,26 @@ def test_a_clock_that_stands_still_is_borne() -> None:
     assert len(steady.limits) == 1
 
 
+def test_a_pause_holds_everything_back_and_is_no_time_for_credits() -> None:
+    slow = Device()
+    keeper = Enforcer(volume("gp2:100,credits=5400"), slow, lambda: slow.served, lambda: slow.now)
+    keeper.begin()
+    slow.read_for(PERIOD_SECONDS)
+    keeper.step()
+    before, left = slow.limits[-1][1:], keeper.credits()
+    keeper.pause()
+    keeper.pause()
+    assert slow.limits[-1][1:] == (DeviceLimits(1, 1), DeviceLimits(1, 1))
+    slow.now += 60.0
+    keeper.step()
+    assert slow.limits[-1][1].requests == 1
+    keeper.resume()
+    keeper.resume()
+    assert slow.limits[-1][1:] == before
+    assert keeper.credits() == left
+    assert len([one for one in slow.limits if one[1].requests == 1]) == 1
+
+
 def test_the_thread_tells_of_its_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enforcer, "PERIOD_SECONDS", 0.001)
     failed = threading.Event()

@@ -84,8 +84,8 @@ def own_database(
         empty(connection)
         connection.execute("CHECKPOINT")
         forget(data)
-        facts = stack.enter_context(device.limited(level, volume, journal, group))
-        yield CalibrationDatabase(connection, sized, lambda: forget(data)), facts
+        limited = stack.enter_context(device.limited(level, volume, journal, group))
+        yield CalibrationDatabase(connection, sized, lambda: forget(data)), limited.facts
 
 
 @contextmanager

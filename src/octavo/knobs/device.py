@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,18 @@ _SMALL, _LARGE = 4096, EBS_REQUEST
 _TOLERANCE = 0.05
 _DEFAULT_FILESYSTEM = "ext4/4kB"
 Levels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedDevice:
+    """A device within its limits. `facts` are a trial's, completed when the limits end: `device_limit_asked` and
+    `device_limit_achieved` are requests and bytes a second by name, as the validity rule `device_limit` compares them.
+    `enforcer` is None where there are no limits."""
+
+    facts: dict[str, Any]
+    enforcer: Enforcer | None = None
+
+
 _Probes = dict[str, dict[str, Any]]
 
 
@@ -91,18 +104,14 @@ def needs_group(levels: Levels) -> bool:
 @contextmanager
 def limited(
     level: str, place: Volume | None, journal: Journal, group: Path | None = None
-) -> Generator[dict[str, Any], None, None]:
-    """The volume's limits within the context, measured first. Yields facts for the trial, completed at the end.
-
-    `device_limit_asked` and `device_limit_achieved` are requests and bytes a second by name, as the validity rule
-    `device_limit` compares them. Raises OctavoError when the kernel refuses a limit.
-    """
+) -> Generator[LimitedDevice, None, None]:
+    """The volume's limits within the context, measured first. Raises OctavoError when the kernel refuses a limit."""
     device = parse_device(level)
     facts: dict[str, Any] = {"device": level}
     if place is not None:
         facts["volume"] = place.as_dict()
     if device is None or place is None or device.highest == DeviceLimits():
-        yield facts
+        yield LimitedDevice(facts)
         return
     file = place.directory / "probe"
     _write_probe_file(file)
@@ -117,7 +126,7 @@ def limited(
         if device.burst is not None:
             stack.enter_context(burst_balance.published(place.number, enforcer.credits))
         try:
-            yield facts
+            yield LimitedDevice(facts, enforcer)
         finally:
             facts |= enforcer.facts()
 

@@ -45,6 +45,8 @@ class Enforcer:
         self._thread = threading.Thread(target=self._run, name="device limits", daemon=True)
         self._problem: Exception | None = None
         self._now: tuple[DeviceLimits, DeviceLimits] | None = None
+        self._setting = threading.Lock()
+        self._paused = False
         self._spent_after: float | None = None
         self._began = self._at = 0.0
         self._before = DeviceTotals()
@@ -68,7 +70,32 @@ class Enforcer:
         self._set(total, total)
 
     def step(self) -> None:
-        """Accounts for what was served since the last step, and sets the limits anew."""
+        """Accounts for what was served since the last step, and sets the limits anew; nothing while it is paused."""
+        with self._setting:
+            if not self._paused:
+                self._step()
+
+    def pause(self) -> None:
+        """Holds back what is sent to the device until `resume`, but for the least that the kernel takes as a limit: a
+        request or a byte a second."""
+        most = self._volume.highest
+        least = DeviceLimits(None if most.requests is None else 1, None if most.bytes is None else 1)
+        with self._setting:
+            if not self._paused:
+                self._step()
+                self._paused = True
+                self._throttle.limit(least, least)
+
+    def resume(self) -> None:
+        """Goes on with the limits of before. The pause counts neither for nor against the volume's credits."""
+        with self._setting:
+            if self._paused:
+                self._paused = False
+                self._at, self._before = self._clock(), self._counters()
+                assert self._now is not None
+                self._throttle.limit(*self._now)
+
+    def _step(self) -> None:
         now, served = self._clock(), self._counters()
         seconds = now - self._at
         if seconds <= 0:

@@ -223,7 +223,9 @@ class PostgresBench:
             (cell.levels, self._workload.database_bytes(cell.levels), bytes_of_copy(self._workload, cell.levels))
             for cell in cells
         ]
-        if reason := self._pools.not_at_once(cells) or eligibility.no_room(needs):
+        if reason := (
+            self._pools.not_at_once(cells) or eligibility.no_room(needs) or eligibility.too_dirty(self._workload, needs)
+        ):
             self._measure_singly(cells[0].condition, reason)
             return False
         return True

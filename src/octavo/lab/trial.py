@@ -100,16 +100,16 @@ class Equipment:
                 facts |= reach_regime(server, self.workload, levels, trial.seed)
                 timings.end("checkpoint")
                 with (
-                    device.limited(levels["device"], volume, journal, group) as limits,
+                    device.limited(levels["device"], volume, journal, group) as limited,
                     cpu_pinning.pinned(levels["client_cpus"]) as facts["client_cpus"],
                 ):
-                    facts |= limits
+                    facts |= limited.facts
                     timings.end("limit")
                     result, seen, evidence = self._watch(server, trial, facts, achieved, group)
                     if isinstance(self.workload, MeasuresAfterwards) and server.is_alive():
                         more = self.workload.afterwards(server, levels, result)
                         result = replace(result, observations=(*result.observations, *more))
-                facts |= limits  # what was served by then, and what is left of a burst
+                facts |= limited.facts  # what was served by then, and what is left of a burst
                 facts["knobs_drifted"] = state.drifted()
                 timings.end("measure")
                 return WatchedTrial(result, seen, evidence)

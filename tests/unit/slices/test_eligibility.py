@@ -44,11 +44,45 @@ def test_what_a_pause_would_change_is_measured_trial_by_trial(factor: str, level
     ("factor", "level"), [("memory", "1GB"), ("device", "mbps=40"), ("filesystem", "ext4/4kB"), ("page_cache", "64kB")]
 )
 def test_readers_take_turns_on_volumes_and_under_limits_of_their_own(factor: str, level: str) -> None:
-    plan = small_plan(**{factor: [level]})
-    assert why_not(plan) is None
+    assert why_not(small_plan(**{factor: [level]})) is None
+
+
+@pytest.mark.parametrize(
+    ("factors", "reason"),
+    [
+        ({"device": ["mbps=40"]}, None),  # it is paused with its cell
+        ({"device": ["mbps=40"], "memory": ["256MB"]}, None),
+        ({"memory": ["256MB"]}, "memory: "),
+        ({"device": ["loop"], "memory": ["256MB"]}, "memory: "),
+        ({"device": ["mbps=40"], "dirty_limits": ["64MB/256MB"]}, "dirty_limits: "),
+    ],
+)
+def test_writers_take_turns_where_nothing_is_written_back_meanwhile(
+    factors: dict[str, list[str]], reason: str | None
+) -> None:
+    plan = small_plan(**factors)
     writers = [cell for cell in make_cells(plan) if "read-write" in cell.condition]
-    reason = eligibility.why_not(plan, find(plan.workload), writers)
-    assert (reason or "").startswith(f"{factor}: ") is (factor in ("memory", "device"))
+    why = eligibility.why_not(plan, find(plan.workload), writers)
+    assert why is None if reason is None else why is not None and why.startswith(reason)
+
+
+def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_path: Path) -> None:
+    (tmp_path / "sys/vm").mkdir(parents=True)
+    (tmp_path / "sys/vm/dirty_background_bytes").write_text("0\n")
+    (tmp_path / "sys/vm/dirty_background_ratio").write_text("10\n")
+    (tmp_path / "meminfo").write_text("MemAvailable: 10485760 kB\n")  # 10 GB, a tenth of which may be dirty
+    workload, limited = find("pgbench"), {"device": "mbps=40", "mode": "read-write"}
+
+    def why(database: int, cells: int = 4, **levels: str) -> str | None:
+        return eligibility.too_dirty(workload, [({**limited, **levels}, database, 0)] * cells, tmp_path)
+
+    assert why(256 * 2**20) is None
+    assert why(512 * 2**20) == "the cells together may have 2 GB dirty; the kernel allows 1 GB"
+    assert why(2**40, memory="256MB") is None
+    assert why(2**40, mode="read-only") is None
+    assert why(2**40, device="native") is None
+    (tmp_path / "sys/vm/dirty_background_bytes").write_text(str(64 * 2**20))
+    assert why(256 * 2**20) is not None
 
 
 def test_a_knob_of_one_device_is_none_of_several_volumes() -> None:

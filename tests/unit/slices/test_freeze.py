@@ -8,7 +8,7 @@ import pytest
 
 from octavo.errors import OctavoError
 from octavo.host import child_group
-from octavo.lab.slices.freeze import ClientFreezer, GroupFreezer
+from octavo.lab.slices.freeze import ClientFreezer, DeviceFreezer, GroupFreezer
 
 
 @pytest.fixture(params=[1, 2])
@@ -82,3 +82,28 @@ def test_everything_below_is_let_go_on(group: Path) -> None:
 def test_a_directory_that_is_no_group_cannot_be_stopped(tmp_path: Path) -> None:
     assert not child_group.can_freeze(tmp_path)
     assert not child_group.is_frozen(tmp_path)
+
+
+def test_a_device_is_paused_after_its_cell_and_goes_on_before_it() -> None:
+    done: list[str] = []
+
+    class Part:
+        how = "all of it"
+
+        def freeze(self) -> None:
+            done.append("cell stops")
+
+        def thaw(self) -> None:
+            done.append("cell goes on")
+
+        def pause(self) -> None:
+            done.append("device stops")
+
+        def resume(self) -> None:
+            done.append("device goes on")
+
+    freezer = DeviceFreezer(Part(), Part())
+    freezer.freeze()
+    freezer.thaw()
+    assert done == ["cell stops", "device stops", "device goes on", "cell goes on"]
+    assert freezer.how == "all of it; its device"

@@ -10,7 +10,7 @@ from pathlib import Path
 from octavo import knobs
 from octavo.errors import UsageError
 from octavo.home import make_directory, octavo_home
-from octavo.host import cgroup
+from octavo.host import cgroup, child_group
 from octavo.host.block_limit import DeviceLimits
 from octavo.hugepages.pool import meminfo
 from octavo.instruments import profile
@@ -28,6 +28,7 @@ from octavo.workloads.base import Levels, RunsInPieces, RunsInTurns, Workload
 _SERVER_BYTES = 128 * 1024**2
 _MOST_OF_MEMORY = 0.8
 _SPARE_OF_DISK = 1.1
+_Sliced = (RunsInTurns, RunsInPieces)
 # Levels that a cell must have, with what would go wrong in other words.
 _LEVELS = {
     "cache": ("warm", "a cold cache is filled only once"),
@@ -51,7 +52,7 @@ _CHECKPOINT_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 
 def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
     """Why the cells of a condition cannot run in slices, by the plan alone; None when they can."""
-    if not isinstance(workload, (RunsInTurns, RunsInPieces)):
+    if not isinstance(workload, _Sliced):
         return f"the workload {plan.workload} cannot be paused and continued"
     if isinstance(workload, RunsInPieces):
         for cell in cells:
@@ -83,10 +84,12 @@ def _volumes(workload: RunsInTurns | RunsInPieces, cells: Sequence[Cell]) -> str
         volume = parse_device(levels.get("device", "native"))
         if volume is not None and volume.burst is not None and volume.burst.credits:
             return "device: a volume earns credits while its cell is paused"
-        if volume is not None and volume.highest != DeviceLimits() and not workload.only_reads(levels):
-            return "device: the kernel writes back, at the device's limit, while the cell is paused"
-        if levels.get("memory", "none") != "none" and not workload.only_reads(levels):
-            return "memory: the kernel writes back and reclaims while the cell is paused"
+        if not workload.only_reads(levels):
+            if _is_limited(levels):  # and paused with its cell
+                if levels.get("dirty_limits", AS_FOUND) != AS_FOUND:
+                    return "dirty_limits: the kernel counts the dirty memory of paused cells too"
+            elif levels.get("memory", "none") != "none":
+                return "memory: the kernel writes back and reclaims while the cell is paused"
         if device.needs_volume(levels):
             for name in knobs.OF_THE_DEVICE:
                 if levels.get(name, AS_FOUND) != AS_FOUND:
@@ -98,8 +101,12 @@ def shortest_slice(cells: Sequence[Cell]) -> float:
     """Seconds of a slice at the least: under a device's limit the kernel lets through at once what one of its own
     intervals allows, 0.1 s at most (block/blk-throttle.c, throtl_slice), which has to lie in the part of a slice that
     is not counted."""
-    limited = (parse_device(cell.levels.get("device", "native")) for cell in cells)
-    return 1.0 if any(volume is not None and volume.highest != DeviceLimits() for volume in limited) else USUAL
+    return 1.0 if any(_is_limited(cell.levels) for cell in cells) else USUAL
+
+
+def _is_limited(levels: Levels) -> bool:
+    volume = parse_device(levels.get("device", "native"))
+    return volume is not None and volume.highest != DeviceLimits()
 
 
 def not_here(cells: Sequence[Cell], instruments: Collection[str] = (), root: Path = cgroup.ROOT) -> str | None:
@@ -111,6 +118,8 @@ def not_here(cells: Sequence[Cell], instruments: Collection[str] = (), root: Pat
         memory = cell.levels.get("memory", "none") != "none" and cgroup.memory_controller(root)
         if (memory and memory == cgroup.version_2("memory", root)) or device.needs_group(cell.levels):
             return "with cgroup v2 a server in the group of its limit cannot be paused together with its client"
+        if _is_limited(cell.levels) and child_group.hierarchy(root) is None:
+            return "device: this host has no control group in which a cell could be paused with its device"
     return None
 
 
@@ -156,6 +165,26 @@ def room_for_huge_pages() -> int:
 def most_for_huge_pages() -> int:
     """How much of the memory that is free now pools may take at all, in bytes: the rest keeps the host alive."""
     return meminfo("MemAvailable", Path("/proc")) * 9 // 10
+
+
+def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc: Path = Path("/proc")) -> str | None:
+    """Why cells that write to limited devices of their own cannot take turns, or None. `needs` as in `no_room`.
+
+    A paused cell's device is paused too, so that what all cells have dirtied is there at once; from
+    vm.dirty_background_ratio (or _bytes) on the kernel makes the running one wait for devices that are paused
+    (mm/page-writeback.c, domain_dirty_limits; vm.rst).
+    """
+    wanted = 0
+    for levels, database, _ in needs:
+        if _is_limited(levels) and not (isinstance(workload, _Sliced) and workload.only_reads(levels)):
+            limit = levels.get("memory", "none")
+            wanted += database if limit == "none" else min(database, parse_size(limit))
+    amount = int((proc / "sys/vm/dirty_background_bytes").read_bytes())
+    ratio = int((proc / "sys/vm/dirty_background_ratio").read_bytes())
+    allowed = amount or meminfo("MemAvailable", proc) * ratio // 100
+    if wanted <= allowed:
+        return None
+    return f"the cells together may have {human_size(wanted)} dirty; the kernel allows {human_size(allowed)}"
 
 
 def _memory(levels: Levels, database: int) -> int:

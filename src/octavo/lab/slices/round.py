@@ -6,6 +6,7 @@ the other.
 """
 
 import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -101,7 +102,7 @@ def measure(
             place = KnobTarget(standing[0].directory or Path())
             state = whole.enter_context(knobs.applied(first.levels, equipment.journal, place))
             # Knobs are put back when the servers are gone, also where the round breaks off.
-            whole.callback(_each_at_once, cells, _close)
+            whole.callback(each_at_once, cells, _close)
         _at_once(cells, lambda cell: start_server(equipment, cell))
         timings.end("start")
         _at_once(cells, lambda cell: warm_server(equipment, cell))
@@ -126,7 +127,7 @@ def measure(
             result = result_of_pieces if in_pieces else result_of_turns
             _try(cell, lambda cell, result=result: judged.update({cell.name: result(equipment, cell, done)}))
         timings.end("measure")
-        _each_at_once(cells, _close)
+        each_at_once(cells, _close)
         found = {cell.name: cell.error or judged[cell.name] for cell in cells}
         return RoundResult(found, _facts(cells), done.pace.slice_seconds if done.pace else None, done.effects)
 
@@ -156,13 +157,21 @@ def _close(cell: RoundCell, error: Exception | None = None) -> None:
 
 def _at_once(cells: Sequence[RoundCell], step: Callable[[RoundCell], None]) -> None:
     """The step of all cells that are still in at the same time."""
-    _each_at_once(cells, lambda cell: _try(cell, step))
+    each_at_once(cells, lambda cell: _try(cell, step))
 
 
-def _each_at_once(cells: Sequence[RoundCell], do: Callable[[RoundCell], None]) -> None:
+def each_at_once(cells: Sequence[RoundCell], do: Callable[[RoundCell], None]) -> None:
+    """Does it for all cells at the same time."""
     with ThreadPoolExecutor(max_workers=max(1, len(cells))) as pool:
-        for future in [pool.submit(do, cell) for cell in cells]:
-            future.result()
+        steps = [pool.submit(do, cell) for cell in cells]
+        try:
+            for step in steps:
+                step.result()
+        except BaseException:  # an interrupt: a thread that waits for a query ends with its server
+            for cell in cells:
+                if cell.server is not None and cell.server.is_alive():
+                    cell.server.process.send_signal(signal.SIGQUIT)
+            raise
 
 
 def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceRequest) -> TurnsDone:

@@ -14,11 +14,12 @@ from octavo.host.loop_volume import Volume
 from octavo.host.process_table import Process, Table, growth, settled_table, tree
 from octavo.instruments.running import RunningInstruments
 from octavo.knobs import cpu_pinning, device
+from octavo.knobs.enforcer import Enforcer
 from octavo.knobs.server_group import server_group
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
 from octavo.lab.server_log import limited_log
 from octavo.lab.slices import turns
-from octavo.lab.slices.freeze import ClientFreezer, Freezer, GroupFreezer, StandsStill
+from octavo.lab.slices.freeze import ClientFreezer, DeviceFreezer, Freezer, GroupFreezer, StandsStill
 from octavo.lab.slices.pieces import PieceRunner
 from octavo.lab.slices.placement import ShuffledPlacement
 from octavo.lab.trial import Equipment, Trial
@@ -129,8 +130,10 @@ def reach(equipment: Equipment, cell: RoundCell) -> None:
 def begin(equipment: Equipment, cell: RoundCell) -> None:
     """The device is limited, the instruments look, the client starts, and then all of the cell stands still."""
     server, workload = server_of(cell), equipment.workload
-    limited = device.limited(cell.trial.levels["device"], cell.volume, equipment.journal, server.group)
-    cell.limits = cell.stack.enter_context(limited)
+    limited = cell.stack.enter_context(
+        device.limited(cell.trial.levels["device"], cell.volume, equipment.journal, server.group)
+    )
+    cell.limits = limited.facts
     cell.facts |= cell.limits
     own_device = cell.volume is not None
     cell.watching = cell.stack.enter_context(
@@ -138,7 +141,7 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     )
     if isinstance(workload, RunsInPieces):
         pieces = cell.stack.enter_context(workload.pieces(server, cell.trial.levels))
-        freezer = _shuffled_placement(cell) or StandsStill()
+        freezer = _all_of(cell, limited.enforcer) or StandsStill()
         cell.stack.callback(freezer.thaw)
         cell.facts["stopped_between_slices"] = freezer.how
         cell.pieces = cell.clock.runner = PieceRunner(freezer, pieces)
@@ -148,7 +151,7 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     assert isinstance(workload, RunsInTurns)
     output = cell.trial.log.with_suffix("").with_suffix(".client.log")
     cell.client = cell.stack.enter_context(workload.client(server, cell.trial.levels, cell.trial.seed, output))
-    freezer = _shuffled_placement(cell) or ClientFreezer(cell.client.pid)
+    freezer = _all_of(cell, limited.enforcer) or ClientFreezer(cell.client.pid)
     # However the round ends: what stands still could not be ended by a signal.
     cell.stack.callback(freezer.thaw)
     cell.facts["stopped_between_slices"] = freezer.how
@@ -157,11 +160,12 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     cell.processes = settled_table(server.process.pid, storage=True)
 
 
-def _shuffled_placement(cell: RoundCell) -> Freezer | None:
+def _all_of(cell: RoundCell, limits: Enforcer | None) -> Freezer | None:
     """What stops all of a cell; None where it has no control group of its own."""
     if cell.group is None:
         return None
-    return ShuffledPlacement(GroupFreezer(cell.group), random.Random(f"placement/{cell.trial.seed}"))
+    processes = ShuffledPlacement(GroupFreezer(cell.group), random.Random(f"placement/{cell.trial.seed}"))
+    return processes if limits is None else DeviceFreezer(processes, limits)
 
 
 def server_of(cell: RoundCell) -> Server:
