@@ -108,7 +108,7 @@ def test_every_query_is_that_of_the_files_and_first_runs_stay_apart(
         later = {place: (seen[query, 2] + seen[query, 3]) / 2 for place, seen in queries.items()}
         best = {place: min(seen[query, run] for run in (1, 2, 3)) for place, seen in queries.items()}
         _agree(_effects(document["effects"], "first run", f"q{query}"), first)
-        _agree(_effects(document["effects"], "later runs", f"q{query}"), later)
+        _agree(_effects(document["effects"], "queries", f"q{query}"), later)
         _agree(_effects(document["best_of"]["effects"], "best of all runs", f"q{query}"), best)
 
 
@@ -129,7 +129,7 @@ def test_plans_are_those_of_the_files(document: dict[str, Any]) -> None:
     plans: dict[str, dict[Place, str]] = {}
     for data, wal, _, segment, query, _, _, _, plan, _ in _rows("queries.csv"):
         plans.setdefault(f"q{query}", {})[int(data), int(wal), int(segment)] = plan
-    rows = {row["item"]: row for row in document["plans"] if row["condition"] == "later runs"}
+    rows = {row["item"]: row for row in document["plans"] if row["condition"] == "queries"}
     assert {item: row["distinct"] for item, row in rows.items()} == {
         item: len(set(found.values())) for item, found in plans.items()
     }
@@ -166,7 +166,7 @@ def test_intervals_are_of_the_scatter_between_loads(
             d: sum((logs[d, w, s] - cells[d, w] - loads[s]) ** 2 for w in WAL for s in SEGMENTS) / freedom[d]
             for d in DATA
         }
-    (model,) = (row for row in document["model"] if row["condition"] == "later runs")
+    (model,) = (row for row in document["model"] if row["condition"] == "queries")
     assert {row["level"] for row in model["by_group"]} == {f"{d}kB" for d in DATA}
     for row in model["by_group"]:
         block = int(row["level"].removesuffix("kB"))
@@ -175,7 +175,7 @@ def test_intervals_are_of_the_scatter_between_loads(
     for block in set(DATA) - {8}:
         halves = [
             math.log(row["high"] / row["low"]) / 2
-            for (data, _), row in _effects(document["effects"], "later runs", None).items()
+            for (data, _), row in _effects(document["effects"], "queries", None).items()
             if data == block
         ]
         # Dunnett's value for 35 comparisons with some 20 degrees of freedom; cells that scatter more have wider ones.

@@ -8,7 +8,7 @@ Rows have no header and are separated by semicolons:
 
 Every combination of data block, WAL block and WAL segment was loaded once, and then ran each query several times in a
 row. So a WAL segment size is a load, and a round is a load. The first run of a query is colder than the others and is
-never averaged with them: what a load gives are three trials, one in each condition `load`, `first run`, `later runs`.
+never averaged with them: what a load gives are three trials, one in each condition `load`, `first run`, `queries`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,8 @@ SIZES = tuple(
     Metric(f"{what}_bytes", f"size of {words}", "bytes", "lower")
     for what, words in (("table", "tables"), ("index", "indexes"), ("database", "the database"))
 )
-LOAD, FIRST, LATER = "load", "first run", "later runs"
+# "load" and "queries" are levels of the workload tpch too: octavo compare puts such cells beside each other.
+LOAD, FIRST, LATER = "load", "first run", "queries"
 STEPS = ("copy", "pkey", "fkey", "indexes", "analyze")
 BASELINE = {"data_block": "8kB", "wal_block": "8kB"}
 

@@ -75,8 +75,8 @@ def of_condition(document: Document, condition: str) -> dict[str, Any]:
 def file_name(words: list[str]) -> str:
     """A file's name without its end: nothing that a shell or another system reads as more than a name.
 
-    >>> file_name(["heatmap", "later runs", "seconds", "../q1"])
-    'heatmap-later-runs-seconds-q1'
+    >>> file_name(["heatmap", "first run", "seconds", "../q1"])
+    'heatmap-first-run-seconds-q1'
     """
     parts = [re.sub(r"[^A-Za-z0-9_]+", "-", clean(word)).strip("-")[:_LONGEST].strip("-") for word in words]
     return "-".join(part for part in parts if part)

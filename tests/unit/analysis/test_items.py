@@ -21,7 +21,7 @@ from octavo.postgres.plan_shape import Shape
 from octavo.store.records import TrialRecord
 
 METRICS = {"seconds": {"title": "time", "unit": "s", "better": "lower"}}
-AMONG = {"factor": "phase", "levels": ["first run", "later runs"], "metric": "seconds"}
+AMONG = {"factor": "phase", "levels": ["first run", "queries"], "metric": "seconds"}
 
 
 def test_minima_are_of_all_runs_of_a_load(tmp_path: Path) -> None:
@@ -78,10 +78,10 @@ def test_plans_have_letters_that_begin_with_the_baseline(tmp_path: Path) -> None
         (row["condition"], row["item"]): {one["cell"]: one["by_load"] for one in row["cells"]}
         for row in plans_of(made.cells, used_trials(made.trials))
     }
-    assert set(rows) == {(phase, item) for phase in ("first run", "later runs") for item in ("q1", "q9")}
-    later = rows["later runs", "q9"]
-    assert later["data_block=8kB wal_block=8kB phase=later runs"] == {"1": "A", "2": "A"}
-    assert later["data_block=4kB wal_block=8kB phase=later runs"] == {"1": "B", "2": "B"}
+    assert set(rows) == {(phase, item) for phase in ("first run", "queries") for item in ("q1", "q9")}
+    later = rows["queries", "q9"]
+    assert later["data_block=8kB wal_block=8kB phase=queries"] == {"1": "A", "2": "A"}
+    assert later["data_block=4kB wal_block=8kB phase=queries"] == {"1": "B", "2": "B"}
 
 
 def test_an_effect_says_whether_its_plan_is_the_baselines() -> None:

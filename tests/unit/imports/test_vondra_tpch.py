@@ -19,7 +19,7 @@ def test_every_load_is_a_trial_of_each_phase(tmp_path: Path) -> None:
     made = read(write_tpch(tmp_path / "i5"))
     assert len(made.trials) == len(DATA) * len(WAL) * len(SEGMENTS) * 3
     assert {trial.status for trial in made.trials} == {"ok"}
-    assert [cell.condition for cell in made.cells][::4] == ["later runs", "first run", "load"]
+    assert [cell.condition for cell in made.cells][::4] == ["queries", "first run", "load"]
     baselines = [cell for cell in made.cells if cell.baseline]
     assert {cell.label for cell in baselines} == {"8kB/8kB"}
     assert len(baselines) == 3
@@ -40,12 +40,12 @@ def test_first_runs_are_never_in_one_trial_with_later_ones(tmp_path: Path) -> No
     for trial in made.trials:
         repetitions = {one.repetition for one in trial.observations}
         phase = trial.cell.partition("phase=")[2]
-        assert repetitions == {"first run": {1}, "later runs": {2, 3}, "load": {1}}[phase]
+        assert repetitions == {"first run": {1}, "queries": {2, 3}, "load": {1}}[phase]
 
 
 def test_totals_are_sums_of_one_run(tmp_path: Path) -> None:
     made = read(write_tpch(tmp_path))
-    trial = trial_of(list(made.trials), "data_block=4kB wal_block=64kB phase=later runs", 2)
+    trial = trial_of(list(made.trials), "data_block=4kB wal_block=64kB phase=queries", 2)
     totals = {one.repetition: one.value for one in trial.observations if one.item is None}
     assert totals == pytest.approx({run: sum(seconds(4, 64, 1, q, run) for q in QUERIES) for run in RUNS[1:]})
     assert (trial.facts or {})["plans"] == {"q1": "plan1", "q9": "plan94"}
@@ -88,7 +88,7 @@ def test_a_malformed_row_is_named_and_left_out_and_its_trial_has_no_total(tmp_pa
     made = read(directory)
     (problem,) = made.sources[0].problems
     assert problem.startswith(f"queries.csv:{place}: {why}")
-    trial = trial_of(list(made.trials), "data_block=8kB wal_block=8kB phase=later runs", 1)
+    trial = trial_of(list(made.trials), "data_block=8kB wal_block=8kB phase=queries", 1)
     assert (trial.status, trial.reason) == ("invalid", "incomplete: q1 of run 2 missing, so it has no total")
     assert [one.repetition for one in trial.observations if one.item is None] == [3]
     assert sum(other.status == "invalid" for other in made.trials) == 1
@@ -109,7 +109,7 @@ def test_queries_alone_will_do(tmp_path: Path) -> None:
     for name in ("load.csv", "size.csv", "settings.conf"):
         (directory / name).unlink()
     made = read(directory, named="only <queries>")
-    assert {cell.condition for cell in made.cells} == {"later runs", "first run"}
+    assert {cell.condition for cell in made.cells} == {"queries", "first run"}
     assert made.plan.name == "only-queries"
 
 

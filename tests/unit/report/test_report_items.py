@@ -32,7 +32,7 @@ def test_there_is_a_heatmap_for_each_number_of_each_condition(document: dict[str
     found = {sheet.title: [grid.title for grid in sheet.items] for sheet in sheets(document)}
     assert found == {
         "best of all runs, as the published figures have it": ["q1", "q9"],
-        "later runs": ["q1", "q9"],
+        "queries": ["q1", "q9"],
         "first run": ["q1", "q9"],
         "load": ["load.copy", "load.fkey"],
     }
@@ -41,13 +41,13 @@ def test_there_is_a_heatmap_for_each_number_of_each_condition(document: dict[str
 def test_each_of_them_can_be_a_file(document: dict[str, Any]) -> None:
     names = [file_name(words) for words, _ in every_chart(document)]
     assert len(names) == len(set(names))
-    assert {"items-later-runs-seconds-q9", "items-best-of-all-runs-seconds-total", "items-load-seconds-load-fkey"} < {
+    assert {"items-queries-seconds-q9", "items-best-of-all-runs-seconds-total", "items-load-seconds-load-fkey"} < {
         *names
     }
 
 
 def test_a_heatmap_has_data_blocks_across_and_wal_blocks_from_the_largest_down(document: dict[str, Any]) -> None:
-    grid = next(sheet for sheet in sheets(document) if sheet.title == "later runs").items[1]
+    grid = next(sheet for sheet in sheets(document) if sheet.title == "queries").items[1]
     assert (grid.title, grid.note, grid.x, grid.y) == ("q9", "2 plans", "data block", "WAL block")
     assert grid.columns == ["4kB", "8kB"]
     assert [label for label, _ in grid.rows] == ["64kB", "8kB"]
@@ -68,7 +68,7 @@ def test_a_run_of_one_factor_has_its_items_down_and_says_how_plans_differ(tmp_pa
     store = Store.open_to_read(tmp_path / "store.sqlite")
     found = make_document(store, run)
     store.close()
-    later = next(sheet for sheet in sheets(found) if sheet.title == "later runs")
+    later = next(sheet for sheet in sheets(found) if sheet.title == "queries")
     assert later.items == [] and later.whole is not None
     assert (later.whole.x, later.whole.columns) == ("data block", ["4kB", "8kB"])
     rows = {label: [square and (square.figure, square.letters) for square in row] for label, row in later.whole.rows}
@@ -78,7 +78,7 @@ def test_a_run_of_one_factor_has_its_items_down_and_says_how_plans_differ(tmp_pa
     page = render(found)
     assert "q9, plan B: part: Seq Scan → &lt;Index Scan&gt;" in page
     assert "data block across and items down" in page
-    assert any("items-later-runs" in file_name(words) for words, _ in every_chart(found))
+    assert any("items-queries" in file_name(words) for words, _ in every_chart(found))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_stands_out_is_told(document: dict[str, Any]) -> None:
 
 def test_wal_blocks_are_a_negative_control_for_queries_only(document: dict[str, Any]) -> None:
     negative = {effect["cell"] for effect in document["effects"] if effect["negative_control"]}
-    assert negative == {f"data_block=8kB wal_block=64kB phase={phase}" for phase in ("first run", "later runs")}
+    assert negative == {f"data_block=8kB wal_block=64kB phase={phase}" for phase in ("first run", "queries")}
 
 
 def test_negative_controls_are_not_among_the_undecided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
