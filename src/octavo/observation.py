@@ -31,6 +31,15 @@ class Metric:
         return facts | ({"warns": self.warns} if self.warns else {})
 
 
+def title_in_prose(title: str) -> str:
+    """A metric's title within a sentence: without what is in brackets, which names its source.
+
+    >>> title_in_prose("median time of a run (Execution Time)")
+    'median time of a run'
+    """
+    return title.split(" (")[0]
+
+
 def verdict_terms(metric: Mapping[str, Any]) -> tuple[str, str]:
     """What it is called that there is more of a metric, stored with its unit and what is better, and less of it.
 

@@ -69,6 +69,15 @@ def test_the_same_plan_comes_before_a_newer_one(tmp_path: Path) -> None:
     assert history.of("no such condition").of_trials > 0
 
 
+def test_conditions_are_named_as_in_reports(tmp_path: Path) -> None:
+    add(tmp_path / "store.sqlite", "small", 1.0, 0.005)
+    plan = changed_plan(
+        {"loads = 2": 'loads = 6\nbudget = "10m"', "\n[factors]": '\n[factors]\nmemory = ["none", "1GB"]'}
+    )
+    _, *lines = forecast_lines(plan, make_cells(plan), 60.0, tmp_path / "store.sqlite")
+    assert {line.split(":")[0].strip().split(", ")[0] for line in lines} == {"no memory limit", "1 GB of memory"}
+
+
 def test_a_line_a_condition_for_the_rounds_that_the_budget_has_room_for(tmp_path: Path) -> None:
     store = tmp_path / "store.sqlite"
     add(store, "small", 1.0, 0.005)

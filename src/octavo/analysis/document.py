@@ -13,6 +13,7 @@ from octavo.analysis.optional_sections import optional_sections
 from octavo.analysis.shown_metrics import read_metrics, shown_metrics
 from octavo.analysis.trials import Key, TrialKey, given_up, used_trials, values_by_key
 from octavo.analysis.verdict_sentence import sentence
+from octavo.observation import title_in_prose
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan, restore_plan
 from octavo.plan.parts import host_of_part
@@ -42,7 +43,7 @@ def make_document(store: Store, run: str, *, most_numbers: int | None = None) ->
     reported = values if shown is None else {key: of for key, of in values.items() if key[1] in shown}
     found = effects_of(plan, cells, trials, used, reported, record.metrics)
     primary = next(iter(record.metrics))
-    title = record.metrics[primary]["title"]
+    title = title_in_prose(record.metrics[primary]["title"])
     controls = {cell.id for cell in cells if cell.control}
     loud = [
         *warnings(trials, cells, record.metrics, "alarm"),

@@ -6,6 +6,7 @@ from typing import Any
 from octavo.analysis.number_format import ratio
 from octavo.analysis.trials import Key, TrialKey
 from octavo.plan.cells import Cell
+from octavo.plan.condition_text import condition_text
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 from octavo.units import human_count
@@ -24,7 +25,7 @@ def alarms(effects: Sequence[Mapping[str, Any]], cells: Sequence[Cell], primary:
             if cell.control
             else f"A negative control seems to differ from the baseline: {cell.label}"
         )
-        where = f" ({cell.condition})" if cell.condition else ""
+        where = f" ({condition_text(cell.condition)})" if cell.condition else ""
         found.append(
             f"{what}{where}: {title} × {ratio(effect['ratio'])} (95 % interval {ratio(effect['low'])} to "
             f"{ratio(effect['high'])}). Do not trust effects of this size: the host may cause them."

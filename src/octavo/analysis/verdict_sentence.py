@@ -5,6 +5,7 @@ from typing import Any
 
 from octavo.analysis import number_format
 from octavo.plan.cells import MOST_NAMED, Cell
+from octavo.plan.condition_text import condition_text
 from octavo.units import spaced_sizes
 
 _NOUNS = {"data_block": "data pages", "wal_block": "WAL blocks", "wal_segment": "WAL segments"}
@@ -30,7 +31,7 @@ def sentence(
     # Of many factors the label names those in which a cell differs.
     named = "" if len(compared) > MOST_NAMED else f"{'/'.join(compared)} "
     before, after, verb = ("", f" {noun}", "are") if noun else (named, "", "is")
-    where = f"{_as_beginning(spaced_sizes(effect['condition']))}: " if effect["condition"] else ""
+    where = f"{_as_beginning(condition_text(effect['condition']))}: " if effect["condition"] else ""
     figures = f"{title} × {number_format.ratio(effect['ratio'])}"
     if effect["low"] is None:
         figures += " (too few rounds for an interval)"

@@ -17,6 +17,7 @@ from octavo.analysis.trials import used_trials, values_by_key
 from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS, Components, variance_components
 from octavo.errors import OctavoError
 from octavo.plan.cells import Cell
+from octavo.plan.condition_text import condition_text
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.address import StoreAddress
 from octavo.store.listing import list_runs
@@ -81,7 +82,7 @@ def forecast_lines(plan: Plan, cells: Sequence[Cell], seconds_a_round: float, st
     heading = (
         f"smallest difference that {human_count(rounds, 'round')} can decide, if trials scatter as in {history.run}:"
     )
-    found = [(one.name or "all", reach(one, history.of(one.name), plan, rounds)) for one in conditions]
+    found = [(condition_text(one.name) or "all", reach(one, history.of(one.name), plan, rounds)) for one in conditions]
     if len(found) > _MOST_LINES:
         known = sorted((seen for _, seen in found if seen), key=lambda seen: seen.smallest)
         if not known:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from octavo.observation import verdict_terms
+from octavo.observation import title_in_prose, verdict_terms
 from octavo.report import numbers
 from octavo.report.document import (
     Document,
@@ -366,7 +366,7 @@ def _best_word(document: Document) -> str:
 
 
 def _short(name: str) -> str:
-    return clean(name).split(" (")[0].split(",")[0]
+    return title_in_prose(clean(name)).split(",")[0]
 
 
 def _times(value: float) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from octavo.plan.condition_text import condition_text as in_prose
 from octavo.report.document import Document, Row, clean, compared, levels, words
 from octavo.units import spaced_sizes
 
@@ -11,7 +12,6 @@ _NOUNS = {
     "wal_block": ("WAL blocks", "WAL block size"),
     "wal_segment": ("WAL segments", "WAL segment size"),
 }
-_DEVICE = {"mbps": "MB/s", "iops": "IOPS"}
 
 
 def spaced(text: object) -> str:
@@ -24,28 +24,8 @@ def spaced(text: object) -> str:
 
 
 def condition_text(condition: str) -> str:
-    """A condition as prose: what it means first.
-
-    >>> condition_text("memory 224MB, mbps=40, read-only"), condition_text("memory none, native")
-    ('224 MB of memory, a 40 MB/s device, read-only', 'no memory limit, no device limit')
-    """
-    return ", ".join(_part(part) for part in clean(condition).split(", ") if part)
-
-
-def _part(part: str) -> str:
-    if part == "native":
-        return "no device limit"
-    if part == "hdd":
-        return "HDD"
-    if part == "memory none":
-        return "no memory limit"
-    if match := re.fullmatch(r"memory (\d+[kMGT]B)", part):
-        return f"{spaced(match[1])} of memory"
-    limits = part.split(",")
-    pairs = [limit.split("=") for limit in limits]
-    if all(len(pair) == 2 and pair[0] in _DEVICE and pair[1].isdigit() for pair in pairs):
-        return f"a {' and '.join(f'{int(number):,} {_DEVICE[name]}' for name, number in pairs)} device"
-    return spaced(part)
+    """A condition as prose: what it means first."""
+    return in_prose(clean(condition))
 
 
 def cell_text(document: Document, cell: Row) -> str:

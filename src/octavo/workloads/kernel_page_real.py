@@ -42,12 +42,12 @@ _PROC = Path("/proc")
 _MOST_STATUS = 64 * 1024
 _MACHINE_MEMORY = 1024 * _MB
 
-_AMPLIFICATION = Metric("amplification", "MB read per MB wanted", "1", "lower")
+_AMPLIFICATION = Metric("amplification", "read amplification (MB read per MB wanted)", "1", "lower")
 _REQUEST = Metric("read_request_kb", "size of a read at the disk (rareq-sz)", "kB")
 _READS = Metric("device_reads_per_run", "reads at the disk, a run", "1", "lower")
 _READ_MB = Metric("device_mb_per_run", "read at the disk, a run", "MB", "lower")
 _WANTED = Metric("wanted_mb", "blocks that a run requested from the kernel (wanted)", "MB")
-_FORMULA = Metric("amplification_formula", "MB read per MB wanted, by the formula", "1")
+_FORMULA = Metric("amplification_formula", "read amplification, by the formula", "1")
 _UNIT = Metric("page_cache_kb", "unit of the page cache", "kB")
 _PAGE = Metric("memory_page_kb", "memory page of the kernel", "kB")
 _HUGE_PAGE = Metric("huge_page_mb", "default huge page of the kernel", "MB")

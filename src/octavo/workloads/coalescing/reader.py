@@ -22,8 +22,8 @@ from octavo.workloads.base import Levels, WorkloadResult
 _RUN_BYTES = 128 * 1024
 _PROGRAM = (sys.executable, "-m", "octavo", "io")
 
-_BLOCKS = Metric("blocks_per_second", "wanted blocks", "1/s", "higher")
-_REQUESTS = Metric("requests_per_second", "requests", "1/s")
+_BLOCKS = Metric("blocks_per_second", "wanted blocks a second", "1/s", "higher")
+_REQUESTS = Metric("requests_per_second", "requests a second", "1/s")
 _REQUEST_BYTES = Metric("bytes_per_request", "bytes a request, as asked", "B")
 _ASKED = Metric("asked_per_wanted", "bytes requested per byte wanted", "1", "lower")
 _READ = Metric("read_per_wanted", "bytes read at the device per byte wanted", "1", "lower")
@@ -31,7 +31,7 @@ _DEVICE_REQUEST = Metric("device_bytes_per_read", "bytes a read, at the device",
 _CPU = Metric("cpu_us_per_block", "the reader's CPU time per wanted block", "us", "lower")
 _MEDIAN = Metric("request_p50_us", "latency of a request, median", "us")
 _TAIL = Metric("request_p99_us", "latency of a request, 99th percentile", "us")
-_CEILING = Metric("ceiling_blocks_per_second", "rate of wanted blocks that the limits allow for these requests", "1/s")
+_CEILING = Metric("ceiling_blocks_per_second", "wanted blocks a second that the limits allow for these requests", "1/s")
 
 METRICS = (_BLOCKS, _REQUESTS, _REQUEST_BYTES, _ASKED, _READ, _DEVICE_REQUEST, _CPU, _MEDIAN, _TAIL, _CEILING)
 

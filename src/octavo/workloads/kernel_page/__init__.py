@@ -43,7 +43,7 @@ _SETTLED = 0.9
 _MOST_WARM_RUNS = 10
 _MB = 1024**2
 
-_TIME = Metric("run_ms", "time of a run (Execution Time), median", "ms", "lower")
+_TIME = Metric("run_ms", "median time of a run (Execution Time)", "ms", "lower")
 _EACH = Metric("each_run_ms", "time of each run", "ms", "lower")
 _RUNS = Metric("runs", "runs of the query", "1")
 _PLANNING = Metric("planning_ms", "planning time", "ms")
@@ -52,8 +52,8 @@ _HIT = Metric("shared_hit_blocks", "Buffers: shared hit, a run", "blocks")
 _WANTED = Metric("wanted_mb", "blocks that a run requested from the kernel (wanted)", "MB")
 _DEVICE_READS = Metric("device_reads_per_run", "reads at the device, a run", "1", "lower")
 _DEVICE_MB = Metric("device_mb_per_run", "read at the device, a run", "MB", "lower")
-_AMPLIFICATION = Metric("amplification", "MB read per MB wanted", "1", "lower")
-_FORMULA = Metric("amplification_formula", "MB read per MB wanted without caching, by the formula", "1")
+_AMPLIFICATION = Metric("amplification", "read amplification (MB read per MB wanted)", "1", "lower")
+_FORMULA = Metric("amplification_formula", "read amplification without caching, by the formula", "1")
 _UNIT = Metric(
     "page_cache_kb",
     "unit of the page cache; if above the memory page by XFS blocks, a stand-in for reads: TLB, page tables, anonymous "

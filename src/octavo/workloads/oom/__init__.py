@@ -57,7 +57,7 @@ _RECOVERY = Metric("recovery_seconds", "from the kill to the first answer", "sec
 _ACKNOWLEDGED = Metric("commits_acknowledged", "commits that were acknowledged", "1")
 _LOST = Metric("commits_lost", "acknowledged commits that were lost", "1", warns="alarm")
 _SURVIVED = Metric(
-    "nothing_killed", "nothing was killed: most_connections is a lower bound", "1",
+    "nothing_killed", "nothing was killed, and most_connections is a lower bound", "1",
     warns="limit",
 )  # fmt: skip
 _METRICS = (
