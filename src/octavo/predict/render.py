@@ -33,7 +33,7 @@ def _shown(value: float, form: str) -> str:
     if form == "size":
         return human_size(value)
     if form == "percent":
-        return f"{100 * value:.1f}%"
+        return f"{100 * value:.1f} %"
     if form == "ratio":
         return f"{value:.2f}"
     return f"{value:.0f}" if abs(value) >= 100 else numbers.significant(value)
@@ -77,14 +77,14 @@ def short(interval: dict[str, Any] | None, form: str = "number", between: str = 
     """A figure with how far the farther end of its interval is, for a narrow table.
 
     >>> short({"value": 1000.0, "low": 900.0, "high": 1200.0, "because": ""})
-    '1000 ±20%'
+    '1000 ±20 %'
     """
     if interval is None:
         return "–"
     value = interval["value"]
     far = max(value - interval["low"], interval["high"] - value)
     shown = _shown(value, form)
-    return shown if not value or far < 0.0005 * value else f"{shown}{between}±{100 * far / value:.2g}%"
+    return shown if not value or far < 0.0005 * value else f"{shown}{between}±{100 * far / value:.2g} %"
 
 
 def size_lines(document: dict[str, Any], show: Callable[..., str] = amount) -> list[tuple[str, ...]]:
@@ -105,7 +105,7 @@ def size_lines(document: dict[str, Any], show: Callable[..., str] = amount) -> l
                 for name in ("checkpoint_bytes_per_transaction", "wal_written_bytes_per_transaction")
             ]
         limit = row["bottleneck"]
-        found.append((*cells, f"{limit['name']} {100 * limit['used']:.0f}%" if limit else "–"))
+        found.append((*cells, f"{limit['name']} {100 * limit['used']:.0f} %" if limit else "–"))
     return found
 
 

@@ -47,8 +47,8 @@ def _summary(rows: list[dict[str, Any]]) -> Table:
             row["metric"].replace("_", " "),
             row["device"],
             str(row["count"]),
-            *(f"{100 * row[name]:.1f}%" for name in ("median_error", "largest_error")),
-            f"{100 * row['covered']:.0f}%",
+            *(f"{100 * row[name]:.1f} %" for name in ("median_error", "largest_error")),
+            f"{100 * row['covered']:.0f} %",
         )
     return table
 

@@ -187,10 +187,21 @@ def measured(document: Document, *, items: bool) -> list[str]:
 
 @once
 def item_names(document: Document, metric: str) -> list[str]:
-    """The items (queries, load steps) of a metric, q2 before q10."""
+    """The items of a metric: q2 before q10, the steps of a load as they ran, others by their names."""
     rows = [*document["summary"], *document["effects"]]
     names = {str(row["item"]) for row in rows if row["metric"] == metric and row.get("item") is not None}
-    return sorted(names, key=_natural)
+    steps = _load_steps(document)
+    return sorted(names, key=lambda name: (steps.get(name, -1), _natural(name)))
+
+
+@once
+def _load_steps(document: Document) -> dict[str, int]:
+    """The steps of a load in the order in which the first trial that has them ran them."""
+    for trial in document["trials"]:
+        items = [str(one["item"]) for one in trial["observations"] if one["item"] is not None]
+        if found := dict.fromkeys(item for item in items if item.startswith("load.")):
+            return {step: place for place, step in enumerate(found)}
+    return {}
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

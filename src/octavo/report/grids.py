@@ -30,6 +30,7 @@ from octavo.report.document import (
     tone,
     words,
 )
+from octavo.report.plain import condition_text
 
 # An interval whose ends are so many times apart says nothing.
 _WIDE = 100.0
@@ -93,7 +94,7 @@ def sheets(document: Document) -> list[Sheet]:
         here = cells(document, condition)
         names = [item for item in item_names(document, metric) if any((c["id"], metric, item) in effects for c in here)]
         made = [grid(document, here, effects, item, plans.get((condition, item or ""))) for item in (None, *names)]
-        found.append(Sheet(clip(clean(condition), 80) or "all trials", made[0], made[1:]))
+        found.append(Sheet(clip(condition_text(condition), 80) or "all trials", made[0], made[1:]))
     return found
 
 
@@ -121,7 +122,7 @@ def _sheets_of_one_factor(document: Document) -> list[Sheet]:
                 mine.append(square(cell, effect, better, letters.get(cell["id"], {})))
             squares.append((row["item"], mine))
         grid = Grid("each item", "", words(x), "item", columns, squares)
-        found.append(Sheet(clip(clean(condition), 80) or "all trials", grid, []))
+        found.append(Sheet(clip(condition_text(condition), 80) or "all trials", grid, []))
     return found
 
 

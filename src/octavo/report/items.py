@@ -6,6 +6,7 @@ from typing import Any
 
 from octavo.report import grids, numbers
 from octavo.report.document import Document, Row, clean, compared, conditions, tone, words
+from octavo.report.plain import condition_text
 
 
 def items_of(document: Document) -> dict[str, Any] | None:
@@ -113,7 +114,7 @@ def _bottleneck_sentences(document: Document) -> list[str]:
         by_name: dict[str, list[str]] = {}
         for item, name in mine.items():
             by_name.setdefault(name, []).append(clean(item))
-        where = f" ({clean(baseline['condition'])})" if baseline["condition"] else ""
+        where = f" ({condition_text(baseline['condition'])})" if baseline["condition"] else ""
         named = "; ".join(
             f"{name}: {'all ' + str(len(items)) if len(items) == len(mine) > 1 else ', '.join(items)}"
             for name, items in by_name.items()
@@ -205,7 +206,7 @@ def _group_sentences(document: Document) -> list[str]:
             for side in ("low", "high")
         )
         example = f" (at {clean(first['level'])})" if len(rows) > 1 else ""
-        which = f" ({clean(condition)})" if several and condition else ""
+        which = f" ({condition_text(condition)})" if several and condition else ""
         sentences.append(
             f"{clean(item)}{which} falls into two groups at {where}: "
             f"{low}, {high}{example}, × {numbers.ratio(first['ratio'])} apart. {apart}"

@@ -11,6 +11,7 @@ from octavo.analysis.document import make_document
 from octavo.imports.run import save
 from octavo.imports.vondra_tpch import read
 from octavo.report.chart_files import every_chart, file_name
+from octavo.report.document import item_names
 from octavo.report.grids import class_of, sheets, square
 from octavo.report.html import render
 from octavo.report.items import item_sentences, items_of
@@ -36,6 +37,16 @@ def test_there_is_a_heatmap_for_each_number_of_each_condition(document: dict[str
         "first run": ["q1", "q9"],
         "load": ["load.copy", "load.fkey"],
     }
+
+
+def test_steps_of_a_load_are_in_their_order_and_queries_by_number() -> None:
+    ran = ["load.copy", "load.pkey", "load.fkey", "load.indexes", "load.analyze"]
+    document: dict[str, Any] = {
+        "trials": [{"observations": [{"item": None}]}, {"observations": [{"item": item} for item in ran]}],
+        "summary": [{"metric": "seconds", "item": item} for item in (None, *reversed(ran), "q10", "q2")],
+        "effects": [],
+    }
+    assert item_names(document, "seconds") == ["q2", "q10", *ran]
 
 
 def test_each_of_them_can_be_a_file(document: dict[str, Any]) -> None:
