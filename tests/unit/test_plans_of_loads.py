@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from octavo.factor import complete
 from octavo.postgres.plan_shape import Shape
-from octavo.query_plans.loads import LoadPlans
+from octavo.query_plans.loads import LoadPlans, LoadsRequest, announcement
 from octavo.query_plans.loads_document import document, verdict, view
+from octavo.workloads import tpch
 
 A, B = Shape("Seq Scan", "t"), Shape("Index Scan", "t", "t_pkey")
 FACTS = {"version": "18.6", "scale": "0.1", "loads": 2, "draws": 2}
@@ -27,6 +29,14 @@ def text(found: Mapping[str, Any]) -> str:
     file = StringIO()
     Console(file=file, width=200).print(view(found))
     return file.getvalue()
+
+
+def test_it_says_what_it_will_do_and_how_long() -> None:
+    levels = complete(tpch.WORKLOAD.factors, {"scale": "0.1"})
+    assert announcement(["8kB", "32kB"], levels, LoadsRequest(4, 5, {})) == (
+        "8 loads of TPC-H at scale 0.1, one after the other (4 at each of 8kB, 32kB), with 5 ANALYZE runs each; "
+        "loading takes about 48 s (--loads, --data-block and --scale change that)"
+    )
 
 
 def test_flapping_that_one_loads_statistics_end_is_statistics() -> None:

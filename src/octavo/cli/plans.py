@@ -106,8 +106,9 @@ def loads(
 ) -> None:
     """Test whether sampling by ANALYZE makes plans differ between loads.
 
-    It loads TPC-H several times at each size and compares the queries' plans: with each load's own statistics, after
-    further ANALYZE runs, and with one load's statistics copied to all. Queries are only explained, not run.
+    It loads TPC-H several times at each size (by default 4 times at 2 sizes, one load after the other) and compares the
+    queries' plans: with each load's own statistics, after further ANALYZE runs, and with one load's statistics copied
+    to all. Queries are only explained, not run.
 
     Example: octavo plans loads --data-block 8kB,32kB --loads 4
     """
@@ -117,7 +118,7 @@ def loads(
     from octavo.host.children import server_account
     from octavo.postgres.builds.selection import data_block_specs
     from octavo.postgres.scratch import parse_settings
-    from octavo.query_plans.loads import LoadsRequest, compare_loads
+    from octavo.query_plans.loads import LoadsRequest, announcement, compare_loads
     from octavo.query_plans.loads_document import view
     from octavo.workloads import tpch
 
@@ -127,6 +128,7 @@ def loads(
         tpch.WORKLOAD.factors, {"scale": scale, "queries": queries, "statistics_target": str(statistics_target)}
     )
     account = server_account()
+    tell(announcement([spec.data_block for spec in specs], levels, request))
     with built(specs) as (builds, journal):
         document = compare_loads(builds, levels, request, {"shared_buffers": shared_buffers}, journal, account, tell)
     if format is TableFormat.json:

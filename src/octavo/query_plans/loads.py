@@ -23,6 +23,7 @@ from octavo.query_plans.loads_document import document
 from octavo.query_plans.servers import loaded
 from octavo.query_plans.statistics import PlannerStatistics, read, restore
 from octavo.query_plans.table import Tell, explain, set_for_session
+from octavo.units import human_count, human_duration
 from octavo.workloads import tpch
 from octavo.workloads.tpch.duckdb_tpch import known
 from octavo.workloads.tpch.queries import chosen
@@ -47,6 +48,17 @@ class LoadPlans:
     load: int
     own: Mapping[str, tuple[Shape, ...]]
     carried: Mapping[str, Shape]
+
+
+def announcement(data_blocks: Sequence[str], levels: Mapping[str, str], request: LoadsRequest) -> str:
+    """What will be done, and about how long it takes, apart from builds that are missing."""
+    count = len(data_blocks) * request.loads
+    seconds = count * tpch.WORKLOAD.seconds_asked({**levels, "phase": "load"})
+    return (
+        f"{human_count(count, 'load')} of TPC-H at scale {levels['scale']}, one after the other ({request.loads} at "
+        f"each of {', '.join(data_blocks)}), with {human_count(request.draws, 'ANALYZE run')} each; loading "
+        f"takes about {human_duration(seconds)} (--loads, --data-block and --scale change that)"
+    )
 
 
 def compare_loads(
