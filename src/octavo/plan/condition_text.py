@@ -12,6 +12,8 @@ def condition_text(condition: str) -> str:
 
     >>> condition_text("memory 224MB, mbps=40, read-only"), condition_text("memory none, native")
     ('224 MB of memory, a 40 MB/s device, read-only', 'no memory limit, no device limit')
+    >>> condition_text("bitmap 1%, max_request 1MB")
+    'bitmap 1 %, requests of up to 1 MB'
     """
     return ", ".join(_part(part) for part in condition.split(", ") if part)
 
@@ -25,6 +27,8 @@ def _part(part: str) -> str:
         return "no memory limit"
     if match := re.fullmatch(r"memory (\d+[kMGT]B)", part):
         return f"{spaced_sizes(match[1])} of memory"
+    if match := re.fullmatch(r"max_request (\d+[kMGT]B)", part):
+        return f"requests of up to {spaced_sizes(match[1])}"
     limits = part.split(",")
     pairs = [limit.split("=") for limit in limits]
     if all(len(pair) == 2 and pair[0] in _DEVICE and pair[1].isdigit() for pair in pairs):
