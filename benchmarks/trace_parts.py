@@ -1,13 +1,17 @@
-"""What a trace in parts costs: time and memory of one part, by how many parts there are, each in a process of its own.
+"""What a trace on many workers costs: time and memory of the shares, by how many workers there are, each share in a
+process of its own.
 
     .venv/bin/python -m benchmarks.trace_parts [--accesses 5000000] [--pages 1000000]
 
 The trace is one relation, accessed as the cube of a uniform number has it; curves are those of all page sizes, on one
-thread. Every part reads the whole trace: what that takes is the floor of its time.
+thread. Every share reads the whole trace: what that takes is the floor of its time. As many at once as there are
+processors are also timed by the clock; of more workers than that, a share of each kind is run by itself, and the
+slowest is what they would take.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -17,19 +21,21 @@ import numpy as np
 
 from octavo import _core
 from octavo.postgres.limits import DEFAULT_BLOCK
+from octavo.trace.parts import Share, shares
 
-PARTS = (1, 2, 4, 16, 128)
+WORKERS = (1, 2, 4, 6, 16, 128)
 SIZES = [1024 << power for power in range(6)]
 _ONE = """
 import json, resource, sys, time
 from octavo import _core
 def peak():  # not ru_maxrss, which has the parent's in it
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:"))
-path, block, sizes, capacities, part = json.loads(sys.argv[1])
+path, block, sizes, capacities, part, concentrated = json.loads(sys.argv[1])
 small = peak()
 before = resource.getrusage(resource.RUSAGE_SELF)
 began = time.monotonic()
-options = dict(rate=None, seed=1, threads=1, observe=lambda _: None, part=tuple(part))
+options = dict(rate=None, seed=1, threads=1, observe=lambda _: None, part=tuple(part),
+               concentrated=concentrated)
 _core.trace_curves(path, block, sizes, capacities, **options)
 after = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps([time.monotonic() - began, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
@@ -48,10 +54,10 @@ def write(path: Path, accesses: int, pages: int) -> None:
     writer.finish()
 
 
-def start(path: Path, pages: int, part: tuple[int, int]) -> "subprocess.Popen[str]":
-    """One part in a process of its own."""
+def start(path: Path, pages: int, share: Share) -> "subprocess.Popen[str]":
+    """A share in a process of its own."""
     capacities = [1024 * 1024 << step for step in range(24) if 1024 * 1024 << step <= 4 * pages * DEFAULT_BLOCK]
-    asked = json.dumps([str(path), DEFAULT_BLOCK, SIZES, capacities, part])
+    asked = json.dumps([str(path), DEFAULT_BLOCK, share.sizes, capacities, share.part, share.concentrated])
     return subprocess.Popen([sys.executable, "-c", _ONE, asked], stdout=subprocess.PIPE, text=True)
 
 
@@ -63,7 +69,7 @@ def result(process: "subprocess.Popen[str]") -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Prints a line for each number of parts."""
+    """Prints a line for each number of workers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--accesses", type=int, default=5_000_000)
     parser.add_argument("--pages", type=int, default=1_000_000)
@@ -73,11 +79,30 @@ def main() -> None:
         write(path, chosen.accesses, chosen.pages)
         megabytes = path.stat().st_size / 1024**2
         print(f"{chosen.accesses:,} accesses of {chosen.pages:,} pages, {megabytes:.0f} MB; {len(SIZES)} page sizes")
-        for parts in PARTS:
-            wall, cpu, memory = result(start(path, chosen.pages, (0, parts)))
-            print(f"1 of {parts}: {wall:.1f} s, {cpu:.1f} s of CPU, {memory:.0f} MB", flush=True)
-        both = [result(one) for one in [start(path, chosen.pages, (part, 2)) for part in range(2)]]
-        print(f"2 of 2 at once: {max(one[0] for one in both):.1f} s, {sum(one[1] for one in both):.1f} s of CPU")
+        reading = result(start(path, chosen.pages, Share(())))
+        print(f"reading alone: {reading[1]:.2f} s of CPU")
+        known: dict[tuple[tuple[int, ...], int], tuple[float, float, float]] = {}
+        whole = 0.0
+        for workers in WORKERS:
+            planned = shares(DEFAULT_BLOCK, SIZES, workers)
+            kinds = {(share.sizes, share.part[1]): share for share in planned}
+            for kind, share in kinds.items():
+                if kind not in known:
+                    known[kind] = result(start(path, chosen.pages, share))
+            found = [known[share.sizes, share.part[1]] for share in planned]
+            whole = whole or found[0][1]
+            slowest = max(cpu for _, cpu, _ in found)
+            print(
+                f"{workers} workers, {len(planned)} shares: CPU {slowest:.2f} s of the slowest "
+                f"({whole / slowest:.1f} times as fast as one), {sum(cpu for _, cpu, _ in found):.1f} s of all; "
+                f"{max(memory for _, _, memory in found):.0f} MB of the largest",
+                flush=True,
+            )
+        for workers in range(1, (os.cpu_count() or 1) + 1):
+            running = [start(path, chosen.pages, share) for share in shares(DEFAULT_BLOCK, SIZES, workers)]
+            wall = max(one[0] for one in [result(process) for process in running])
+            print(f"{workers} at once on {os.cpu_count()} processors: {wall:.2f} s on the clock", flush=True)
+        print(f"load of the machine: {os.getloadavg()[0]:.1f}")
 
 
 if __name__ == "__main__":

@@ -267,11 +267,13 @@ def trace_curves(
     threads: int,
     observe: Callable[[int], object],
     part: tuple[int, int] = (0, 1),
+    concentrated: list[int] | None = None,
 ) -> tuple[Totals, list[Curve]]:
     """LRU hit ratios at the capacities (bytes) for pages of each size (bytes), in one pass over the trace.
 
     `own_size` is the trace's page size. Smaller pages have two curves: accesses `spread` over the parts of a page as
-    far as can be, and `concentrated` on one part. With a rate only this part of the pages is followed; `part` (k, n) is
+    far as can be, and `concentrated` on one part, which follows from the curve of `own_size`: of all smaller
+    `page_sizes`, or of the sizes `concentrated`. With a rate only this part of the pages is followed; `part` (k, n) is
     the k-th, from 0 on, of n disjoint parts of these, by hash: a sample of its own.
 
     Raises:

@@ -107,17 +107,20 @@ def test_a_dry_run_asks_its_workers(dask: Network) -> None:
     assert "all 2 hosts at the same time" in done.stdout
 
 
-def test_a_trace_in_parts_is_one_hosts_within_its_error(dask: Network, tmp_path: Path) -> None:
+def test_a_trace_on_many_hosts_is_that_of_one_and_in_parts_within_its_error(dask: Network, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     path = tmp_path / "skewed.octrace"
     write_skewed(path)
     whole = surface(SurfaceRequest(path, page_sizes=(4096, 8192, 32768), shared_buffers=16 * 1024**2, threads=1))
-    scheduler = f"tls://{dask.coordinator.address}:{PORT}"
-    done = dask.coordinator.octavo(
+    words = [
         "trace", "surface", str(path), "--page-size", "4kB", "--page-size", "8kB", "--page-size", "32kB",
-        "--shared-buffers", "16MB", "--scheduler", scheduler, "--parts", "4", "--threads", "1", "--format", "json",
-    )  # fmt: skip
-    parts = json.loads(done.stdout)
+        "--shared-buffers", "16MB", "--scheduler", f"tls://{dask.coordinator.address}:{PORT}", "--threads", "1",
+        "--format", "json",
+    ]  # fmt: skip
+    by_size = json.loads(dask.coordinator.octavo(*words).stdout)
+    assert by_size["parts"] == 1
+    assert by_size["curves"] == json.loads(json.dumps(whole["curves"]))
+    parts = json.loads(dask.coordinator.octavo(*words, "--parts", "4").stdout)
     assert parts["parts"] == 4
     assert parts["clock_sweep"] == whole["clock_sweep"]
     assert parts["capacities_bytes"] == whole["capacities_bytes"]

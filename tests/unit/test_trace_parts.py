@@ -8,9 +8,11 @@ import pytest
 
 from octavo import _core
 from octavo.trace.files import nobody
-from octavo.trace.parts import merged
+from octavo.trace.parts import MOST_PARTS, Share, assembled, merged, shares
 from octavo.trace.surface import SurfaceRequest, surface
 
+kB = 1024
+ALL_SIZES = tuple(kB << power for power in range(6))
 COUNT, PAGES = 200_000, 20_000
 CAPACITIES = [size * 8192 for size in (400, 1000, 3000, 10_000, 20_000)]
 
@@ -49,6 +51,57 @@ def test_parts_of_a_sample_are_nearer_than_one_of_them(trace: Path) -> None:
         assert max(other["standard_errors"]) < max(single["standard_errors"])
         for exact, mean, error in zip(one["hit_ratios"], other["hit_ratios"], other["standard_errors"], strict=True):
             assert abs(exact - mean) <= 4 * error + 0.002
+
+
+def of_share(trace: Path, share: Share):
+    return _core.trace_curves(
+        trace, 8192, list(share.sizes), CAPACITIES, rate=None, seed=1, threads=1, observe=nobody,
+        part=share.part, concentrated=list(share.concentrated),
+    )[1]  # fmt: skip
+
+
+@pytest.mark.parametrize("sizes", [(4 * kB, 8 * kB, 16 * kB), (4 * kB, 16 * kB), (8 * kB, 16 * kB), (2 * kB, 4 * kB)])
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_no_more_workers_than_sizes_find_what_one_does(trace: Path, sizes: tuple[int, ...], workers: int) -> None:
+    whole = _core.trace_curves(
+        trace, 8192, list(sizes), CAPACITIES, rate=None, seed=1, threads=1, observe=nobody
+    )[1]  # fmt: skip
+    planned = shares(8192, sizes, min(workers, len({*sizes, 8192})))
+    found = assembled(sizes, [of_share(trace, share) for share in planned])
+    place = {(one["page_size"], one["layout"]): one for one in found}
+    assert len(found) == len(whole)
+    assert [place[one["page_size"], one["layout"]] for one in whole] == whole
+
+
+def test_more_workers_than_sizes_find_it_within_their_error(trace: Path) -> None:
+    sizes = (4 * kB, 8 * kB, 16 * kB)
+    planned = shares(8192, sizes, 8)
+    assert len(planned) == 8
+    found = assembled(sizes, [of_share(trace, share) for share in planned])
+    place = {(one["page_size"], one["layout"]): one for one in found}
+    for one in curves(trace):
+        other = place[one["page_size"], one["layout"]]
+        for exact, mean, error in zip(one["hit_ratios"], other["hit_ratios"], other["standard_errors"], strict=True):
+            assert abs(exact - mean) <= 4 * error + 0.002
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5, 6, 7, 16, 128, 1 << 20])
+def test_shares_are_every_page_of_every_size_once(workers: int) -> None:
+    planned = shares(8 * kB, ALL_SIZES, workers)
+    assert len(planned) <= min(workers, MOST_PARTS)
+    for size in ALL_SIZES:
+        parts = [share.part for share in planned if size in share.sizes]
+        assert sorted(parts) == [(part, len(parts)) for part in range(len(parts))]
+    # An estimate that makes nothing faster is not made: with one more than sizes all stay exact.
+    assert workers > 7 or {share.part for share in planned} == {(0, 1)}
+
+
+def test_parts_that_are_asked_for_are_those_of_every_size() -> None:
+    for workers in (1, 3, 4, 9):
+        planned = shares(8 * kB, ALL_SIZES, workers, 4)
+        assert {share.part for share in planned} == {(part, 4) for part in range(4)}
+        assert sum(len(share.sizes) for share in planned) == 4 * len(ALL_SIZES)
+    assert len(shares(8 * kB, ALL_SIZES, 9, 4)) == 8
 
 
 @pytest.mark.parametrize("part", [(1, 1), (4, 4), (0, 0), (0, 5000)])

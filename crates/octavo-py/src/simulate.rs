@@ -101,9 +101,12 @@ fn curve_as_dict<'p>(
     Ok(found)
 }
 
-/// LRU curves of a trace for pages of each size, in one pass: hit ratios at capacities in bytes.
+/// LRU curves of a trace for pages of each size, in one pass: hit ratios at capacities in bytes. `concentrated` are the
+/// smaller sizes that have such a curve too, all of them if left out.
 #[pyfunction]
-#[pyo3(signature = (path, own_size, page_sizes, capacities, *, rate, seed, threads, observe, part = (0, 1)))]
+#[pyo3(signature = (
+    path, own_size, page_sizes, capacities, *, rate, seed, threads, observe, part = (0, 1), concentrated = None
+))]
 #[expect(clippy::too_many_arguments, reason = "by name")]
 pub(crate) fn trace_curves<'p>(
     python: Python<'p>,
@@ -116,6 +119,7 @@ pub(crate) fn trace_curves<'p>(
     threads: usize,
     observe: Py<PyAny>,
     part: (u32, u32),
+    concentrated: Option<Vec<u64>>,
 ) -> PyResult<(Bound<'p, PyDict>, Vec<Bound<'p, PyDict>>)> {
     if part.0 >= part.1 || part.1 > MOST_PARTS {
         return Err(PyValueError::new_err(format!(
@@ -125,7 +129,12 @@ pub(crate) fn trace_curves<'p>(
     }
     let rate = rate.or((part.1 > 1).then_some(1.0));
     let mut sizes = page_sizes.clone();
-    if !sizes.contains(&own_size) && sizes.iter().any(|&size| size < own_size) {
+    let smaller = || sizes.iter().copied().filter(|&size| size < own_size);
+    let concentrated = concentrated.unwrap_or_else(|| smaller().collect());
+    if concentrated.contains(&0) {
+        return Err(PyValueError::new_err("there are no pages of 0 bytes"));
+    }
+    if !sizes.contains(&own_size) && !concentrated.is_empty() {
         sizes.push(own_size); // whose curve is one end of what smaller pages can do
     }
     let mut studies = sizes
@@ -153,34 +162,32 @@ pub(crate) fn trace_curves<'p>(
         .map(|curve| &curve.1);
     let mut found = Vec::new();
     for (size, curve) in curves.iter().filter(|curve| page_sizes.contains(&curve.0)) {
-        if *size >= own_size {
-            found.push(curve_as_dict(
-                python,
-                curve,
-                *size,
-                "merged",
-                curve.pages(),
-                &capacities,
-            )?);
+        let layout = if *size >= own_size {
+            "merged"
         } else {
+            "spread"
+        };
+        let pages = curve.pages();
+        found.push(curve_as_dict(
+            python,
+            curve,
+            *size,
+            layout,
+            pages,
+            &capacities,
+        )?);
+    }
+    for size in concentrated {
+        if let Some(own) = own {
+            let pages = own.pages();
             found.push(curve_as_dict(
                 python,
-                curve,
-                *size,
-                "spread",
-                curve.pages(),
+                own,
+                size,
+                "concentrated",
+                pages,
                 &capacities,
             )?);
-            if let Some(own) = own {
-                found.push(curve_as_dict(
-                    python,
-                    own,
-                    *size,
-                    "concentrated",
-                    own.pages(),
-                    &capacities,
-                )?);
-            }
         }
     }
     Ok((totals_as_dict(python, totals)?, found))

@@ -178,7 +178,10 @@ def surface(
         typer.Option(metavar="tls://ADDRESS:PORT", help="Simulate on the workers of this Dask scheduler, in parts."),
     ] = None,
     parts: Annotated[
-        int | None, typer.Option(min=1, help="With --scheduler: the parts of the pages; one for each worker.")
+        int | None,
+        typer.Option(
+            min=1, help="With --scheduler: parts of the pages of each size; default: as many as keep all workers busy."
+        ),
     ] = None,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:

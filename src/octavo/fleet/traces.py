@@ -1,6 +1,6 @@
-"""`octavo trace surface --scheduler`: a trace that is simulated in parts, on the workers of a Dask.
+"""`octavo trace surface --scheduler`: a trace that is simulated in shares, on the workers of a Dask.
 
-Every worker reads the whole trace, at the same path, and follows its part of the pages.
+Every worker reads the whole trace, at the same path, and follows its own page sizes, or its part of their pages.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,38 +13,36 @@ from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.workshop import BENCH
 from octavo.trace.core_types import BufferPoint, Curve, Totals
 from octavo.trace.files import nobody, reading
-from octavo.trace.parts import merged
+from octavo.trace.parts import MOST_PARTS, Share, assembled, shares
 from octavo.trace.surface import SurfaceRequest, threads_of
 
 Places = Sequence[tuple[int, int, int, int, int]]
-MOST_PARTS = 1024
 
 
 class FleetSimulator:
     """Simulates on the workers that are there. Raises HostError when there is none, UsageError for too many parts."""
 
     def __init__(self, hosts: DaskHosts, parts: int | None = None) -> None:
-        """`parts`: as many as workers if left out."""
+        """`parts`: those of the pages of each size; as many as keep all workers busy if left out."""
         hosts.look()
-        self._hosts, self._workers = hosts, sorted(hosts.present())
+        self._hosts, self._workers, self._parts = hosts, sorted(hosts.present()), parts
         if not self._workers:
             raise HostError("there is no worker; octavo fleet run starts those of a hosts file")
-        self._parts = parts or len(self._workers)
-        if self._parts > MOST_PARTS:
-            raise UsageError(f"--parts {self._parts}: at most {MOST_PARTS}, because each reads the whole trace")
+        if parts is not None and parts > MOST_PARTS:
+            raise UsageError(f"--parts {parts}: at most {MOST_PARTS}, because each reads the whole trace")
 
     def curves(
         self, request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int]
     ) -> tuple[Totals, list[Curve], int]:
-        """The parts in turn on the workers. Raises HostError when one cannot do it, or has another trace there."""
-        answers = self._of_parts(
-            curves_of_part, [(request, own, tuple(sizes), tuple(capacities), (part, self._parts)) for part in
-                             range(self._parts)]
-        )  # fmt: skip
+        """The shares in turn on the workers; the number of parts is that of the size with most. Raises HostError when
+        a worker cannot do its share, or has another trace there."""
+        planned = shares(own, sizes, len(self._workers), self._parts)
+        answers = self._of_parts(curves_of_share, [(request, own, share, tuple(capacities)) for share in planned])
         totals: Totals = answers[0][0]
         if any(one["accesses"] != totals["accesses"] for one, _ in answers):
             raise HostError(f"{request.path} differs between workers; copy the trace to them again")
-        return totals, merged([curves for _, curves in answers]), self._parts
+        curves = assembled(sizes, [curves for _, curves in answers])
+        return totals, curves, max(share.part[1] for share in planned)
 
     def buffers(self, request: SurfaceRequest, own: int, places: Places) -> list[BufferPoint]:
         """Each point as on one host, some on every worker; in their order."""
@@ -58,16 +56,17 @@ class FleetSimulator:
         return self._hosts.gather([(name, work, *order) for name, order in zip(names, orders, strict=True)])
 
 
-def curves_of_part(
-    request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int], part: tuple[int, int]
+def curves_of_share(
+    request: SurfaceRequest, own: int, share: Share, capacities: Sequence[int]
 ) -> tuple[Totals, list[Curve]]:
-    """A task: the curves as this part of the pages tells them. Raises UsageError, HostError as `trace.surface`."""
+    """A task: the curves of this share. Raises UsageError, HostError as `trace.surface`."""
 
     def work() -> tuple[Totals, list[Curve]]:
         with reading(request.path) as opened:
             return _core.trace_curves(
-                opened, own, list(sizes), list(capacities),
-                rate=request.rate, seed=request.seed, threads=threads_of(request), observe=nobody, part=part,
+                opened, own, list(share.sizes), list(capacities),
+                rate=request.rate, seed=request.seed, threads=threads_of(request), observe=nobody,
+                part=share.part, concentrated=list(share.concentrated),
             )  # fmt: skip
 
     return BENCH.do(work)

@@ -1,10 +1,66 @@
-"""A trace in parts: each follows its own part of the pages, and estimates all of every curve (SHARDS, Waldspurger et
-al., FAST 2015). Together they are one estimate."""
+"""A trace that several workers simulate, each in a pass of its own: every page size for itself, which changes no curve,
+and where there are more workers than sizes, the pages of a size in parts by hash, each of which estimates all of its
+curve (SHARDS, Waldspurger et al., FAST 2015). Together these are one estimate."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from octavo.trace.core_types import Curve
+
+# Into more parts the pages of a size are not divided: each of them reads the whole trace.
+MOST_PARTS = 1024
+# Of simulating a size smaller than the trace's own, to that of another: pages are more, and accessed in random places.
+_COST_OF_SMALLER = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What is simulated in one pass: pages of these sizes (bytes), the k-th of n parts of them by hash, from 0 on.
+    `concentrated`: the smaller sizes whose concentrated curve follows from one of these."""
+
+    sizes: tuple[int, ...]
+    part: tuple[int, int] = (0, 1)
+    concentrated: tuple[int, ...] = ()
+
+
+def shares(own: int, sizes: Sequence[int], workers: int, parts: int | None = None) -> list[Share]:
+    """What so many workers simulate of a trace with pages of `own` bytes: about as many shares, of about equal cost.
+
+    Pages are divided into `parts`; if that is left out, those of a size as far as there are more workers than sizes.
+
+    >>> [(share.sizes, share.part) for share in shares(8192, (8192, 16384, 32768), 2)]
+    [((8192, 32768), (0, 1)), ((16384,), (0, 1))]
+    >>> [(share.sizes, share.part) for share in shares(8192, (8192,), 2)]
+    [((8192,), (0, 2)), ((8192,), (1, 2))]
+    """
+    smaller = tuple(size for size in sizes if size < own)
+    every = sorted({*sizes, own} if smaller else {*sizes})
+    cost = {size: _COST_OF_SMALLER if size < own else 1.0 for size in every}
+
+    def share(chosen: Sequence[int], part: tuple[int, int]) -> Share:
+        return Share(tuple(chosen), part, smaller if own in chosen else ())
+
+    if parts is None and workers > len(every):
+        counts = dict.fromkeys(every, 1)
+        for _ in range(min(workers, MOST_PARTS) - len(every)):
+            counts[max(every, key=lambda size: cost[size] / counts[size])] += 1
+        # What is ready before the slowest need not be divided further: an estimate less.
+        slowest = max(cost[size] / count for size, count in counts.items())
+        counts = {size: math.ceil(cost[size] / slowest - 1e-9) for size in every}
+        return [share([size], (part, count)) for size, count in counts.items() for part in range(count)]
+    groups: list[list[int]] = [[] for _ in range(min(len(every), max(1, workers // (parts or 1))))]
+    for size in sorted(every, key=lambda size: -cost[size]):
+        min(groups, key=lambda group: sum(cost[one] for one in group)).append(size)
+    return [share(sorted(group), (part, parts or 1)) for part in range(parts or 1) for group in groups]
+
+
+def assembled(sizes: Sequence[int], answers: Sequence[Sequence[Curve]]) -> list[Curve]:
+    """The curves of these sizes out of those of all shares."""
+    found: dict[tuple[int, str], list[Curve]] = {}
+    for curve in (one for curves in answers for one in curves if one["page_size"] in sizes):
+        found.setdefault((curve["page_size"], curve["layout"]), []).append(curve)
+    return [merged([[one] for one in same])[0] for same in found.values()]
 
 
 def merged(parts: Sequence[Sequence[Curve]]) -> list[Curve]:

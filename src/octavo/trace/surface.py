@@ -65,7 +65,7 @@ class Simulator(Protocol):
     def curves(
         self, request: SurfaceRequest, own: int, sizes: Sequence[int], capacities: Sequence[int]
     ) -> tuple[Totals, list[Curve], int]:
-        """LRU curves of page sizes, and the number of parts that the pages were divided into."""
+        """LRU curves of page sizes, and the number of parts that the pages of a size were divided into at the most."""
         ...
 
     def buffers(
@@ -294,8 +294,8 @@ def limitations(summary: Summary, request: SurfaceRequest, sizes: Sequence[int],
     found.append("the first access of a page is a miss at any size: a short recording understates hit ratios")
     if parts > 1:
         found.append(
-            f"simulated in {parts} parts of the pages by hash, each of which estimates the curve; below "
-            f"{FEWEST_SAMPLED * parts / (request.rate or 1.0):,.0f} pages of capacity nothing is resolved"
+            f"the pages of a size are simulated in up to {parts} parts by hash, each of which estimates the curve; "
+            f"below {FEWEST_SAMPLED * parts / (request.rate or 1.0):,.0f} pages of capacity nothing is resolved"
         )
     elif request.rate is not None:
         found.append(
