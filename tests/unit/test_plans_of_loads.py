@@ -11,6 +11,7 @@ from octavo.factor import complete
 from octavo.postgres.plan_shape import Shape
 from octavo.query_plans.loads import LoadPlans, LoadsRequest, announcement
 from octavo.query_plans.loads_document import document, verdict, view
+from octavo.units import human_duration
 from octavo.workloads import tpch
 
 A, B = Shape("Seq Scan", "t"), Shape("Index Scan", "t", "t_pkey")
@@ -33,9 +34,10 @@ def text(found: Mapping[str, Any]) -> str:
 
 def test_it_says_what_it_will_do_and_how_long() -> None:
     levels = complete(tpch.WORKLOAD.factors, {"scale": "0.1"})
+    seconds = 8 * tpch.WORKLOAD.seconds_asked({**levels, "phase": "load"})
     assert announcement(["8kB", "32kB"], levels, LoadsRequest(4, 5, {})) == (
         "8 loads of TPC-H at scale 0.1, one after the other (4 at each of 8kB, 32kB), with 5 ANALYZE runs each; "
-        "loading takes about 48 s (--loads, --data-block and --scale change that)"
+        f"loading takes about {human_duration(seconds)} (--loads, --data-block and --scale change that)"
     )
 
 
