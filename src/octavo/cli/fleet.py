@@ -211,25 +211,17 @@ def start(
 ) -> None:
     """Start this host's worker unless it is running; called by `octavo fleet run`."""
     from octavo.fleet import certificates, daemon
-    from octavo.fleet.launch import WORKER
 
     certificates.paths_of(certificates.HOST)
-
-    def serve(ready: "daemon.Ready") -> None:
-        from octavo.fleet.servers import serve_host
-
-        serve_host(scheduler, listen, name, ready)
-
-    print(f"worker: pid {daemon.start(WORKER, serve)}")
+    print(f"worker: pid {daemon.start(daemon.WORKER, scheduler, listen, name)}")
 
 
 @host.command("stop")
 def stop_worker() -> None:
     """Stop this host's worker and restore the host; called by `octavo fleet stop`."""
     from octavo.fleet import daemon
-    from octavo.fleet.launch import WORKER
     from octavo.host.journal import recover
 
-    print("stopped" if daemon.stop(WORKER) else "no worker was running")
+    print("stopped" if daemon.stop(daemon.WORKER) else "no worker was running")
     for line in recover():
         print(line)

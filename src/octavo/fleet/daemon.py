@@ -1,24 +1,34 @@
 """A process of its own that outlives who started it: the scheduler, and the worker of a host.
 
-It is known by a file with its identity, and stopped by that, never by its name. Its log has a bound: anybody who can
-reach what it listens on can have it log something.
+It is a Python of its own, which inherits neither locks nor files nor threads: the scheduler may be started by a
+coordinator in the middle of a run. It is known by a file with its identity, and stopped by that, never by its name. Its
+log has a bound: anybody who can reach what it listens on can have it log something.
+
+`python -m octavo.fleet.daemon scheduler DESCRIPTOR LISTEN`, or `worker DESCRIPTOR SCHEDULER LISTEN NAME`, is what
+`start` runs; the descriptor is that of a pipe that hears when it is ready.
 """
 
+import fcntl
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
 from octavo.fleet.certificates import directory
 from octavo.home import write_durably
+from octavo.host.foreground import interrupt_once
 from octavo.host.process import ProcessIdentity, is_alive, itself, signal_to
 from octavo.host.safe_read import read_tail, read_text
+
+SCHEDULER = "scheduler"
+WORKER = "worker"
 
 Ready = Callable[[], None]
 
@@ -39,65 +49,88 @@ def running(name: str) -> ProcessIdentity | None:
     return identity if is_alive(identity) else None
 
 
-def start(name: str, serve: Callable[[Ready], None]) -> int:
-    """Starts the process unless it is there, and returns its pid. `serve` calls its argument once it is ready.
+def start(name: str, *words: str) -> int:
+    """Starts the process unless it is there, and returns its pid once it is ready; the words are its arguments.
 
     Raises HostError with the last line of its log when it ends before that.
     """
-    if (there := running(name)) is not None:
-        return there.pid
-    reader, writer = os.pipe()
-    if child := os.fork():
-        os.close(writer)
-        os.waitpid(child, 0)
+    with _alone(name):
+        if (there := running(name)) is not None:
+            return there.pid
+        reader, writer = os.pipe()
         with os.fdopen(reader) as told:
+            try:
+                first = _launch(name, writer, words)
+            finally:
+                os.close(writer)
             pid = told.readline().strip()
+        first.wait()
         if not pid:
             raise HostError(f"the {name} did not start: {_last_words(name)}")
         return int(pid)
-    os.close(reader)
-    _become(name, serve, writer)
-    raise AssertionError("a process of its own does not return")
+
+
+@contextmanager
+def _alone(name: str) -> Generator[None, None, None]:
+    """Nobody else starts or stops it meanwhile: of two that were started, one would be known to nobody."""
+    lock = os.open(directory() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _launch(name: str, writer: int, words: Sequence[str]) -> "subprocess.Popen[bytes]":
+    # Without -I the environment may say where Octavo is, but never the directory that we are in (-P).
+    python = [sys.executable, "-I" if sys.flags.isolated else "-P"]
+    log = os.open(_log(name), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        return subprocess.Popen(
+            [*python, "-m", "octavo.fleet.daemon", name, str(writer), *words],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, pass_fds=[writer],
+        )  # fmt: skip
+    finally:
+        os.close(log)
 
 
 def stop(name: str) -> bool:
     """Ends the process and waits until it is gone; whether there was one. Raises HostError when it does not end."""
-    identity = running(name)
-    if identity is None:
-        return False
-    signal_to(identity, signal.SIGTERM)
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while is_alive(identity):
-        if time.monotonic() > deadline:
-            raise HostError(f"the {name} (pid {identity.pid}) does not stop; its log is {_log(name)}")
-        time.sleep(_BETWEEN_SECONDS)
-    _note(name).unlink(missing_ok=True)
-    return True
+    with _alone(name):
+        identity = running(name)
+        if identity is None:
+            return False
+        signal_to(identity, signal.SIGTERM)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while is_alive(identity):
+            if time.monotonic() > deadline:
+                raise HostError(f"the {name} (pid {identity.pid}) does not stop; its log is {_log(name)}")
+            time.sleep(_BETWEEN_SECONDS)
+        _note(name).unlink(missing_ok=True)
+        return True
 
 
-def _become(name: str, serve: Callable[[Ready], None], writer: int) -> None:
-    """What is left of the fork: a session of its own, its output a log, and at the end no way back."""
+def main() -> None:
+    """What `start` runs: leaves who has started it, writes down who it is, and serves."""
+    name, writer, *words = sys.argv[1:]
+    if os.fork():
+        os._exit(0)
     code = 1
     try:
-        os.setsid()
-        if os.fork():
-            os._exit(0)
-        log = os.open(_log(name), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        null = os.open(os.devnull, os.O_RDONLY)
-        for descriptor, of in ((null, 0), (log, 1), (log, 2)):
-            os.dup2(descriptor, of)
+        interrupt_once()
+        os.umask(0o022)  # the servers' user has to reach builds and sockets
         os.chdir("/")
-        threading.Thread(target=_keep_short, args=(log,), name="log", daemon=True).start()
+        threading.Thread(target=_keep_short, args=(sys.stdout.fileno(),), name="log", daemon=True).start()
         me = itself()
         write_durably(
             _note(name), json.dumps({"pid": me.pid, "start_time": me.start_time, "boot_id": me.boot_id}) + "\n"
         )
 
         def ready() -> None:
-            os.write(writer, f"{me.pid}\n".encode())
-            os.close(writer)
+            os.write(int(writer), f"{me.pid}\n".encode())
+            os.close(int(writer))
 
-        serve(ready)
+        _serve(name, words, ready)
         code = 0
     except KeyboardInterrupt:
         code = 0
@@ -107,6 +140,17 @@ def _become(name: str, serve: Callable[[Ready], None], writer: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _serve(name: str, words: Sequence[str], ready: Ready) -> None:
+    from octavo.fleet import servers
+
+    if name == SCHEDULER:
+        (listen,) = words
+        servers.serve_scheduler(listen, ready)
+    else:
+        scheduler, listen, host = words
+        servers.serve_host(scheduler, listen, host, ready)
 
 
 def _keep_short(log: int) -> None:
@@ -140,3 +184,7 @@ def _last_words(name: str) -> str:
     except OSError:
         lines = []
     return lines[-1] if lines else "no output"
+
+
+if __name__ == "__main__":
+    main()

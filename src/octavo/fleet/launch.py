@@ -15,8 +15,6 @@ from octavo.remote.ssh import HostAnswer, on_each
 from octavo.store.set_aside import SetAside
 from octavo.text import one_line
 
-SCHEDULER = "scheduler"
-WORKER = "worker"
 # Where the worker of a host listens that the file says nothing of.
 _PORT = 8790
 # How long a host has for each command; its worker has to start within that.
@@ -111,7 +109,7 @@ def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
     Raises HostError when no host can be started; those that cannot are told.
     """
     address = scheduler_of(fleet)
-    new = daemon.running(SCHEDULER) is None
+    new = daemon.running(daemon.SCHEDULER) is None
     start_scheduler(address)
     failed = start_workers(fleet)
     for name, problem in failed.items():
@@ -123,14 +121,8 @@ def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
 
 def start_scheduler(address: str) -> int:
     """Starts the scheduler here, unless it is there; its pid. Raises HostError."""
-
-    def serve(ready: Callable[[], None]) -> None:
-        from octavo.fleet.servers import serve_scheduler
-
-        serve_scheduler(address, ready)
-
     certificates.paths_of(certificates.COORDINATOR)
-    return daemon.start(SCHEDULER, serve)
+    return daemon.start(daemon.SCHEDULER, address)
 
 
 def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[str, str]:
@@ -148,7 +140,7 @@ def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[
 def stop(fleet: FleetFile) -> dict[str, str]:
     """Stops the workers, which puts their hosts back, and the scheduler; by name what stood in the way."""
     failed = _failures(ask_hosts(fleet.hosts, lambda _: ["stop"]))
-    daemon.stop(SCHEDULER)
+    daemon.stop(daemon.SCHEDULER)
     shutil.rmtree(scheduler_scratch(), ignore_errors=True)
     return failed
 

@@ -1,0 +1,47 @@
+"""A scheduler of its own process: one, however many start it, and with nothing of who did."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from octavo.errors import HostError
+from octavo.fleet import certificates, daemon
+from octavo.fleet.launch import start_scheduler
+from octavo.host.journal import Journal
+
+_LISTEN = "127.0.0.1:0"
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    pytest.importorskip("distributed")
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+    yield tmp_path
+    daemon.stop(daemon.SCHEDULER)
+
+
+def test_it_is_started_once_and_inherits_nothing(own_home: Path) -> None:
+    """A coordinator starts it again in the middle of a run: its journal's lock would be held by the scheduler."""
+    certificates.make_authority()
+    with Journal() as journal, ThreadPoolExecutor(3) as threads:
+        pids = set(threads.map(lambda _: start_scheduler(_LISTEN), range(3)))
+        (pid,) = pids
+        files = {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()}
+        assert str(journal.path) not in files
+        ours = {file for file in files if file.startswith(str(own_home)) and "dask-scheduler" not in file}
+        assert ours == {str(own_home / "fleet/scheduler.log")}
+    status = Path(f"/proc/{pid}/status").read_text()
+    assert f"PPid:\t{os.getpid()}\n" not in status  # or it would stay, dead, for as long as we live
+    found = daemon.running(daemon.SCHEDULER)
+    assert found is not None and found.pid == pid
+    assert daemon.stop(daemon.SCHEDULER)
+    assert not daemon.stop(daemon.SCHEDULER)
+
+
+def test_what_ends_before_it_is_ready_is_told_in_its_words() -> None:
+    certificates.make_authority()
+    with pytest.raises(HostError, match=r"the scheduler did not start: octavo: .*write an address and a port"):
+        start_scheduler("nowhere")
