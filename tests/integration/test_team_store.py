@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
@@ -118,7 +119,19 @@ def test_a_claimed_run_is_running_until_its_coordinator_ends(store: Store, addre
         assert (list_runs(address)[0]["status"], store.run("one").status) == ("running", "running")
         with pytest.raises(UsageError, match="another coordinator is running one"):
             store.claim("one")
-    store.claim("one")  # which waits for nothing: the other's connection is closed
+    store.claim("one")
+    assert store.run("one").status == "running"
+
+
+def test_a_claim_that_is_just_being_given_up_is_waited_for(store: Store, address: ServerAddress) -> None:
+    """As when a coordinator has ended, and the server has not seen it yet."""
+    add_run(store, "one", status="running")
+    with closing(Store.open(address)) as ending:
+        ending.claim("one")
+        giving_up = threading.Timer(0.3, ending.close)
+        giving_up.start()
+        store.claim("one")
+        giving_up.join()
     assert store.run("one").status == "running"
 
 

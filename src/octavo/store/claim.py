@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # The first of a lock's two keys is ours, the second is the run's; 0 is that of who makes or migrates the tables.
 NAMESPACE = 1329812566
+# One whose coordinator has just ended is held for a moment yet, until its session in the server has ended, too.
+_PATIENCE = "5s"
 HELD = """
 SELECT objid::bigint FROM pg_locks
 WHERE locktype = 'advisory' AND classid = 1329812566 AND objsubid = 2 AND granted
@@ -49,10 +51,14 @@ class Claim:
         connection = self._address.connect(autocommit=True)
         key = key_of(self._run)
         signed = key - 2**32 if key >= 2**31 else key
-        row = connection.execute("SELECT pg_try_advisory_lock(%s::int, %s::int)", (NAMESPACE, signed)).fetchone()
-        if row != (True,):
+        try:
+            connection.execute("SELECT set_config('lock_timeout', %s, false)", (_PATIENCE,))
+            connection.execute("SELECT pg_advisory_lock(%s::int, %s::int)", (NAMESPACE, signed))
+        except BaseException as error:
             connection.close()
-            raise UsageError(f"another coordinator is running {self._run}; wait for it, or stop it")
+            if isinstance(error, psycopg.errors.LockNotAvailable):
+                raise UsageError(f"another coordinator is running {self._run}; wait for it, or stop it") from None
+            raise
         self._connection = connection
 
     def close(self) -> None:
