@@ -28,7 +28,7 @@ from octavo.postgres.builds.spec import BuildSpec
 # Flags that make a build for the very CPU that it is compiled on.
 _FOR_THIS_CPU = "=native"
 # Until workers that were started have found the scheduler.
-_ARRIVAL_SECONDS = 20.0
+_ARRIVAL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
 
 ROOT = Path("/sys/fs/cgroup")
-_REMOVAL_SECONDS = 5.0
+_REMOVAL_SECONDS = 30.0
 # What a version 2 group's file says while nobody has set anything.
 _UNSET = {"memory": ("memory.max", "max"), "io": ("io.max", "")}
 

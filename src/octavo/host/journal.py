@@ -37,7 +37,7 @@ TOKEN_VARIABLE = "OCTAVO_TOKEN"
 # hold a mount or a group, or make its directory anew, until it is found. Until then it may hold the owner's lock, too.
 _HUNTS = 6
 _BETWEEN_HUNTS_SECONDS = 0.1
-_LOCK_PATIENCE_SECONDS = 2.0
+_LOCK_PATIENCE_SECONDS = 10.0
 _BETWEEN_LOCKS_SECONDS = 0.01
 
 # More than any run writes; what is larger is no journal, and would only be read for ever.

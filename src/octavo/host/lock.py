@@ -25,7 +25,7 @@ _OWNER = "run.owner"
 _ROOTS = Path("/run/octavo")
 # A name in the abstract namespace (unix(7)) that anybody may take: it tells, it does not lock.
 _TOLD = "\0octavo-run"
-_PATIENCE_SECONDS = 2.0
+_PATIENCE_SECONDS = 10.0
 _BETWEEN_SECONDS = 0.01
 # An owner's line: pid, start time, boot id.
 _LONGEST_LINE = 200

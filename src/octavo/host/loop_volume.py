@@ -26,7 +26,7 @@ from octavo.host.loop_devices import devices_on, number_of
 from octavo.host.undo import Entry, Undone
 
 _SYS = Path("/sys")
-_PATIENCE_SECONDS = 10.0
+_PATIENCE_SECONDS = 30.0
 # mkfs.xfs refuses less (xfsprogs since 5.19).
 SMALLEST_BYTES = 300 * 1024**2
 

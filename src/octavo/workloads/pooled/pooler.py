@@ -25,7 +25,7 @@ from octavo.postgres.cluster import DATABASE, SUPERUSER, Server
 from octavo.postgres.own_connection import connect_own
 
 _PORT = 6432
-_READY_SECONDS = 10.0
+_READY_SECONDS = 60.0
 _STOP_SECONDS = 10.0
 _FOREVER = 10 * 86_400  # longer than any trial (its duration is a day at the most)
 
