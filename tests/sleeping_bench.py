@@ -1,5 +1,6 @@
 """A bench for fleets that takes time and nothing else: what a host measures is drawn from the cell, load and seed."""
 
+import math
 import os
 import random
 import time
@@ -16,9 +17,9 @@ from octavo.observation import Observation
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 
+# While these files are in a host's state directory: its trials fail; those after so many (the file's text) do not end.
+FAILING, HELD = "failing", "held"
 # Said to a worker in its environment: seconds a trial, and what its clock is ahead by.
-# While this file is in a host's state directory, its trials fail.
-FAILING = "failing"
 SECONDS, AHEAD = "TEST_FLEET_SECONDS", "TEST_FLEET_AHEAD"
 
 
@@ -28,6 +29,7 @@ class SleepingBench:
     def __init__(self, journal: Journal, seconds: float) -> None:
         self._journal = journal
         self._seconds = seconds
+        self._measured = 0
 
     def cannot_run(self, cell: Cell) -> str | None:
         return None
@@ -41,6 +43,10 @@ class SleepingBench:
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
         run_child(["sleep", str(self._seconds)], self._journal, role="trial")
+        if self._measured >= _let_through():
+            until_gone = 'while [ -e "$0" ]; do sleep 0.05; done'
+            run_child(["sh", "-c", until_gone, octavo_home() / HELD], self._journal, role="trial")
+        self._measured += 1
         if (octavo_home() / FAILING).exists():
             return Measurement("failed", "as the test wants it")
         value = random.Random(f"{cell.id}/{load}/{seed}").gauss(1000, 10)
@@ -53,6 +59,14 @@ class SleepingBench:
         self, cells: Sequence[Cell], loads: Sequence[int], *, round_number: int, seed: int
     ) -> list[Measurement] | None:
         return None
+
+
+def _let_through() -> float:
+    """How many trials end."""
+    try:
+        return int((octavo_home() / HELD).read_text())
+    except FileNotFoundError:
+        return math.inf
 
 
 class Clock:

@@ -9,11 +9,12 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import pytest
 from tests.integration.conftest import needs_root
 from tests.namespaces import Network, Place, network, processes_in
-from tests.sleeping_bench import AHEAD, SECONDS
+from tests.sleeping_bench import AHEAD, HELD, SECONDS
 
 from octavo.plan.parts import host_of_part
 from octavo.store.records import TrialRecord
@@ -104,24 +105,38 @@ def assert_as_found(fleet: Network, *, delivered: bool = True) -> None:
             assert not list((place.home / "fleet" / "outbox").glob("*"))
 
 
+@contextmanager
+def held(host: Place) -> Generator[Path, None, None]:
+    """A trial of the host's second round does not end before the file is removed: what is done to the fleet meanwhile
+    is done in the middle of the run, however late it comes."""
+    file = host.home / HELD
+    file.write_text(str(_CELLS + 1))
+    try:
+        yield file
+    finally:
+        file.unlink(missing_ok=True)
+
+
 def kill(place: Place, what: str) -> None:
     os.kill(json.loads((place.home / "fleet" / f"{what}.json").read_text())["pid"], signal.SIGKILL)
 
 
 def test_a_worker_that_is_killed_in_a_trial_goes_on_within_its_part(fleet: Network) -> None:
-    with running(fleet) as run:
+    with held(fleet.hosts[1]) as hold, running(fleet) as run:
         run.until("trial beta")
         kill(fleet.hosts[1], "worker")
         run.until("beta does not respond")
+        hold.unlink()
         run.until(r"^ended \S+ rounds")
     assert_whole(fleet, 1, 2)
     assert_as_found(fleet)
 
 
 def test_a_network_that_is_cut_for_a_while_delivers_afterwards(fleet: Network) -> None:
-    with running(fleet) as run:
+    with held(fleet.hosts[1]) as hold, running(fleet) as run:
         run.until("trial beta")
         fleet.cut(fleet.hosts[1])
+        hold.unlink()
         try:
             run.until("beta does not respond")
         finally:
@@ -132,14 +147,16 @@ def test_a_network_that_is_cut_for_a_while_delivers_afterwards(fleet: Network) -
 
 
 def test_a_network_that_is_cut_for_good_is_done_without(fleet: Network) -> None:
-    with fleet.changed('patience = "10min"', 'patience = "8s"'), running(fleet) as run:
+    beta = fleet.hosts[1]
+    with fleet.changed('patience = "10min"', 'patience = "8s"'), held(beta) as hold, running(fleet) as run:
         run.until("trial beta")
-        fleet.cut(fleet.hosts[1])
+        fleet.cut(beta)
+        hold.unlink()
         try:
             run.until("beta has not responded for too long")
             run.until(r"^ended \S+ rounds")
         finally:
-            fleet.mend(fleet.hosts[1])
+            fleet.mend(beta)
     assert_whole(fleet, 1)
     found = measured(fleet, 2)
     assert 0 < len(found) == len(set(found)) < _ROUNDS * _CELLS
@@ -147,19 +164,21 @@ def test_a_network_that_is_cut_for_good_is_done_without(fleet: Network) -> None:
 
 
 def test_a_scheduler_that_is_killed_is_started_again(fleet: Network) -> None:
-    with running(fleet) as run:
+    with held(fleet.hosts[0]) as hold, running(fleet) as run:
         run.until("trial alpha")
         kill(fleet.coordinator, "scheduler")
+        hold.unlink()
         run.until(r"^ended \S+ rounds")
     assert_whole(fleet, 1, 2)
     assert_as_found(fleet, delivered=False)
 
 
 def test_a_coordinator_that_is_killed_is_resumed(fleet: Network) -> None:
-    with running(fleet) as run:
+    with held(fleet.hosts[1]) as hold, running(fleet) as run:
         run.until("trial beta")
         run.process.kill()
         run.process.wait()
+        hold.unlink()
         again = Coordinator(fleet, newest(fleet))
         again.until(r"^ended \S+ rounds")
         again.process.wait()
