@@ -4,9 +4,11 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,8 @@ def journal_entries(home: Path) -> list[dict[str, Any]]:
 
 
 def start_and_reach_the_third_trial(home: Path, plan: Path) -> tuple[subprocess.Popen[str], int]:
-    """A run whose third trial is being measured, and the pid of its server."""
+    """A run whose third trial is being measured, and the pid of its server. It is stopped (SIGSTOP), so that the trial
+    does not end before something is done to it."""
     run = subprocess.Popen(
         [ROOT / "octavo", "run", plan, "--seed", "5"],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=dict(os.environ),
@@ -45,10 +48,21 @@ def start_and_reach_the_third_trial(home: Path, plan: Path) -> tuple[subprocess.
     while time.monotonic() < deadline:
         roles = {entry["role"]: entry["pid"] for entry in journal_entries(home) if entry["kind"] == "process"}
         if "server" in roles and "pgbench" in roles:
+            run.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, run.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            assert "pgbench" in {entry.get("role") for entry in journal_entries(home)}
+            assert stored_trials(home) == 2
             return run, roles["server"]
         assert run.poll() is None
         time.sleep(0.005)
     raise AssertionError("the third trial did not begin")
+
+
+def stored_trials(home: Path) -> int:
+    """Of the newest run."""
+    query = "SELECT count(*) FROM trial WHERE run = (SELECT id FROM run ORDER BY started DESC LIMIT 1)"
+    with closing(sqlite3.connect(home / "octavo.sqlite")) as store:
+        return store.execute(query).fetchone()[0]
 
 
 def trials(octavo: Octavo, run: str) -> list[dict[str, Any]]:
@@ -66,6 +80,7 @@ def test_a_stopped_run_keeps_its_trials_and_goes_on(
 ) -> None:
     run, server = start_and_reach_the_third_trial(home, plan_file)
     run.send_signal(how)
+    run.send_signal(signal.SIGCONT)
     while how is not signal.SIGKILL and run.poll() is None:  # an impatient user: once is enough
         run.send_signal(how)
     assert run.stderr is not None
@@ -118,6 +133,7 @@ def test_a_server_that_dies_in_a_trial_costs_that_trial_only(octavo: Octavo, hom
     identity = process.identify(server)
     assert identity is not None
     process.end(identity, signal.SIGKILL)
+    run.send_signal(signal.SIGCONT)
     assert run.stderr is not None
     run.stderr.read()
     run.stderr.close()
@@ -139,6 +155,7 @@ def test_two_runs_do_not_measure_at_once(octavo: Octavo, home: Path, plan_file: 
         assert f"pid {run.pid}" in second.stderr
     finally:
         run.send_signal(signal.SIGINT)
+        run.send_signal(signal.SIGCONT)
         assert run.stderr is not None
         run.stderr.read()
         run.stderr.close()
