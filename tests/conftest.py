@@ -167,6 +167,8 @@ def plan_file(tmp_path: Path) -> Path:
         most_steal = "100%"  # these trials are about the way, not about their numbers
         most_foreign_cpu = "100%"
         most_foreign_io = "1TB"
+        most_clock_step = "1h"
+        fewest_transactions = 1
         shortest_duration = "50%"  # connecting takes its part of a second
         """
     )

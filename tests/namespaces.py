@@ -21,10 +21,12 @@ ROOT = Path(__file__).parents[1]
 OCTAVO = [sys.executable, "-m", "octavo"]
 # Each holds its namespaces until its standard input is closed, which ends with the test, however that ends.
 _HOLD = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c"]
-# What other tests have mounted of volumes is let go at once: a copy of a mount here would keep their loop device busy.
+# What other tests have mounted of volumes is let go at once: a copy of a mount in another namespace would keep their
+# loop device busy.
+LET_VOLUMES_GO = "awk '$2 ~ /\\/volumes\\// {print $2}' /proc/self/mounts | xargs -r umount -l"
 _READY = (
-    "awk '$2 ~ /\\/volumes\\// {print $2}' /proc/self/mounts | xargs -r umount -l && "
-    "mount -t tmpfs -o mode=755 none /run/octavo && ip link set lo up && echo ready && exec cat >/dev/null"
+    f"{LET_VOLUMES_GO} && mount -t tmpfs -o mode=755 none /run/octavo && ip link set lo up && echo ready && "
+    "exec cat >/dev/null"
 )
 
 
@@ -134,7 +136,7 @@ def network(
 def _let_go(holder: "subprocess.Popen[str]") -> None:
     assert holder.stdin is not None
     holder.stdin.close()
-    holder.wait(10)
+    holder.wait(60)
 
 
 def _file(coordinator: Place, hosts: Sequence[Place], patience: str) -> str:

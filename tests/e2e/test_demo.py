@@ -22,7 +22,10 @@ _BROWSER = found(*BROWSERS)
 def demo(home: Path) -> subprocess.CompletedProcess[str]:
     """The preset, but for shorter trials that are believed on a busy machine too, and a fixed number of rounds."""
     plan = home / "demo.toml"
-    believed = 'most_steal = "100%"\nmost_foreign_cpu = "100%"\nmost_foreign_io = "1TB"\nshortest_duration = "50%"\n'
+    believed = (
+        'most_steal = "100%"\nmost_foreign_cpu = "100%"\nmost_foreign_io = "1TB"\nmost_clock_step = "1h"\n'
+        'fewest_transactions = 1\nshortest_duration = "50%"\n'
+    )
     fixed = preset_text("oltp-blocks-demo").replace("control = true", 'stopping = "fixed"\ncontrol = true', 1)
     two_loads = re.sub(r"^loads = \d+$", "loads = 2", fixed, flags=re.MULTILINE)
     plan.write_text(f"{two_loads}\n[validity]\n{believed}")
@@ -156,7 +159,7 @@ def complaints(page: Path, tmp_path: Path) -> list[str]:
             f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1200,3000", "--enable-logging=stderr",
             f"--screenshot={tmp_path / 'page.png'}", page.as_uri(),
         ],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert (tmp_path / "page.png").stat().st_size > 1000, finished.stderr
     lines = [line for line in finished.stderr.splitlines() if "CONSOLE" in line]

@@ -44,7 +44,7 @@ def _shown(page: Path, profile: Path) -> str:
             "--disable-background-networking", "--disable-component-update", "--enable-logging=stderr",
             f"--user-data-dir={profile}", "--dump-dom", page.as_uri(),
         ],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     console = [line for line in finished.stderr.splitlines() if "CONSOLE" in line and "source: chrome://" not in line]
     assert console == []

@@ -20,7 +20,7 @@ from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.scratch import scratch_server
 
-_SECONDS = 60.0
+_SECONDS = 300.0
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.namespaces import LET_VOLUMES_GO
 from tests.tools import needs
 
 from octavo.home import make_directory
@@ -53,10 +54,11 @@ def _tarball(home: Path, journal: Journal, suite: str, packages: Sequence[str]) 
     try:
         # A mount namespace of its own: what it mounts is gone with it, however it ends.
         made = children.run(
-            ["unshare", "--mount", "debootstrap", "--variant=minbase", *chosen, suite, root, addresses[0]],
+            ["unshare", "--mount", "sh", "-c", f'{LET_VOLUMES_GO} && exec "$@"', "sh",
+             "debootstrap", "--variant=minbase", *chosen, suite, root, addresses[0]],
             journal,
             role="debootstrap",
-        )
+        )  # fmt: skip
         if made.returncode != 0:
             pytest.skip(f"debootstrap: {(made.stdout + made.stderr).strip().splitlines()[-1]}")
         _output(journal, "chroot", root, "apt-get", "clean")

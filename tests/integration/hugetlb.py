@@ -1,5 +1,6 @@
 """Hugetlb groups of version 2, and processes in them, for tests as root."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Generator
@@ -15,7 +16,7 @@ _V2 = Path("/sys/fs/cgroup/unified") if Path("/sys/fs/cgroup/unified").is_dir() 
 @contextmanager
 def hugetlb_group(limit: int) -> Generator[Path, None, None]:
     """A group that may have so many bytes of the default page size when they are touched."""
-    control, group = _V2 / "cgroup.subtree_control", _V2 / "octavo-test-huge"
+    control, group = _V2 / "cgroup.subtree_control", _V2 / f"octavo-test-huge-{os.getpid()}"
     on = "hugetlb" in control.read_text().split()
     if not on:
         control.write_text("+hugetlb")

@@ -53,7 +53,7 @@ def ssh_server(place: Path) -> Generator[Sshd, None, None]:
         _PRIVILEGE_SEPARATION.mkdir(mode=0o755)
     server = subprocess.Popen([_PROGRAM, "-D", "-e", "-f", place / "config"], stderr=(place / "log").open("w"))
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while True:  # it listens, or has ended
             with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), 5) as connection:
                 if connection.recv(4) == b"SSH-":

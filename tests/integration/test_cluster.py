@@ -82,7 +82,7 @@ def _cached_bytes(directory: Path) -> int:
 def test_a_server_is_born_inside_its_memory_limit(build: Build, journal: Journal, account: Account) -> None:
     controller = cgroup.memory_controller()
     assert controller is not None
-    group = controller / "octavo-test"
+    group = controller / f"octavo-test-{os.getpid()}"
     cgroup.create(group, 256 * 1024**2)
     modules = build.prefix / "lib"
     try:

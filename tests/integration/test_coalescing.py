@@ -42,6 +42,8 @@ hole = 2
 most_steal = "100%"
 most_foreign_cpu = "1000%"
 most_foreign_io = "100GB"
+fewest_transactions = 1
+most_clock_step = "1h"
 """
 
 

@@ -376,7 +376,7 @@ def shop(archives: Path, form: str = "custom", **changes: str) -> dict[str, str]
 def test_a_users_own_database_and_scripts_run_at_another_block_size(
     form: str, archives: Path, builds: dict[str, Build], journal: Journal, account: Account
 ) -> None:
-    levels = shop(archives, form)
+    levels = shop(archives, form, duration="3s")
     made = ensure(builds["32kB"], custom.WORKLOAD, levels, journal, account)
     with serving(made, journal, account) as server:
         good = "SELECT count(*) FILTER (WHERE more->'n' = id::text AND length(note) = 50) AS n FROM shop.orders"
@@ -445,7 +445,7 @@ def test_a_damaged_archive_and_a_wrong_script_are_named(
 
 
 def test_an_offered_rate_is_kept_and_its_lag_told(builds: dict[str, Build], journal: Journal, account: Account) -> None:
-    levels = {**SMALL, "scale": "1", "rate": "100", "duration": "3s", "mode": "read-only", "protocol": "simple"}
+    levels = {**SMALL, "scale": "1", "rate": "50", "duration": "6s", "mode": "read-only", "protocol": "simple"}
     made = ensure(builds["8kB"], pgbench.WORKLOAD, levels, journal, account)
     with serving(made, journal, account) as server:
         for mode, script in (("read-only", "select only"), ("tpcb", "TPC-B")):

@@ -42,7 +42,7 @@ def script(place: Path, name: str, text: str) -> str:
     return f"sh {place / name}"
 
 
-def answers(text: str, journal: Journal, at_once: int = 20, seconds: int = 30) -> dict[str, HostAnswer]:
+def answers(text: str, journal: Journal, at_once: int = 20, seconds: int = 300) -> dict[str, HostAnswer]:
     hosts = parse_hosts(text, Path("/nowhere/hosts.toml"))
     asked = on_each(hosts, lambda host: host.octavo, journal, seconds=seconds, most_bytes=100_000, at_once=at_once)
     return {answer.host.name: answer for answer in asked}
@@ -53,7 +53,10 @@ def test_a_table_of_hosts_of_which_some_fail(sshd: Sshd, home: Path, tmp_path: P
     bad = good.replace('"warning"', '"error"')
     (tmp_path / "good.json").write_text(good)
     (tmp_path / "bad.json").write_text(bad)
-    real = f"env OCTAVO_HOME={home} PYTHONPATH={ROOT / 'src'} {sys.executable} -m octavo"
+    # Where it sees no servers: those of other tests come and go.
+    mapped = "" if os.geteuid() == 0 else "--map-root-user "
+    nowhere = f"unshare {mapped}--net --pid --fork --kill-child --mount-proc"
+    real = f"{nowhere} env OCTAVO_HOME={home} PYTHONPATH={ROOT / 'src'} {sys.executable} -m octavo"
     tables = [
         sshd.table("good", script(tmp_path, "good", f"cat {tmp_path}/good.json")),
         sshd.table("bad", script(tmp_path, "bad", f"cat {tmp_path}/bad.json; exit 1")),
@@ -93,25 +96,22 @@ def test_a_table_of_hosts_of_which_some_fail(sshd: Sshd, home: Path, tmp_path: P
     for name, words in {
         "no-json": "not JSON", "other-json": "not a report", "without-octavo": "does not exist", "fails": "no",
         "closed": "Connection refused", "stranger": "Host key verification failed",
+        "real": "no PostgreSQL server listens",
     }.items():  # fmt: skip
         assert words in rows[name]["problem"]
-    # As many servers as there are here, or that there are none.
-    said = rows["real"]["problem"] or "could be examined"
-    assert "could be examined" in said or "no PostgreSQL server listens" in said
     assert "\x1b" not in done.stdout
     assert "\u202e" not in done.stdout
 
 
 def test_no_host_takes_more_time_or_room_than_it_may(sshd: Sshd, journal: Journal, tmp_path: Path) -> None:
-    found = answers(
-        sshd.table("sleeps", script(tmp_path, "sleeps", "exec sleep 1000"))
-        + sshd.table("floods", script(tmp_path, "floods", "exec yes"))
+    found = answers(sshd.table("sleeps", script(tmp_path, "sleeps", "exec sleep 1000")), journal, seconds=2)
+    found |= answers(
+        sshd.table("floods", script(tmp_path, "floods", "exec yes"))
         + sshd.table(
             "floods-errors", script(tmp_path, "errors", "head -c 3000000 /dev/zero | tr '\\0' x >&2; echo fine")
         )
         + sshd.table("quick", script(tmp_path, "quick", "echo fine")),
         journal,
-        seconds=2,
     )
     assert found["sleeps"].problem == "the command did not end in time"
     assert "more than 97.7 kB" in str(found["floods"].problem)

@@ -79,8 +79,8 @@ from distributed import Client
 from distributed.security import Security
 scheduler, ca, cert, key = sys.argv[1:]
 with Client(scheduler, security=Security(tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key,
-                                     require_encryption=True), timeout=60) as client:
-    client.wait_for_workers(2, timeout=60)
+                                     require_encryption=True), timeout=300) as client:
+    client.wait_for_workers(2, timeout=300)
 """
 
 

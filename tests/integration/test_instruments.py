@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,7 +107,9 @@ def test_all_instruments_agree_with_each_other(server: Server) -> None:
 
 def test_series_stand_beside_the_observations_and_looking_is_accounted(server: Server) -> None:
     observers = InstrumentSet(instruments(), lambda text: None)
+    began = time.monotonic()
     seen, _ = trial(server, observers)
+    longest = time.monotonic() - began
     units = {metric.name: metric.unit for metric in observers.metrics}
     assert {one.metric for one in seen.observations} | {one.metric for one in seen.series} <= set(units)
     assert all(series.unit == units[series.metric] for series in seen.series)
@@ -120,7 +123,8 @@ def test_series_stand_beside_the_observations_and_looking_is_accounted(server: S
     assert costs["processes"] > 0
     assert costs["the server, for all of them"] > 0
     share = values(seen)["instruments_cpu_share", None]
-    assert share == pytest.approx(sum(costs.values()) / ((os.cpu_count() or 1) * 3), rel=0.5)
+    machine = sum(costs.values()) / (os.cpu_count() or 1)
+    assert machine / longest <= share <= machine / 3
 
 
 @needs_root

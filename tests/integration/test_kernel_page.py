@@ -46,6 +46,7 @@ fewest_transactions = 1
 most_steal = "100%"  # this run is about the way, not about its numbers
 most_foreign_cpu = "100%"
 most_foreign_io = "1TB"
+most_clock_step = "1h"
 """
 
 

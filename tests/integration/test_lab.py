@@ -76,7 +76,7 @@ def test_a_steady_server_has_its_full_page_images_behind_it(home: Path, plan_fil
     for trial in document["trials"]:
         steady, values = trial["facts"]["steady"], observed(trial)
         assert steady["why"] == "images are few"
-        assert 4 * 2 <= steady["seconds"] < 120
+        assert 4 * 2 <= steady["seconds"] < 600
         assert steady["images_per_record_at_last"] <= steady["images_per_record_at_first"] / 10
         assert values["wal_full_page_images"] <= 0.01 * values["wal_records"]
 
@@ -144,6 +144,7 @@ def test_a_workload_and_an_instrument_are_one_file_and_one_line_each(
         most_steal = "100%"
         most_foreign_cpu = "100%"
         most_foreign_io = "1TB"
+        most_clock_step = "1h"
         """,
         origin="test",
     )

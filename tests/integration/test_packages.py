@@ -8,6 +8,7 @@ import pytest
 from tests.integration.conftest import needs_root
 from tests.integration.debian import clean_debian, needs_debootstrap, this_suite
 from tests.integration.servers import data_directory, running
+from tests.namespaces import LET_VOLUMES_GO
 from tests.thorough import THOROUGH, in_thorough_tests
 from tests.tools import needs
 
@@ -182,11 +183,12 @@ def test_it_is_installed_runs_and_is_purged_in_a_clean_debian(
     def inside(*arguments: str, user: str = "root:root") -> str:
         # The loader finds $ORIGIN by /proc. It is mounted in a namespace that ends with the last process in it.
         finished = children.run(
-            ["unshare", f"--mount-proc={debian / 'proc'}", "chroot", f"--userspec={user}", debian, *arguments],
+            ["unshare", f"--mount-proc={debian / 'proc'}", "sh", "-c", f'{LET_VOLUMES_GO} && exec chroot "$@"', "sh",
+             f"--userspec={user}", debian, *arguments],
             journal,
             role=arguments[0],
             environment={"DEBIAN_FRONTEND": "noninteractive", "HOME": "/"},
-        )
+        )  # fmt: skip
         return children.check(finished, " ".join(arguments)).stdout
 
     def program(name: str, *arguments: str) -> str:

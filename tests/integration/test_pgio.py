@@ -48,6 +48,7 @@ autovacuum = "off"
 most_steal = "100%"
 most_foreign_cpu = "100%"
 most_foreign_io = "1TB"
+most_clock_step = "1h"
 most_buffer_misses = "100%"
 fewest_transactions = 1
 """

@@ -21,7 +21,7 @@ from octavo.watch.connect import asker, connect
 from octavo.workloads.pooled.pooler import program
 
 _PORT = 6433
-_SECONDS = 30.0
+_SECONDS = 300.0
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import pytest
 from octavo.host.journal import recover
 from octavo.postgres.builds.cache import Build
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 300.0
 
 
 @pytest.fixture

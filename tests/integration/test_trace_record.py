@@ -4,7 +4,6 @@ WAL is what pg_walinspect finds."""
 import os
 import shutil
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -22,10 +21,13 @@ from octavo.trace.wal import written
 
 _PACKAGES = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("bpftrace") is None or not _PACKAGES,
-    reason="probes need root, bpftrace, and a PostgreSQL of the distribution's packages",
-)
+pytestmark = [
+    pytest.mark.alone,  # what bpftrace has no processor for is lost, and then nothing is equal
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("bpftrace") is None or not _PACKAGES,
+        reason="probes need root, bpftrace, and a PostgreSQL of the distribution's packages",
+    ),
+]
 _SECONDS = 20.0
 _BUFFERS = 4 * 1024**2
 # Random lookups through the index, several times what fits shared_buffers, and a scan of the table.
@@ -83,9 +85,8 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
             )
             recording = threading.Thread(target=lambda: found.append(record(request, journal, print)))
             recording.start()
-            deadline = time.monotonic() + 60
             with server.connect(DATABASE) as connection:
-                while _accesses(trace) == 0 and time.monotonic() < deadline and recording.is_alive():
+                while _accesses(trace) == 0 and recording.is_alive():
                     connection.execute("SELECT 1 FROM pg_class LIMIT 1")
                     recording.join(0.1)
                 # Counted from here on: before the probes are attached the recorder reads the catalog.

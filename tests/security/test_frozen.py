@@ -66,7 +66,7 @@ def test_children_of_a_cell_stand_still_together_and_are_ended(journal: Journal)
     assert not child_group.is_frozen(group)
     freezer.freeze()
     child_group.remove(group)
-    assert [child.wait(10) for child, _ in started] == [-signal.SIGKILL] * 2
+    assert [child.wait(60) for child, _ in started] == [-signal.SIGKILL] * 2
     for _, number in started:
         children.ended(journal, number)
     assert not group.exists()
@@ -106,4 +106,4 @@ def test_a_client_that_was_stopped_by_a_signal_is_ended_by_its_owners_successor(
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
         assert state_of(child.pid) == "T"
         journal.undo(number)
-        assert child.wait(10) == -signal.SIGTERM
+        assert child.wait(60) == -signal.SIGTERM

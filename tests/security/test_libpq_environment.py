@@ -54,7 +54,7 @@ def _account() -> Account:
 
 def _connect(directory: Path, pid: int, account: Account | None = None) -> psycopg.Connection[dict[str, object]]:
     return connect_own(
-        directory, _PORT, user="octavo", database="octavo", account=account or _account(), pid=pid, patience_seconds=10
+        directory, _PORT, user="octavo", database="octavo", account=account or _account(), pid=pid, patience_seconds=60
     )
 
 
