@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.conftest import memory_groups_of_runs
+from tests.integration import counting
 from tests.integration.conftest import needs_root
 
 from octavo.analysis.document import make_document
@@ -16,11 +18,14 @@ from octavo.host import cgroup
 from octavo.instruments import INSTRUMENTS
 from octavo.lab.events import Event, TrialEnded
 from octavo.lab.session import SessionResult, start_run
+from octavo.observation import Observation
 from octavo.plan.model import Plan
 from octavo.plan.parse import parse_plan
 from octavo.plan.presets import find_plan
+from octavo.postgres.cluster import Server
 from octavo.store.store import Store
 from octavo.workloads import WORKLOADS
+from octavo.workloads.base import Levels, WorkloadResult
 
 
 def run(plan: Plan) -> tuple[SessionResult, dict[str, Any], list[Event]]:
@@ -32,6 +37,30 @@ def run(plan: Plan) -> tuple[SessionResult, dict[str, Any], list[Event]]:
 
 def observed(trial: dict[str, Any]) -> dict[str, float]:
     return {observation["metric"]: observation["value"] for observation in trial["observations"]}
+
+
+def counting_plan(*, rounds: int) -> Plan:
+    return parse_plan(
+        """
+        name = "counting"
+        question = "How fast are rows counted?"
+        workload = "counting"
+        loads = 1
+        [baseline]
+        data_block = "8kB"
+        [factors]
+        data_block = ["4kB", "8kB"]
+        rows = 500
+        recycled_wal = "32MB"
+        [validity]
+        most_steal = "100%"
+        most_foreign_cpu = "100%"
+        most_foreign_io = "1TB"
+        most_clock_step = "1h"
+        """,
+        origin="test",
+        rounds=rounds,
+    )
 
 
 @pytest.fixture
@@ -127,30 +156,33 @@ def test_a_workload_and_an_instrument_are_one_file_and_one_line_each(
 ) -> None:
     monkeypatch.setitem(WORKLOADS, "counting", "tests.integration.counting")
     monkeypatch.setitem(INSTRUMENTS, "scans", "tests.integration.scans")
-    plan = parse_plan(
-        """
-        name = "counting"
-        question = "How fast are rows counted?"
-        workload = "counting"
-        rounds = 2
-        loads = 1
-        [baseline]
-        data_block = "8kB"
-        [factors]
-        data_block = ["4kB", "8kB"]
-        rows = 500
-        recycled_wal = "32MB"
-        [validity]
-        most_steal = "100%"
-        most_foreign_cpu = "100%"
-        most_foreign_io = "1TB"
-        most_clock_step = "1h"
-        """,
-        origin="test",
-    )
-    ended, document, _ = run(plan)
+    ended, document, _ = run(counting_plan(rounds=2))
     assert (ended.outcome.ok, ended.outcome.failed) == (6, 0)
     for trial in document["trials"]:
         assert observed(trial)["counts_per_second"] > 0
         assert observed(trial)["sequential_scans"] >= 200
     assert document["run"]["primary_metric"] == "counts_per_second"
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        ((), "returned no counts_per_second, its first metric"),
+        ((Observation("counted", 1.0, "1"),), "returned counted, which is not declared"),
+    ],
+)
+def test_a_trial_without_what_its_workload_declares_fails(
+    returned: tuple[Observation, ...], reason: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WORKLOADS, "counting", "tests.integration.counting")
+    measured = counting.WORKLOAD.run
+
+    def run_without(_: object, server: Server, levels: Levels, seed: int) -> WorkloadResult:
+        return replace(measured(server, levels, seed), observations=returned)
+
+    monkeypatch.setattr(counting.Counting, "run", run_without)
+    ended, document, _ = run(counting_plan(rounds=1))
+    assert (ended.outcome.ok, ended.outcome.failed) == (0, 3)
+    for trial in document["trials"]:
+        assert reason in trial["reason"] and "tests/integration/counting.py" in trial["reason"]

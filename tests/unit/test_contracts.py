@@ -4,6 +4,7 @@ docs/extending.md shows one of each, made from an empty file.
 """
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,10 +20,12 @@ from octavo.instruments.base import Instrument, Sampled, UnavailableError
 from octavo.instruments.figures import TrialWork, totals
 from octavo.instruments.target import Rows, Target
 from octavo.knobs.base import Knob, KnobTarget
+from octavo.lab.declared_metrics import no_primary, undeclared
 from octavo.observation import UNITS, Metric
 from octavo.plan.factors import COMMON
+from octavo.workload_support import pgbench_client
 from octavo.workloads import WORKLOADS, find
-from octavo.workloads.base import Workload
+from octavo.workloads.base import CountsBySlices, RunsInTurns, Workload
 
 DOCS = Path(__file__).parents[2] / "docs"
 NONSENSE = ("", "no such level", "-1", "1" * 30, "\0", "a\nb", "../..", "’")
@@ -100,6 +103,24 @@ def test_a_workload_says_what_its_numbers_mean(workload: Workload) -> None:
     names = [metric.name for metric in metrics]
     assert len(names) == len(set(names)), "two of its metrics share a name"
     assert metrics[0].better, "the first metric is what verdicts speak of: it says whether higher or lower is better"
+
+
+def test_a_workload_declares_what_its_modules_define(workload: Workload) -> None:
+    """A metric that is not declared fails the trial that returns it."""
+    declared = {metric.name for metric in workload.metrics}
+    home = type(workload).__module__
+    modules = [one for name, one in sys.modules.items() if name == home or name.startswith(f"{home}.")]
+    defined = {one.name for module in modules for one in vars(module).values() if isinstance(one, Metric)}
+    assert defined <= declared, f"{home} defines metrics that it does not declare: add them to its metrics"
+
+
+def test_a_workload_in_slices_declares_what_slices_count(workload: Workload) -> None:
+    if not isinstance(workload, RunsInTurns):
+        return
+    counted = pgbench_client.observed(tps=1.0, latency_ms=1.0, transactions=1, latencies_ms=[1.0])
+    assert undeclared(workload, counted) is None
+    if not isinstance(workload, CountsBySlices):
+        assert no_primary(workload, counted, slices=True) is None
 
 
 def test_a_workloads_factors_are_checked_and_its_own(workload: Workload) -> None:

@@ -13,6 +13,7 @@ from octavo.instruments import instruments
 from octavo.instruments.running import InstrumentSet
 from octavo.lab.bench import Measurement
 from octavo.lab.cell_settings import CellSettings
+from octavo.lab.declared_metrics import no_primary, undeclared
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
 from octavo.lab.failure_reason import failure_reason
 from octavo.lab.huge_page_pools import HugePagePools, Need, reported_pages
@@ -327,10 +328,15 @@ class PostgresBench:
 
     def _judged(self, watched: WatchedTrial, trial: Trial, facts: dict[str, Any]) -> Measurement:
         build = trial.dataset.build
-        observations = (*watched.result.observations, *watched.seen.observations)
+        found = watched.result.observations
+        if wrong := undeclared(self._workload, found):
+            return Measurement("failed", wrong, facts=facts)
+        observations = (*found, *watched.seen.observations)
         doubt = first_doubt(watched.evidence, self._plan.outcomes)
         settings, series = watched.evidence.settings, watched.seen.series
         if doubt is None:
+            if wrong := no_primary(self._workload, found, slices=facts.get("interleave") == "slices"):
+                return Measurement("failed", wrong, facts=facts)
             return Measurement("ok", None, observations, settings, build.manifest, facts, series)
         facts["rule"] = doubt.rule
         reason = doubt.reason

@@ -1,7 +1,6 @@
 """One trial: the host, the data and the server into the declared state, the measured run, and all of it put back."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,13 +18,13 @@ from octavo.knobs import cpu_pinning, device
 from octavo.knobs.base import KnobTarget
 from octavo.knobs.server_group import server_group
 from octavo.lab.cell_settings import CellSettings
+from octavo.lab.declared_metrics import require_numbers
 from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.reset import pristine_copy, reach_regime, warm_up
 from octavo.lab.server_log import limited_log, read_log
 from octavo.lab.validity.evidence import Evidence
 from octavo.lab.validity.surroundings import Surroundings
 from octavo.lab.validity.watch import Watcher
-from octavo.observation import Observation
 from octavo.plan.thresholds import Thresholds
 from octavo.postgres import cluster
 from octavo.postgres.cluster import Server
@@ -108,6 +107,7 @@ class Equipment:
                     result, seen, evidence = self._watch(server, trial, facts, achieved, group)
                     if isinstance(self.workload, MeasuresAfterwards) and server.is_alive():
                         more = self.workload.afterwards(server, levels, result)
+                        require_numbers(more)
                         result = replace(result, observations=(*result.observations, *more))
                 facts |= limited.facts  # what was served by then, and what is left of a burst
                 facts["knobs_drifted"] = state.drifted()
@@ -178,10 +178,3 @@ class Equipment:
             return self.workload.violations(server, levels)
         except (OctavoError, psycopg.Error) as error:
             return (f"the data could not be checked: {' '.join(str(error).split())}",)
-
-
-def require_numbers(observations: Sequence[Observation]) -> None:
-    """Raises OctavoError that names a metric whose value is not a number: no store takes it."""
-    for one in observations:
-        if not math.isfinite(one.value):
-            raise OctavoError(f"{one.metric} is not a number ({one.value})")

@@ -1,0 +1,66 @@
+"""Whether a workload returned what it declares: its metrics in their units, and the first of them."""
+
+import inspect
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+from octavo.errors import OctavoError
+from octavo.observation import Observation
+from octavo.workloads.base import CountsBySlices, RunsInTurns, Workload
+
+_PACKAGES = Path(__file__).parents[2]
+
+
+def undeclared(workload: Workload, observations: Iterable[Observation]) -> str | None:
+    """What a workload returned that its `metrics` do not declare, with the fix; None if all is declared."""
+    units = {metric.name: metric.unit for metric in workload.metrics}
+    for one in observations:
+        if one.metric not in units:
+            return f"{_class_of(workload)} returned {one.metric}, which is not declared; add it to metrics"
+        if one.unit != units[one.metric]:
+            return (
+                f"{_class_of(workload)} returned {one.metric} in {one.unit!r}, but declares {units[one.metric]!r}; "
+                "make observations with observe()"
+            )
+    return None
+
+
+def no_primary(workload: Workload, observations: Iterable[Observation], *, slices: bool = False) -> str | None:
+    """Why a trial has no value of the first metric, with the fix; None if it has one.
+
+    A metric that warns (`Metric.warns`) explains why there is none, such as queries that all timed out.
+    """
+    primary = workload.metrics[0].name
+    enough = {primary, *(metric.name for metric in workload.metrics if metric.warns)}
+    if any(one.metric in enough for one in observations):
+        return None
+    if slices and isinstance(workload, RunsInTurns) and not isinstance(workload, CountsBySlices):
+        return (
+            f"{_class_of(workload)} has no of_slices, so a trial in slices has no {primary}, the workload's first "
+            'metric; add of_slices (CountsBySlices in octavo/workloads/base.py), or set interleave = "trials"'
+        )
+    return (
+        f"{_class_of(workload)} returned no {primary}, its first metric, which verdicts are about; "
+        "return observe() of it"
+    )
+
+
+def require_numbers(observations: Iterable[Observation]) -> None:
+    """Raises OctavoError that names a metric whose value is not a number: no store takes it."""
+    for one in observations:
+        if not math.isfinite(one.value):
+            raise OctavoError(f"{one.metric} is not a number ({one.value})")
+
+
+def _class_of(workload: Workload) -> str:
+    """Its class and file.
+
+    >>> from octavo.workloads.pgbench import WORKLOAD
+    >>> _class_of(WORKLOAD)
+    'Pgbench (octavo/workloads/pgbench.py)'
+    """
+    kind = type(workload)
+    path = Path(inspect.getfile(kind))
+    file = path.relative_to(_PACKAGES) if path.is_relative_to(_PACKAGES) else path
+    return f"{kind.__name__} ({file})"
