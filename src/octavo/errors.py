@@ -28,7 +28,7 @@ class UnstorableError(OctavoError):
 
 
 class TrialsFailed(OctavoError):
-    """The run ended, but some of its trials failed. Exit code 4."""
+    """The run ended, but some of its trials failed, or none is valid. Exit code 4."""
 
     exit_code = 4
 

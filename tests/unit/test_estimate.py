@@ -68,6 +68,18 @@ def test_loads_that_are_filled_alike_are_copies_of_the_first() -> None:
     assert 0 < thrice.prepare_seconds - once.prepare_seconds < tpch.WORKLOAD.load_seconds(cells[0].levels) / 2
 
 
+def test_repetitions_of_invalid_trials_are_told_apart() -> None:
+    """A cell is repeated once, a baseline or control twice; as part of the time they would be an exaggeration."""
+    plan = small_plan()
+    cells = make_cells(plan)
+    needs = estimate(plan, cells, workloads.find(plan.workload))
+    compared = [cell for cell in cells if not cell.baseline and not cell.control]
+    others = len(cells) - len(compared)
+    each = needs.trial_seconds / needs.trials
+    assert compared and others
+    assert needs.repeat_seconds == pytest.approx(plan.rounds * each * (len(compared) + 2 * others), rel=0.01)
+
+
 def test_the_probe_of_a_limited_device() -> None:
     assert device.probe_seconds({"device": "native"}) == device.probe_seconds({"device": "loop"}) == 0
     # Two sizes, a second and a quarter each.

@@ -8,7 +8,7 @@ from tests.unit.plans import small_plan
 
 from octavo.errors import HostError
 from octavo.lab.bench import Measurement
-from octavo.lab.events import Event, Notice
+from octavo.lab.events import Event, Notice, TrialEnded
 from octavo.lab.execute import RunOutcome, execute
 from octavo.lab.part import BROKEN_AFTER_SECONDS
 from octavo.observation import Observation
@@ -175,6 +175,30 @@ def test_what_stays_invalid_does_not_hold_up_the_run(laboratory: Laboratory) -> 
     for cell in laboratory.cells:
         tries = sum(trial.cell == cell.id for trial in laboratory.trials())
         assert tries == laboratory.plan.rounds * (3 if cell.baseline or cell.control else 2)
+
+
+def test_a_repetition_is_no_further_trial_of_the_round(laboratory: Laboratory) -> None:
+    baseline = next(cell.id for cell in laboratory.cells if cell.baseline)
+    laboratory.bench.invalid = {planned(laboratory).index(baseline)}
+    laboratory.execute()
+    ended = [event for event in laboratory.events if isinstance(event, TrialEnded) and event.record.round == 1]
+    assert [event.cell.id for event in ended if event.repetition] == [baseline]
+    assert [event.number for event in ended if not event.repetition] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_run_without_a_valid_trial_is_a_failure(laboratory: Laboratory) -> None:
+    laboratory.bench.invalid = set(range(1000))
+    outcome = laboratory.execute()
+    assert outcome.failure("RUN", "the CPU was taken") == (
+        f"no trial is valid ({outcome.invalid} invalid), for example: the CPU was taken; octavo report RUN lists the "
+        "reasons, octavo run --retry-failed RUN repeats them"
+    )
+
+
+def test_a_run_with_one_failed_trial_is_a_failure_and_with_one_invalid_trial_is_none() -> None:
+    assert RunOutcome("rounds", 5, 1, 0, 0).failure("RUN", "") is None
+    failure = RunOutcome("rounds", 5, 0, 1, 0).failure("RUN", "")
+    assert failure is not None and failure.startswith("1 trial failed; octavo report RUN")
 
 
 def test_a_retry_after_a_long_break_is_no_part_of_the_broken_round(laboratory: Laboratory) -> None:

@@ -31,6 +31,15 @@ def test_a_result_is_told_in_its_unit(seen: Observation, told: str, capsys: pyte
     assert capsys.readouterr().err == f"round 1, trial 1 of 4: {cell.id}: {told}\n"
 
 
+def test_a_repetition_has_no_number_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = tuple(read_only_plan()[1])
+    record = TrialRecord(cells[0].id, 1, 1, 5, 1, "invalid", "the CPU was taken", 0.0, 10.0, 7, ())
+    progress = RunProgress()
+    progress(RoundsStarted(cells, ()))
+    progress(TrialEnded(cells[0], record, 4, 4, 2))
+    assert capsys.readouterr().err == f"round 1, repetition 2: {cells[0].id}: invalid: the CPU was taken\n"
+
+
 def test_one_cell_and_more(capsys: pytest.CaptureFixture[str]) -> None:
     RunProgress()(RoundStarted(2, 3, 1, 4, None))
     RunProgress()(RoundStarted(2, 3, 2, 3, None))

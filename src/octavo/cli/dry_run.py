@@ -108,14 +108,15 @@ def _print_needs(needs: "Outlook", indent: str = "") -> None:
 
 def _time(plan: "Plan", found: "Sequence[Outlook]") -> str:
     """The time of the slowest host; the trials of all."""
-    from octavo.units import human_duration
+    from octavo.units import human_count, human_duration
 
     # With a budget there are as many rounds as it takes.
     how_sure = "at most" if plan.stopping == "decided" and plan.budget is None else "about"
     slowest = max(found, key=lambda one: one.seconds)
     return (
         f"time: {how_sure} {human_duration(slowest.seconds)} ({human_duration(slowest.prepare_seconds)} to prepare, "
-        f"{human_duration(slowest.trial_seconds)} for {sum(one.trials for one in found)} trials)"
+        f"{human_duration(slowest.trial_seconds)} for {human_count(sum(one.trials for one in found), 'trial')}); "
+        f"repetitions of invalid trials may add up to {human_duration(slowest.repeat_seconds)}"
     )
 
 

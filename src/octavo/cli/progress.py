@@ -98,7 +98,10 @@ class RunProgress:
         if event.budget_seconds is not None:
             self._say(f"estimate: about {prepare} to prepare; the budget is {human_duration(event.budget_seconds)}")
         else:
-            self._say(f"estimate: at most {prepare} to prepare and {trials} for {event.trials} trials")
+            self._say(
+                f"estimate: at most {prepare} to prepare and {trials} for {human_count(event.trials, 'trial')}; "
+                f"repetitions of invalid trials may add up to {human_duration(event.repeat_seconds)}"
+            )
 
     def _round(self, event: RoundStarted) -> None:
         of = f" of at most {event.rounds}" if event.rounds is not None else ""
@@ -109,7 +112,7 @@ class RunProgress:
 
     def _started(self, event: TrialStarted) -> None:
         if self._bars is not None:
-            what = f"round {event.round}: {event.cell.id}"
+            what = f"round {event.round}: {'repeating ' if event.repetition else ''}{event.cell.id}"
             self._show(what, event.number - 1, event.total, self._left(event.total - event.number + 1))
 
     def _turns(self, event: TurnsGoOn) -> None:
@@ -140,9 +143,8 @@ class RunProgress:
         ratio = ratios.get((event.cell.condition, event.cell.label))
         so_far = f", ratio so far {ratio:.3f}" if ratio is not None else ""
         host = f"{name}: " if (name := (record.facts or {}).get("host")) else ""
-        self._say(
-            f"{host}round {record.round}, trial {event.number} of {event.total}: {event.cell.id}: {status}{so_far}"
-        )
+        which = f"repetition {event.repetition}" if event.repetition else f"trial {event.number} of {event.total}"
+        self._say(f"{host}round {record.round}, {which}: {event.cell.id}: {status}{so_far}")
         if self._bars is not None:
             self._show(f"round {record.round}", event.number, event.total, left)
 

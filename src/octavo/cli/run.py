@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -122,16 +122,14 @@ def run(
 
     with RunProgress() as progress:
         ended = work(progress)
-    _print_result(ended.run)
+    document = _print_result(ended.run)
     if conf is not None:
         from octavo.cli import pgio_conf as original
 
         original.print_result(conf, ended.run)
-    if ended.outcome.failed:
-        raise TrialsFailed(
-            f"{ended.outcome.failed} trials failed; octavo report {ended.run} lists the reasons, "
-            f"octavo run --retry-failed {ended.run} repeats them"
-        )
+    reasons = (trial["reason"] for trial in document["trials"] if trial["status"] in ("failed", "invalid"))
+    if failure := ended.outcome.failure(ended.run, next(reasons, "")):
+        raise TrialsFailed(failure)
 
 
 def _fleet(file: str | None, scheduler: str | None) -> "FleetTarget | None":
@@ -191,7 +189,8 @@ def _read(
     return parsed, text, shlex.join(words)
 
 
-def _print_result(run: str) -> None:
+def _print_result(run: str) -> dict[str, Any]:
+    """Prints the report and writes the page; returns the document."""
     from contextlib import closing
 
     from octavo.analysis.document import make_document
@@ -208,3 +207,4 @@ def _print_result(run: str) -> None:
     print_report(document, console())
     path = write_html(document, octavo_home() / "runs" / run / "report.html")
     print(f"\nreport: {path}")
+    return document

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from octavo.errors import UsageError
 from octavo.knobs import device, fragmentation
 from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, is_copied, loads_of
+from octavo.lab.part import most_tries
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
@@ -36,7 +37,10 @@ _CYCLE_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """Builds and loads still to be made, bytes still to be written, seconds for everything."""
+    """Builds and loads still to be made, bytes still to be written, seconds for everything.
+
+    `repeat_seconds`: for repetitions of invalid trials, at most; they are in no other number.
+    """
 
     builds: tuple[BuildSpec, ...]
     loads: int
@@ -44,6 +48,7 @@ class RunEstimate:
     prepare_seconds: float
     trials: int
     trial_seconds: float
+    repeat_seconds: float
 
     @property
     def seconds(self) -> float:
@@ -57,7 +62,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
     loads = 0
     load_bytes = 0
     load_seconds = 0.0
-    trial_seconds = 0.0
+    trial_seconds = repeat_seconds = 0.0
     largest = 0
     seen: set[tuple[str, int]] = set()
     for cell in cells:
@@ -81,6 +86,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
         if cell.levels["wal_regime"] == "steady":
             each += _STEADY_CYCLES * _cycle_seconds({**plan.settings, **settings_of(cell.levels)})
         trial_seconds += plan.rounds * each
+        repeat_seconds += plan.rounds * each * (most_tries(cell) - 1)
     families = {replace(spec, data_block="8kB", wal_block="8kB", data_segment="1GB") for spec in missing}
     further = len(missing) - len(families)
     build_cpu_seconds = len(families) * _BUILD_CPU_SECONDS + further * _FURTHER_BUILD_CPU_SECONDS
@@ -92,6 +98,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
         prepare_seconds=build_seconds + load_seconds,
         trials=plan.rounds * len(cells),
         trial_seconds=trial_seconds,
+        repeat_seconds=repeat_seconds,
     )
 
 

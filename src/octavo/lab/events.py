@@ -24,10 +24,14 @@ class Preparing:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """What lies ahead at the most, in seconds, before anything is known of it; the budget ends the run earlier."""
+    """What lies ahead, in seconds, before anything is known of it; the budget ends the run earlier.
+
+    Without repetitions of invalid trials, which are `repeat_seconds` at most.
+    """
 
     prepare_seconds: float
     trial_seconds: float
+    repeat_seconds: float
     trials: int
     budget_seconds: float | None
 
@@ -56,22 +60,24 @@ class RoundStarted:
 
 @dataclass(frozen=True, slots=True)
 class TrialStarted:
-    """A trial has begun: the how manieth of its round."""
+    """A trial has begun: its position within the round; `repetition` counts from 1 where an invalid one is repeated."""
 
     cell: Cell
     round: int
     number: int
     total: int
+    repetition: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TrialEnded:
-    """A trial was stored."""
+    """A trial was stored; `number` and `repetition` as in TrialStarted."""
 
     cell: Cell
     record: TrialRecord
     number: int
     total: int
+    repetition: int = 0
 
 
 @dataclass(frozen=True, slots=True)

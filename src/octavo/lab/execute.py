@@ -22,6 +22,7 @@ from octavo.store.kept_trials import new_identity
 from octavo.store.records import TrialRecord
 from octavo.store.sender import TrialSender
 from octavo.store.store import Store
+from octavo.units import human_count
 
 # Of the trials so far: the cells, neither baselines nor controls, that need more, with how many rounds.
 Undecided = Callable[[Sequence[TrialRecord]], Forecast]
@@ -37,6 +38,15 @@ class RunOutcome:
     invalid: int
     failed: int
     skipped: int
+
+    def failure(self, run: str, reason: str) -> str | None:
+        """Why the run is not a success, with the fix; None if it is. `reason` is that of a trial without a result."""
+        fix = f"octavo report {run} lists the reasons, octavo run --retry-failed {run} repeats them"
+        if self.ok == 0:
+            counts = ((self.failed, "failed"), (self.invalid, "invalid"))
+            counted = ", ".join(f"{number} {status}" for number, status in counts if number)
+            return f"no trial is valid ({counted}), for example: {reason}; {fix}"
+        return f"{human_count(self.failed, 'trial')} failed; {fix}" if self.failed else None
 
 
 def execute(

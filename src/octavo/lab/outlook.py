@@ -25,6 +25,7 @@ class Outlook:
     prepare_seconds: float
     trials: int
     trial_seconds: float
+    repeat_seconds: float
 
     @property
     def seconds(self) -> float:
@@ -47,7 +48,7 @@ def outlook(plan: Plan, of_class: str | None = None) -> Outlook:
     needs = estimate(plan, [cell for cell in cells if cell.id not in skipped], workload)
     return Outlook(
         skipped, tuple(map(str, needs.builds)), needs.loads, needs.disk_bytes, free_bytes(), needs.prepare_seconds,
-        needs.trials, needs.trial_seconds,
+        needs.trials, needs.trial_seconds, needs.repeat_seconds,
     )  # fmt: skip
 
 
@@ -62,4 +63,5 @@ def outlook_of(told: Mapping[str, Any]) -> Outlook:
         prepare_seconds=float(told["prepare_seconds"]),
         trials=int(told["trials"]),
         trial_seconds=float(told["trial_seconds"]),
+        repeat_seconds=float(told["repeat_seconds"]),
     )

@@ -4,6 +4,7 @@ What is left to do follows from the trials that are stored, so that a part that 
 is measured on one host; its trials are committed there one by one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from octavo.lab.bench import Bench, Clock, Measurement
@@ -67,11 +68,12 @@ class PartRunner:
                     Notice(f"round {round_number} was interrupted for over {minutes:.0f} minutes: repeating it")
                 )
             number, total = min(len({t.cell for t in done}) + 1, len(members)), len(members)
-            self._notify(TrialStarted(cell, round_number, number, total))
+            tries = Counter(trial.cell for trial in done)
+            self._notify(TrialStarted(cell, round_number, number, total, tries[cell.id]))
             for record in self._measured(cell, going_on, round_number, part, attempt, len(done) + 1):
                 self.add(record)
                 of = next(member for member in members if member.id == record.cell)
-                self._notify(TrialEnded(of, record, number, total))
+                self._notify(TrialEnded(of, record, number, total, tries[record.cell]))
                 number = min(number + 1, total)
 
     def add(self, record: TrialRecord) -> None:
@@ -141,6 +143,11 @@ class PartRunner:
         ]
 
 
+def most_tries(cell: Cell) -> int:
+    """How many trials a cell has in a round at most, all but the last one invalid."""
+    return _TRIES_OF_BASELINE if cell.baseline or cell.control else _TRIES
+
+
 def _next_cell(order: Sequence[Cell], done: Sequence[TrialRecord]) -> Cell | None:
     """The first cell of the order without a trial in this attempt; then one whose trials are all invalid."""
     for cell in order:
@@ -148,7 +155,6 @@ def _next_cell(order: Sequence[Cell], done: Sequence[TrialRecord]) -> Cell | Non
             return cell
     for cell in order:
         mine = [t for t in done if t.cell == cell.id]
-        tries = _TRIES_OF_BASELINE if cell.baseline or cell.control else _TRIES
-        if mine[-1].status == "invalid" and len(mine) < tries:
+        if mine[-1].status == "invalid" and len(mine) < most_tries(cell):
             return cell
     return None

@@ -109,7 +109,11 @@ def _work(
         workload = workloads.find(plan.workload)
         skipped = left_out(cells, bench.cannot_run)
         ahead = estimate(plan, [cell for cell in cells if cell.id not in skipped], workload)
-        notify(Estimated(ahead.prepare_seconds, ahead.trial_seconds, ahead.trials, plan.budget_seconds))
+        notify(
+            Estimated(
+                ahead.prepare_seconds, ahead.trial_seconds, ahead.repeat_seconds, ahead.trials, plan.budget_seconds
+            )
+        )
         found = check_host(make_directory(octavo_home()))
         for one in disturbing(found):
             notify(Notice(f"warning: this host may disturb the run: {one}"))
