@@ -1,4 +1,4 @@
-"""The tables of the docs that follow from the code: factors, figures of instruments, thresholds and rules of validity.
+"""What follows from the code in the docs: factors, figures of instruments, rules of validity, workloads in slices.
 
 script/doc-tables            says which pages are not what the code says; exit code 1 when there is one
 script/doc-tables --write    writes them
@@ -17,6 +17,7 @@ from octavo.factor import Factor
 from octavo.instruments import OPTIONAL, instruments
 from octavo.instruments.base import Instrument, Sampled
 from octavo.instruments.figures import ClientShare, Figure, Gauge, PerTransaction, Rate, Ratio, Total
+from octavo.lab.slices.eligibility import can_be_paused
 from octavo.plan.factors import COMMON
 from octavo.plan.thresholds import RULE_NAMES, Thresholds
 from octavo.workloads import WORKLOADS, find
@@ -104,6 +105,12 @@ def rules() -> str:
     return textwrap.fill(f"Rules that `outcomes` may name: {names}.", _WIDTH) + "\n"
 
 
+def in_slices() -> str:
+    """The workloads that can be measured in slices."""
+    names = ", ".join(f"`{name}`" for name in WORKLOADS if can_be_paused(name, find(name)))
+    return textwrap.fill(f"Workloads that can be measured in slices: {names}.", _WIDTH) + "\n"
+
+
 def heading(name: str, instrument: Sampled | Instrument) -> str:
     """The heading of an instrument's section."""
     period = instrument.period if isinstance(instrument, Sampled) else math.inf
@@ -140,6 +147,7 @@ _MARKED: dict[str, Callable[[], str]] = {
     "workload factors": workload_factors,
     "thresholds": thresholds,
     "rules": rules,
+    "in slices": in_slices,
 }
 
 
@@ -156,7 +164,7 @@ def with_figures(text: str) -> str:
     """The page with the heading of each instrument's section, and of the sampled ones the table, made anew."""
     for name, instrument in instruments(optional=OPTIONAL).items():
         found = re.search(rf"^### {name} \(.*\n(?P<prose>(?:(?!#|\|).*\n)*)(?P<table>(?:\|.*\n)*)", text, re.MULTILINE)
-        assert found is not None, f"docs/instruments.md has no section '### {name} ('"
+        assert found is not None, f"docs/instruments.md has no section '### {name} (every N s)'; add it with its source"
         made = figures(instrument) if isinstance(instrument, Sampled) else found["table"]
         prose = found["prose"].rstrip("\n") + "\n\n"
         after = "" if found["table"] else "\n"

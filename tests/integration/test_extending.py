@@ -109,12 +109,16 @@ def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
 @pytest.mark.parametrize(
     ("was", "mistake", "named"),
     [
-        ('("workload", "count-rows"), ("rows", levels["rows"])', '("workload", "count-rows"),', "not in its contents"),
-        ('"rows counted a second", "1/s"', '"rows counted a second", "rows/s"', "is no unit of"),
-        ('"1/s", "higher")', '"1/s")', "whether higher or lower is better"),
+        (
+            '("workload", "count-rows"), ("rows", levels["rows"])',
+            '("workload", "count-rows"),',
+            "contents\\(\\) ignores rows",
+        ),
+        ('"rows counted a second", "1/s"', '"rows counted a second", "rows/s"', "unknown unit"),
+        ('"1/s", "higher")', '"1/s")', "verdicts are about rows_per_second"),
         ("script/doc-tables --write", "script/test contracts", "test_the_tables_of_the_docs_are_the_codes"),
         ('raise UnavailableError(f"/proc/stat', 'raise OSError(f"/proc/stat', "test_an_instrument_that_cannot_see"),
-        ('"processes and threads started a second", "1/s"', '"", "1/s"', "its title says what it is"),
+        ('"processes and threads started a second", "1/s"', '"", "1/s"', "has no title"),
     ],
 )
 def test_a_typical_mistake_is_named(was: str, mistake: str, named: str, checkout: Checkout) -> None:

@@ -80,29 +80,34 @@ def figures_of(instrument: Sampled | Instrument) -> Iterator[Metric]:
 
 
 def check_metrics(metrics: list[Metric]) -> None:
-    assert metrics, "it has no metrics"
+    assert metrics, "it has no metrics; list what it returns in metrics"
     for metric in metrics:
-        assert metric.unit in UNITS, f"{metric.name}: {metric.unit!r} is no unit of octavo.observation.UNITS"
-        assert metric.title.strip(), f"{metric.name}: its title says what it is"
+        units = ", ".join(sorted(UNITS))
+        assert metric.unit in UNITS, (
+            f"{metric.name}: unknown unit {metric.unit!r}; use one of octavo.observation.UNITS: {units}"
+        )
+        assert metric.title.strip(), f"{metric.name} has no title; say in a few words what it is"
 
 
 def check_factor(factor: Factor) -> None:
-    assert factor.meaning.strip(), f"{factor.name}: its meaning says what it sets"
+    assert factor.meaning.strip(), f"{factor.name} has no meaning; say in a few words what it sets"
     for level in NONSENSE:
         try:
             spelled = factor.level(level)
         except UsageError as error:
-            assert "\n" not in str(error)
+            assert "\n" not in str(error), f"{factor.name}: the error for the level {level!r} must be one line"
         else:
-            assert factor.level(spelled) == spelled, f"{factor.name}: a level that was checked is not taken again"
+            assert factor.level(spelled) == spelled, (
+                f"{factor.name}: its check returns {spelled!r}, which it does not accept; return what it accepts"
+            )
 
 
 def test_a_workload_says_what_its_numbers_mean(workload: Workload) -> None:
     metrics = list(workload.metrics)
     check_metrics(metrics)
     names = [metric.name for metric in metrics]
-    assert len(names) == len(set(names)), "two of its metrics share a name"
-    assert metrics[0].better, "the first metric is what verdicts speak of: it says whether higher or lower is better"
+    assert len(names) == len(set(names)), f"two of its metrics have the same name ({', '.join(names)}); rename one"
+    assert metrics[0].better, f"verdicts are about {names[0]}, the first metric; give it better: 'higher' or 'lower'"
 
 
 def test_a_workload_declares_what_its_modules_define(workload: Workload) -> None:
@@ -125,12 +130,16 @@ def test_a_workload_in_slices_declares_what_slices_count(workload: Workload) -> 
 
 def test_a_workloads_factors_are_checked_and_its_own(workload: Workload) -> None:
     names = [factor.name for factor in workload.factors]
-    assert len(names) == len(set(names)), "two of its factors share a name"
-    assert not {factor.name for factor in COMMON} & set(names), "every workload has this factor already"
+    assert len(names) == len(set(names)), f"two of its factors have the same name ({', '.join(names)}); rename one"
+    common = {factor.name for factor in COMMON} & set(names)
+    assert not common, f"every workload has the factor {', '.join(common)} already; use it, or rename yours"
     for factor in workload.factors:
         check_factor(factor)
         if factor.default:  # a user's files have none
-            assert factor.level(factor.default) == factor.default, f"{factor.name}: its default in its one spelling"
+            assert factor.level(factor.default) == factor.default, (
+                f"{factor.name}: its check returns {factor.level(factor.default)!r} for the default "
+                f"{factor.default!r}; make that the default"
+            )
 
 
 def test_loads_are_told_apart_by_what_they_depend_on(workload: Workload, tmp_path: Path) -> None:
@@ -138,23 +147,28 @@ def test_loads_are_told_apart_by_what_they_depend_on(workload: Workload, tmp_pat
     kind "run" in them makes a load for nothing."""
     levels = at_defaults(workload, tmp_path)
     contents = workload.contents(levels)
-    assert dict(contents).get("workload") in WORKLOADS, 'contents begin with ("workload", its name)'
-    assert all(isinstance(text, str) for pair in contents for text in pair)
+    assert dict(contents).get("workload") in WORKLOADS, 'contents() must begin with ("workload", its name in WORKLOADS)'
+    assert all(isinstance(text, str) for pair in contents for text in pair), "contents() must return pairs of strings"
     by_kind = {kind: {one.name for one in workload.factors if one.kind == kind} for kind in ("cluster", "run")}
-    assert by_kind["cluster"] <= levels.names, "a factor of kind cluster is not in its contents"
-    assert not by_kind["run"] & dict(contents).keys(), "a factor of kind run is in its contents"
+    missing = ", ".join(by_kind["cluster"] - levels.names)
+    assert not missing, f"contents() ignores {missing}, of kind 'cluster'; add it, or make it of kind 'run'"
+    needless = ", ".join(by_kind["run"] & dict(contents).keys())
+    assert not needless, f"contents() has {needless}, of kind 'run'; leave it out, or make it of kind 'cluster'"
 
 
 def test_a_workload_can_be_estimated_before_it_exists(workload: Workload, tmp_path: Path) -> None:
     levels = at_defaults(workload, tmp_path)
-    assert workload.database_bytes(levels) > 0
-    assert workload.seconds_asked(levels) >= 0
+    size, seconds = workload.database_bytes(levels), workload.seconds_asked(levels)
+    assert size > 0, f"database_bytes() is {size}; return about how large a load is (the catalogs alone are 8 MB)"
+    assert seconds >= 0, f"seconds_asked() is {seconds}; return how long a measured run is to last, in seconds"
 
 
 def test_an_instrument_says_what_its_numbers_mean(instrument: Sampled | Instrument) -> None:
     check_metrics(list(figures_of(instrument)))
     if isinstance(instrument, Sampled):
-        assert instrument.period > 0  # inf: at the beginning and at the end
+        assert instrument.period > 0, (
+            f"its period is {instrument.period}; set seconds, or math.inf to read at the beginning and at the end"
+        )
 
 
 def test_an_instrument_that_cannot_see_says_why(instrument: Sampled | Instrument, tmp_path: Path) -> None:
@@ -169,7 +183,7 @@ def test_an_instrument_that_cannot_see_says_why(instrument: Sampled | Instrument
     try:
         reader = instrument.open(target)
     except UnavailableError as error:
-        assert str(error).strip() and "\n" not in str(error)
+        assert str(error).strip() and "\n" not in str(error), "UnavailableError must have the reason, in one line"
         return
     with suppress(UnavailableError, OSError):  # which the sampler expects of a reading
         reading = reader.read()
@@ -180,15 +194,15 @@ def test_an_instrument_that_cannot_see_says_why(instrument: Sampled | Instrument
 def test_a_knob_touches_nothing_by_default(knob: Knob) -> None:
     factor = knob.factor
     check_factor(factor)
-    assert factor.kind == "run"
-    assert factor.level(factor.default) == factor.default
+    assert factor.kind == "run", f"{factor.name} is of kind {factor.kind!r}; a knob's factor is of kind 'run'"
+    assert factor.level(factor.default) == factor.default, f"{factor.name}: its check does not accept the default"
 
 
 def test_a_knob_that_a_kernel_lacks_is_a_reason_not_an_error(knob: Knob, tmp_path: Path) -> None:
     known = [level for level in _levels(knob.factor) if level != knob.factor.default]
-    assert known, "its levels, or an example of them, are in the message for a wrong one"
+    assert known, f"{knob.factor.name}: name its levels, or an example, in the message of its check for a wrong one"
     reason = knob.cannot(known[0], KnobTarget(tmp_path, tmp_path / "proc", tmp_path / "sys"))
-    assert reason is None or (reason.strip() and "\n" not in reason)
+    assert reason is None or (reason.strip() and "\n" not in reason), "cannot() must return None or a one-line reason"
 
 
 def _levels(factor: Factor) -> list[str]:
@@ -211,16 +225,25 @@ def _takes(factor: Factor, level: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("names", "page"),
+    ("names", "page", "fix"),
     [
-        ([factor.name for factor in COMMON], "plan.md"),
-        ([factor.name for name in WORKLOADS for factor in find(name).factors], "plan.md"),
-        (list(knobs.KNOBS), "knobs.md"),
-        ([*INSTRUMENTS, *OPTIONAL], "instruments.md"),
-        (list(WORKLOADS), "workloads.md"),
+        ([factor.name for factor in COMMON], "plan.md", "run script/doc-tables --write"),
+        (
+            [factor.name for name in WORKLOADS for factor in find(name).factors],
+            "plan.md",
+            "run script/doc-tables --write",
+        ),
+        (
+            list(knobs.KNOBS),
+            "knobs.md",
+            "add '| `NAME` | its levels | what it sets | how it is verified |' to its table",
+        ),
+        ([*INSTRUMENTS, *OPTIONAL], "instruments.md", "add a section '### NAME (every N s)' with its source"),
+        (list(WORKLOADS), "workloads.md", "add '| `NAME` | what it does |' to its table"),
     ],
     ids=["factors", "workloads' factors", "knobs", "instruments", "workloads"],
 )
-def test_what_is_registered_is_documented(names: list[str], page: str) -> None:
+def test_what_is_registered_is_documented(names: list[str], page: str, fix: str) -> None:
     text = (DOCS / page).read_text()
-    assert [name for name in names if f"`{name}`" not in text and f"### {name} " not in text] == []
+    missing = [name for name in names if f"`{name}`" not in text and f"### {name} " not in text]
+    assert missing == [], f"docs/{page} has nothing about {', '.join(missing)}; {fix}"

@@ -7,7 +7,7 @@ from octavo.instruments import OPTIONAL, instruments
 
 def test_the_tables_of_the_docs_are_the_codes() -> None:
     different = [path.name for path, text in doc_tables.pages().items() if path.read_text() != text]
-    assert different == [], "script/doc-tables --write makes them anew"
+    assert different == [], f"{', '.join(different)}: the code says otherwise; run script/doc-tables --write"
 
 
 def test_a_section_without_a_table_gets_one() -> None:

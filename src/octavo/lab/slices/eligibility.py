@@ -50,10 +50,15 @@ _TIMES = 3.0
 _CHECKPOINT_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 
 
+def can_be_paused(name: str, workload: Workload) -> bool:
+    """Whether a workload's trials can be measured in slices at all."""
+    return isinstance(workload, _Sliced) and name not in _TAILS
+
+
 def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
     """Why the cells of a condition cannot run in slices, by the plan alone; None when they can."""
     if not isinstance(workload, _Sliced):
-        return f"the workload {plan.workload} cannot be paused and continued"
+        return f"the workload {plan.workload} has no client that can be paused (RunsInTurns, docs/extending.md)"
     if isinstance(workload, RunsInPieces):
         for cell in cells:
             if reason := workload.why_not_in_pieces(cell.levels):
