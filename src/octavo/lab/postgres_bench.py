@@ -31,7 +31,7 @@ from octavo.plan.factors import build_of
 from octavo.plan.model import LONGEST_SLICE, Plan
 from octavo.plan.parts import parts_of_round
 from octavo.postgres.builds import flags, variants
-from octavo.postgres.builds.cache import Build
+from octavo.postgres.builds.cache import Build, find_build
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.datasets import graft
@@ -143,7 +143,8 @@ class PostgresBench:
         """Makes every build that the cells need, together where it can be. One that fails fails its cells alone."""
         specs = list(dict.fromkeys(build_of(cell.levels) for cell in cells if self.cannot_run(cell) is None))
         for spec in specs:
-            self._notify(Preparing(f"build of {spec}"))
+            if find_build(spec) is None:
+                self._notify(Preparing(f"build of {spec}"))
         try:
             self._make_builds(specs)
         except HostError:
@@ -165,7 +166,7 @@ class PostgresBench:
         builds = ensure_builds(
             specs,
             self._journal,
-            waiting=lambda: self._notify(Preparing("waiting for another process that is making one of the builds")),
+            waiting=lambda: self._notify(Notice("waiting for another process that is making one of the builds")),
             progress=lambda step: self._notify(BuildProgress(step)),
             notice=lambda text: self._notify(Notice(text)),
         )
