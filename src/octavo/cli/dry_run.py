@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from octavo.fleet.runs import FleetTarget
-    from octavo.lab.outlook import Outlook
+    from octavo.lab.host_estimate import HostEstimate
     from octavo.plan.cells import Cell
     from octavo.plan.model import Plan
 
@@ -17,7 +17,7 @@ _COSTS = {"build": "build", "cluster": "load", "run": "server start"}
 def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" = None) -> None:
     """Prints cells, order, builds, disk and time; runs nothing. Raises OctavoError when nothing could run."""
     from octavo.errors import HostError
-    from octavo.lab.outlook import outlook
+    from octavo.lab.host_estimate import host_estimate
     from octavo.lab.runnable import refuse_nothing_left
     from octavo.plan.cells import make_cells
     from octavo.plan.impossible import impossible_cells, refuse_impossible
@@ -29,7 +29,7 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
         refuse_impossible(plan, cells)
     drawn = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
     if target is None:
-        here = outlook(plan)
+        here = host_estimate(plan)
         _print_design(plan, cells, {"": here})
         refuse_nothing_left(cells, here.skipped)
         _print_order(plan, [cell for cell in cells if cell.id not in here.skipped], drawn, seed is None)
@@ -38,10 +38,10 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
         _print_budget(plan)
         _print_forecast(plan, cells, here)
         return
+    from octavo.fleet.estimates import host_estimates
     from octavo.fleet.orders import seed_of_host
-    from octavo.fleet.outlooks import outlooks
 
-    found = outlooks(target, plan)
+    found = host_estimates(target, plan)
     able = {host: one for host, one in found.items() if not isinstance(one, str)}
     _print_design(plan, cells, able)
     for host, one in found.items():
@@ -63,7 +63,7 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
 
 
 def _print_design(
-    plan: "Plan", cells: "Sequence[Cell]", found: "Mapping[str | None, Outlook] | Mapping[str, Outlook]"
+    plan: "Plan", cells: "Sequence[Cell]", found: "Mapping[str | None, HostEstimate] | Mapping[str, HostEstimate]"
 ) -> None:
     """Factors and cells, with where each is skipped; one host is named None, and that is here."""
     from octavo.plan.model import factors_of
@@ -98,7 +98,7 @@ def _print_order(plan: "Plan", cells: "Sequence[Cell]", seed: int, drawn: bool, 
         print(f"  from round {plan.first_look} on, decided cells are no longer measured")
 
 
-def _print_needs(needs: "Outlook", indent: str = "") -> None:
+def _print_needs(needs: "HostEstimate", indent: str = "") -> None:
     from octavo.units import human_size
 
     print(f"{indent or chr(10)}builds needed: {', '.join(needs.builds) or 'none, all cached'}")
@@ -106,7 +106,7 @@ def _print_needs(needs: "Outlook", indent: str = "") -> None:
     print(f"{indent}disk: about {human_size(needs.disk_bytes)} ({human_size(needs.free_bytes)} free)")
 
 
-def _time(plan: "Plan", found: "Sequence[Outlook]") -> str:
+def _time(plan: "Plan", found: "Sequence[HostEstimate]") -> str:
     """The time of the slowest host; the trials of all."""
     from octavo.units import human_count, human_duration
 
@@ -126,7 +126,7 @@ def _print_budget(plan: "Plan") -> None:
         print(f"budget: stops after {plan.budget} of measuring, decided or not; {limit}")
 
 
-def _print_forecast(plan: "Plan", cells: "Sequence[Cell]", here: "Outlook") -> None:
+def _print_forecast(plan: "Plan", cells: "Sequence[Cell]", here: "HostEstimate") -> None:
     from octavo.lab.forecast import forecast_lines
     from octavo.store.address import store_address
 

@@ -179,16 +179,16 @@ def print_class() -> None:
     print(class_here())
 
 
-@host.command("outlook")
-def outlook(
+@host.command("estimate")
+def host_estimate(
     of_class: Annotated[str | None, typer.Option("--class", help="The class in the hosts file.")] = None,
 ) -> None:
     """Print what the plan on standard input would take here, as JSON. `octavo run --fleet … --dry-run` calls it."""
     from octavo.errors import UsageError
-    from octavo.fleet.outlooks import outlook_here
+    from octavo.fleet.estimates import estimate_here
 
     try:
-        text = outlook_here(sys.stdin.read(1024 * 1024), of_class)
+        text = estimate_here(sys.stdin.read(1024 * 1024), of_class)
     except (ValueError, RecursionError):
         raise UsageError("this is not a plan; octavo run --fleet HOSTS.toml --dry-run sends it") from None
     print(text)

@@ -228,7 +228,7 @@ def _staged(build: Build, directory: Path, digest: str, journal: Journal) -> Gen
 
 
 def _quiet(*_: object) -> None:
-    """Tells nobody."""
+    """Reports nothing."""
 
 
 def _describe(directory: Path, digest: str, stage: Mapping[str, Path]) -> dict[str, Any]:

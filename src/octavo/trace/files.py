@@ -69,7 +69,7 @@ def replacing(target: Path) -> Generator[Path, None, None]:
 
 
 def nobody(_accesses: int) -> None:
-    """Whom progress does not matter."""
+    """Ignores progress."""
 
 
 def summarize(path: Path, observe: Observe = nobody) -> Summary:

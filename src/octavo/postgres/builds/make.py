@@ -52,7 +52,7 @@ Report = Callable[[BuildStep], None]
 
 
 def quiet(*_: object) -> None:
-    """Tells nobody."""
+    """Reports nothing."""
 
 
 def ensure_build(

@@ -122,4 +122,4 @@ def _rate(way: _Way, job: Job) -> float | None:
 
 
 def _unwatched(doing: str, share: float, done: int) -> None:
-    """Nobody looks on."""
+    """Ignores progress."""

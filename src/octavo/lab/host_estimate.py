@@ -14,7 +14,7 @@ from octavo.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class HostEstimate:
     """`skipped`: by cell why it cannot run here. `builds` and `loads` are still to be made, `disk_bytes` be written."""
 
     skipped: Mapping[str, str]
@@ -37,7 +37,7 @@ class Outlook:
         return asdict(self)
 
 
-def outlook(plan: Plan, of_class: str | None = None) -> Outlook:
+def host_estimate(plan: Plan, of_class: str | None = None) -> HostEstimate:
     """The plan on this host as it is now; `of_class` is its class where the file of hosts says it. Raises UsageError
     for a design that is at odds with itself."""
     cells, workload = make_cells(plan), workloads.find(plan.workload)
@@ -46,22 +46,22 @@ def outlook(plan: Plan, of_class: str | None = None) -> Outlook:
         cells, lambda cell: other_class(cell, mine) or missing_program(workload, cell) or cannot_run(cell)
     )
     needs = estimate(plan, [cell for cell in cells if cell.id not in skipped], workload)
-    return Outlook(
+    return HostEstimate(
         skipped, tuple(map(str, needs.builds)), needs.loads, needs.disk_bytes, free_bytes(), needs.prepare_seconds,
         needs.trials, needs.trial_seconds, needs.repeat_seconds,
     )  # fmt: skip
 
 
-def outlook_of(told: Mapping[str, Any]) -> Outlook:
+def host_estimate_of(document: Mapping[str, Any]) -> HostEstimate:
     """What another host says of itself. Raises ValueError, KeyError, TypeError or AttributeError when it is none."""
-    return Outlook(
-        skipped={str(cell): one_line(why) for cell, why in told["skipped"].items()},
-        builds=tuple(one_line(build) for build in told["builds"]),
-        loads=int(told["loads"]),
-        disk_bytes=int(told["disk_bytes"]),
-        free_bytes=int(told["free_bytes"]),
-        prepare_seconds=float(told["prepare_seconds"]),
-        trials=int(told["trials"]),
-        trial_seconds=float(told["trial_seconds"]),
-        repeat_seconds=float(told["repeat_seconds"]),
+    return HostEstimate(
+        skipped={str(cell): one_line(why) for cell, why in document["skipped"].items()},
+        builds=tuple(one_line(build) for build in document["builds"]),
+        loads=int(document["loads"]),
+        disk_bytes=int(document["disk_bytes"]),
+        free_bytes=int(document["free_bytes"]),
+        prepare_seconds=float(document["prepare_seconds"]),
+        trials=int(document["trials"]),
+        trial_seconds=float(document["trial_seconds"]),
+        repeat_seconds=float(document["repeat_seconds"]),
     )

@@ -7,14 +7,14 @@ from typing import Any
 
 from octavo.fleet.launch import ask_hosts
 from octavo.fleet.runs import FleetTarget
-from octavo.lab.outlook import Outlook, outlook, outlook_of
+from octavo.lab.host_estimate import HostEstimate, host_estimate, host_estimate_of
 from octavo.plan.model import Plan, restore_plan
 from octavo.remote.hosts_file import UNNAMED_CLASS, RemoteHost, read_fleet
 
 
-def outlooks(target: FleetTarget, plan: Plan) -> dict[str, Outlook | str]:
-    """By host: the outlook, or in a line why there is none. The hosts of a file are asked over SSH, those of somebody
-    else's Dask through its scheduler. Raises OctavoError when that does not answer."""
+def host_estimates(target: FleetTarget, plan: Plan) -> dict[str, HostEstimate | str]:
+    """By host: the estimate, or in a line why there is none. The hosts of a file are asked over SSH, those of another
+    Dask cluster through its scheduler. Raises OctavoError when that does not answer."""
     content = plan.model_dump_json()
     if target.file is None:
         from octavo.fleet.dask_hosts import DaskHosts
@@ -22,27 +22,27 @@ def outlooks(target: FleetTarget, plan: Plan) -> dict[str, Outlook | str]:
         assert target.scheduler is not None
         with closing(DaskHosts.of_others(target.scheduler)) as hosts:
             hosts.look()
-            told: Mapping[str, Any] = hosts.ask_all(outlook_here, content)
+            told: Mapping[str, Any] = hosts.ask_all(estimate_here, content)
             return {name: _read(told.get(name)) for name in sorted(hosts.present())}
 
     chosen = read_fleet(target.file).hosts
 
     def words(host: RemoteHost) -> list[str]:
-        return ["outlook", *([] if host.host_class == UNNAMED_CLASS else ["--class", host.host_class])]
+        return ["estimate", *([] if host.host_class == UNNAMED_CLASS else ["--class", host.host_class])]
 
     answers = ask_hosts(chosen, words, {host.name: content.encode() for host in chosen})
     return {answer.host.name: answer.failure or _read(answer.output.decode(errors="replace")) for answer in answers}
 
 
-def outlook_here(plan: str, of_class: str | None = None) -> str:
-    """A task, and what `octavo fleet host outlook` prints: the outlook of this host, as JSON."""
-    return json.dumps(outlook(restore_plan(json.loads(plan)), of_class).as_dict())
+def estimate_here(plan: str, of_class: str | None = None) -> str:
+    """A task, and what `octavo fleet host estimate` prints: the estimate of this host, as JSON."""
+    return json.dumps(host_estimate(restore_plan(json.loads(plan)), of_class).as_dict())
 
 
-def _read(text: str | None) -> Outlook | str:
+def _read(text: str | None) -> HostEstimate | str:
     if text is None:
         return "the host does not respond"
     try:
-        return outlook_of(json.loads(text))
+        return host_estimate_of(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "the output is not Octavo's"
