@@ -106,7 +106,7 @@ def test_parts_that_are_asked_for_are_those_of_every_size() -> None:
 
 @pytest.mark.parametrize("part", [(1, 1), (4, 4), (0, 0), (0, 5000)])
 def test_a_part_that_there_is_not(trace: Path, part: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="there is no part"):
+    with pytest.raises(ValueError, match="no such part"):
         curves(trace, part=part)
 
 

@@ -237,7 +237,7 @@ fn observed<T: Send>(
 }
 
 fn unknown(what: &str, value: &str) -> PyErr {
-    PyValueError::new_err(format!("{value:?} is no {what}"))
+    PyValueError::new_err(format!("invalid {what}: {value:?}"))
 }
 
 fn exception(error: &Error) -> PyErr {

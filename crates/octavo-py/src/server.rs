@@ -87,7 +87,9 @@ fn server(own: u64, point: &Point, scale: u64) -> PyResult<Server> {
         vacuum: ring(point.vacuum_ring),
     };
     if !point.kernel_page.is_power_of_two() {
-        return Err(PyValueError::new_err("a kernel page is a power of two"));
+        return Err(PyValueError::new_err(
+            "the kernel page size must be a power of two",
+        ));
     }
     let buffers = BufferManager::new(point.shared_buffers / scale, point.data_block, rings, None);
     let kernel = point.page_cache.map(|memory| {

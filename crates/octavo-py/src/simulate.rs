@@ -123,7 +123,7 @@ pub(crate) fn trace_curves<'p>(
 ) -> PyResult<(Bound<'p, PyDict>, Vec<Bound<'p, PyDict>>)> {
     if part.0 >= part.1 || part.1 > MOST_PARTS {
         return Err(PyValueError::new_err(format!(
-            "there is no part {} of {}",
+            "no such part: {} of {}",
             part.0, part.1
         )));
     }
@@ -270,7 +270,7 @@ pub(crate) fn trace_policy<'p>(
                 "lru" => Box::new(Lru::new(capacity)),
                 "fifo" => Box::new(Fifo::new(capacity)),
                 "clock" => Box::new(Clock::new(capacity)),
-                _ => return Err(PyValueError::new_err(format!("{policy:?} is no policy"))),
+                _ => return Err(PyValueError::new_err(format!("unknown policy: {policy:?}"))),
             };
             Ok(Study::Policy(pages(own_size, page_size)?, cache, 0))
         })

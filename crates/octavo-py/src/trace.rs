@@ -232,7 +232,7 @@ pub(crate) fn trace_import(
                 "oracle-general" => trace::read_oracle_general(from, &mut into),
                 "iolog" => trace::read_iolog(from, &mut into, import),
                 "blktrace" => trace::read_blktrace(from, &mut into, import),
-                _ => Err(Error::Malformed("no such format is read")),
+                _ => Err(Error::Malformed("unknown input format")),
             }?;
             let accesses = into.accesses();
             finish(into)?;
@@ -256,7 +256,7 @@ pub(crate) fn trace_export<'p>(
                 "csv" => trace::write_csv(&mut open(&source)?, &mut into),
                 "oracle-general" => trace::write_oracle_general(|| open(&source), &mut into),
                 "iolog" => trace::write_iolog(&mut open(&source)?, &mut into),
-                _ => Err(Error::Malformed("no such format is written")),
+                _ => Err(Error::Malformed("unknown output format")),
             }?;
             into.flush()?;
             Ok(missing)

@@ -76,7 +76,7 @@ impl TraceWriter {
 
     fn event(&mut self, time: u64, kind: &str, count: u64) -> PyResult<()> {
         let kind = EventKind::named(kind)
-            .ok_or_else(|| PyValueError::new_err(format!("{kind:?} is no event")))?;
+            .ok_or_else(|| PyValueError::new_err(format!("unknown event: {kind:?}")))?;
         self.fact(&Fact::Event(Event { time, kind, count }))
     }
 

@@ -97,8 +97,8 @@ impl<'d> Elf<'d> {
         match content.get(4) {
             Some(1) => parse::<FileHeader32<Endianness>>(content, false),
             Some(2) => parse::<FileHeader64<Endianness>>(content, true),
-            Some(_) => Err(Error::Malformed("it is neither of 32 nor of 64 bits")),
-            None => Err(Error::Truncated("its header")),
+            Some(_) => Err(Error::Malformed("neither 32-bit nor 64-bit")),
+            None => Err(Error::Truncated("the ELF header")),
         }
     }
 
@@ -125,9 +125,9 @@ impl<'d> Elf<'d> {
         };
         let mut left = file_bytes;
         for (_, one) in &found {
-            left = left.checked_sub(one.data.len()).ok_or(Error::Malformed(
-                "its parts with instructions lie upon each other",
-            ))?;
+            left = left
+                .checked_sub(one.data.len())
+                .ok_or(Error::Malformed("executable parts overlap"))?;
         }
         Ok(found)
     }
@@ -137,14 +137,14 @@ fn parse<'d, E: FileHeader<Endian = Endianness>>(
     content: &'d [u8],
     is_64: bool,
 ) -> Result<Elf<'d>, Error> {
-    let header = E::parse(content).map_err(|_| Error::Truncated("its header"))?;
+    let header = E::parse(content).map_err(|_| Error::Truncated("the ELF header"))?;
     let endian = header
         .endian()
-        .map_err(|_| Error::Malformed("it has no byte order"))?;
+        .map_err(|_| Error::Malformed("unknown byte order"))?;
     let sections = sections(header, endian, content)?;
     let programs = header
         .program_headers(endian, content)
-        .map_err(|_| Error::Truncated("the table of segments"))?;
+        .map_err(|_| Error::Truncated("the program header table"))?;
     let mut segments = Vec::new();
     for program in programs {
         let kind = program.p_type(endian);
@@ -186,7 +186,7 @@ fn sections<'d, E: FileHeader<Endian = Endianness>>(
     endian: Endianness,
     content: &'d [u8],
 ) -> Result<Vec<Section<'d>>, Error> {
-    let outside = |_| Error::Truncated("the table of sections");
+    let outside = |_| Error::Truncated("the section header table");
     let headers = header.section_headers(endian, content).map_err(outside)?;
     if headers.is_empty() {
         return Ok(Vec::new());
@@ -232,7 +232,7 @@ fn symbols<'d, E: FileHeader<Endian = Endianness>>(
     };
     let count = section.data.len() / size_of::<E::Sym>();
     let (table, _) = object::pod::slice_from_bytes::<E::Sym>(section.data, count)
-        .map_err(|()| Error::Malformed("its table of symbols cannot be read"))?;
+        .map_err(|()| Error::Malformed("the symbol table cannot be read"))?;
     let strings = sections
         .get(section.link as usize)
         .map_or(&[][..], |strings| strings.data);

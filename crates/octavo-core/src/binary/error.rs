@@ -6,27 +6,27 @@ pub enum Error {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// Neither an ELF file nor an archive that is read.
-    #[error("is neither an ELF file nor a package (.deb) nor an archive of objects (.a)")]
+    #[error("is not an ELF file, a package (.deb) or an archive of objects (.a)")]
     Unknown,
     /// It has no bytes.
     #[error("is empty")]
     Empty,
     /// The file ends before what its header names.
-    #[error("is a truncated or damaged ELF file: {0} lies outside of it")]
+    #[error("is a truncated or damaged ELF file: {0} lies outside of the file")]
     Truncated(&'static str),
     /// What it says of itself is not possible.
     #[error("is a damaged ELF file: {0}")]
     Malformed(&'static str),
     /// More than is read into memory.
-    #[error("has more than {} MB, which is the most that is read; give a stripped copy", super::MOST_BYTES >> 20)]
+    #[error("is larger than {} MB, the most that is read; use a stripped copy", super::MOST_BYTES >> 20)]
     TooLarge,
     /// A package or archive that cannot be read to its end.
     #[error("is a damaged package or archive: {0}")]
     Archive(&'static str),
     /// What a package is packed with.
-    #[error("has {0}, which is not read; unpack it and give the directory")]
+    #[error("has {0}, which is not supported; unpack it and name the directory")]
     Packed(String),
     /// Whoever asked has ended it.
-    #[error("was not read to its end")]
+    #[error("was not read completely")]
     Ended,
 }

@@ -33,7 +33,7 @@ pub(super) fn zstd<R: Read>(mut source: R) -> io::Result<impl Read> {
     source.by_ref().take(18).read_to_end(&mut start)?;
     if window(&start).is_none_or(|bytes| bytes > MOST_WINDOW) {
         return Err(damaged(
-            &"it is no zstd, or wants more than 128 MB to be unpacked",
+            &"not zstd, or more than 128 MB needed to unpack it",
         ));
     }
     ruzstd::decoding::StreamingDecoder::new(io::Cursor::new(start).chain(source))

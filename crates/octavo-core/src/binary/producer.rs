@@ -52,7 +52,7 @@ pub(super) fn read(elf: &Elf<'_>, report: &mut Report) {
         Ok(more) => found.extend(more),
         Err(problem) => report
             .notes
-            .push(format!("its debug information was not read: {problem}")),
+            .push(format!("debug information was not read: {problem}")),
     }
     report.producers = found.into_iter().collect();
     // What most units were made with comes first.
@@ -88,7 +88,7 @@ fn producers(elf: &Elf<'_>) -> Result<BTreeMap<String, u64>, String> {
         return Ok(BTreeMap::new());
     };
     if elf.kind == object::elf::ET_REL.0 {
-        return Err("an object's has to be linked first".to_owned());
+        return Err("that of an object file must be linked first".to_owned());
     }
     let endian = match elf.endian {
         Endianness::Little => RunTimeEndian::Little,
@@ -181,11 +181,11 @@ fn unpacked<'d>(section: &Section<'d>, elf: &Elf<'_>) -> Result<Cow<'d, [u8]>, S
         })
     };
     let header = if elf.is_64 { 24 } else { 12 };
-    let kind = number(section.data.get(..4)).ok_or("a packed section has no header")?;
+    let kind = number(section.data.get(..4)).ok_or("a compressed section has no header")?;
     let packed = section
         .data
         .get(header..)
-        .ok_or("a packed section has no header")?;
+        .ok_or("a compressed section has no header")?;
     let mut found = Vec::new();
     let result = match kind {
         1 => flate2::read::ZlibDecoder::new(packed)
@@ -195,11 +195,11 @@ fn unpacked<'d>(section: &Section<'d>, elf: &Elf<'_>) -> Result<Cow<'d, [u8]>, S
             .map_err(|error| error.to_string())?
             .take(MOST_DEBUG + 1)
             .read_to_end(&mut found),
-        _ => return Err(format!("it is packed in a way that is not known ({kind})")),
+        _ => return Err(format!("unknown compression ({kind})")),
     };
-    result.map_err(|error| format!("it cannot be unpacked ({error})"))?;
+    result.map_err(|error| format!("decompression failed ({error})"))?;
     if found.len() as u64 > MOST_DEBUG {
-        return Err(format!("it has more than {} MB", MOST_DEBUG >> 20));
+        return Err(format!("more than {} MB", MOST_DEBUG >> 20));
     }
     Ok(Cow::Owned(found))
 }

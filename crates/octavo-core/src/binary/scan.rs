@@ -67,7 +67,7 @@ fn archive(
         if !tar::read_whole(&mut source, &mut header)? {
             break;
         }
-        let size = header_size(&header).ok_or(Error::Archive("a member has no size"))?;
+        let size = header_size(&header).ok_or(Error::Archive("a member has no valid size"))?;
         let name = header[..16].trim_ascii_end();
         // Members begin at even places.
         let mut member = source.by_ref().take(size + size % 2);
@@ -89,11 +89,11 @@ fn archive(
         }
         io::copy(&mut member, &mut io::sink())?;
         if member.limit() > 1 {
-            return Err(Error::Archive("it ends within a member"));
+            return Err(Error::Archive("unexpected end within a member"));
         }
     }
     if is_package {
-        Err(Error::Archive("it has no files (data.tar)"))
+        Err(Error::Archive("no data.tar in it"))
     } else {
         Ok(found)
     }
@@ -165,11 +165,11 @@ impl<R: Read> Read for Watched<'_, R> {
         if self.total >= self.next {
             self.next = self.total + STEP;
             if !(self.observe)(self.total) {
-                return Err(io::Error::other("was not read to its end"));
+                return Err(io::Error::other("was not read completely"));
             }
             if self.total > MOST_UNPACKED {
                 return Err(io::Error::other(
-                    "has more than 8 GB when it is unpacked, which is the most that is read",
+                    "is larger than 8 GB when unpacked, the most that is read",
                 ));
             }
         }

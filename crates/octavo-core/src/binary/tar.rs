@@ -25,7 +25,7 @@ pub(super) fn read_whole(source: &mut impl Read, buffer: &mut [u8]) -> Result<bo
     while filled < buffer.len() {
         match source.read(&mut buffer[filled..]) {
             Ok(0) if filled == 0 => return Ok(false),
-            Ok(0) => return Err(Error::Archive("it ends within a header")),
+            Ok(0) => return Err(Error::Archive("unexpected end within a header")),
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),
@@ -44,7 +44,7 @@ pub(super) fn content(source: &mut impl Read, size: u64) -> Result<Vec<u8>, Erro
     let mut found = Vec::new();
     source.by_ref().take(size).read_to_end(&mut found)?;
     if (found.len() as u64) < size {
-        Err(Error::Archive("it ends within a member"))
+        Err(Error::Archive("unexpected end within a member"))
     } else {
         Ok(found)
     }
@@ -75,7 +75,7 @@ pub(super) fn members(mut source: impl Read) -> Result<Vec<Found>, Error> {
         if header.iter().all(|&byte| byte == 0) {
             return Ok(found);
         }
-        let size = number(&header[124..136]).ok_or(Error::Archive("a member has no size"))?;
+        let size = number(&header[124..136]).ok_or(Error::Archive("a member has no valid size"))?;
         let kind = header[156];
         match kind {
             b'L' => {
@@ -132,7 +132,7 @@ fn padded(size: u64) -> u64 {
 fn skip(source: &mut impl Read, bytes: u64) -> Result<(), Error> {
     let skipped = io::copy(&mut source.by_ref().take(bytes), &mut io::sink())?;
     if skipped < bytes {
-        Err(Error::Archive("it ends within a member"))
+        Err(Error::Archive("unexpected end within a member"))
     } else {
         Ok(())
     }

@@ -32,8 +32,8 @@ pub enum Error {
 
     /// The file ended before a block that it had when it was opened.
     #[error(
-        "{path}: the file ended at byte {end} while it was read, and it had {length} bytes when it was opened: \
-         somebody made it shorter; measure a file that nobody changes",
+        "{path}: the file was truncated from {length} to {end} bytes while it was read; measure a file that does not \
+         change",
         path = .path.display()
     )]
     Shrunk {
@@ -48,7 +48,7 @@ pub enum Error {
     /// A block is not what was written there.
     #[error(
         "{path}: at byte {offset} is not what octavo io wrote there: {found}; \
-         if the file was made by octavo io, its storage does not keep what it is given",
+         if octavo io made the file, its storage has lost or corrupted data",
         path = .path.display()
     )]
     Corrupt {
@@ -62,8 +62,8 @@ pub enum Error {
 
     /// The kernel does not offer io_uring to this process.
     #[error(
-        "io_uring: {cause}; the kernel has none (it needs Linux 5.6), kernel.io_uring_disabled forbids it, or a container's \
-         seccomp filter does: choose another policy, or run where it is allowed",
+        "io_uring: {cause}; it needs Linux 5.6, and kernel.io_uring_disabled or the seccomp filter of a container may forbid \
+         it; choose another policy, or run where it is allowed",
         cause = cause(.0)
     )]
     NoIoUring(#[source] io::Error),

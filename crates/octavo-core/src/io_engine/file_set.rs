@@ -57,7 +57,7 @@ impl OpenFile {
             {
                 (
                     "open with O_DIRECT",
-                    "its filesystem has none: leave --direct out",
+                    "its filesystem does not support O_DIRECT; leave --direct out",
                 )
             } else {
                 (
@@ -104,7 +104,7 @@ impl OpenFile {
         let looked_at = metadata;
         let metadata = file.metadata().map_err(refused)?;
         if (metadata.dev(), metadata.ino()) != (looked_at.dev(), looked_at.ino()) {
-            return Err(no_file(path, "is another file than a moment ago"));
+            return Err(no_file(path, "was replaced after it was opened"));
         }
         // A device has no length of its own; its end does.
         let length = file.seek(SeekFrom::End(0)).map_err(refused)?;
@@ -147,7 +147,7 @@ impl OpenFile {
         }
         Err(no_file(
             &self.path,
-            "only files that octavo io made are written into; make one with --make SIZE",
+            "octavo io writes only into files that it made; make one with --make SIZE",
         ))
     }
 
@@ -159,7 +159,7 @@ impl OpenFile {
                 "O_DIRECT wants multiples of the device's sector: take a larger block, or leave --direct out"
             }
             Some(libc::ENOSPC | libc::EDQUOT) => "make room",
-            _ => "look at the device's errors (dmesg)",
+            _ => "check the kernel log for device errors (dmesg)",
         };
         Error::Refused {
             path: self.path.clone(),

@@ -113,13 +113,13 @@ impl Job {
         let refuse = |reason: String| Err(Error::Parameter(reason));
         if self.block == 0 || self.block % SECTOR as u64 != 0 {
             return refuse(format!(
-                "a block of {} bytes is no multiple of {SECTOR}",
+                "a block of {} bytes is not a multiple of {SECTOR}",
                 self.block
             ));
         }
         if self.threads == 0 || self.threads > MOST_THREADS {
             return refuse(format!(
-                "{} threads; choose 1 to {MOST_THREADS}",
+                "threads must be from 1 to {MOST_THREADS}, not {}",
                 self.threads
             ));
         }
@@ -132,17 +132,17 @@ impl Job {
         }
         let in_flight = match self.method {
             Method::Ring { depth } if depth == 0 || depth > MOST_DEPTH => {
-                return refuse(format!("a depth of {depth}; choose 1 to {MOST_DEPTH}"));
+                return refuse(format!("depth must be from 1 to {MOST_DEPTH}, not {depth}"));
             }
             Method::Ring { depth } => u64::from(depth),
             Method::Advised { distance } if distance > MOST_DISTANCE => {
                 return refuse(format!(
-                    "a distance of {distance}; choose 1 to {MOST_DISTANCE}"
+                    "distance must be from 0 to {MOST_DISTANCE}, not {distance}"
                 ));
             }
             Method::Vectored if most > MOST_BUFFERS => {
                 return refuse(format!(
-                    "preadv takes at most {MOST_BUFFERS} blocks a request, and this one may have {most}; allow fewer"
+                    "preadv(2) takes at most {MOST_BUFFERS} blocks per request, but requests may have {most}; allow fewer"
                 ));
             }
             _ => 1,
@@ -150,28 +150,24 @@ impl Job {
         if most.saturating_mul(self.block).saturating_mul(in_flight) > MOST_BUFFER {
             return refuse(format!(
                 "{in_flight} requests of up to {most} blocks of {} bytes need more than 1 GB of buffers a thread; \
-                 take less of something",
+                 use fewer or smaller requests",
                 self.block
             ));
         }
         if self.write {
             match (self.method, self.joining) {
                 (Method::Plain | Method::Ring { .. }, Joining::Coalesced { hole: 1.., .. }) => {
-                    return refuse("a write fills no holes; set the hole to 0".into());
+                    return refuse("writes cannot fill holes; set the hole to 0".into());
                 }
                 (Method::Plain | Method::Ring { .. }, _) => {}
-                _ => return refuse("this policy is one of reading; write with another".into()),
+                _ => return refuse("this policy only reads; choose another one to write".into()),
             }
         }
         if self.direct && matches!(self.method, Method::CacheFirst | Method::Advised { .. }) {
-            return refuse(
-                "this policy works through the page cache, which O_DIRECT goes past".into(),
-            );
+            return refuse("this policy needs the page cache, which O_DIRECT bypasses".into());
         }
         if self.time.is_none() && self.blocks.is_none() && !self.once {
-            return refuse(
-                "neither a time nor a number of blocks ends the measurement; give one".into(),
-            );
+            return refuse("the measurement has no end; give a time or a number of blocks".into());
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ pub fn make(
 ) -> Result<bool, Error> {
     if bytes == 0 || bytes % SECTOR as u64 != 0 {
         return Err(Error::Parameter(format!(
-            "a file of {bytes} bytes is no multiple of {SECTOR}"
+            "a file of {bytes} bytes is not a multiple of {SECTOR}"
         )));
     }
     let refused = |source: io::Error| Error::Refused {

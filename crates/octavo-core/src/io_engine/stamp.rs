@@ -60,16 +60,16 @@ fn filler(sector: u64) -> &'static [u8] {
 #[cold]
 fn corrupt(sector: &[u8], file: &OpenFile, number: u64) -> Error {
     let found = if sector[..8] != MARK {
-        "no mark of octavo io".to_owned()
+        "no header of octavo io".to_owned()
     } else if sector[8..16] != number.to_le_bytes() {
         let mut other = [0; 8];
         other.copy_from_slice(&sector[8..16]);
         format!(
-            "what belongs at byte {}",
+            "the data of byte {}",
             u128::from(u64::from_le_bytes(other)) * SECTOR as u128
         )
     } else {
-        "its mark, but other bytes behind it".to_owned()
+        "its header, followed by other data".to_owned()
     };
     Error::Corrupt {
         path: file.path.clone(),

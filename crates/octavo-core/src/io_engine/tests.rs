@@ -277,7 +277,7 @@ fn a_file_that_shrinks_is_an_error() {
             error => {
                 assert_eq!(error.kind(), Kind::Host);
                 assert!(
-                    error.to_string().contains("ended at byte 40960 "),
+                    error.to_string().contains(" to 40960 bytes"),
                     "{error}"
                 );
             }

@@ -2,7 +2,7 @@
 
 use super::Error;
 
-pub(super) const SHORT: Error = Error::Malformed("it ends too early");
+pub(super) const SHORT: Error = Error::Malformed("unexpected end");
 
 /// Of a text in bytes.
 const MOST_TEXT: usize = 60_000;
@@ -49,12 +49,11 @@ impl<'a> Cursor<'a> {
                 return Ok(number);
             }
         }
-        Err(Error::Malformed("a number has more than 64 bits"))
+        Err(Error::Malformed("a number exceeds 64 bits"))
     }
 
     pub(super) fn small(&mut self) -> Result<u32, Error> {
-        u32::try_from(self.number()?)
-            .map_err(|_| Error::Malformed("a number has more than 32 bits"))
+        u32::try_from(self.number()?).map_err(|_| Error::Malformed("a number exceeds 32 bits"))
     }
 
     pub(super) fn take(&mut self, length: u64) -> Result<&'a [u8], Error> {

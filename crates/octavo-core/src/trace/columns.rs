@@ -47,7 +47,7 @@ fn join(symbol: u8, bits: &mut BitReader<'_>) -> Result<i64, Error> {
     }
     let length = u32::from(symbol.div_ceil(2));
     if length > 64 {
-        return Err(Error::Malformed("a difference has more than 64 bits"));
+        return Err(Error::Malformed("a difference exceeds 64 bits"));
     }
     let size = bits.get(length - 1) | 1 << (length - 1);
     Ok(if symbol % 2 == 1 {
@@ -224,7 +224,7 @@ pub(super) fn decode(payload: &[u8], count: u32, into: &mut Accesses) -> Result<
     into.clear();
     let count = count as usize;
     if count > MOST_IN_A_BLOCK {
-        return Err(Error::Malformed("it has too many accesses"));
+        return Err(Error::Malformed("too many accesses"));
     }
     let mut cursor = Cursor(payload);
     let streams = table_length(&mut cursor, count)?;
@@ -260,7 +260,7 @@ pub(super) fn decode(payload: &[u8], count: u32, into: &mut Accesses) -> Result<
         let &before = model
             .who
             .get(backend)
-            .ok_or(Error::Malformed("a backend is not in its table"))?;
+            .ok_or(Error::Malformed("unknown backend"))?;
 
         let context = model.stream_context(before);
         let symbol = decoder.symbol(STREAM, context);
@@ -272,7 +272,7 @@ pub(super) fn decode(payload: &[u8], count: u32, into: &mut Accesses) -> Result<
         };
         let stream = stream
             .filter(|&stream| stream < streams)
-            .ok_or(Error::Malformed("a stream is not in its table"))?;
+            .ok_or(Error::Malformed("unknown stream"))?;
         let who = model.enter(backend, before, stream, rank);
 
         let (by_place, own, own_is_better, context) = model.guesses(who);
@@ -297,7 +297,7 @@ pub(super) fn decode(payload: &[u8], count: u32, into: &mut Accesses) -> Result<
         Ok(())
     } else {
         Err(Error::Malformed(
-            "it is longer or shorter than its accesses",
+            "length does not match the number of accesses",
         ))
     }
 }
@@ -307,7 +307,7 @@ fn table_length(cursor: &mut Cursor<'_>, count: usize) -> Result<usize, Error> {
         .ok()
         .filter(|&length| length <= count)
         .ok_or(Error::Malformed(
-            "a table is longer than there are accesses",
+            "a table has more entries than there are accesses",
         ))
 }
 

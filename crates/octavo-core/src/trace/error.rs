@@ -8,20 +8,20 @@ pub enum Error {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// Nothing of it is a trace.
-    #[error("this is no trace of Octavo: no whole frame in it")]
+    #[error("not an Octavo trace: it has no complete frame")]
     NoTrace,
     /// A later version of the format.
-    #[error("the trace has version {0} of the format, this Octavo reads up to version {VERSION}; use a newer Octavo",
+    #[error("unsupported trace format version {0}: this Octavo reads versions up to {VERSION}; use a newer one",
         VERSION = super::VERSION)]
     Version(u8),
     /// A frame of two page sizes in one file.
-    #[error("the trace has pages of {0} and of {1} bytes")]
+    #[error("the trace mixes pages of {0} and {1} bytes")]
     TwoPageSizes(u32, u32),
     /// A page size that is no power of two from 512 bytes to 1 MB.
-    #[error("a page size of {0} bytes is none: it has to be a power of two from 512 to 1048576")]
+    #[error("invalid page size {0}: it must be a power of two from 512 to 1048576")]
     PageSize(u64),
     /// What is inside a frame contradicts itself although its checksum is right.
-    #[error("a frame of the trace is malformed: {0}")]
+    #[error("corrupted frame in the trace: {0}")]
     Malformed(&'static str),
     /// A text that should be a trace of another program.
     #[error("line {line}: {what}")]

@@ -31,16 +31,16 @@ pub fn read_blktrace<R: BufRead, W: Write>(
         if action != Some("Q") || !what.contains(['R', 'W']) {
             return Ok(());
         }
-        let seconds: f64 = number(time, line, "its time is no number")?;
+        let seconds: f64 = number(time, line, "time is not a number")?;
         let (sector, plus) = (words.next(), words.next());
         if plus != Some("+") {
             return Ok(()); // without data, such as a flush
         }
-        let sector: u64 = number(sector, line, "its sector is no number")?;
-        let sectors: u64 = number(words.next(), line, "its length is no number")?;
+        let sector: u64 = number(sector, line, "sector is not a number")?;
+        let sectors: u64 = number(words.next(), line, "length is not a number")?;
         let access = Access {
             time: (seconds * 1e6) as u64,
-            backend: number(pid, line, "its process is no number")?,
+            backend: number(pid, line, "process is not a number")?,
             stream: Stream {
                 space: major,
                 database: minor,

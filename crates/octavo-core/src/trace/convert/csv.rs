@@ -49,7 +49,7 @@ pub fn read_csv<R: BufRead, W: Write>(from: R, into: &mut Writer<W>) -> Result<(
             if columns[6].is_none() {
                 return Err(Error::Line {
                     line,
-                    what: "no column is called block",
+                    what: "there is no column named block",
                 });
             }
             return Ok(());
@@ -75,24 +75,24 @@ pub fn read_csv<R: BufRead, W: Write>(from: R, into: &mut Writer<W>) -> Result<(
         };
         let access = Access {
             time: field(0).map_or(Ok(0), |text| {
-                number(Some(text), line, "time_us is no number")
+                number(Some(text), line, "time_us is not a number")
             })?,
-            backend: small(1, "backend is no number")?,
+            backend: small(1, "backend is not a number")?,
             stream: Stream {
-                space: small(2, "tablespace is no number")?,
-                database: small(3, "database is no number")?,
-                relation: small(4, "relation is no number")?,
+                space: small(2, "tablespace is not a number")?,
+                database: small(3, "database is not a number")?,
+                relation: small(4, "relation is not a number")?,
                 fork: field(5).map_or(Ok(0), |text| {
-                    number(Some(text), line, "fork is no number up to 255")
+                    number(Some(text), line, "fork is not a number from 0 to 255")
                 })?,
             },
-            block: number(field(6), line, "block is no number")?,
+            block: number(field(6), line, "block is not a number")?,
             kind: field(7).map_or(Ok(Kind::Read), |text| {
                 let found = KINDS.iter().find(|word| word.0 == text);
                 found.map(|word| word.1).ok_or_else(|| {
                     of(
                         text,
-                        "kind is not read, extend, change, full_page_image or pin",
+                        "kind must be read, extend, change, full_page_image or pin",
                     )
                 })
             })?,
@@ -101,7 +101,7 @@ pub fn read_csv<R: BufRead, W: Write>(from: R, into: &mut Writer<W>) -> Result<(
                 found.map(|word| word.1).ok_or_else(|| {
                     of(
                         text,
-                        "strategy is not normal, bulk_read, bulk_write or vacuum",
+                        "strategy must be normal, bulk_read, bulk_write or vacuum",
                     )
                 })
             })?,

@@ -33,7 +33,7 @@ pub fn read_iolog<R: BufRead, W: Write>(
                 _ => {
                     return Err(Error::Line {
                         line,
-                        what: "it does not begin with fio version 2 iolog, or 3",
+                        what: "not an fio iolog of version 2 or 3",
                     });
                 }
             };
@@ -44,7 +44,7 @@ pub fn read_iolog<R: BufRead, W: Write>(
             return Ok(());
         }
         let time = if has_times {
-            number::<u64>(words.next(), line, "its time is no number")?
+            number::<u64>(words.next(), line, "time is not a number")?
         } else {
             0
         };
@@ -59,7 +59,7 @@ pub fn read_iolog<R: BufRead, W: Write>(
             _ => {
                 return Err(Error::Line {
                     line,
-                    what: "its action is none of fio's",
+                    what: "unknown action",
                 });
             }
         };
@@ -71,7 +71,7 @@ pub fn read_iolog<R: BufRead, W: Write>(
                 if files.len() >= MOST_NAMES || name_bytes > MOST_NAME_BYTES {
                     return Err(Error::Line {
                         line,
-                        what: "it has more than 1,048,576 files up to here, or 64 MB of their names",
+                        what: "more than 1,048,576 files, or 64 MB of file names",
                     });
                 }
                 *files.entry(name.to_owned()).or_insert(next)
@@ -86,8 +86,8 @@ pub fn read_iolog<R: BufRead, W: Write>(
             kind,
             ..Access::default()
         };
-        let offset = number(words.next(), line, "its offset is no number")?;
-        let length = number(words.next(), line, "its length is no number")?;
+        let offset = number(words.next(), line, "offset is not a number")?;
+        let length = number(words.next(), line, "length is not a number")?;
         push_request(into, access, offset, length, import, line)
     })
 }

@@ -44,7 +44,7 @@ fn each_line<R: BufRead>(
         if bytes.len() as u64 == MOST_LINE {
             return Err(Error::Line {
                 line,
-                what: "it is longer than 65536 bytes",
+                what: "line exceeds 65536 bytes",
             });
         }
         then(
@@ -76,20 +76,20 @@ fn push_request<W: Write>(
     if length > MOST_REQUEST {
         return Err(Error::Line {
             line,
-            what: "a request is longer than 1 GB",
+            what: "request exceeds 1 GB",
         });
     }
     let Some(last) = offset.checked_add(length.max(1) - 1) else {
         return Err(Error::Line {
             line,
-            what: "a request ends behind the last offset that there is",
+            what: "request ends beyond the largest offset",
         });
     };
     let (first, last) = (offset / import.page_size, last / import.page_size);
     if into.accesses() + (last - first) >= MOST_ACCESSES {
         return Err(Error::Line {
             line,
-            what: "it is more than 4,294,967,296 accesses up to here; larger pages (--page-size) are fewer",
+            what: "more than 4,294,967,296 accesses; larger pages (--page-size) give fewer",
         });
     }
     for block in first..=last {

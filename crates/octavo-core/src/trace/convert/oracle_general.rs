@@ -35,7 +35,7 @@ pub fn read_oracle_general<R: Read, W: Write>(
             _ => {
                 return Err(Error::Line {
                     line,
-                    what: "the last record of 24 bytes is cut",
+                    what: "the last record of 24 bytes is incomplete",
                 });
             }
         }
