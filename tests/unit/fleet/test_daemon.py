@@ -27,7 +27,7 @@ def test_it_is_started_once_and_inherits_nothing(own_home: Path) -> None:
     """A coordinator starts it again in the middle of a run: its journal's lock would be held by the scheduler."""
     certificates.make_authority()
     with Journal() as journal, ThreadPoolExecutor(3) as threads:
-        pids = set(threads.map(lambda _: start_scheduler(_LISTEN), range(3)))
+        pids = set(threads.map(start_scheduler, [_LISTEN] * 3))
         (pid,) = pids
         files = {str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()}
         assert str(journal.path) not in files
