@@ -276,10 +276,7 @@ fn a_file_that_shrinks_is_an_error() {
             Error::NoIoUring(_) => {}
             error => {
                 assert_eq!(error.kind(), Kind::Host);
-                assert!(
-                    error.to_string().contains(" to 40960 bytes"),
-                    "{error}"
-                );
+                assert!(error.to_string().contains(" to 40960 bytes"), "{error}");
             }
         }
         fs::remove_file(&job.paths[1]).unwrap();
