@@ -28,6 +28,6 @@ def test_a_file_that_was_swapped_after_the_check_is_not_written(tmp_path: Path, 
         own.symlink_to(foreign)
     else:
         foreign.rename(own)
-    with pytest.raises(UsageError, match="only files that octavo io made are written into"):
+    with pytest.raises(UsageError, match="octavo io writes only into files that it made"):
         measure(replace(Job((path,), BLOCK, "random", cache="found", once=True), write=True), unseen)
     assert own.read_bytes() == b"x" * 8 * BLOCK

@@ -49,8 +49,8 @@ def prepare(
             if write:
                 _claim(path, lose_device=lose_device)
         elif (write or verify) and not is_own(path):
-            doing = "written into" if write else "checked"
-            raise UsageError(f"{path}: only files that octavo io made are {doing}; make one with --make SIZE")
+            does = "writes only into" if write else "checks only"
+            raise UsageError(f"{path}: octavo io {does} files that it made; make one with --make SIZE")
     return tuple(str(path) for path in paths)
 
 

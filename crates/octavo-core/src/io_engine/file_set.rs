@@ -401,7 +401,10 @@ mod tests {
         for path in [foreign, link] {
             let error = FileSet::open(std::slice::from_ref(&path), 512, write).unwrap_err();
             assert_eq!(error.kind(), super::super::Kind::Usage);
-            assert!(error.to_string().contains("octavo io made"), "{error}");
+            assert!(
+                error.to_string().contains("octavo io writes only into"),
+                "{error}"
+            );
         }
         assert_eq!(FileSet::open(&[own], 512, write).unwrap().blocks(), 4);
     }
