@@ -170,7 +170,7 @@ def test_only_files_of_its_own_are_written_or_checked(tmp_path: Path, file: Path
     foreign = tmp_path / "foreign"
     foreign.write_bytes(b"x" * BLOCK)
     for write in (True, False):
-        with pytest.raises(UsageError, match="octavo io .* files that it made"):
+        with pytest.raises(UsageError, match=r"octavo io .* files that it made"):
             prepare([foreign], None, unseen, write=write, verify=not write, lose_device=False)
     assert prepare([file], None, unseen, write=True, verify=True, lose_device=False) == (str(file),)
     with pytest.raises(HostError, match="new files only"):

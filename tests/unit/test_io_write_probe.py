@@ -153,7 +153,7 @@ def test_a_real_file_is_written_and_can_still_be_checked() -> None:
 
 def test_what_is_not_ours_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "somebodys").write_bytes(bytes(8 * MB))
-    with pytest.raises(UsageError, match="octavo io .* files that it made"):
+    with pytest.raises(UsageError, match=r"octavo io .* files that it made"):
         write_probe(WriteProbe(tmp_path / "somebodys", 1.0, 1, unseen))
     make(tmp_path / "small", MB, unseen)
     with pytest.raises((UsageError, HostError), match=r"too small|O_DIRECT"):
