@@ -68,7 +68,7 @@ def test_what_was_written_is_checked(octavo: Octavo, file: Path) -> None:
         (["/dev/null"], 2, "neither a file nor a block device"),
         (["{tmp}/empty"], 2, "is empty"),
         (["{tmp}/short"], 2, "less than one block of 8192"),
-        (["{tmp}/short", "--block", "1000B"], 2, "no multiple of 512"),
+        (["{tmp}/short", "--block", "1000B"], 2, "not a multiple of 512"),
         (["{tmp}/short", "--block", "512B", "--write"], 2, "octavo io writes only into files that it made"),
         (["{tmp}/short", "--block", "512B", "--policy", "best"], 2, "is not a policy"),
         (["{tmp}/short", "--block", "512B", "--block-list", "{tmp}/short"], 2, "line 1 of the block list"),
