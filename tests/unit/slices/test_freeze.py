@@ -107,3 +107,28 @@ def test_a_device_is_paused_after_its_cell_and_goes_on_before_it() -> None:
     freezer.thaw()
     assert done == ["cell stops", "device stops", "device goes on", "cell goes on"]
     assert freezer.how == "all of it; its device"
+
+
+def test_a_cell_goes_on_where_its_device_does_not() -> None:
+    done: list[str] = []
+
+    class Part:
+        how = "all of it"
+
+        def freeze(self) -> None:
+            done.append("cell stops")
+
+        def thaw(self) -> None:
+            done.append("cell goes on")
+
+        def pause(self) -> None:
+            done.append("device stops")
+
+        def resume(self) -> None:
+            raise OctavoError("the kernel refuses it")
+
+    freezer = DeviceFreezer(Part(), Part())
+    freezer.freeze()
+    with pytest.raises(OctavoError, match="refuses"):
+        freezer.thaw()
+    assert done == ["cell stops", "device stops", "cell goes on"]

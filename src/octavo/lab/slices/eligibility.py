@@ -184,6 +184,8 @@ def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc
         if _is_limited(levels) and not (isinstance(workload, _Sliced) and workload.only_reads(levels)):
             limit = levels.get("memory", "none")
             wanted += database if limit == "none" else min(database, parse_size(limit))
+    if not wanted:
+        return None
     amount = int((proc / "sys/vm/dirty_background_bytes").read_bytes())
     ratio = int((proc / "sys/vm/dirty_background_ratio").read_bytes())
     allowed = amount or meminfo("MemAvailable", proc) * ratio // 100

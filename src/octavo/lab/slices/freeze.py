@@ -95,9 +95,11 @@ class DeviceFreezer:
         self.device.pause()
 
     def thaw(self) -> None:
-        """The device first."""
-        self.device.resume()
-        self.cell.thaw()
+        """The device first; the cell also where that fails, for what stands still could not be ended."""
+        try:
+            self.device.resume()
+        finally:
+            self.cell.thaw()
 
 
 @dataclass(frozen=True, slots=True)
