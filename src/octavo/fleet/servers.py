@@ -37,16 +37,16 @@ class FleetScheduler(_NoWebPages, Scheduler):
     """Dask's scheduler, on one address."""
 
 
-class _Acquaintance(SchedulerPlugin):
+class _ConnectAtJoin(SchedulerPlugin):
     """Opens the scheduler's own connection to a host when that comes: with many of them the handshakes would delay the
     first trials of a run."""
 
     def add_worker(self, scheduler: Any, worker: str) -> None:
         """As Dask calls it."""
-        scheduler.loop.add_callback(_meet, scheduler.rpc, worker)
+        scheduler.loop.add_callback(_connect, scheduler.rpc, worker)
 
 
-async def _meet(connections: Any, address: str) -> None:
+async def _connect(connections: Any, address: str) -> None:
     with suppress(Exception):  # whoever asks the host for something is told
         connections.reuse(address, await connections.connect(address))
 
@@ -73,7 +73,7 @@ def serve_scheduler(listen: str, ready: Callable[[], None]) -> None:
     async def run() -> None:
         async with FleetScheduler(
             host=address, port=port, protocol="tls", security=secured, dashboard=False, validate=False,
-            plugins=[_Acquaintance()],
+            plugins=[_ConnectAtJoin()],
         ) as scheduler:  # fmt: skip
             ready()
             await scheduler.finished()

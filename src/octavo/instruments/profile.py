@@ -31,7 +31,7 @@ _HERTZ = 99
 _MOST = 30
 _SECONDS_TO_END = 30.0
 _KALLSYMS = Path("/proc/kallsyms")
-_LONGEST_SAID = 200
+_LONGEST_LINE = 200
 _LINE = re.compile(r"^\s*([\d.]+)%\s+(\S+)\s+\[[.k]\]\s+(.+?)\s*$", re.MULTILINE)
 
 
@@ -50,7 +50,7 @@ class Profile:
         except OSError as error:
             raise UnavailableError("a profile needs root or a lower kernel.perf_event_paranoid") from error
         if found.returncode != 0:
-            why = said(found.stderr or found.stdout)
+            why = error_line(found.stderr or found.stdout)
             raise UnavailableError(f"perf does not work here, it must match the kernel: {why}")
         data = server.log.with_suffix(".perf.data")
         recorder, entry = children.start(
@@ -70,28 +70,28 @@ class Profile:
             finally:
                 children.ended(server.journal, entry)
             if recorder.returncode > 0:  # by our signal it is below
-                raise UnavailableError(f"perf record failed: {said(words)}")
+                raise UnavailableError(f"perf record failed: {error_line(words)}")
             report = _report(data, server.journal)
             shares = parse_report(report.stdout)
             if not shares:
-                why = said(report.stderr) if report.returncode else said(words)
+                why = error_line(report.stderr) if report.returncode else error_line(words)
                 raise UnavailableError(f"perf found nothing: {why}")
             return [observe(_SHARE, share, item=item) for item, share in shares[:_MOST]]
 
         return stop
 
 
-def said(text: str) -> str:
+def error_line(text: str) -> str:
     """What perf wrote, in a line: what follows its "Error:", else its first line, without its progress.
 
-    >>> said("WARNING: maps are restricted\\n\\nError:\\nAccess to monitoring is limited.\\nConsider adjusting it\\n")
+    >>> error_line("WARNING: maps are restricted\\n\\nError:\\nAccess to monitoring is limited.\\nAdjust it\\n")
     'Access to monitoring is limited.'
-    >>> said("[ perf record: Woken up 1 times ]\\nE: linux-perf-6.1 is not installed.\\n"), said("")
-    ('E: linux-perf-6.1 is not installed.', 'it said nothing')
+    >>> error_line("[ perf record: Woken up 1 times ]\\nE: linux-perf-6.1 is not installed.\\n"), error_line("")
+    ('E: linux-perf-6.1 is not installed.', 'no output')
     """
     found = [line for line in (one.strip() for one in text.splitlines()) if line and not line.startswith("[ perf")]
     after = found[found.index("Error:") + 1 :] if "Error:" in found else found
-    return next(iter(after or found), "it said nothing")[:_LONGEST_SAID]
+    return next(iter(after or found), "no output")[:_LONGEST_LINE]
 
 
 def cannot_restrict(proc: Path = Path("/proc"), root: Path = cgroup.ROOT) -> str | None:

@@ -136,7 +136,7 @@ def facts(document: dict[str, Any]) -> list[str]:
         found.append(f"{under['clients']} clients")
     if sample := document["sample"]:
         found.append(
-            f"simulated on 1/{1 / sample['share']:.0f} of the pages (reads ±{100 * sample['reads_error']:.2g}%)"
+            f"simulated on 1/{1 / sample['share']:.0f} of the pages (reads ±{100 * sample['reads_error']:.2g} %)"
         )
     return found
 
