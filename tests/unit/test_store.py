@@ -9,6 +9,7 @@ from tests.store_contract import Sql, StoreContract, a_trial, add_run
 
 from octavo.errors import HostError, OctavoError, UnstorableError
 from octavo.host.journal import Journal
+from octavo.store import engines
 from octavo.store.listing import list_runs
 from octavo.store.store import Store
 
@@ -48,6 +49,22 @@ def test_it_survives_a_power_cut_by_its_settings(store: Store) -> None:
     with store._engine.connect() as connection:  # pyright: ignore[reportPrivateUsage]
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+
+
+def test_a_new_file_that_another_process_writes_to_is_waited_for(
+    address: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite itself does not wait before it turns write-ahead logging on."""
+    address.touch()
+    with closing(sqlite3.connect(address, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+        def end_it(_seconds: float) -> None:
+            other.execute("ROLLBACK")
+
+        monkeypatch.setattr(engines.time, "sleep", end_it)
+        Store.open(address).close()
+        assert not other.in_transaction
 
 
 def test_a_file_without_tables_has_no_runs(address: Path) -> None:

@@ -1,6 +1,7 @@
 """SQLAlchemy's engines for the two databases, and what only one of them needs."""
 
 import sqlite3
+import time
 from typing import Any
 
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event
@@ -10,6 +11,8 @@ from octavo.store.address import ServerAddress, StoreAddress
 from octavo.store.claim import NAMESPACE
 from octavo.store.listing import READ_ONLY, connect_to_read
 
+_PATIENCE = 60.0  # for others that hold the file; seconds
+
 
 def engine_to_write(store: StoreAddress) -> Engine:
     """An engine for a store that may be written; a file is made where there is none."""
@@ -17,15 +20,30 @@ def engine_to_write(store: StoreAddress) -> Engine:
         return _of_server(store)
     make_directory(store.parent)
     make_private_file(store)
-    engine = create_engine(f"sqlite:///{store}", connect_args={"timeout": 60})
+    engine = create_engine(f"sqlite:///{store}", connect_args={"timeout": _PATIENCE})
 
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _: object) -> None:  # pyright: ignore[reportUnusedFunction]
+        _log_ahead(connection)
         # What is committed survives a power cut.
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in ("synchronous=FULL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
     return engine
+
+
+def _log_ahead(connection: Any) -> None:
+    """Turns write-ahead logging on. SQLite does not wait there when another process does the same to a new file."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def engine_to_read(store: StoreAddress) -> Engine:
