@@ -22,7 +22,7 @@ from octavo.host.loop_volume import SMALLEST_BYTES, Volume, cannot_make, loop_vo
 from octavo.knobs import burst_balance, filesystem, page_cache, probe
 from octavo.knobs.base import AS_FOUND
 from octavo.knobs.enforcer import Enforcer, served_by
-from octavo.knobs.volume_types import EBS_REQUEST, check_device, parse_device
+from octavo.knobs.volume_types import EBS_REQUEST, VolumeType, check_device, parse_device
 
 FACTOR = Factor("device", "run", "device under the data", "native", check_device)
 
@@ -31,6 +31,8 @@ _PROBE_BYTES = 32 * 1024**2
 _SMALL, _LARGE = 4096, EBS_REQUEST
 _TOLERANCE = 0.05
 _DEFAULT_FILESYSTEM = "ext4/4kB"
+# More than any device serves: of a volume without limits that is paused at times.
+_NO_LIMIT = DeviceLimits(requests=2.0**31)
 Levels = Mapping[str, str]
 
 
@@ -38,7 +40,7 @@ Levels = Mapping[str, str]
 class LimitedDevice:
     """A device within its limits. `facts` are a trial's, completed when the limits end: `device_limit_asked` and
     `device_limit_achieved` are requests and bytes a second by name, as the validity rule `device_limit` compares them.
-    `enforcer` is None where there are no limits."""
+    `enforcer` is None where there are no limits, and nobody pauses the device."""
 
     facts: dict[str, Any]
     enforcer: Enforcer | None = None
@@ -50,6 +52,18 @@ _Probes = dict[str, dict[str, Any]]
 def needs_volume(levels: Levels) -> bool:
     """Whether the data of a cell go to a private volume."""
     return levels.get("device", "native") != "native" or _chosen_filesystem(levels) != "native"
+
+
+def is_limited(levels: Levels) -> bool:
+    """Whether the cell's device has limits."""
+    device = parse_device(levels.get("device", "native"))
+    return device is not None and device.highest != DeviceLimits()
+
+
+def pauses_with_cell(levels: Levels) -> bool:
+    """Whether a cell that is measured in slices is paused together with its device: one of its own on which it waits,
+    for its limits or because its memory is too small for its data."""
+    return needs_volume(levels) and (is_limited(levels) or levels.get("memory", "none") != "none")
 
 
 def volume_bytes(content: int) -> int:
@@ -64,11 +78,9 @@ def cannot(levels: Levels) -> str | None:
     kind = _filesystem(levels)
     if levels.get("page_cache", AS_FOUND) != AS_FOUND and levels.get("filesystem", "native") != "native":
         return "page_cache chooses the filesystem; leave the factor filesystem out"
-    device = parse_device(levels.get("device", "native"))
-    limited_here = device is not None and device.highest != DeviceLimits()
     return (
         filesystem.cannot(kind)
-        or (block_limit.cannot_limit() if limited_here else None)
+        or (block_limit.cannot_limit() if is_limited(levels) else None)
         or cannot_make(kind.partition("/")[0])
     )
 
@@ -97,19 +109,26 @@ def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume |
 
 def needs_group(levels: Levels) -> bool:
     """Whether the server has to be started in a group for its device limit to hold: on cgroup version 2."""
-    device = parse_device(levels.get("device", "native"))
-    return device is not None and device.highest != DeviceLimits() and block_limit.needs_group()
+    return is_limited(levels) and block_limit.needs_group()
 
 
 @contextmanager
 def limited(
-    level: str, place: Volume | None, journal: Journal, group: Path | None = None
+    level: str, place: Volume | None, journal: Journal, group: Path | None = None, *, pausable: bool = False
 ) -> Generator[LimitedDevice, None, None]:
-    """The volume's limits within the context, measured first. Raises OctavoError when the kernel refuses a limit."""
+    """The volume's limits within the context, measured first. A volume without limits has an enforcer where it must be
+    `pausable`. Raises OctavoError when the kernel refuses a limit."""
     device = parse_device(level)
     facts: dict[str, Any] = {"device": level}
     if place is not None:
         facts["volume"] = place.as_dict()
+    if place is not None and pausable and (device is None or device.highest == DeviceLimits()):
+        with (
+            block_limit.throttled(place.number, _NO_LIMIT, journal, group) as throttle,
+            Enforcer(VolumeType(level, _NO_LIMIT), throttle, lambda: served_by(place.device)) as enforcer,
+        ):
+            yield LimitedDevice(facts, enforcer)
+        return
     if device is None or place is None or device.highest == DeviceLimits():
         yield LimitedDevice(facts)
         return

@@ -53,7 +53,9 @@ def test_readers_take_turns_on_volumes_and_under_limits_of_their_own(factor: str
         ({"device": ["mbps=40"]}, None),  # it is paused with its cell
         ({"device": ["mbps=40"], "memory": ["256MB"]}, None),
         ({"memory": ["256MB"]}, "memory: "),
-        ({"device": ["loop"], "memory": ["256MB"]}, "memory: "),
+        ({"device": ["loop"], "memory": ["256MB"]}, None),
+        ({"filesystem": ["xfs"], "memory": ["256MB"]}, None),
+        ({"device": ["loop"], "memory": ["256MB"], "dirty_limits": ["64MB/256MB"]}, "dirty_limits: "),
         ({"device": ["mbps=40"], "dirty_limits": ["64MB/256MB"]}, "dirty_limits: "),
     ],
 )
@@ -81,6 +83,8 @@ def test_what_paused_cells_have_dirtied_stays_below_the_kernels_threshold(tmp_pa
     assert why(2**40, memory="256MB") is None
     assert why(2**40, mode="read-only") is None
     assert why(2**40, device="native") is None
+    assert why(2**40, device="loop") is None  # written back while it is paused
+    assert why(2**40, device="loop", memory="512MB") is not None
     (tmp_path / "sys/vm/dirty_background_bytes").write_text(str(64 * 2**20))
     assert why(256 * 2**20) is not None
 

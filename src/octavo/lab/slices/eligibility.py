@@ -10,8 +10,7 @@ from pathlib import Path
 from octavo import knobs
 from octavo.errors import UsageError
 from octavo.home import make_directory, octavo_home
-from octavo.host import cgroup, child_group
-from octavo.host.block_limit import DeviceLimits
+from octavo.host import block_limit, cgroup, child_group
 from octavo.hugepages.pool import meminfo
 from octavo.instruments import profile
 from octavo.knobs import device
@@ -90,7 +89,7 @@ def _volumes(workload: RunsInTurns | RunsInPieces, cells: Sequence[Cell]) -> str
         if volume is not None and volume.burst is not None and volume.burst.credits:
             return "device: a volume earns credits while its cell is paused"
         if not workload.only_reads(levels):
-            if _is_limited(levels):  # and paused with its cell
+            if device.pauses_with_cell(levels):
                 if levels.get("dirty_limits", AS_FOUND) != AS_FOUND:
                     return "dirty_limits: the kernel counts the dirty memory of paused cells too"
             elif levels.get("memory", "none") != "none":
@@ -106,12 +105,7 @@ def shortest_slice(cells: Sequence[Cell]) -> float:
     """Seconds of a slice at the least: under a device's limit the kernel lets through at once what one of its own
     intervals allows, 0.1 s at most (block/blk-throttle.c, throtl_slice), which has to lie in the part of a slice that
     is not counted."""
-    return 1.0 if any(_is_limited(cell.levels) for cell in cells) else USUAL
-
-
-def _is_limited(levels: Levels) -> bool:
-    volume = parse_device(levels.get("device", "native"))
-    return volume is not None and volume.highest != DeviceLimits()
+    return 1.0 if any(device.is_limited(cell.levels) for cell in cells) else USUAL
 
 
 def not_here(cells: Sequence[Cell], instruments: Collection[str] = (), root: Path = cgroup.ROOT) -> str | None:
@@ -123,8 +117,11 @@ def not_here(cells: Sequence[Cell], instruments: Collection[str] = (), root: Pat
         memory = cell.levels.get("memory", "none") != "none" and cgroup.memory_controller(root)
         if (memory and memory == cgroup.version_2("memory", root)) or device.needs_group(cell.levels):
             return "with cgroup v2 a server in the group of its limit cannot be paused together with its client"
-        if _is_limited(cell.levels) and child_group.hierarchy(root) is None:
-            return "device: this host has no control group in which a cell could be paused with its device"
+        if device.pauses_with_cell(cell.levels):
+            if reason := block_limit.cannot_limit(root):
+                return f"device: {reason}"
+            if child_group.hierarchy(root) is None:
+                return "device: this host has no control group in which a cell could be paused with its device"
     return None
 
 
@@ -173,15 +170,15 @@ def most_for_huge_pages() -> int:
 
 
 def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc: Path = Path("/proc")) -> str | None:
-    """Why cells that write to limited devices of their own cannot take turns, or None. `needs` as in `no_room`.
+    """Why cells that write to devices that are paused cannot take turns, or None. `needs` as in `no_room`.
 
-    A paused cell's device is paused too, so that what all cells have dirtied is there at once; from
+    What a paused cell has dirtied stays, so that what all cells have dirtied is there at once; from
     vm.dirty_background_ratio (or _bytes) on the kernel makes the running one wait for devices that are paused
     (mm/page-writeback.c, domain_dirty_limits; vm.rst).
     """
     wanted = 0
     for levels, database, _ in needs:
-        if _is_limited(levels) and not (isinstance(workload, _Sliced) and workload.only_reads(levels)):
+        if device.pauses_with_cell(levels) and not (isinstance(workload, _Sliced) and workload.only_reads(levels)):
             limit = levels.get("memory", "none")
             wanted += database if limit == "none" else min(database, parse_size(limit))
     if not wanted:

@@ -65,7 +65,7 @@ class GroupFreezer:
 
 
 class Pausable(Protocol):
-    """A limited device that only one cell uses."""
+    """A device that only one cell uses."""
 
     def pause(self) -> None:
         """Serves nothing from now on."""
@@ -78,7 +78,7 @@ class Pausable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeviceFreezer:
-    """A cell and its own limited device: the kernel does not write back for a cell that stands still, so that what a
+    """A cell and its own device: the kernel does not write back for a cell that stands still, so that what a
     cell has dirtied costs its own time."""
 
     cell: Freezer

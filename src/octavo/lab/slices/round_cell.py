@@ -131,8 +131,11 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
     """The device is limited, the instruments look, the client starts, and then all of the cell stands still."""
     server, workload = server_of(cell), equipment.workload
     limited = cell.stack.enter_context(
-        device.limited(cell.trial.levels["device"], cell.volume, equipment.journal, server.group)
-    )
+        device.limited(
+            cell.trial.levels["device"], cell.volume, equipment.journal, server.group,
+            pausable=cell.group is not None and device.pauses_with_cell(cell.trial.levels),
+        )
+    )  # fmt: skip
     cell.limits = limited.facts
     cell.facts |= cell.limits
     own_device = cell.volume is not None
