@@ -216,12 +216,15 @@ def expected(limits: DeviceLimits) -> dict[str, float]:
     """What requests of 4 kB and of 256 kB get under these limits, for reads and for writes.
 
     Without a limit of requests only large ones are asked about: small ones would be as many as the probe's own
-    processor allows, and say nothing more of the limit of bytes.
+    processor allows, and say nothing more of the limit of bytes. Without a limit of bytes only small ones: large ones
+    would be as many as the device below serves.
 
     >>> expected(DeviceLimits(1000, 100 * 2**20))["reads_per_second"]
     1000
-    >>> expected(DeviceLimits(100, None))["read_bytes_per_second"]
+    >>> expected(DeviceLimits(100, 100 * 2**20))["read_bytes_per_second"]
     26214400
+    >>> expected(DeviceLimits(100, None))
+    {'reads_per_second': 100, 'writes_per_second': 100}
     """
     if limits == DeviceLimits():
         return {}
@@ -230,7 +233,8 @@ def expected(limits: DeviceLimits) -> dict[str, float]:
     amount = infinite if limits.bytes is None else limits.bytes
     small, large = min(requests, amount / _SMALL), min(amount, requests * _LARGE)
     of_small = {} if limits.requests is None else {"reads_per_second": small, "writes_per_second": small}
-    return {**of_small, "read_bytes_per_second": large, "written_bytes_per_second": large}
+    of_large = {} if limits.bytes is None else {"read_bytes_per_second": large, "written_bytes_per_second": large}
+    return of_small | of_large
 
 
 def _filesystem(levels: Levels) -> str:
