@@ -64,7 +64,7 @@ def test_a_server_that_dies_is_noticed(build: Build, journal: Journal, account: 
         identity = process.identify(server.process.pid)
         assert identity is not None
         process.end(identity, signal.SIGQUIT)
-        assert server.process.wait(30) != 0 or not server.is_alive()
+        assert server.process.wait(300) != 0 or not server.is_alive()
         with pytest.raises((OctavoError, psycopg.Error)):
             server.query("started")
 

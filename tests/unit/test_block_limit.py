@@ -67,7 +67,7 @@ def test_an_enforcer_that_an_interrupt_left_running_writes_no_more(root: Path) -
         if threading.current_thread() not in threads:
             return DeviceTotals()
         waits.set()
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
         return DeviceTotals(reads=600.0)
 
     def interrupted() -> None:
@@ -76,7 +76,7 @@ def test_an_enforcer_that_an_interrupt_left_running_writes_no_more(root: Path) -
             keeper.begin()
             threads.append(threading.Thread(target=keeper.step))
             threads[0].start()
-            assert waits.wait(10)
+            assert waits.wait(60)
             assert limits(root)[0] == "7:999 3000"
             raise KeyboardInterrupt
 

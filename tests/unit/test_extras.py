@@ -40,7 +40,7 @@ def without_lab(module: str, *arguments: str, home: Path) -> subprocess.Complete
         check=False,
         cwd=ROOT,
         env={"OCTAVO_HOME": str(home), "HOME": str(home)},
-        timeout=60,
+        timeout=600,
     )
 
 
