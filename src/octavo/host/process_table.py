@@ -14,6 +14,7 @@ from octavo.host.kernel_text import lines
 
 _PF_KTHREAD = 0x00200000  # include/linux/sched.h
 _TRIES = 20
+_FIELDS = 20  # of /proc/PID/stat, after the name
 _LONGEST_TITLE = 4096
 
 
@@ -69,7 +70,7 @@ def read_process(pid: int, proc: Path = Path("/proc"), *, storage: bool = False)
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = after.split()
-    if len(fields) < 20:  # it went while it was read
+    if len(fields) < _FIELDS:  # it went while it was read
         return None
     ticks = os.sysconf("SC_CLK_TCK")
     comm = before.partition(b"(")[2].decode(errors="replace")
@@ -85,6 +86,12 @@ def read_process(pid: int, proc: Path = Path("/proc"), *, storage: bool = False)
         read_bytes=read,
         written_bytes=written,
     )
+
+
+def cpu_in(stat: bytes) -> float | None:
+    """CPU seconds of a process, its reaped children left out, in the text of its `stat`; None when it is gone."""
+    fields = stat.rpartition(b")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if len(fields) >= _FIELDS else None
 
 
 def read_table(proc: Path = Path("/proc"), *, storage: bool = False) -> dict[int, Process]:

@@ -1,5 +1,8 @@
 """What others took of the CPU, on processes that were planted."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,15 +31,56 @@ def test_steal_and_foreign_processes_are_shares_of_the_machine(tmp_path: Path) -
     plant(tmp_path, 20, 1, 500)
     plant(tmp_path, 30, 2, 0, kernel=True)
     machine(tmp_path, 0, 0, 0)
-    meter = CpuMeter(root=10, proc=tmp_path)
-    before = meter.read()
-    plant(tmp_path, 10, 1, 50)
-    plant(tmp_path, 11, 10, 50)
-    plant(tmp_path, 20, 1, 510)
-    plant(tmp_path, 30, 2, 20, kernel=True)
-    plant(tmp_path, 21, 1, 5)  # a stranger that has just come
-    plant(tmp_path, 12, 11, 5)  # a backend that has
-    machine(tmp_path, 140, 40, 20)
-    steal, foreign = meter.shares(before, meter.read())
-    assert steal == pytest.approx(20 / 200)
-    assert foreign == pytest.approx(15 / 200)
+    with CpuMeter(root=10, proc=tmp_path) as meter:
+        before = meter.read()
+        plant(tmp_path, 10, 1, 50)
+        plant(tmp_path, 11, 10, 50)
+        plant(tmp_path, 20, 1, 510)
+        plant(tmp_path, 30, 2, 20, kernel=True)
+        plant(tmp_path, 21, 1, 5)  # a stranger that has just come
+        plant(tmp_path, 12, 11, 5)  # a backend that has
+        machine(tmp_path, 140, 40, 20)
+        steal, foreign = meter.shares(before, meter.read())
+        assert steal == pytest.approx(20 / 200)
+        assert foreign == pytest.approx(15 / 200)
+
+
+def test_processes_that_go_and_numbers_that_come_again(tmp_path: Path) -> None:
+    plant(tmp_path, 10, 1, 0)
+    plant(tmp_path, 20, 1, 500)
+    plant(tmp_path, 21, 1, 500)
+    machine(tmp_path, 0, 0, 0)
+    with CpuMeter(root=10, proc=tmp_path) as meter:
+        assert meter.read().foreign == {20: 5.0, 21: 5.0}
+        for pid in (20, 21):
+            (tmp_path / str(pid) / "stat").unlink()
+            (tmp_path / str(pid)).rmdir()
+        assert meter.read().foreign == {}
+        plant(tmp_path, 20, 1, 7)
+        assert meter.read().foreign == {20: 0.07}
+
+
+def test_it_reads_what_the_kernel_says_of_a_process_that_ends() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        with CpuMeter(root=child.pid) as meter:  # so that this process is a stranger
+            assert os.getpid() in meter.read().foreign
+            assert child.pid not in meter.read().foreign
+        with CpuMeter() as meter:
+            meter.read()
+            assert os.getpid() not in meter.read().foreign
+        with CpuMeter(root=1 << 30) as meter:  # whose number no process has
+            assert child.pid in meter.read().foreign
+            child.communicate(b"\\n")
+            assert child.pid not in meter.read().foreign
+    finally:
+        child.kill()
+        child.wait()
+    assert "stat" not in {_target(one) for one in Path("/proc/self/fd").iterdir()}
+
+
+def _target(descriptor: Path) -> str:
+    try:
+        return descriptor.readlink().name
+    except FileNotFoundError:  # the listing's own
+        return ""

@@ -3,11 +3,15 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from octavo.host.cpu_times import CpuTimes, cpu_times
-from octavo.host.process_table import read_process, read_table, tree
+from octavo.host.process_table import cpu_in, read_table, tree
 
 _PROC = Path("/proc")
+# A process may have 1,024 files open as a rule.
+_MOST_FILES = 400
+_LONGEST_STAT = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,8 @@ class CpuSnapshot:
 
 @dataclass(slots=True)
 class CpuMeter:
-    """Reads both in a millisecond or two, while everything of ours stands still.
+    """Reads both in a few milliseconds, while everything of ours stands still. A context manager: the files of foreign
+    processes stay open, since opening one takes several times as long as reading it.
 
     Threads of the kernel count as ours, as they do for trials: what they write back is as often as not our doing.
     """
@@ -28,6 +33,14 @@ class CpuMeter:
     root: int = field(default_factory=os.getpid)
     proc: Path = _PROC
     _foreign: dict[int, bool] = field(default_factory=dict[int, bool])
+    _files: dict[int, int] = field(default_factory=dict[int, int])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in list(self._files):
+            self._close(pid)
 
     def read(self) -> CpuSnapshot:
         """Now."""
@@ -36,8 +49,27 @@ class CpuMeter:
             table = read_table(self.proc)
             ours = tree(self.root, table)
             self._foreign = {pid: pid not in ours and not one.kernel for pid, one in table.items()}
-        seen = (read_process(pid, self.proc) for pid in pids if self._foreign.get(pid))
-        return CpuSnapshot(cpu_times(self.proc), {one.pid: one.cpu for one in seen if one is not None})
+        for pid in self._foreign.keys() - pids:
+            del self._foreign[pid]
+            self._close(pid)
+        used = ((pid, self._cpu_of(pid)) for pid in pids if self._foreign.get(pid))
+        return CpuSnapshot(cpu_times(self.proc), {pid: cpu for pid, cpu in used if cpu is not None})
+
+    def _cpu_of(self, pid: int) -> float | None:
+        """None of a process that is gone; one that has its number since is read from the next time on."""
+        try:
+            if len(self._files) >= _MOST_FILES and pid not in self._files:
+                return cpu_in((self.proc / str(pid) / "stat").read_bytes())
+            if pid not in self._files:
+                self._files[pid] = os.open(self.proc / str(pid) / "stat", os.O_RDONLY)
+            return cpu_in(os.pread(self._files[pid], _LONGEST_STAT, 0))
+        except (FileNotFoundError, ProcessLookupError):
+            self._close(pid)
+            return None
+
+    def _close(self, pid: int) -> None:
+        if (file := self._files.pop(pid, None)) is not None:
+            os.close(file)
 
     @staticmethod
     def shares(before: CpuSnapshot, after: CpuSnapshot) -> tuple[float, float]:

@@ -196,7 +196,8 @@ def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceReques
         )
 
     watch = equipment.watcher.start(server_of(cells[0]).directory)
-    done = turns.run(runners, orders_of(len(runners), wanted.order), pace, CpuMeter(), clock, show)
+    with CpuMeter() as meter:
+        done = turns.run(runners, orders_of(len(runners), wanted.order), pace, meter, clock, show)
     surroundings = watch()
     for cell in cells:
         _try(cell, _end)
@@ -225,7 +226,9 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
 
     watch = equipment.watcher.start(server_of(cells[0]).directory)
     orders = orders_of(len(runners), wanted.order)
-    done = run_pieces(runners, names, orders, limits_of(equipment.thresholds), CpuMeter(), turns.Monotonic(), show)
+    limits = limits_of(equipment.thresholds)
+    with CpuMeter() as meter:
+        done = run_pieces(runners, names, orders, limits, meter, turns.Monotonic(), show)
     surroundings = watch()
     for cell, runner in zip(cells, runners, strict=True):
         cell.read_bytes = read_since(cell.processes, server_of(cell).process.pid)
