@@ -8,7 +8,7 @@ from tests.unit.plans import small_plan
 
 from octavo.errors import HostError
 from octavo.lab.bench import Measurement
-from octavo.lab.events import Event, Notice, TrialEnded
+from octavo.lab.events import Event, Notice, RoundStarted, TrialEnded
 from octavo.lab.execute import RunOutcome, execute
 from octavo.lab.part import BROKEN_AFTER_SECONDS
 from octavo.observation import Observation
@@ -308,6 +308,10 @@ def test_the_budget_goes_to_the_condition_that_is_nearest_to_an_answer(tmp_path:
     assert rounds == {near: set(range(1, 7)), far: {1, *range(7, 10)}}
     waits = [event.text for event in laboratory.events if isinstance(event, Notice) and "wait" in event.text]
     assert "read-write" in waits[0]
+    begun = {event.round: event for event in laboratory.events if isinstance(event, RoundStarted)}
+    assert [(begun[one].undecided, begun[one].waiting, begun[one].decided) for one in (2, 6, 7)] == [
+        (2, 1, 0), (2, 1, 0), (1, 0, 1),
+    ]  # fmt: skip
     laboratory.store.close()
 
 

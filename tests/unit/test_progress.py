@@ -43,10 +43,12 @@ def test_a_repetition_has_no_number_of_its_own(capsys: pytest.CaptureFixture[str
 def test_one_cell_and_more(capsys: pytest.CaptureFixture[str]) -> None:
     RunProgress()(RoundStarted(2, 3, 1, 4, None))
     RunProgress()(RoundStarted(2, 3, 2, 3, None))
+    RunProgress()(RoundStarted(4, None, 22, 23, 60.0, waiting=5))
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
         "round 2 of at most 3: 1 cell undecided, 4 decided",
         "round 2 of at most 3: 2 cells undecided, 3 decided",
+        "round 4: 22 cells undecided (5 waiting), 23 decided; 1 min of the budget left",
     ]
 
 

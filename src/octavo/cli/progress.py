@@ -106,8 +106,10 @@ class RunProgress:
     def _round(self, event: RoundStarted) -> None:
         of = f" of at most {event.rounds}" if event.rounds is not None else ""
         left = f"; {human_duration(event.seconds_left)} of the budget left" if event.seconds_left is not None else ""
+        waiting = f" ({event.waiting} waiting)" if event.waiting else ""
         self._say(
-            f"round {event.round}{of}: {human_count(event.undecided, 'cell')} undecided, {event.decided} decided{left}"
+            f"round {event.round}{of}: {human_count(event.undecided, 'cell')} undecided{waiting}, "
+            f"{event.decided} decided{left}"
         )
 
     def _started(self, event: TrialStarted) -> None:

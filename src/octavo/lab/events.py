@@ -46,9 +46,10 @@ class RoundsStarted:
 
 @dataclass(frozen=True, slots=True)
 class RoundStarted:
-    """A round begins, or goes on: which cells are still measured, of how many that can be decided.
+    """A round begins, or goes on: how many cells are undecided, and how many decided of those that can be.
 
-    `seconds_left` is what the budget still has, None without one; `rounds` is the most there can be.
+    `waiting`: so many of the undecided ones are not measured in it, since the budget goes to others. `seconds_left` is
+    what the budget still has, None without one; `rounds` is the most there can be.
     """
 
     round: int
@@ -56,6 +57,7 @@ class RoundStarted:
     undecided: int
     decided: int
     seconds_left: float | None
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True)

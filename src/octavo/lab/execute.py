@@ -84,11 +84,12 @@ def execute(
         elif plan.last_round is not None and round_number > plan.last_round:
             ending = "rounds"
         else:
-            going_on = session.nearest(going_on, forecast, before)
-            if not session.has_begun(round_number) and session.seconds_left(round_number, going_on) < 0:
+            chosen = session.nearest(going_on, forecast, before)
+            if not session.has_begun(round_number) and session.seconds_left(round_number, chosen) < 0:
                 ending = "budget"
             else:
-                session.run_round(round_number, going_on, runnable)
+                session.report_round(round_number, chosen, going_on, runnable)
+                session.run_round(round_number, chosen)
     trials = session.trials
     return RunOutcome(
         ending, *(sum(t.status == status for t in trials) for status in ("ok", "invalid", "failed", "skipped"))
@@ -170,9 +171,8 @@ class _Session:
             return budget
         return budget - used - sum(seconds_of(cells, self.trials).values())
 
-    def run_round(self, round_number: int, cells: Sequence[Cell], runnable: Sequence[Cell]) -> None:
+    def run_round(self, round_number: int, cells: Sequence[Cell]) -> None:
         """Runs what a round still lacks, part by part."""
-        self._report_round(round_number, cells, runnable)
         for part, members in enumerate(self._bench.parts(cells), 1):
             self._parts.run(round_number, part, members)
 
@@ -186,14 +186,16 @@ class _Session:
                 for part, members in enumerate(self._bench.parts(again), first):
                     self._parts.run(round_number, part, members)
 
-    def _report_round(self, round_number: int, cells: Sequence[Cell], runnable: Sequence[Cell]) -> None:
+    def report_round(
+        self, round_number: int, chosen: Sequence[Cell], undecided: Sequence[Cell], runnable: Sequence[Cell]
+    ) -> None:
+        """Says that the round of the `chosen` cells begins, out of the undecided ones and all that can be measured."""
         budget = self._plan.budget_seconds
         used = self._used_before + self._clock.now() - self._began
-        compared = sum(not cell.baseline and not cell.control for cell in runnable)
-        still = sum(not cell.baseline and not cell.control for cell in cells)
-        rounds = self._plan.last_round
+        measured, open_, all_ = (_compared(cells) for cells in (chosen, undecided, runnable))
         left = None if budget is None else max(0.0, budget - used)
-        self._notify(RoundStarted(round_number, rounds, still, compared - still, left))
+        rounds = self._plan.last_round
+        self._notify(RoundStarted(round_number, rounds, open_, all_ - open_, left, open_ - measured))
 
     def _commit(self, record: TrialRecord) -> TrialRecord:
         record = replace(record, identity=new_identity())
@@ -204,3 +206,8 @@ class _Session:
             self._notify(Notice("the store responds again and has all finished trials"))
         self._kept = waiting
         return record
+
+
+def _compared(cells: Sequence[Cell]) -> int:
+    """How many of them have a verdict."""
+    return sum(not cell.baseline and not cell.control for cell in cells)
