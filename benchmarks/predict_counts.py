@@ -3,11 +3,11 @@
     .venv/bin/python -m benchmarks.predict_counts measure --blocks 4kB --shared-buffers 16MB,32MB --out measured.json
     .venv/bin/python -m benchmarks.predict_counts compare DIRECTORY measured.json --out points.json
 
-`measure` runs the workloads for a number of transactions on each block's own build, first to warm, then counted from a
-checkpoint on. Only counts are taken (reads from the kernel and of the device, WAL, full-page images), which hardly
-depend on what else the machine does. With --memory the server is in a memory group, and what its page cache had in the
-end is part of the condition. `compare` predicts the same from traces of benchmarks/prediction_traces.py in DIRECTORY,
-which may have been recorded at another shared_buffers.
+`measure` runs the workloads for a number of transactions on each block's own build, first to warm, until the next round
+reads as much as the last, then counted from a checkpoint on. Only counts are taken (reads from the kernel and of the
+device, WAL, full-page images), which hardly depend on what else the machine does. With --memory the server is in a
+memory group, and what its page cache had in the end is part of the condition. `compare` predicts the same from traces
+of benchmarks/prediction_traces.py in DIRECTORY, which may have been recorded at another shared_buffers.
 """
 
 import argparse
@@ -46,6 +46,8 @@ FIGURES = {
     "wal_bytes_per_transaction": "wal",
     "full_page_images_per_transaction": "images",
 }
+_SETTLED = 0.95
+_MOST_WARMING = 10
 # Below so much a ratio says nothing.
 _LEAST = {"reads": 0.02, "device_read_bytes": 200.0, "wal": 50.0, "images": 0.02}
 
@@ -60,7 +62,7 @@ def main() -> None:
     one.add_argument("--blocks", default="1kB,2kB,4kB,8kB,16kB,32kB")
     one.add_argument("--scale", type=int, default=10)
     one.add_argument("--clients", type=int, default=8)
-    one.add_argument("--warm", type=int, default=20_000, help="transactions before; a hundredth with tpch")
+    one.add_argument("--warm", type=int, default=20_000, help="transactions of a round before; a hundredth with tpch")
     one.add_argument("--transactions", type=int, default=20_000, help="that are counted")
     one.add_argument("--shared-buffers", default="16MB")
     one.add_argument("--memory", help="of the server's group, such as 128MB")
@@ -112,7 +114,7 @@ def _counted(server: Server, name: str, asked: argparse.Namespace, group: Path |
     transactions = asked.transactions // part // asked.clients * asked.clients
     with prediction_workloads.script(server, name) as options:
         each = ["pgbench", "-n", "-M", "prepared", *options, "-c", str(asked.clients), "-j", "2"]
-        server.run_client(*each, "-t", str(asked.warm // part // asked.clients), DATABASE)
+        _warm(server, [*each, "-t", str(asked.warm // part // asked.clients), DATABASE])
         with server.connect(DATABASE) as connection:
             connection.execute("CHECKPOINT")
         before, table = _counts(server), _processes(server)
@@ -122,6 +124,20 @@ def _counted(server: Server, name: str, asked: argparse.Namespace, group: Path |
     found: dict[str, float | None] = {key: (after[key] - before[key]) / transactions for key in before}
     return {**found, "device_read_bytes": read / transactions, "transactions": transactions,
             "page_cache": None if group is None else _page_cache(group)}  # fmt: skip
+
+
+def _warm(server: Server, load: list[str]) -> None:
+    """Runs the load until it reads hardly less than the time before: predictions are for caches that have all they can
+    hold, and where all fits it may take long until all was read."""
+    before = None
+    for _ in range(_MOST_WARMING):
+        start = _counts(server)["reads"]
+        server.run_client(*load)
+        reads = _counts(server)["reads"] - start
+        if before is not None and reads >= _SETTLED * before:
+            return
+        before = reads
+    print(f"still reading less each time after {_MOST_WARMING} times", flush=True)
 
 
 def _processes(server: Server) -> dict[int, process_table.Process]:

@@ -8,8 +8,11 @@ for its UPDATE, changes that page and its index where the row moves, and appends
 """
 
 import argparse
+import itertools
 import random
 from pathlib import Path
+
+import numpy as np
 
 from octavo import _core
 from octavo.postgres.limits import DEFAULT_BLOCK
@@ -70,8 +73,11 @@ def write(asked: argparse.Namespace) -> None:
         "work_cpu_seconds": asked.transactions * asked.cpu_us / 1e6, "work_cpu_transactions": asked.transactions,
         "work_host_busy_share": asked.busy,
     }  # fmt: skip
-    writes = asked.mode == "read-write"
-    images = _accesses(writer, asked, pages, leaves, writes=writes)
+    writes, images = asked.mode == "read-write", 0
+    if writes:
+        images = _changes(writer, asked, pages, leaves)
+    else:
+        _lookups(writer, asked, pages, leaves)
     grown = (
         (asked.wal_bytes * asked.transactions + images * (0.95 * BLOCK + 32)) / (1 - 24 / WAL_BLOCK) if writes else 0
     )
@@ -83,12 +89,39 @@ def write(asked: argparse.Namespace) -> None:
     writer.finish()
 
 
-def _accesses(writer: _core.TraceWriter, asked: argparse.Namespace, pages: int, leaves: int, *, writes: bool) -> int:
-    """Writes them. Returns how many pages were changed for the first time."""
+def _lookups(writer: _core.TraceWriter, asked: argparse.Namespace, pages: int, leaves: int) -> None:
+    """Writes those of `-S`: root, inner page, leaf and row of each transaction."""
+    source, inner = np.random.default_rng(asked.seed), leaves // LEAVES_AN_INNER + 1
+    for begin in range(0, asked.transactions, _MANY):
+        number = np.arange(begin, min(begin + _MANY, asked.transactions))
+        row = source.integers(0, pages * ROWS_A_PAGE, len(number))
+        leaf = np.minimum(row // KEYS_A_LEAF, leaves - 1)
+        root = np.full(len(number), leaves + inner)
+        blocks = np.stack([root, leaves + leaf // LEAVES_AN_INNER, leaf, row // ROWS_A_PAGE], axis=1)
+        times, clients = np.rint(number * (1e6 / asked.tps)).astype(int), number % asked.clients
+        writer.push(
+            list(
+                zip(
+                    np.repeat(times, 4).tolist(),
+                    np.repeat(clients, 4).tolist(),
+                    itertools.repeat(_SPACE),
+                    itertools.repeat(_DATABASE),
+                    itertools.cycle((_INDEX, _INDEX, _INDEX, _HEAP)),
+                    itertools.repeat(0),
+                    blocks.ravel().tolist(),
+                    itertools.repeat(_READ),
+                    itertools.repeat(0),
+                )
+            )
+        )
+
+
+def _changes(writer: _core.TraceWriter, asked: argparse.Namespace, pages: int, leaves: int) -> int:
+    """Writes those of `-N`. Returns how many pages were changed for the first time."""
     source = random.Random(asked.seed)
     first: set[tuple[int, int]] = set()
     batch: list[tuple[int, int, int, int, int, int, int, int, int]] = []
-    history, step = 0, 1e6 / asked.tps
+    step = 1e6 / asked.tps
     inner = leaves // LEAVES_AN_INNER + 1
 
     def push(time: int, client: int, relation: int, block: int, kind: int) -> None:
@@ -101,22 +134,20 @@ def _accesses(writer: _core.TraceWriter, asked: argparse.Namespace, pages: int, 
         row = source.randrange(pages * ROWS_A_PAGE)
         leaf = min(row // KEYS_A_LEAF, leaves - 1)
         page = row // ROWS_A_PAGE
-        for _ in range(2 if writes else 1):
+        for _ in range(2):
             push(time, client, _INDEX, leaves + inner, _READ)
             push(time, client, _INDEX, leaves + leaf // LEAVES_AN_INNER, _READ)
             push(time, client, _INDEX, leaf, _READ)
             push(time, client, _HEAP, page, _READ)
-        if writes:
-            push(time, client, _HEAP, page, _CHANGE)
-            # The first update of a row moves it: its page is full, so a new one at the table's end, and a new key.
-            target = pages + number // ROWS_A_PAGE
-            push(time, client, _HEAP, target, _EXTEND if number % ROWS_A_PAGE == 0 else _READ)
-            push(time, client, _HEAP, target, _CHANGE)
-            push(time, client, _INDEX, leaf, _READ)
-            push(time, client, _INDEX, leaf, _CHANGE)
-            push(time, client, _HISTORY, history // HISTORY_A_PAGE, _EXTEND if history % HISTORY_A_PAGE == 0 else _READ)
-            push(time, client, _HISTORY, history // HISTORY_A_PAGE, _CHANGE)
-            history += 1
+        push(time, client, _HEAP, page, _CHANGE)
+        # The first update of a row moves it: its page is full, so a new one at the table's end, and a new key.
+        target = pages + number // ROWS_A_PAGE
+        push(time, client, _HEAP, target, _EXTEND if number % ROWS_A_PAGE == 0 else _READ)
+        push(time, client, _HEAP, target, _CHANGE)
+        push(time, client, _INDEX, leaf, _READ)
+        push(time, client, _INDEX, leaf, _CHANGE)
+        push(time, client, _HISTORY, number // HISTORY_A_PAGE, _EXTEND if number % HISTORY_A_PAGE == 0 else _READ)
+        push(time, client, _HISTORY, number // HISTORY_A_PAGE, _CHANGE)
         if len(batch) > _MANY:
             writer.push(batch)
             batch.clear()
