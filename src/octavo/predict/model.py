@@ -1,6 +1,7 @@
 """One size's figures from its simulated rates, under given assumptions: I/O, WAL, CPU, transactions a second."""
 
 import dataclasses
+import functools
 import math
 from dataclasses import dataclass
 
@@ -51,6 +52,8 @@ class Conditions:
     correction: Correction = dataclasses.field(default_factory=Correction)
     transactions: float | None = None
     """Since the last checkpoint; None: as many as there are in the time between checkpoints."""
+    known: "dict[Assumptions, Throughput | None]" = dataclasses.field(init=False, default_factory=dict, compare=False)
+    """Speeds of the base, with which sizes are compared. Other conditions (`dataclasses.replace`) have their own."""
 
 
 def assumed_of(trace: Recorded) -> Assumptions:
@@ -221,7 +224,7 @@ def speed(size: Size, found: Work, own: Work, assumed: Assumptions, given: Condi
     processors = trace.processors or 1
     recorded = _stations(trace.cpu_each, 0.0, own, assumed, given.recorded_device, processors)
     others = _others(trace)
-    waiting, others = _explained(recorded, others, processors, trace)
+    waiting, others = _explained(tuple(recorded), others, processors, trace.clients, trace.tps)
     needed = cpu(found, size, own, assumed, given) or trace.cpu_each
     pace = max(0.1, 1 + assumed.pace * given.own_rates[0].pace)
     stations = _stations(needed / pace, others / pace, found, assumed, given.device, processors)
@@ -260,27 +263,27 @@ def _others(trace: Recorded) -> float:
     return max(0.0, trace.host_busy_share * trace.processors / trace.tps - trace.cpu_each)
 
 
-def _explained(recorded: list[Station], others: float, processors: int, trace: Recorded) -> tuple[float, float]:
+@functools.lru_cache(maxsize=1024)
+def _explained(
+    recorded: tuple[Station, ...], others: float, processors: int, clients: int, tps: float
+) -> tuple[float, float]:
     """How long a recorded transaction waited for what is no station, and how much CPU others took: such that the model
     gives the recorded transactions a second."""
-    assert trace.clients is not None
 
     def model(waiting: float, more: float) -> float:
         first, *rest = recorded
-        return throughput(
-            [Station("CPU", first.demand + more, processors), *rest], trace.clients or 1, waiting
-        ).per_second
+        return throughput([Station("CPU", first.demand + more, processors), *rest], clients, waiting).per_second
 
-    if model(0.0, others) <= trace.tps:  # more CPU of others than there can have been
+    if model(0.0, others) <= tps:  # more CPU of others than there can have been
         low, high = 0.0, others
         for _ in range(_STEPS):
             middle = (low + high) / 2
-            low, high = (middle, high) if model(0.0, middle) > trace.tps else (low, middle)
+            low, high = (middle, high) if model(0.0, middle) > tps else (low, middle)
         return 0.0, low
     low, high = 0.0, _LONGEST_WAIT
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if model(middle, others) > trace.tps else (low, middle)
+        low, high = (middle, high) if model(middle, others) > tps else (low, middle)
     return low, others
 
 
@@ -316,7 +319,7 @@ def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions
     trace = given.trace
     own = work(given.own, given.own_rates, trace.wal_block, assumed, given)
     found, fast = settled(size, rates, wal_block, assumed, given)
-    _, base = settled(given.base, given.base_rates, trace.wal_block, assumed, given)
+    base = _base_speed(assumed, given)
     grown = growth_of_all(trace.relations, trace.data_block, size.data_block)
     growth = grown.likely if not assumed.growth else grown.low if assumed.growth < 0 else grown.high
     database = sum(one["blocks"] for one in trace.relations) * trace.data_block * growth * size.data_factor
@@ -343,6 +346,12 @@ def figures(size: Size, rates: list[Rates], wal_block: int, assumed: Assumptions
         "latency_ms": fast and fast.latency * 1e3,
         "tps_ratio": fast.per_second / base.per_second if fast and base and base.per_second else None,
     }
+
+
+def _base_speed(assumed: Assumptions, given: Conditions) -> Throughput | None:
+    if assumed not in given.known:
+        given.known[assumed] = settled(given.base, given.base_rates, given.trace.wal_block, assumed, given)[1]
+    return given.known[assumed]
 
 
 def _micro(seconds: float | None) -> float | None:

@@ -142,7 +142,8 @@ def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
 
 
 def _since(given: Conditions, request: Request, size: Size) -> Conditions:
-    return dataclasses.replace(given, transactions=request.transactions.get(size.data_block))
+    transactions = request.transactions.get(size.data_block)
+    return given if transactions is None else dataclasses.replace(given, transactions=transactions)
 
 
 def _recorded_memory(trace: Recorded, buffers: int, asked: int | None) -> int | None:
