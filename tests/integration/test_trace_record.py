@@ -104,6 +104,10 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
     assert wal is not None and _SECONDS <= wal.seconds < 3 * _SECONDS
     inserted = sum(kind.records for kind in wal.kinds if kind.name.startswith("Heap/INSERT"))
     assert 100 <= inserted <= sum(kind.records for kind in wal.kinds) and wal.growth_bytes > 100 * 50
+    told = summarize(trace)["properties"]
+    # The server had started shortly before: that is its last checkpoint.
+    assert 0 <= float(told["checkpoint_seconds"]) < 120 and int(told["checkpoint_wal_bytes"]) < 16 * 1024**2
+    assert int(told["checkpoint_commits"]) < 100
     hits, reads = (two - one for one, two in zip(before, after, strict=True))
     points = [(8192, _BUFFERS, 256 * 1024, 16 * 1024**2, 256 * 1024)]
     _, (point,) = _core.trace_buffers(trace, 8192, points, rate=None, seed=1, threads=1, observe=nobody)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from octavo import _core
+from octavo.errors import HostError
 from octavo.instruments.target import Rows
 from octavo.trace import files
 from octavo.trace.record import wal as recorder
@@ -19,13 +20,14 @@ class _Server:
     """Answers as a server whose counters are set."""
 
     def __init__(self, **counters: int) -> None:
-        self.counters, self.has_inspect = counters, False
+        self.counters, self.has_inspect, self.has_blocks = counters, False, False
+        self.checkpoint = {"position": 10**9 - 4711, "bytes": 4711, "seconds": 12.5}
 
     def query(self, name: str) -> Rows:
         if name == "traced_wal_inspect":
-            return [{"schema": "public"}] if self.has_inspect else []
+            return [{"schema": "public", "has_blocks": self.has_blocks}] if self.has_inspect else []
         if name == "traced_checkpoint":
-            return [{"bytes": 4711}]
+            return [dict(self.checkpoint)]
         assert name == "traced_wal"
         return [dict(self.counters)]
 
@@ -65,6 +67,65 @@ def test_stretches_and_kinds_are_written(tmp_path: Path, monkeypatch: pytest.Mon
     found = written(files.summarize(path))
     kinds = (Kind(_UPDATE, 10, 12_000, 11_000), Kind("Heap/INSERT", 2, 900, 0))
     assert found == Written(2.5, 12, 2, 13_000, 11_000, 15_000, kinds)
+
+
+def _properties(path: Path) -> dict[str, str]:
+    told = files.summarize(path)["properties"]
+    return {name: value for name, value in told.items() if name.startswith("checkpoint_")}
+
+
+def test_the_checkpoint_before_the_trace_is_the_last_one_that_began_before_it(tmp_path: Path) -> None:
+    """One was running when the recording began, and is known when it has ended; another one began afterwards."""
+    server, path = _server(), tmp_path / "t.octrace"
+    writer = _core.TraceWriter(path, 8192)
+    meter = WalMeter(server.query, writer, 0)
+    server.checkpoint = {"position": 10**9 - 900, "bytes": 0, "seconds": 5.25}
+    meter.take(2_000_000)
+    server.checkpoint = {"position": 10**9 + 50, "bytes": 0, "seconds": 1.0}
+    meter.take(3_000_000)
+    writer.finish()
+    assert _properties(path) == {"checkpoint_wal_bytes": "900", "checkpoint_seconds": "3.250"}
+
+
+def test_what_was_logged_before_the_trace_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def kinds(_connection: object, _schema: str, start: int, end: int) -> list[dict[str, Any]]:
+        if end > 10**9:
+            return _kinds()
+        assert (start, end) == (10**9 - 4711, 10**9)
+        return [
+            {"kind": "Transaction/COMMIT", "records": 17, "bytes": 578, "images": 0},
+            {"kind": _UPDATE, "records": 3, "bytes": 9000, "images": 8000},
+        ]
+
+    def images(_connection: object, _schema: str, _start: int, end: int) -> dict[str, int]:
+        return {_UPDATE: 3} if end > 10**9 else {_UPDATE: 1, "Heap/INSERT": 1}
+
+    monkeypatch.setattr(recorder, "_kinds", kinds)
+    monkeypatch.setattr(recorder, "_images", images)
+    server, path = _server(), tmp_path / "t.octrace"
+    server.has_inspect = server.has_blocks = True
+    assert _recorded(path, server) is None
+    assert _properties(path) == {"checkpoint_wal_bytes": "4711", "checkpoint_seconds": "12.500",
+                                 "checkpoint_commits": "17", "checkpoint_image_bytes": "8000",
+                                 "checkpoint_images": "2"}  # fmt: skip
+    found = written(files.summarize(path))
+    assert found is not None and found.images == 3  # and not the two of the server's counter, which is late
+
+
+def test_wal_that_a_checkpoint_removed_leaves_the_kinds_of_the_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kinds(_connection: object, _schema: str, _start: int, end: int) -> list[dict[str, Any]]:
+        if end > 10**9:
+            return _kinds()
+        raise HostError("could not find a valid record after 0/3B9AB899")
+
+    monkeypatch.setattr(recorder, "_kinds", kinds)
+    server, path = _server(), tmp_path / "t.octrace"
+    server.has_inspect = True
+    assert "before the recording" in (_recorded(path, server) or "")
+    found = written(files.summarize(path))
+    assert found is not None and len(found.kinds) == 2 and "checkpoint_commits" not in _properties(path)
 
 
 def test_without_the_extension_kinds_are_unknown(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from octavo.predict.wal import LIKELY_FILL
+
 Figures = dict[str, float | None]
 
 # Seen with pgbench's TPC-B (benchmarks/predict_counts.py; docs/experiments/prediction.md), which is the calibration and
@@ -36,8 +38,10 @@ class Assumptions:
     """What the page cache reads more than it is simulated to, as a part."""
     growth: float = 0.0
     """Rows a page: -1 and 1 are the bounds."""
-    image_fill: float = 0.95
-    """Of a page whose image goes into the WAL."""
+    image_fill: float = LIKELY_FILL
+    """Of a page whose image goes into the WAL of the trace."""
+    later_fill: float = 0.0
+    """How much fuller such pages are at another time: the trace's own WAL stays as it was counted."""
     commits_a_sync: float | None = None
     cpu_request: float = 2e-6
     """To read a block from the kernel, without its bytes."""
@@ -97,16 +101,19 @@ def variations(
     *,
     sampled: bool = False,
 ) -> list[Variation]:
-    """Those of a prediction. The ends of what is not measured are judgements, and docs/predict.md has their reasons."""
-    least, most = (
-        (0.85, 1.0) if image_fill is None else (image_fill - 0.03, min(1.0, max(image_fill + 0.03, _FULL_PAGES)))
-    )
+    """Those of a prediction. The ends of what is not measured are judgements, and docs/predict.md has their reasons.
+
+    `image_fill` is what was counted of a cycle's images, None where nobody counted it.
+    """
+    fill = "fill of the pages in full-page images"
     found = [
         Variation("sampling: length of the recording", "scatter", -1.0, 1.0),
         Variation("pages first accessed before caches were full", "first_reads", -1.0, 1.0),
         Variation("simulation of the page cache", "cache", -0.1, 0.1),
         Variation("rows per page", "growth", -1.0, 1.0),
-        Variation("fill of the pages in full-page images", "image_fill", least, most),
+        Variation(fill, "image_fill", 0.85, 1.0)
+        if image_fill is None
+        else Variation(fill, "later_fill", -0.03, max(0.03, _FULL_PAGES - image_fill)),
         Variation("full-page images: last checkpoint before the trace, age of tables", "images", -1.0, 1.0),
         Variation("share of HOT updates at other sizes", "elsewhere_images", 0.0, 2.0),
         Variation("the same workload at another time: age of its tables", "later", -1.0, 1.0),

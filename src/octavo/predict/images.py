@@ -1,9 +1,13 @@
 """Full-page images: what the recorded server counted over what the simulation of it has.
 
 The simulated server logs an image of each page at its first change in the trace. The recorded one had logged some of
-them before the trace began, as its last checkpoint lies before that: how much WAL it had written since then
-(`checkpoint_wal_bytes`, of pg_control_checkpoint) tells how many transactions that were. What is left of the difference
-are hint bits, which change pages without an image where neither checksums nor wal_log_hints are on.
+them before the trace began, as its last checkpoint lies before that. How many transactions there were since then is
+counted by their commits in the WAL (pg_walinspect), or follows from the time of the checkpoint, or, in traces of
+earlier versions, from how much WAL there was (`checkpoint_wal_bytes`). What is left of the difference are hint bits,
+which change pages without an image where neither checksums nor wal_log_hints are on.
+
+Pages that are changed first after a checkpoint are those that are changed most, and may be fuller than those that
+follow: their images' bytes are those of the time before the trace.
 """
 
 import math
@@ -11,7 +15,7 @@ from dataclasses import dataclass
 
 from octavo.predict.recorded import Recorded
 from octavo.predict.simulation import Rates
-from octavo.predict.wal import image_bytes, record_bytes
+from octavo.predict.wal import image_bytes, image_fill, record_bytes, without_headers
 
 # Simulated images were 0.6 to 2.9 % above the counted ones, where both began with a checkpoint
 # (benchmarks/trace_equality.py; docs/trace.md).
@@ -20,6 +24,8 @@ _LEAST, _MOST = 0.8, 1.25
 _STEPS = 50
 # A trace that begins so many of its lengths behind a checkpoint has hardly an image of it.
 _LONGEST = 8.0
+# Fewer images than this have no mean.
+_FEWEST = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,10 @@ class Correction:
 
     factor: float = 1.0
     doubt: float = _LEAST_DOUBT
+    before: float = 0.0
+    """Transactions from the last checkpoint until the trace began."""
+    fill_before: float | None = None
+    """How full pages are in the images of those; None where the trace does not say it."""
 
 
 def correction(trace: Recorded, own: Rates, fill: float) -> Correction:
@@ -39,22 +49,35 @@ def correction(trace: Recorded, own: Rates, fill: float) -> Correction:
     raw = _bounded(trace.images_each / simulated)
     if trace.checkpoints:
         return Correction(raw, max(_LEAST_DOUBT, abs(1 - raw)))
-    before = transactions_before(trace, own, fill)
-    if before is None:
+    since = transactions_before(trace, own, fill)
+    if since is None:
         middle = (raw + 1) / 2
         return Correction(middle, (abs(1 - middle) + _LEAST_DOUBT) / middle)
-    whole = trace.transactions
-    expected = (_total(own, before + whole, whole) - _total(own, before, whole)) / whole
-    found = _bounded(trace.images_each / expected) if expected > 0 else 1.0
-    return Correction(found, max(_LEAST_DOUBT, abs(1 - found)))
+    before, doubt = since
+    factor, *ends = (_factor(trace, own, before * part) for part in (1.0, 1 - doubt, 1 + doubt))
+    wide = max(_LEAST_DOUBT, abs(1 - factor), *(abs(end / factor - 1) for end in ends))
+    return Correction(factor, wide, before, _fill_before(trace, own, before, fill, factor))
 
 
-def transactions_before(trace: Recorded, own: Rates, fill: float) -> float | None:
-    """How many there were from the last checkpoint until the trace began; None where it is not known."""
-    if trace.logged_before is None or trace.wal_bytes_each is None or own.images(trace.transactions) is None:
+def fill_of(found: Correction, own: Rates, recorded: float, fill: float, transactions: float | None) -> float:
+    """How full pages are in the images of so many transactions since a checkpoint: `fill` is that of the trace's."""
+    if found.fill_before is None or transactions is None:
+        return fill
+    whole = _total(own, transactions, recorded)
+    early = _total(own, min(transactions, found.before), recorded)
+    return fill if whole <= 0 else (early * found.fill_before + (whole - early) * fill) / whole
+
+
+def transactions_before(trace: Recorded, own: Rates, fill: float) -> tuple[float, float] | None:
+    """How many there were from the last checkpoint until the trace began, and by what part that may be off; None where
+    it is not known."""
+    before = trace.before
+    if before is None or trace.wal_bytes_each is None or own.images(trace.transactions) is None:
         return None
-    records = record_bytes(trace.wal_bytes_each, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,
-                           trace.wal_records_each or 0.0)  # fmt: skip
+    if before.transactions is not None:
+        # As many a second as a sixth of the trace may have.
+        return before.transactions, min(1.0, math.hypot(before.doubt, 0.0 if before.is_counted else own.pace))
+    records = _record_bytes(trace, fill)
 
     def logged(transactions: float) -> float:
         images = _total(own, transactions, trace.transactions)
@@ -63,8 +86,41 @@ def transactions_before(trace: Recorded, own: Rates, fill: float) -> float | Non
     low, high = 0.0, _LONGEST * trace.transactions
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if logged(middle) < trace.logged_before else (low, middle)
-    return high
+        low, high = (middle, high) if logged(middle) < before.wal_bytes else (low, middle)
+    return high, 0.0
+
+
+def _factor(trace: Recorded, own: Rates, before: float) -> float:
+    """Images that were counted over those that there should be so many transactions behind a checkpoint: since that
+    where they were counted, else in the trace."""
+    whole = trace.transactions
+    counted = (trace.images_each or 0.0) * whole
+    expected = _total(own, before + whole, whole)
+    if trace.before is not None and trace.before.images is not None:
+        counted += trace.before.images
+    else:
+        expected -= _total(own, before, whole)
+    return _bounded(counted / expected) if expected > 0 else 1.0
+
+
+def _fill_before(trace: Recorded, own: Rates, before: float, fill: float, factor: float) -> float | None:
+    """How full pages are in the images between the checkpoint and the trace: what was counted there, or what its WAL
+    has beside records."""
+    assert trace.before is not None
+    images, found = trace.before.images, trace.before.image_bytes
+    if images is None:
+        images = factor * _total(own, before, trace.transactions)
+    if trace.before.transactions is None or images < _FEWEST:
+        return None
+    if found is not None:
+        return min(1.0, found / images / trace.data_block)
+    amount = without_headers(trace.before.wal_bytes, trace.wal_block) - before * _record_bytes(trace, fill)
+    return min(1.0, max(0.0, image_fill(trace.data_block, amount / images)))
+
+
+def _record_bytes(trace: Recorded, fill: float) -> float:
+    return record_bytes(trace.wal_bytes_each or 0.0, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,
+                        trace.wal_records_each or 0.0)  # fmt: skip
 
 
 def _total(own: Rates, transactions: float, recorded: float) -> float:

@@ -16,7 +16,7 @@ from octavo.predict.assumptions import (
     variations,
 )
 from octavo.predict.device import Device
-from octavo.predict.images import Correction
+from octavo.predict.images import Correction, fill_of
 from octavo.predict.layout import growth_of_all
 from octavo.predict.queueing import Station, Throughput, throughput
 from octavo.predict.recorded import Recorded
@@ -66,7 +66,7 @@ def assumed_of(trace: Recorded) -> Assumptions:
 
 def varied(assumed: Assumptions, given: Conditions, layouts: int) -> list[Variation]:
     """How far that may be off."""
-    known = None if given.trace.image_bytes is None else assumed.image_fill
+    known = None if given.trace.image_bytes is None else _fill(assumed, given, _since(given, None))
     sampled = bool(given.base_rates[0].errors)
     return variations(assumed.commits_a_sync, given.clients, layouts, known, sampled=sampled)
 
@@ -109,7 +109,10 @@ def work(
     if images is not None and trace.wal_bytes_each is not None and trace.writes_wal:
         records = _records(assumed, given) * (1 + assumed.elsewhere_records * octaves)
         records *= 1 + assumed.later * LATER_RECORDS
-        fill = min(1.0, assumed.image_fill * one.fullness * (1 + assumed.elsewhere_fill * min(1.0, octaves)))
+        fill = assumed.image_fill
+        if not size.is_as_recorded:
+            fill = _fill(assumed, given, _since(given, tps)) + assumed.later_fill
+        fill = min(1.0, fill * one.fullness * (1 + assumed.elsewhere_fill * min(1.0, octaves)))
         wal = wal_of(records, images * given.images_factor, size.data_block, fill, wal_block, assumed.commits_a_sync)
     checkpoint = each["checkpoint_writes"] * size.data_block if trace.has_changes and given.cycle else None
     return Work(
@@ -172,7 +175,7 @@ def _images(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps
     simulated = one.each["full_page_images"]
     if size.is_as_recorded and trace.images_each is not None:
         return trace.images_each
-    since = given.transactions or (None if given.cycle is None else (tps or trace.tps) * given.cycle)
+    since = _since(given, tps)
     if since is not None and (found := one.images(since / size.data_factor)) is not None:
         simulated = found
     simulated *= max(0.0, 1 + assumed.sample * one.errors.get("full_page_images", 0.0))
@@ -180,6 +183,18 @@ def _images(size: Size, one: Rates, assumed: Assumptions, given: Conditions, tps
     more = SMALLER_IMAGES if size.data_block < trace.data_block else LARGER_IMAGES
     elsewhere = 1 + assumed.elsewhere_images * more * _octaves(size, given)
     return simulated * given.correction.factor * elsewhere * max(0.0, 1 + assumed.images * doubt)
+
+
+def _since(given: Conditions, tps: float | None) -> float | None:
+    """Transactions of a checkpoint cycle; None where there is none."""
+    return given.transactions or (None if given.cycle is None else (tps or given.trace.tps) * given.cycle)
+
+
+def _fill(assumed: Assumptions, given: Conditions, since: float | None) -> float:
+    """How full pages of the recorded size are in the images of a cycle of so many transactions."""
+    if since is not None:
+        since /= given.base.data_factor
+    return fill_of(given.correction, given.own_rates[0], given.trace.transactions, assumed.image_fill, since)
 
 
 def _records(assumed: Assumptions, given: Conditions) -> float:

@@ -1,5 +1,7 @@
 """What a trace says of its server and workload, and whether that is enough to predict from."""
 
+import dataclasses
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,11 +11,29 @@ from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, require_a
 from octavo.trace.plausible import plausible
 from octavo.trace.simulate import recorded_seconds
 from octavo.trace.surface import server_buffers
-from octavo.trace.wal import written
+from octavo.trace.wal import Written, is_commit, written
 from octavo.units import parse_duration
 
 # Fewer transactions than this are no workload.
 FEWEST_TRANSACTIONS = 500
+# pg_control_checkpoint has whole seconds: a checkpoint that it says was s ago was s - 1 to s ago.
+_SECOND = 0.5
+# Fewer commits than this count no transactions.
+_FEWEST_COMMITS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What the server did from its last checkpoint's begin to the trace's; what is `None` the trace does not say."""
+
+    wal_bytes: float
+    transactions: float | None = None
+    doubt: float = 0.0
+    """By what part there may be more or fewer transactions."""
+    is_counted: bool = False
+    """They are counted by their commits; else they follow from the time, at the trace's transactions per second."""
+    image_bytes: float | None = None
+    images: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +59,7 @@ class Recorded:
     image_bytes: float | None
     commits_a_sync: float | None
     reads_each: float | None
-    logged_before: float | None = None
-    """Bytes of WAL from the last checkpoint's begin until the trace began."""
+    before: Before | None = None
 
     @property
     def checkpoints(self) -> int:
@@ -83,7 +102,7 @@ def recorded(path: Path, observe: Observe = nobody) -> Recorded:
         summary = plausible(summarize(path, observe))
     except UsageError as error:
         if "version" in str(error):
-            raise HostError(f"{error}; record it again with this version of Octavo") from error
+            raise HostError(f"{error}, or record again with this version of Octavo") from error
         raise
     _refuse_damaged(path, summary)
     numbers = {name: value for name, text in summary["properties"].items() if (value := _number(text)) is not None}
@@ -129,8 +148,30 @@ def recorded(path: Path, observe: Observe = nobody) -> Recorded:
         image_bytes=wal.image_bytes / wal.images if wal and wal.images and wal.image_bytes else None,
         commits_a_sync=counted / syncs if counted and syncs else None,
         reads_each=each("work_reads"),
-        logged_before=numbers.get("checkpoint_wal_bytes"),
+        before=_before(numbers, wal, tps),
     )
+
+
+def _before(numbers: dict[str, float], wal: Written | None, tps: float) -> Before | None:
+    """From the properties `checkpoint_…`; traces of earlier versions have the bytes of WAL alone, or nothing."""
+    if "checkpoint_wal_bytes" not in numbers:
+        return None
+    found = Before(
+        numbers["checkpoint_wal_bytes"],
+        image_bytes=numbers.get("checkpoint_image_bytes"),
+        images=numbers.get("checkpoint_images"),
+    )
+    committed = sum(kind.records for kind in wal.kinds if is_commit(kind.name)) if wal else 0
+    if wal and committed >= _FEWEST_COMMITS and "checkpoint_commits" in numbers:
+        commits = numbers["checkpoint_commits"]
+        return dataclasses.replace(
+            found, transactions=commits * tps * wal.seconds / committed,
+            doubt=math.hypot(1 / math.sqrt(commits or 1.0), 1 / math.sqrt(committed)), is_counted=True,
+        )  # fmt: skip
+    seconds = numbers.get("checkpoint_seconds", 0.0) - _SECOND
+    if seconds >= 2 * _SECOND:
+        return dataclasses.replace(found, transactions=seconds * tps, doubt=_SECOND / seconds)
+    return found
 
 
 def _number(text: str) -> float | None:

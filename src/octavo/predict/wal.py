@@ -8,6 +8,8 @@ oltp-blocks.md, "WAL written against generated").
 
 from dataclasses import dataclass
 
+LIKELY_FILL = 0.95
+"""Of pages whose images are in the WAL, where nobody counted it."""
 _PAGE_HEADER = 24
 # Of an image: its header and compression's, block reference and record header when it stands alone.
 _IMAGE_HEADER = 32
@@ -39,13 +41,27 @@ def image_bytes(block: int, fill: float) -> float:
     return block * fill + _IMAGE_HEADER
 
 
+def image_fill(block: int, amount: float) -> float:
+    """How full a page is whose image has so many bytes.
+
+    >>> image_fill(8192, image_bytes(8192, 0.5))
+    0.5
+    """
+    return (amount - _IMAGE_HEADER) / block
+
+
+def without_headers(generated: float, wal_block: int) -> float:
+    """So much WAL without the headers of its pages."""
+    return generated * (1 - _PAGE_HEADER / wal_block)
+
+
 def record_bytes(generated: float, wal_block: int, images: float, block: int, fill: float, records: float) -> float:
     """What of a recorded server's WAL was neither images nor headers; at least what its records' own headers are.
 
     >>> round(record_bytes(9000.0, 8192, 1.0, 8192, 0.95, 5.0))
     1159
     """
-    stream = generated * (1 - _PAGE_HEADER / wal_block)
+    stream = without_headers(generated, wal_block)
     return max(stream - images * image_bytes(block, fill), records * _RECORD_HEADER)
 
 

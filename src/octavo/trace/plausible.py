@@ -62,6 +62,7 @@ _PROPERTIES: dict[str, Check] = {
     "work_clients": _number(0, 100_000),
     "processors": _number(1, 65_536),
     "host_memory_bytes": _number(_MB, 1024 * _TB),
+    "checkpoint_seconds": _number(0, 10 * 366 * 86_400),
 }
 
 

@@ -7,12 +7,14 @@ from octavo.trace.core_types import Summary
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Records of one resource manager and type, such as `Heap/HOT_UPDATE`; bytes are with the images among them."""
+    """Records of one resource manager and type, such as `Heap/HOT_UPDATE`; bytes are with the images among them. How
+    many images these are is 0 where they were not counted, too."""
 
     name: str
     records: int
     bytes: int
     image_bytes: int
+    images: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class Written:
     """All WAL of so many seconds, pauses between slices among them.
 
     `bytes` are those of the records with their full-page images, `growth_bytes` also what aligns them and the headers
-    of WAL pages. `kinds` (most bytes first) and `image_bytes` need pg_walinspect: else there are none, and None.
+    of WAL pages. `kinds` (most bytes first) and `image_bytes` need pg_walinspect: else there are none, and None. Images
+    are those of the kinds where they were counted there, else the server's counter, which is up to a second late.
     """
 
     seconds: float
@@ -32,6 +35,15 @@ class Written:
     kinds: tuple[Kind, ...]
 
 
+def is_commit(kind: str) -> bool:
+    """Whether records of this kind end a transaction that wrote something.
+
+    >>> is_commit("Transaction/COMMIT"), is_commit("Transaction/ABORT")
+    (True, False)
+    """
+    return kind.startswith("Transaction/COMMIT")
+
+
 def written(summary: Summary) -> Written | None:
     """The sum of the trace's stretches of WAL; None where it has none, as before Octavo recorded them."""
     whole = [one for one in summary["wal"] if not one["kind"]]
@@ -40,14 +52,14 @@ def written(summary: Summary) -> Written | None:
     sums: dict[str, list[int]] = {}
     for one in summary["wal"]:
         if one["kind"]:
-            values = one["records"], one["bytes"], one["full_page_image_bytes"]
-            known = sums.setdefault(one["kind"], [0, 0, 0])
+            values = one["records"], one["bytes"], one["full_page_image_bytes"], one["full_page_images"]
+            known = sums.setdefault(one["kind"], [0, 0, 0, 0])
             sums[one["kind"]] = [before + more for before, more in zip(known, values, strict=True)]
     kinds = sorted((Kind(name, *values) for name, values in sums.items()), key=lambda kind: (-kind.bytes, kind.name))
     return Written(
         seconds=sum(one["end"] - one["start"] for one in whole) / 1e6,
         records=sum(one["records"] for one in whole),
-        images=sum(one["full_page_images"] for one in whole),
+        images=sum(kind.images for kind in kinds) or sum(one["full_page_images"] for one in whole),
         bytes=sum(one["bytes"] for one in whole),
         image_bytes=sum(kind.image_bytes for kind in kinds) if kinds else None,
         growth_bytes=sum(one["growth_bytes"] for one in whole),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -236,13 +237,79 @@ def test_a_checkpoint_before_the_trace_is_no_reason_for_fewer_images(tmp_path: P
     rates = simulate(late, [own], 20.0)[own][0]
     assert late.images_each is not None and whole.images_each is not None
     assert late.images_each / whole.images_each == pytest.approx(0.82, abs=0.02)
-    assert transactions_before(late, rates, 0.95) == pytest.approx(4_000, rel=0.03)
+    assert (transactions_before(late, rates, 0.95) or (0, 0))[0] == pytest.approx(4_000, rel=0.03)
     assert correction(late, rates, 0.95).factor == pytest.approx(1.0, abs=0.03)
     assert correction(whole, rates, 0.95).factor == pytest.approx(1.0, abs=0.01)
     figures = by_block(predict(Request(late.path, (BLOCK,), checkpoint=20.0)))[BLOCK]
     wal = figures["wal_bytes_per_transaction"]
     expected = (RECORDS + whole.images_each * (0.95 * BLOCK + 32)) / (1 - 24 / 8192)
     assert wal["value"] == pytest.approx(expected, rel=0.03) and wal["low"] < expected < wal["high"]
+
+
+# 4,000 transactions in 8 s before the trace, whose images are full, and 10,000 in it, whose images are half empty.
+_EMPTIER: dict[str, Any] = {"writes": True, "pages": 20_000, "transactions": 10_000, "before": 4_000, "seconds": 20.0,
+                            "fills": (0.98, 0.48)}  # fmt: skip
+
+
+@pytest.mark.parametrize("told", ["commits", "time"])
+def test_images_behind_a_checkpoint_are_as_full_as_they_were_there(tmp_path: Path, told: str) -> None:
+    """WAL of a cycle of 10,000 transactions: 20,000 (1 - e^(-1/2)) images, of them those of 4,000 full."""
+    facts: dict[str, Any] = {"checkpoint_seconds": 8.5}
+    if told == "time":  # WAL before the trace could not be read any more
+        facts |= {"checkpoint_commits": None, "checkpoint_image_bytes": None, "checkpoint_images": None}
+    late = recorded(made(tmp_path / "t.octrace", **_EMPTIER, kinds=True, facts=facts))
+    assert late.before is not None and late.before.is_counted == (told == "commits")
+    assert late.before.transactions == pytest.approx(4_000, rel=0.001)
+    own = Size(BLOCK, 8 * MB, None, is_as_recorded=True)
+    found = correction(late, simulate(late, [own], 20.0)[own][0], 0.48)
+    assert found.factor == pytest.approx(1.0, abs=0.03)
+    assert found.fill_before == pytest.approx(0.98, abs=0.03)
+    early, whole = (20_000 * -math.expm1(-count / 20_000) for count in (4_000, 10_000))
+    expected = RECORDS + (early * (0.98 * BLOCK + 32) + (whole - early) * (0.48 * BLOCK + 32)) / 10_000
+    wal = by_block(predict(Request(late.path, (BLOCK,), checkpoint=20.0)))[BLOCK]["wal_bytes_per_transaction"]
+    assert wal["value"] == pytest.approx(expected / (1 - 24 / 8192), rel=0.03)
+    assert wal["low"] < expected / (1 - 24 / 8192) < wal["high"]
+
+
+def test_images_that_the_server_reports_late_are_not_those_of_the_trace(tmp_path: Path) -> None:
+    """A recording that begins behind a checkpoint: half of the images before it are in the server's counter."""
+    cycle: dict[str, Any] = {**_EMPTIER, "fills": (0.95, 0.95), "late": 1_800, "facts": {"checkpoint_seconds": 8.5}}
+    expected = RECORDS + 20_000 * -math.expm1(-0.5) * (0.95 * BLOCK + 32) / 10_000
+    values = {}
+    for kinds in (True, False):
+        path = made(tmp_path / f"{kinds}.octrace", **cycle, kinds=kinds)
+        found = by_block(predict(Request(path, (BLOCK,), checkpoint=20.0)))[BLOCK]
+        values[kinds] = found["full_page_images_per_transaction"]["value"]
+        if kinds:
+            assert found["wal_bytes_per_transaction"]["value"] == pytest.approx(expected / (1 - 24 / 8192), rel=0.03)
+    assert values[True] == pytest.approx(2 * -math.expm1(-0.5), rel=0.03)
+    assert values[False] > 1.15 * values[True]
+
+
+def test_pages_that_are_fuller_at_another_time_take_nothing_from_the_traces_records(tmp_path: Path) -> None:
+    """Half-empty images were counted; full ones have as many bytes more, whatever the records of the trace are."""
+    cycle: dict[str, Any] = {**_EMPTIER, "before": 0, "fills": (0.48, 0.48)}
+    path = made(tmp_path / "t.octrace", **cycle, kinds=True)
+    found = by_block(predict(Request(path, (BLOCK,), checkpoint=20.0)))[BLOCK]
+    wal, images = found["wal_bytes_per_transaction"], found["full_page_images_per_transaction"]["value"]
+    assert wal["because"] == "fill of the pages in full-page images"
+    assert wal["high"] - wal["value"] == pytest.approx(images * (0.98 - 0.48) * BLOCK, rel=0.05)
+
+
+def test_a_trace_of_an_earlier_version_says_less_of_the_time_before(tmp_path: Path) -> None:
+    """Bytes alone: fuller images before the trace are taken for more transactions."""
+    late = recorded(made(tmp_path / "t.octrace", **_EMPTIER))
+    assert late.before is not None and late.before.transactions is None
+    own = Size(BLOCK, 8 * MB, None, is_as_recorded=True)
+    rates = simulate(late, [own], 20.0)[own][0]
+    assert (transactions_before(late, rates, 0.48) or (0, 0))[0] > 6_000
+    assert correction(late, rates, 0.48).fill_before is None
+
+
+def test_a_time_of_whole_seconds_says_nothing_of_a_checkpoint_just_before(tmp_path: Path) -> None:
+    cycle: dict[str, Any] = {**_EMPTIER, "before": 100, "facts": {"checkpoint_seconds": 1.2}}
+    late = recorded(made(tmp_path / "t.octrace", **cycle))
+    assert late.before is not None and late.before.transactions is None
 
 
 def test_where_nobody_knows_the_checkpoint_the_interval_has_both_ends(tmp_path: Path) -> None:

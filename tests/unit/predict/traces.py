@@ -20,12 +20,14 @@ FACTS = {
 
 def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: float = 20.0, writes: bool = False,
          facts: dict[str, Any] | None = None, settings: dict[str, str] | None = None, lost: int = 0,
-         finish: bool = True, hot: bool = False, before: int | None = None,
-         logged: float | None = None) -> Path:  # fmt: skip
+         finish: bool = True, hot: bool = False, before: int | None = None, logged: float | None = None,
+         fills: tuple[float, float] = (0.95, 0.95), kinds: bool = False, late: int = 0) -> Path:  # fmt: skip
     """A table of so many pages of 61 rows, one looked up a transaction (`hot`: in even pages only); some change it.
 
     A change is of a page that was looked up; each first one is an image, but of pages that were changed by the so many
-    transactions between the last checkpoint and the trace (`before`).
+    transactions between the last checkpoint and the trace (`before`). Pages are as full as `fills` in the images before
+    the trace and in those of the trace. With `kinds` the WAL was read again (pg_walinspect). The server's counter of
+    images has so many that are from before the trace (`late`).
     """
     source = random.Random(1)
     writer = _core.TraceWriter(path, BLOCK)
@@ -46,20 +48,30 @@ def made(path: Path, *, pages: int = 4000, transactions: int = 20_000, seconds: 
     writer.push(batch)
     first -= had
     wal, earlier = (
-        (count * RECORDS + len(images) * (0.95 * BLOCK + 32)) / (1 - 24 / 8192) if writes else 0.0
-        for count, images in ((transactions, first), (before or 0, had))
+        (count * RECORDS + len(images) * (fill * BLOCK + 32)) / (1 - 24 / 8192) if writes else 0.0
+        for count, images, fill in ((transactions, first, fills[1]), (before or 0, had, fills[0]))
     )
     told: dict[str, Any] = {
         **FACTS, "work_transactions": transactions, "work_seconds": seconds,
         "work_cpu_seconds": transactions * 1e-4, "work_cpu_transactions": transactions,
         **({"work_wal_syncs": transactions / 2} if writes else {}),
-        "checkpoint_wal_bytes": None if before is None else round(earlier), **(facts or {}),
+        "checkpoint_wal_bytes": None if before is None else round(earlier),
+        "checkpoint_commits": before if kinds else None,
+        "checkpoint_image_bytes": round(len(had) * fills[0] * BLOCK) if kinds else None,
+        "checkpoint_images": len(had) if kinds else None,
+        **(facts or {}),
     }  # fmt: skip
     for name, value in told.items():
         if value is not None:
             writer.describe(name, str(value))
-    writer.wal(0, round(seconds * 1e6), "", records=3 * transactions if writes else 0, full_page_images=len(first),
-               bytes=0, full_page_image_bytes=0, growth_bytes=round(wal if logged is None else logged))  # fmt: skip
+    writer.wal(0, round(seconds * 1e6), "", records=3 * transactions if writes else 0,
+               full_page_images=len(first) + late, bytes=0, full_page_image_bytes=0,
+               growth_bytes=round(wal if logged is None else logged))  # fmt: skip
+    for kind, images in (("Transaction/COMMIT", 0), ("Heap/UPDATE", len(first))):
+        if kinds:
+            amount = round(images * fills[1] * BLOCK)
+            writer.wal(0, round(seconds * 1e6), kind, records=transactions, full_page_images=images, bytes=amount,
+                       full_page_image_bytes=amount, growth_bytes=0)  # fmt: skip
     writer.event(round(seconds * 1e6), "transactions", transactions)
     if lost:
         writer.event(round(seconds * 1e6), "lost", lost)

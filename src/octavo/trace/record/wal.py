@@ -1,7 +1,10 @@
-"""What goes into the WAL while page accesses are recorded: the whole by the server's counters, kinds by pg_walinspect.
+"""What goes into the WAL while page accesses are recorded: the whole by the server's counters, kinds by pg_walinspect;
+and what went into it before, since the last checkpoint began.
 
-Source of the kinds: pg_get_wal_stats of pg_walinspect (15 or later), which reads the WAL's files again. Where the
-database does not have that extension they are unknown; nothing is created.
+Source of the kinds: pg_get_wal_stats of pg_walinspect (15 or later), which reads the WAL's files again; images are
+counted by its pg_get_wal_block_info (16 or later). Where the database does not have that extension they are unknown;
+nothing is created. The server's own counters are late: backends report once a second, so that the images of the second
+before the recording are among the recorded ones, and right behind a checkpoint these are most.
 """
 
 from collections.abc import Callable
@@ -14,9 +17,12 @@ from octavo import _core
 from octavo.errors import HostError
 from octavo.instruments.target import Rows
 from octavo.postgres.user_connection import SessionLimits, UsersConnection, limited
+from octavo.trace.wal import is_commit
 
-# More than this is not read again for its kinds.
+# More than this is not read again for its kinds; of more than that no images are counted, which takes a row for each
+# block that a record has.
 MOST_BYTES = 1 << 30
+MOST_COUNTED = 1 << 28
 _LIMITS = SessionLimits(statement_timeout="20s", lock_timeout="100ms")
 _KINDS = """
 SELECT "resource_manager/record_type" AS kind, count::bigint AS records, combined_size::bigint AS bytes,
@@ -24,6 +30,13 @@ SELECT "resource_manager/record_type" AS kind, count::bigint AS records, combine
 FROM {schema}.pg_get_wal_stats('0/0'::pg_lsn + %s::numeric,
                                least('0/0'::pg_lsn + %s::numeric, pg_current_wal_flush_lsn()), true)
 WHERE count > 0
+"""
+_IMAGES = """
+SELECT resource_manager || '/' || record_type AS kind, count(*)::bigint AS images
+FROM {schema}.pg_get_wal_block_info('0/0'::pg_lsn + %s::numeric,
+                                    least('0/0'::pg_lsn + %s::numeric, pg_current_wal_flush_lsn()), false)
+WHERE block_fpi_length > 0
+GROUP BY 1
 """
 
 
@@ -39,20 +52,20 @@ class WalCounters:
 
 
 class WalMeter:
-    """Writes what went into the WAL, a stretch at each `take`, and at first how much there is since the last
-    checkpoint."""
+    """Writes what went into the WAL, a stretch at each `take`, and when the last checkpoint before the trace began."""
 
     def __init__(self, query: Callable[[str], Rows], writer: _core.TraceWriter, time: int) -> None:
         """Raises what `query` raises."""
         self._query, self._writer = query, writer
         self._began = self._before = self._counters(time)
-        for row in query("traced_checkpoint"):
-            writer.describe("checkpoint_wal_bytes", str(max(0, int(row["bytes"]))))
+        self._checkpoint: int | None = None
+        self._find_checkpoint(time)
 
     def take(self, time: int) -> None:
         """Writes what went in since the last time."""
         now, before = self._counters(time), self._before
         self._before = now
+        self._find_checkpoint(time)
         if now.records < before.records or now.position < before.position:
             return  # the counters were reset
         self._writer.wal(
@@ -65,7 +78,7 @@ class WalMeter:
         )  # fmt: skip
 
     def finish(self, connection: UsersConnection, time: int) -> str | None:
-        """Writes the last stretch, and the kinds of records of all of them. Returns why there are none."""
+        """Writes the last stretch, and the kinds of records of all of them and before. Returns why there are none."""
         self.take(time)
         start, end = self._began.position, self._before.position
         if end <= start:
@@ -76,16 +89,52 @@ class WalMeter:
             found = self._query("traced_wal_inspect")
             if not found:
                 return "kinds of WAL records are unknown: CREATE EXTENSION pg_walinspect in this database gives them"
-            rows = _kinds(connection, str(found[0]["schema"]), start, end)
+            schema, has_blocks = str(found[0]["schema"]), bool(found[0]["has_blocks"])
+            rows = _kinds(connection, schema, start, end)
         except (psycopg.Error, HostError) as error:
             return f"kinds of WAL records are unknown: {' '.join(str(error).split())}"
+        images, note = dict[str, int](), None
+        try:
+            images = _images(connection, schema, start, end) if has_blocks else {}
+        except (psycopg.Error, HostError) as error:
+            note = f"full-page images are not counted: {' '.join(str(error).split())}"
         for row in rows:
+            kind = str(row["kind"])
             self._writer.wal(
-                self._began.time, self._before.time, str(row["kind"])[:100],
-                records=int(row["records"]), full_page_images=0, bytes=int(row["bytes"]),
+                self._began.time, self._before.time, kind[:100],
+                records=int(row["records"]), full_page_images=images.get(kind, 0), bytes=int(row["bytes"]),
                 full_page_image_bytes=int(row["images"]), growth_bytes=0,
             )  # fmt: skip
-        return None
+        try:
+            self._describe_before(connection, schema, has_blocks=has_blocks)
+        except (psycopg.Error, HostError) as error:  # a checkpoint that ended meanwhile may have removed that WAL
+            note = f"the WAL before the recording cannot be read: {' '.join(str(error).split())}"
+        return note
+
+    def _find_checkpoint(self, time: int) -> None:
+        """Writes when the last checkpoint began that began before the trace. Which one that is is not known until it
+        has ended, as pg_control_checkpoint has no others."""
+        for row in self._query("traced_checkpoint"):
+            position = int(row["position"])
+            if position > self._began.position or position == self._checkpoint:
+                continue
+            self._checkpoint = position
+            seconds = max(0.0, float(row["seconds"]) - (time - self._began.time) / 1e6)
+            self._writer.describe("checkpoint_wal_bytes", str(self._began.position - position))
+            self._writer.describe("checkpoint_seconds", f"{seconds:.3f}")
+
+    def _describe_before(self, connection: UsersConnection, schema: str, *, has_blocks: bool) -> None:
+        """Writes how many transactions committed between that checkpoint's begin and the trace, and their images."""
+        start, end = self._checkpoint, self._began.position
+        if start is None or end - start > MOST_BYTES:
+            return
+        rows = _kinds(connection, schema, start, end) if end > start else []
+        commits = sum(int(row["records"]) for row in rows if is_commit(str(row["kind"])))
+        self._writer.describe("checkpoint_commits", str(commits))
+        self._writer.describe("checkpoint_image_bytes", str(sum(int(row["images"]) for row in rows)))
+        if has_blocks and end - start <= MOST_COUNTED:
+            images = _images(connection, schema, start, end) if end > start else {}
+            self._writer.describe("checkpoint_images", str(sum(images.values())))
 
     def _counters(self, time: int) -> WalCounters:
         (row,) = self._query("traced_wal")
@@ -97,3 +146,12 @@ def _kinds(connection: UsersConnection, schema: str, start: int, end: int) -> li
     """The rows of pg_get_wal_stats. `schema` is quoted already. Raises psycopg.Error and HostError."""
     with limited(connection, _LIMITS):
         return connection.execute(_KINDS.format(schema=schema).encode(), (start, end)).fetchall()
+
+
+def _images(connection: UsersConnection, schema: str, start: int, end: int) -> dict[str, int]:
+    """How many full-page images records of each kind have; empty where that is too much WAL. Raises as `_kinds`."""
+    if end - start > MOST_COUNTED:
+        return {}
+    with limited(connection, _LIMITS):
+        rows = connection.execute(_IMAGES.format(schema=schema).encode(), (start, end)).fetchall()
+    return {str(row["kind"]): int(row["images"]) for row in rows}
