@@ -17,8 +17,9 @@ from octavo.observation import Observation
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 
-# While these files are in a host's state directory: its trials fail; those after so many (the file's text) do not end.
-FAILING, HELD = "failing", "held"
+# While these files are in a host's state directory: its trials fail; those after so many (the file's text) do not end;
+# the one after so many measures no number.
+FAILING, HELD, NO_NUMBER = "failing", "held", "no-number"
 # Said to a worker in its environment: seconds a trial, and what its clock is ahead by.
 SECONDS, AHEAD = "TEST_FLEET_SECONDS", "TEST_FLEET_AHEAD"
 
@@ -43,10 +44,13 @@ class SleepingBench:
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
         run_child(["sleep", str(self._seconds)], self._journal, role="trial")
-        if self._measured >= _let_through():
+        number = self._measured
+        if number >= _said(HELD):
             until_gone = 'while [ -e "$0" ]; do sleep 0.05; done'
             run_child(["sh", "-c", until_gone, octavo_home() / HELD], self._journal, role="trial")
         self._measured += 1
+        if number == _said(NO_NUMBER):
+            return Measurement("ok", None, (Observation("tps", math.nan, "1/s"),))
         if (octavo_home() / FAILING).exists():
             return Measurement("failed", "as the test wants it")
         value = random.Random(f"{cell.id}/{load}/{seed}").gauss(1000, 10)
@@ -61,10 +65,10 @@ class SleepingBench:
         return None
 
 
-def _let_through() -> float:
-    """How many trials end."""
+def _said(file: str) -> float:
+    """How many trials a file says, infinitely many without it."""
     try:
-        return int((octavo_home() / HELD).read_text())
+        return int((octavo_home() / file).read_text())
     except FileNotFoundError:
         return math.inf
 

@@ -4,9 +4,12 @@ run goes on with who is left."""
 import json
 import os
 import re
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,11 +17,12 @@ from pathlib import Path
 import pytest
 from tests.integration.conftest import needs_root
 from tests.namespaces import Network, Place, network, processes_in
-from tests.sleeping_bench import AHEAD, HELD, SECONDS
+from tests.sleeping_bench import AHEAD, HELD, NO_NUMBER, SECONDS
 
 from octavo.plan.parts import host_of_part
 from octavo.store.records import TrialRecord
 from octavo.store.store import Store
+from octavo.store.trial_json import decode
 
 # Each host has a run lock of its own, and its numbers are of no interest.
 pytestmark = [needs_root, pytest.mark.beside]
@@ -210,3 +214,47 @@ def test_a_clock_that_is_ten_minutes_off_is_corrected(fleet: Network) -> None:
     found = trials(fleet)
     assert max(one.ended for one in found) - min(one.started for one in found) < 500
     assert {round((one.facts or {}).get("clock_ahead_seconds", 0)) for one in found} == {0, 600}
+
+
+def test_trials_that_no_store_takes_are_set_aside_and_those_behind_them_are_stored(fleet: Network) -> None:
+    """Of one host its fourth trial, whose value is no number: the coordinator notices. Of the other its seventh, which
+    is damaged before it is sent."""
+    alpha, beta = fleet.hosts
+    (alpha.home / NO_NUMBER).write_text("3")
+    try:
+        with held(beta) as hold, running(fleet) as run:
+            run.until("trial beta")
+            damaged = damage(beta, newest(fleet), _CELLS + 1)
+            hold.unlink()
+            run.until(r"^ended \S+ rounds")
+    finally:
+        (alpha.home / NO_NUMBER).unlink()
+    assert len([line for line in run.lines if "cannot be stored and is set aside" in line]) == 2
+    assert_as_found(fleet)
+    stored = measured(fleet, 1)
+    assert len(stored) == len(set(stored)) == _ROUNDS * _CELLS - 1
+    assert {number for number, _ in stored} == set(range(1, _ROUNDS + 1))
+    stored = measured(fleet, 2)
+    assert len(stored) == len({*stored, damaged}) - 1 == _ROUNDS * _CELLS - 1
+    # The fleet has ended: they are listed all the same.
+    told = fleet.coordinator.octavo("fleet", "status", str(fleet.file), "--format", "json", check=False)
+    rows = {row["host"]: row for row in json.loads(told.stdout)["set_aside_trials"]}
+    assert rows.keys() == {"", "beta"}
+    assert "the store refuses it" in rows[""]["reason"]
+    assert "not a trial" in rows["beta"]["reason"]
+    assert decode(Path(rows[""]["file"]).read_bytes())[1].status == "ok"
+    assert Path(rows["beta"]["file"]).read_bytes() == b"{"
+    for place in (fleet.coordinator, beta):
+        shutil.rmtree(place.home / "set-aside-trials")
+
+
+def damage(host: Place, run: str, number: int) -> tuple[int, str]:
+    """Damages a trial of a host's outbox once it is there; its round and cell."""
+    deadline = time.monotonic() + 300
+    with closing(sqlite3.connect(host.home / "fleet" / "outbox" / f"{run}.sqlite", isolation_level=None)) as outbox:
+        while (found := outbox.execute("SELECT record FROM trial WHERE number = ?", (number,)).fetchone()) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        outbox.execute("UPDATE trial SET record = x'7b' WHERE number = ?", (number,))
+    _, trial = decode(found[0])
+    return trial.round, trial.cell

@@ -101,23 +101,33 @@ def run(file: _File) -> None:
 def status(file: _File, format: _Format = TableFormat.text) -> None:
     """Show the state of each host, and the trials that no store accepts.
 
+    Exit code 3 if the fleet is not running.
+
     Example: octavo fleet status hosts.toml
     """
     from octavo.cli.output import print_json
+    from octavo.errors import HostError
     from octavo.fleet.launch import scheduler_of, set_aside_trials
-    from octavo.fleet.status import look
+    from octavo.fleet.status import away, look
     from octavo.remote.hosts_file import read_fleet
 
     chosen = read_fleet(file)
-    rows = look(scheduler_of(chosen), [one.name for one in chosen.hosts])
+    names = [one.name for one in chosen.hosts]
+    problem = None
+    try:
+        rows = look(scheduler_of(chosen), names)
+    except HostError as error:  # set-aside trials are there all the same
+        rows, problem = away(names), error
     aside = set_aside_trials(chosen.hosts)
     if format is TableFormat.json:
         print_json({"schema_version": 1, "hosts": rows, "set_aside_trials": aside})
-        return
-    for row in rows:
-        print(f"{row['host']}: {row['state']}{'  ' + row['address'] if row['address'] else ''}")
-    for one in aside:
-        print(f"{one['host'] or 'this machine'}: set aside: {one['reason']}  {one['file']}")
+    else:
+        for row in rows:
+            print(f"{row['host']}: {row['state']}{'  ' + row['address'] if row['address'] else ''}")
+        for one in aside:
+            print(f"{one['host'] or 'this machine'}: set aside: {one['reason']}  {one['file']}")
+    if problem is not None:
+        raise problem
 
 
 @fleet.command()

@@ -31,5 +31,9 @@ def look(scheduler: str, expected: Sequence[str]) -> list[dict[str, Any]]:
         for address, worker in workers.items()
         if BENCH in worker.get("resources", {})
     }
-    away = [{"host": name, "state": "is away", "address": None} for name in expected if name not in found]
-    return [*found.values(), *away]
+    return [*found.values(), *away([name for name in expected if name not in found])]
+
+
+def away(names: Sequence[str]) -> list[dict[str, Any]]:
+    """The same for hosts that the scheduler does not know."""
+    return [{"host": name, "state": "is away", "address": None} for name in names]

@@ -54,7 +54,7 @@ class Workshop:
             stack.enter_context(host_lock())
             self._notices += recover()
             journal = stack.enter_context(Journal())
-            self._outbox = Outbox(order.run, self._notices.append)
+            self._outbox = Outbox(order.run, lambda line: self._notify(Notice(line)))
             stack.callback(self._outbox.close)
             self._ready = order.prepare(order, plan, journal, self._notify)
             stack.callback(self._ready.close)
