@@ -67,6 +67,10 @@ class Observation:
     item: str | None = None
     repetition: int = 1
 
+    def __reduce__(self) -> tuple[type["Observation"], tuple[str, float, str, str | None, int]]:
+        """A trial has hundreds: what dataclasses with slots do asks for the names of the fields for each."""
+        return Observation, (self.metric, self.value, self.unit, self.item, self.repetition)
+
 
 def observe(metric: Metric, value: float, *, item: str | None = None, repetition: int = 1) -> Observation:
     """An observation of this metric, in its unit."""
