@@ -26,7 +26,7 @@ from octavo.plan.cells import Cell, load_of, with_their_baselines
 from octavo.plan.model import Plan
 from octavo.plan.parts import PARTS_OF_A_HOST, host_of_part
 from octavo.store.kept_trials import new_identity
-from octavo.store.records import TrialRecord
+from octavo.store.records import TrialRecord, for_rounds
 
 # How far a host may be ahead of the slowest one, in rounds.
 _AHEAD = 1
@@ -326,8 +326,9 @@ class FleetRounds:
     def _store_received(self) -> None:
         self._stored = self._clock.now()
         stored = self._received.store()
-        self.trials += stored
-        self._sort(stored)
+        kept = [for_rounds(one) for one in stored]
+        self.trials += kept
+        self._sort(kept)
         by_id = {cell.id: cell for cell in self._cells}
         for number, record in enumerate(stored, 1):
             self._notify(TrialEnded(by_id[record.cell], record, number, len(stored)))

@@ -25,7 +25,7 @@ from octavo.lab.runnable import class_here, other_class
 from octavo.plan.cells import Cell, with_their_baselines
 from octavo.plan.model import restore_plan
 from octavo.plan.parts import PARTS_OF_A_HOST
-from octavo.store.records import TrialRecord
+from octavo.store.records import TrialRecord, for_rounds
 
 Result = TypeVar("Result")
 
@@ -59,10 +59,13 @@ class Workshop:
             self._ready = order.prepare(order, plan, journal, self._notify)
             stack.callback(self._ready.close)
             self._stack = stack.pop_all()
-        trials = [trial for _, trial in self._outbox.trials()]
+        trials = [for_rounds(trial) for _, trial in self._outbox.trials()]
         self._parts = PartRunner(
-            plan, order.seed_of_host, self._ready.bench, self._ready.clock, self._notify, trials, self._outbox.add
+            plan, order.seed_of_host, self._ready.bench, self._ready.clock, self._notify, trials, self._commit
         )
+
+    def _commit(self, trial: TrialRecord) -> TrialRecord:
+        return for_rounds(self._outbox.add(trial))
 
     def report(self) -> Report:
         """What this host is, and cannot do."""

@@ -1,7 +1,7 @@
 """What is written to the store and read back: frozen data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from octavo.observation import Observation
@@ -55,3 +55,8 @@ class TrialRecord:
     series: tuple[Series, ...] = ()
     id: int = 0
     identity: str | None = None
+
+
+def for_rounds(record: TrialRecord) -> TrialRecord:
+    """The trial without what only the store needs, as `Store.trials` returns it: in a large run it fills the memory."""
+    return replace(record, settings=None, build=None, series=())
