@@ -51,6 +51,7 @@ def dask(files: dict[str, Path]) -> Iterator[Network]:
         f"{client}CA_FILE={files['ca']}",
         f"{client}CLIENT__CERT={files['cert']}",
         f"{client}CLIENT__KEY={files['key']}",
+        "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=300s",  # a handshake on a loaded machine, at low priority
         f"{SECONDS}=0.05",
     ]
     with network(["alpha", "beta"], environment=environment) as made, ExitStack() as stack:

@@ -15,18 +15,18 @@ from distributed.scheduler import KilledWorker, NoValidWorkerError
 
 from octavo.errors import HostError, OctavoError
 from octavo.fleet import certificates, workshop
+from octavo.fleet.connection import connect
 from octavo.fleet.events import Began, Came, Delivered, HostEvent, Left, Refused
 from octavo.fleet.orders import PartOrder, RunOrder
 from octavo.fleet.tls import BENCH, configured_security, quiet, security, tls_address
 
 # Its types are partly unknown.
 _dask: Any = distributed
-_Client, _wait = _dask.Client, _dask.wait
+_wait = _dask.wait
 
 # How often it is looked who is there, in seconds; with hundreds of hosts it takes a twentieth of the time at the most.
 _BETWEEN_LOOKS = 1.0
 _PART_OF_LOOKS = 20
-_CONNECT_SECONDS = 10
 # To fetch an answer that is there, and to hear the last one of a run; seconds.
 _FETCH_SECONDS = 60
 _LAST_WORDS_SECONDS = 60.0
@@ -307,17 +307,13 @@ class DaskHosts:
         self._events.put(Left(host))
 
     def _connect(self) -> None:
-        # First, since Dask tries for the whole of its time to reach a scheduler that is not there.
         if self._revive is not None:
             self._revive()
         try:
-            self._client = _Client(
-                self._scheduler, security=self._security, timeout=_CONNECT_SECONDS, set_as_default=False,
-                direct_to_workers=False,
-            )  # fmt: skip
-        except (OSError, TimeoutError, RuntimeError) as error:
+            self._client = connect(self._scheduler, self._security)
+        except HostError:
             if not self._looked:
-                raise HostError(f"the scheduler at {self._scheduler} does not respond: {error}") from error
+                raise
 
 
 def _reason(error: BaseException | None) -> str:

@@ -5,23 +5,19 @@ from typing import Any
 
 from octavo.errors import HostError
 from octavo.fleet import certificates
-from octavo.fleet.tls import BENCH, quiet, security, tls_address
+from octavo.fleet.connection import connect
+from octavo.fleet.tls import BENCH, quiet, security
 
 
 def look(scheduler: str, expected: Sequence[str]) -> list[dict[str, Any]]:
     """For each host: its name, `state` (`measures`, `waits`, `is away`) and its address. Raises HostError."""
-    from distributed import Client
-
     quiet()
     try:
-        client: Any = Client(
-            tls_address(scheduler), security=security(certificates.COORDINATOR), timeout=10, set_as_default=False
-        )
-        with client:
+        with connect(scheduler, security(certificates.COORDINATOR)) as client:
             workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
             busy = {address for address, tasks in client.processing().items() if tasks}
-    except (OSError, TimeoutError) as error:
-        raise HostError(f"the scheduler at {scheduler} does not respond; octavo fleet run starts it") from error
+    except OSError as error:
+        raise HostError(f"the scheduler at {scheduler} was lost: {error}; octavo fleet run starts it again") from error
     found = {
         str(worker["name"]): {
             "host": str(worker["name"]),

@@ -1,14 +1,23 @@
 """What Dask's servers do in a fleet, without a network."""
 
 import asyncio
+import re
+import socket
 from pathlib import Path
 from typing import Any
 
-from octavo.fleet.servers import FleetScheduler, HostWorker
+import pytest
+
+from octavo.errors import HostError
+from octavo.fleet.connection import connect
 from octavo.fleet.tls import quiet
+
+distributed: Any = pytest.importorskip("distributed")
 
 
 def test_a_host_seldom_reports_to_the_scheduler(tmp_path: Path) -> None:
+    from octavo.fleet.servers import FleetScheduler, HostWorker
+
     quiet()
 
     async def seconds() -> float:
@@ -24,3 +33,15 @@ def test_a_host_seldom_reports_to_the_scheduler(tmp_path: Path) -> None:
 
     # Dask's own is half a second in a fleet of ten.
     assert asyncio.run(seconds()) == 10
+
+
+def test_where_nobody_listens_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tries_for_long(*_: Any, **__: Any) -> None:
+        raise AssertionError("Dask was asked")
+
+    monkeypatch.setattr(distributed, "Client", tries_for_long)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(HostError, match=re.escape(f"{address} does not respond: Connection refused")):
+            connect(address, None)

@@ -1,0 +1,36 @@
+"""A client of a scheduler: an error at once where nobody listens, else it is waited for as long as a busy one needs."""
+
+import socket
+from typing import Any
+
+from octavo.errors import HostError
+from octavo.fleet.tls import split_address, tls_address
+
+# To find out whether anybody listens; and at least to be answered, seconds. Of that Dask gives a fifth to its first
+# attempt, which has to suffice for a TLS handshake on a loaded machine.
+_REACH_SECONDS, _ANSWER_SECONDS = 10.0, 30.0
+
+
+def connect(scheduler: str, secured: Any) -> Any:
+    """Dask's client, with these certificates. Dask's own setting for connections counts where it is longer. Raises
+    HostError."""
+    import distributed
+    from dask import config
+    from dask.utils import parse_timedelta
+
+    dask: Any = distributed  # its types are partly unknown
+    configuration: Any = config
+    configured = parse_timedelta(configuration.get("distributed.comm.timeouts.connect"))
+    address = tls_address(scheduler)
+    try:
+        # Dask goes on trying to reach an address where nobody listens.
+        socket.create_connection(split_address(address), timeout=_REACH_SECONDS).close()
+        return dask.Client(
+            address, security=secured, timeout=max(_ANSWER_SECONDS, configured), set_as_default=False,
+            direct_to_workers=False,
+        )  # fmt: skip
+    except (OSError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise HostError(
+            f"the scheduler at {scheduler} does not respond: {reason}; octavo fleet run starts a fleet's own"
+        ) from error
