@@ -29,8 +29,8 @@ pytestmark = [needs_root, pytest.mark.beside]
 
 # Who does not answer is noticed as early as Dask's ten probes a second allow.
 _QUICK = ("DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP=12s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=5s")
-_CELLS = 6
-_ROUNDS = 3
+CELLS = 6
+ROUNDS = 3
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ class Coordinator:
             "-m",
             "tests.fleet_coordinator",
             str(fleet.file),
-            str(_ROUNDS),
+            str(ROUNDS),
             *([run] if run else []),
         ]
         self.process = subprocess.Popen(
@@ -97,7 +97,7 @@ def assert_whole(fleet: Network, *hosts: int) -> None:
     """These hosts have every cell in every round, once."""
     for host in hosts:
         found = measured(fleet, host)
-        assert len(found) == len(set(found)) == _ROUNDS * _CELLS
+        assert len(found) == len(set(found)) == ROUNDS * CELLS
 
 
 def assert_as_found(fleet: Network, *, delivered: bool = True) -> None:
@@ -114,7 +114,7 @@ def held(host: Place) -> Generator[Path, None, None]:
     """A trial of the host's second round does not end before the file is removed: what is done to the fleet meanwhile
     is done in the middle of the run, however late it comes."""
     file = host.home / HELD
-    file.write_text(str(_CELLS + 1))
+    file.write_text(str(CELLS + 1))
     try:
         yield file
     finally:
@@ -163,7 +163,7 @@ def test_a_network_that_is_cut_for_good_is_done_without(fleet: Network) -> None:
             fleet.mend(beta)
     assert_whole(fleet, 1)
     found = measured(fleet, 2)
-    assert 0 < len(found) == len(set(found)) < _ROUNDS * _CELLS
+    assert 0 < len(found) == len(set(found)) < ROUNDS * CELLS
     assert_as_found(fleet, delivered=False)  # what it had measured is still in its outbox
 
 
@@ -202,7 +202,7 @@ def test_a_host_whose_disk_is_full_takes_no_further_part(fleet: Network) -> None
         alpha.run("umount", str(outbox))
     assert_whole(fleet, 2)
     found = measured(fleet, 1)
-    assert len(found) == len(set(found)) < _ROUNDS * _CELLS
+    assert len(found) == len(set(found)) < ROUNDS * CELLS
     assert_as_found(fleet, delivered=False)
 
 
@@ -224,7 +224,7 @@ def test_trials_that_no_store_takes_are_set_aside_and_those_behind_them_are_stor
     try:
         with held(beta) as hold, running(fleet) as run:
             run.until("trial beta")
-            damaged = damage(beta, newest(fleet), _CELLS + 1)
+            damaged = damage(beta, newest(fleet), CELLS + 1)
             hold.unlink()
             run.until(r"^ended \S+ rounds")
     finally:
@@ -232,10 +232,10 @@ def test_trials_that_no_store_takes_are_set_aside_and_those_behind_them_are_stor
     assert len([line for line in run.lines if "cannot be stored and is set aside" in line]) == 2
     assert_as_found(fleet)
     stored = measured(fleet, 1)
-    assert len(stored) == len(set(stored)) == _ROUNDS * _CELLS - 1
-    assert {number for number, _ in stored} == set(range(1, _ROUNDS + 1))
+    assert len(stored) == len(set(stored)) == ROUNDS * CELLS - 1
+    assert {number for number, _ in stored} == set(range(1, ROUNDS + 1))
     stored = measured(fleet, 2)
-    assert len(stored) == len({*stored, damaged}) - 1 == _ROUNDS * _CELLS - 1
+    assert len(stored) == len({*stored, damaged}) - 1 == ROUNDS * CELLS - 1
     # The fleet has ended: they are listed all the same.
     told = fleet.coordinator.octavo("fleet", "status", str(fleet.file), "--format", "json", check=False)
     rows = {row["host"]: row for row in json.loads(told.stdout)["set_aside_trials"]}
