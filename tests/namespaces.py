@@ -15,6 +15,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.integration.sshd import Sshd, ssh_server
+
 from octavo.home import runtime_directory
 
 ROOT = Path(__file__).parents[1]
@@ -92,9 +94,11 @@ class Network:
 
 @contextmanager
 def network(
-    names: Sequence[str], shared: Sequence[Path] = (), *, patience: str = "10min", environment: Sequence[str] = ()
-) -> Generator[Network, None, None]:
-    """Hosts with these names; `shared` directories are linked into every state directory."""
+    names: Sequence[str], shared: Sequence[Path] = (), *, patience: str = "10min", environment: Sequence[str] = (),
+    ssh: bool = False,
+) -> Generator[Network, None, None]:  # fmt: skip
+    """Hosts with these names; `shared` directories are linked into every state directory. With `ssh` they are reached
+    over an sshd, which has a namespace of its own beside them."""
     runtime_directory()  # to mount on
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="octavo-fleet-", dir="/var/tmp"))
@@ -119,15 +123,17 @@ def network(
         coordinator.run("ip", "addr", "add", f"{coordinator.address}/24", "dev", "hub")
         coordinator.run("ip", "link", "set", "hub", "up")
         hosts = [place(name, number) for number, name in enumerate(names, 11)]
-        for host in hosts:
+        gate = [place("gate", 2)] if ssh else []
+        for host in (*hosts, *gate):
             end = f"to-{host.name}"
             peer = ["type", "veth", "peer", "name", "net0", "netns", str(host.holder)]
             coordinator.run("ip", "link", "add", end, *peer)
             coordinator.run("ip", "link", "set", end, "master", "hub", "up")
             host.run("ip", "addr", "add", f"{host.address}/24", "dev", "net0")
             host.run("ip", "link", "set", "net0", "up")
+        sshd = stack.enter_context(ssh_server(gate[0].home, gate[0].address, gate[0].through)) if gate else None
         file = directory / "hosts.toml"
-        file.write_text(_file(coordinator, hosts, patience))
+        file.write_text(_file(coordinator, hosts, patience, sshd))
         made = Network(coordinator, tuple(hosts), file)
         stack.callback(coordinator.octavo, "fleet", "stop", str(file), check=False)
         yield made
@@ -139,10 +145,13 @@ def _let_go(holder: "subprocess.Popen[str]") -> None:
     holder.wait(60)
 
 
-def _file(coordinator: Place, hosts: Sequence[Place], patience: str) -> str:
+def _file(coordinator: Place, hosts: Sequence[Place], patience: str, sshd: Sshd | None) -> str:
     lines = ["[fleet]", f'scheduler = "{coordinator.address}:8786"', f'patience = "{patience}"']
     for host in hosts:
         words = " ".join(host.through)
+        if sshd is not None:
+            lines.append(sshd.table(host.name, f"{words} {' '.join(OCTAVO)}", listen=f"{host.address}:8790"))
+            continue
         lines += ["[[host]]", f'name = "{host.name}"', f'address = "{host.address}"', f'through = "{words}"']
         lines.append(f'octavo = "{" ".join(OCTAVO)}"')
     return "\n".join(lines) + "\n"

@@ -1,6 +1,9 @@
-"""Three hosts as network namespaces of this machine: certificates, a real run over them, and what it leaves."""
+"""Three hosts as network namespaces of this machine, reached over an sshd where there is one: certificates, a real run
+over them, and what it leaves."""
 
 import re
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -8,7 +11,8 @@ from typing import Any
 
 import pytest
 from tests.integration.conftest import needs_root
-from tests.namespaces import Network, network, processes_in
+from tests.namespaces import ROOT, Network, network, processes_in
+from tests.tools import found
 
 from octavo.analysis.document import make_document
 from octavo.host.journal import Journal
@@ -31,7 +35,8 @@ _SHORT = (
 def fleet(home: Path) -> Iterator[Network]:
     with Journal() as journal:  # the two that the plan needs, not all that other tests share
         ensure_builds([BuildSpec("18", size, "8kB") for size in ("4kB", "8kB")], journal)
-    with network(["alpha", "beta", "gamma"], [(home / name).resolve() for name in ("builds", "sources")]) as made:
+    shared = [(home / name).resolve() for name in ("builds", "sources")]
+    with network(["alpha", "beta", "gamma"], shared, ssh=found("sshd") is not None) as made:
         made.coordinator.octavo("fleet", "init", str(made.file))
         yield made
 
@@ -48,6 +53,22 @@ def test_a_host_without_a_certificate_cannot_take_part_and_one_with_it_can(fleet
         assert "alpha: no certificate" in told.stdout
     finally:
         key.with_name("away").rename(key)
+
+
+def test_a_host_with_another_octavo_is_refused_and_the_run_goes_on_without(fleet: Network, tmp_path: Path) -> None:
+    other = tmp_path / "src"
+    shutil.copytree(ROOT / "src", other, ignore=shutil.ignore_patterns("__pycache__"))
+    with (other / "octavo" / "units.py").open("a") as file:
+        file.write("# another\n")
+    with fleet.changed(f"PYTHONPATH={ROOT / 'src'}", f"PYTHONPATH={other}", after="beta"):
+        told = fleet.coordinator.octavo("fleet", "check", str(fleet.file), check=False)
+        done = fleet.coordinator.run(sys.executable, "-m", "tests.fleet_coordinator", str(fleet.file), "1")
+    assert told.returncode == 1
+    assert "beta: another package: " in told.stdout
+    assert "; install the same Octavo" in told.stdout
+    assert re.findall(r"^(\w+): can take part$", told.stdout, re.MULTILINE) == ["alpha", "gamma"]
+    assert "the run continues without beta: beta has another Octavo" in done.stdout
+    assert set(re.findall(r"^trial (\w+)", done.stdout, re.MULTILINE)) == {"alpha", "gamma"}
 
 
 def test_only_who_has_a_certificate_is_let_in_and_nothing_else_listens(fleet: Network) -> None:
