@@ -21,7 +21,8 @@ class ReceivedTrials:
 
     def __init__(self, stored: Sequence[TrialRecord], commit: Commit, notify: Notify) -> None:
         self._commit, self._notify = commit, notify
-        self._have = _stored_before(stored)
+        self._stored = _stored_before(stored)
+        self._have = dict(self._stored)
         self._waiting: list[Delivered] = []
         self._corrected: set[str] = set()
 
@@ -36,9 +37,13 @@ class ReceivedTrials:
         return sum(len(one.delivery.trials) for one in self._waiting) >= _MOST_WAITING
 
     def have(self, host: str) -> dict[str, int]:
-        """Of each outbox of a host, up to which trial all were received. They are stored when this run is over;
-        another one that goes on with it begins with what is in the store, and hosts keep theirs until the end."""
+        """Of each outbox of a host, up to which trial all were received: it need not send them again now, but keeps
+        them, as they may never be stored."""
         return {box: number for (of, box), number in self._have.items() if of == host}
+
+    def stored(self, host: str) -> dict[str, int]:
+        """The same of what is stored: the host may remove it."""
+        return {box: number for (of, box), number in self._stored.items() if of == host}
 
     def add(self, came: Delivered) -> bool:
         """Takes a delivery; not when an earlier one was lost on its way: then the host sends both again."""
@@ -60,6 +65,7 @@ class ReceivedTrials:
         records = {record.identity: record for came in self._waiting for record in self._records(came)}
         stored = self._commit(list(records.values()))
         self._waiting.clear()
+        self._stored = dict(self._have)
         return stored
 
     def _records(self, came: Delivered) -> list[TrialRecord]:

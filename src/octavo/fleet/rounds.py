@@ -113,6 +113,10 @@ class FleetRounds:
         """Of each outbox of a host, up to which trial it need not send them again."""
         return self._received.have(host)
 
+    def stored(self, host: str) -> dict[str, int]:
+        """Of each outbox of a host, up to which trial it need not keep them."""
+        return self._received.stored(host)
+
     def work(self) -> RunOutcome:
         """Until every cell is decided, or the rounds or the budget are spent. Raises HostError when no host is left."""
         self._notify(RoundsStarted(tuple(self._cells), tuple(self.trials)))

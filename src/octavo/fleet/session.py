@@ -142,9 +142,9 @@ def _work(
         finally:
             if busy := rounds.busy:
                 hosts.narrow(run, (), busy)
-            if rest := [one for one in hosts.finish(run, rounds.have) if one.delivery.trials]:
+            if rest := [one for one in hosts.finish(run, rounds.stored) if one.delivery.trials]:
                 rounds.take_rest(rest)
-                hosts.finish(run, rounds.have, frozenset(one.host for one in rest))
+                hosts.finish(run, rounds.stored, frozenset(one.host for one in rest))
         environment.note(ending=outcome.ending)
     except BaseException as error:
         interrupted = isinstance(error, KeyboardInterrupt)

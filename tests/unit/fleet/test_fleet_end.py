@@ -1,0 +1,90 @@
+"""How a run of a fleet ends that is cut short: what the store does not have stays on the hosts."""
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.fleet.test_fleet_rounds import FakeHosts
+from tests.unit.plans import small_plan
+
+from octavo.errors import Interrupted, OctavoError, StoreAwayError
+from octavo.fleet.events import Began, Delivered, HostEvent
+from octavo.fleet.orders import Ready, Report, RunOrder
+from octavo.fleet.session import FleetChoice, start_fleet_run
+from octavo.store.records import TrialRecord
+from octavo.store.store import Store
+
+
+class Hosts(FakeHosts):
+    """As a session has them. A host removes what it is told that the coordinator has when the run is over."""
+
+    def __init__(self) -> None:
+        super().__init__(["a"])
+        self.removed: list[TrialRecord] = []
+        self.raises: BaseException | None = None
+
+    def begin(self, order: RunOrder) -> None:  # type: ignore[override]
+        self.numbers[order.host] = order.number
+        self.events.append(Began(order.host, Report({}, {}, 0)))
+
+    def narrow(self, run: str, cells: Collection[str], names: Collection[str] | None = None) -> None:
+        pass
+
+    def next_event(self, seconds: float) -> HostEvent | None:
+        # What was delivered waits to be stored with what comes next.
+        if self.raises is not None and not self.events and self.outbox["a"]:
+            raise self.raises
+        return super().next_event(seconds)
+
+    def finish(
+        self, run: str, have: Callable[[str], dict[str, int]], names: Collection[str] | None = None
+    ) -> list[Delivered]:
+        after = have("a").get("box-a", 0)
+        rest = self.delivery("a", after)
+        if not rest.delivery.trials:
+            self.removed, self.outbox["a"] = self.outbox["a"], []
+        return [rest]
+
+
+def prepare(*_: Any) -> Ready:
+    raise AssertionError("hosts are not asked for it here")
+
+
+@pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
+    return Hosts()
+
+
+def run(hosts: Hosts) -> None:
+    choice = FleetChoice(hosts, ("a",), prepare=prepare)  # type: ignore[arg-type]
+    start_fleet_run(small_plan(), "", "octavo run", 7, choice, lambda _: None)
+
+
+def stored(tmp_path: Path) -> list[TrialRecord]:
+    (one,) = [path.name for path in (tmp_path / "runs").iterdir()]
+    store = Store.open_to_read(tmp_path / "octavo.sqlite")
+    try:
+        return store.trials(one)
+    finally:
+        store.close()
+
+
+def test_hosts_keep_what_a_store_that_is_away_did_not_take(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any) -> Sequence[TrialRecord]:
+        raise StoreAwayError("the server does not respond")
+
+    monkeypatch.setattr(Store, "add_storable_trials", away)
+    with pytest.raises(OctavoError, match="octavo run --resume"):
+        run(hosts)
+    assert hosts.outbox["a"]
+    assert not hosts.removed
+
+
+def test_what_waits_when_a_run_is_interrupted_is_stored(hosts: Hosts, tmp_path: Path) -> None:
+    hosts.raises = KeyboardInterrupt()
+    with pytest.raises(Interrupted):
+        run(hosts)
+    assert hosts.removed
+    assert len(stored(tmp_path)) == len(hosts.removed)
