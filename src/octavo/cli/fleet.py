@@ -139,12 +139,13 @@ def stop(file: _File) -> None:
     from octavo.errors import HostError
     from octavo.fleet import launch
     from octavo.remote.hosts_file import read_fleet
+    from octavo.units import human_count
 
     failed = launch.stop(read_fleet(file))
     for name, problem in failed.items():
         print(f"{name}: {problem}", file=sys.stderr)
     if failed:
-        raise HostError(f"{len(failed)} hosts did not respond; run octavo host restore on them")
+        raise HostError(f"{human_count(len(failed), 'host')} did not respond; run octavo host restore there")
     print("stopped")
 
 

@@ -106,7 +106,7 @@ def set_aside_trials(hosts: Sequence[RemoteHost]) -> list[dict[str, str]]:
 def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
     """Starts the scheduler, unless it is there, and the hosts' workers; whether there was none before.
 
-    Raises HostError when no host can be started; those that cannot are told.
+    Raises HostError when no host can be started, without leaving a scheduler; those that cannot are told.
     """
     address = scheduler_of(fleet)
     new = daemon.running(daemon.SCHEDULER) is None
@@ -115,6 +115,8 @@ def start(fleet: FleetFile, tell: Callable[[str], None]) -> bool:
     for name, problem in failed.items():
         tell(f"{name}: {problem}")
     if len(failed) == len(fleet.hosts):
+        if new:
+            stop_scheduler()
         raise HostError(f"no host of the fleet could be started; the first error: {next(iter(failed.values()))}")
     return new
 
@@ -140,9 +142,14 @@ def start_workers(fleet: FleetFile, names: Sequence[str] | None = None) -> dict[
 def stop(fleet: FleetFile) -> dict[str, str]:
     """Stops the workers, which puts their hosts back, and the scheduler; by name what stood in the way."""
     failed = _failures(ask_hosts(fleet.hosts, lambda _: ["stop"]))
+    stop_scheduler()
+    return failed
+
+
+def stop_scheduler() -> None:
+    """Stops the scheduler here and removes what it has left."""
     daemon.stop(daemon.SCHEDULER)
     shutil.rmtree(scheduler_scratch(), ignore_errors=True)
-    return failed
 
 
 def scheduler_scratch() -> Path:

@@ -9,8 +9,9 @@ import pytest
 
 from octavo.errors import HostError
 from octavo.fleet import certificates, daemon
-from octavo.fleet.launch import start_scheduler
+from octavo.fleet.launch import start, start_scheduler
 from octavo.host.journal import Journal
+from octavo.remote.hosts_file import FleetFile, RemoteHost
 
 _LISTEN = "127.0.0.1:0"
 
@@ -45,3 +46,16 @@ def test_what_ends_before_it_is_ready_is_told_in_its_words() -> None:
     certificates.make_authority()
     with pytest.raises(HostError, match=r"the scheduler did not start: octavo: .*write an address and a port"):
         start_scheduler("nowhere")
+
+
+def test_a_fleet_of_which_no_host_can_be_started_leaves_no_scheduler(own_home: Path) -> None:
+    certificates.make_authority()
+    host = RemoteHost("alone", "alone", through=("false",))
+    with pytest.raises(HostError, match="no host of the fleet could be started"):
+        start(FleetFile((host,), _LISTEN, 10.0), lambda _: None)
+    assert daemon.running(daemon.SCHEDULER) is None
+    # One that was there before goes on: it may be in the middle of a run.
+    start_scheduler(_LISTEN)
+    with pytest.raises(HostError):
+        start(FleetFile((host,), _LISTEN, 10.0), lambda _: None)
+    assert daemon.running(daemon.SCHEDULER) is not None
