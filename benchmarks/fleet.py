@@ -3,11 +3,12 @@
     .venv/bin/python -m benchmarks.fleet [--workers 200] [--trials 10000] [--seconds 6]
 
 Scheduler, workers (in four processes) and coordinator are on this machine, with TLS and the fleet's own rounds and
-store; a worker sleeps for each trial and gives 170 numbers and 380 settings, as many as a trial of pgbench has. Those
-are made before the run and shared by no two trials that are sent together: what a host does for its own trials (JSON,
-its outbox: milliseconds each) would be done for 200 hosts by the same two processors here. Coordination is the time of
-the run beyond the sleep of one worker, from the moment when all workers are connected until the run has ended and every
-worker was told so. Goals: below 2 % of the trials' time, 500 trials a second into the store, 1 GB for the coordinator.
+store; a worker sleeps for each trial and gives 170 numbers, 66 series of 20 values and 380 settings, as many as a trial
+of pgbench has. Those are made before the run and shared by no two trials that are sent together: what a host does for
+its own trials (JSON, its outbox: milliseconds each) would be done for 200 hosts by the same two processors here.
+Coordination is the time of the run beyond the sleep of one worker, from the moment when all workers are connected until
+the run has ended and every worker was told so. Goals: below 2 % of the trials' time, 500 trials a second into the
+store, 1 GB for the coordinator.
 
 Processor time is counted by whose it would be in a real fleet: the coordinator's and the scheduler's are on one machine
 there too, that of the workers is spread over as many hosts, but is spent here on the same processors.
@@ -16,6 +17,7 @@ there too, that of the workers is spread over as many hosts, but is spent here o
 import argparse
 import asyncio
 import os
+import random
 import resource
 import shutil
 import subprocess
@@ -37,6 +39,7 @@ from octavo.plan.cells import Cell, load_of
 from octavo.plan.model import Plan
 from octavo.plan.parse import parse_plan
 from octavo.plan.parts import PARTS_OF_A_HOST, host_of_part
+from octavo.series import Series
 from octavo.store.records import TrialRecord
 from octavo.store.trial_json import decode, encode
 
@@ -111,8 +114,15 @@ def contents() -> list[TrialRecord]:
         Observation(metric, 100.0 + number / 3, "1/s")
         for number, metric in enumerate(("tps", *(f"metric_{number}" for number in range(169))))
     )
-    one = TrialRecord("", 0, 1, 0, 1, "ok", None, 0.0, 0.0, 1, observations, settings=SETTINGS)
-    return [decode(encode("", one))[1] for _ in range(CELLS + 1)]
+    drawn = random.Random(1)
+
+    def one() -> TrialRecord:
+        values = [[drawn.lognormvariate(6, 2) for _ in range(20)] for _ in range(66)]
+        moments = tuple(1.5 * step + drawn.random() / 1000 for step in range(20))
+        series = tuple(Series(f"metric_{number}", "1/s", moments, tuple(of)) for number, of in enumerate(values))
+        return TrialRecord("", 0, 1, 0, 1, "ok", None, 0.0, 0.0, 1, observations, settings=SETTINGS, series=series)
+
+    return [decode(encode("", one()))[1] for _ in range(CELLS + 1)]
 
 
 def narrow(run: str, cells: Sequence[str]) -> None:

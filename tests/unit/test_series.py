@@ -18,3 +18,11 @@ def test_a_series_at_a_steady_period_is_small() -> None:
     seconds = tuple(float(n) for n in range(1, 1801))
     assert len(pack_seconds(seconds)) < 100
     assert len(pack_values((0.0,) * 1800)) < 100
+
+
+@pytest.mark.parametrize("count", [0, 1, 64, 65, 10_000])
+def test_a_series_of_any_length_comes_back(count: int) -> None:
+    """Up to 512 bytes zlib packs them with a small window."""
+    values = tuple(number / 3 for number in range(count))
+    assert unpack_values(pack_values(values)) == values
+    assert unpack_seconds(pack_seconds(tuple(map(float, range(count))))) == tuple(map(float, range(count)))
