@@ -30,6 +30,13 @@ def test_a_trial_comes_back_as_it_was() -> None:
     assert decode(encode("one", a_trial())) == ("one", a_trial())
 
 
+def test_names_that_trials_share_are_in_memory_once() -> None:
+    one, other = (decode(encode("one", WHOLE))[1].observations[1] for _ in range(2))
+    assert one.item == "q1"
+    assert one.item is other.item
+    assert one.unit is other.unit
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from operator import attrgetter
+from sys import intern
 from typing import Any, cast
 
 from octavo.errors import OctavoError
@@ -58,6 +59,10 @@ def _trial(values: dict[str, Any]) -> TrialRecord:
 
 
 def _plain(value: Any) -> Any:
+    """A field of an observation. Names and units are those of every other trial: once in memory, and once in what is
+    sent."""
+    if isinstance(value, str):
+        return intern(value)
     if isinstance(value, list | dict):
         raise TypeError("observation")
     return value
