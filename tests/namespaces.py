@@ -49,8 +49,11 @@ class Place:
         return [*there, "env", f"OCTAVO_HOME={self.home}", f"PYTHONPATH={ROOT / 'src'}:{ROOT}", *self.environment]
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Runs a command there."""
-        return subprocess.run([*self.through, *arguments], check=check, capture_output=True, text=True, timeout=600)
+        """Runs a command there; with `check` an exit code other than 0 is an error that has what it wrote."""
+        done = subprocess.run([*self.through, *arguments], check=False, capture_output=True, text=True, timeout=600)
+        failed = f"{' '.join(arguments)}: exit {done.returncode}: {done.stderr[-4000:]}"
+        assert not check or done.returncode == 0, failed
+        return done
 
     def octavo(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs Octavo there."""
