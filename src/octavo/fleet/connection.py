@@ -15,12 +15,13 @@ def connect(scheduler: str, secured: Any) -> Any:
     """Dask's client, with these certificates. Dask's own setting for connections counts where it is longer. Raises
     HostError."""
     import distributed
-    from dask import config
-    from dask.utils import parse_timedelta
+    from dask import config, utils
 
-    dask: Any = distributed  # its types are partly unknown
+    # Their types are partly unknown.
+    dask: Any = distributed
     configuration: Any = config
-    configured = parse_timedelta(configuration.get("distributed.comm.timeouts.connect"))
+    units: Any = utils
+    configured: float = units.parse_timedelta(configuration.get("distributed.comm.timeouts.connect"))
     address = tls_address(scheduler)
     try:
         # Dask goes on trying to reach an address where nobody listens.
