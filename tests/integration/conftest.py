@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from octavo.home import make_directory
 from octavo.host.journal import Journal, recover
 from octavo.hugepages import apply as pool
 from octavo.hugepages.pool import default_page, pool_file
@@ -65,6 +66,15 @@ def made_apart(builds: dict[str, Build], home: Path) -> Iterator[MadeApart]:
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty state directory, so that no other test finds builds of a tiny PostgreSQL."""
+    directory = make_directory(home / f"tiny-{tmp_path.name}")
+    monkeypatch.setenv("OCTAVO_HOME", str(directory))
+    yield directory
+    shutil.rmtree(directory)
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 """The words of `build_options`, on a tiny PostgreSQL at two sizes from one tree: what the programs were made with."""
 
-import shutil
 import struct
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from octavo.home import make_directory
 from octavo.host.journal import Journal
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
@@ -18,15 +15,6 @@ from . import tiny_postgres
 pytestmark = pytest.mark.beside
 
 _LOAD, _EXECUTABLE = 1, 1
-
-
-@pytest.fixture
-def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path, None, None]:
-    """Builds of a tiny PostgreSQL are none that other tests may find."""
-    directory = make_directory(home / tmp_path.name)
-    monkeypatch.setenv("OCTAVO_HOME", str(directory))
-    yield directory
-    shutil.rmtree(directory)
 
 
 def alignment_of_instructions(program: Path) -> int:

@@ -1,13 +1,10 @@
 """A build by profile, on a tiny PostgreSQL whose programs stand for the training: trained, and without counters."""
 
-import shutil
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from octavo.errors import OctavoError
-from octavo.home import make_directory
 from octavo.host.journal import Journal
 from octavo.postgres.builds import training
 from octavo.postgres.builds.make import FROM_SCRATCH, ensure_builds, plan_builds
@@ -17,15 +14,6 @@ from octavo.postgres.builds.stages import INSTRUMENTED, TRAINING
 from . import tiny_postgres
 
 pytestmark = pytest.mark.beside
-
-
-@pytest.fixture
-def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path, None, None]:
-    """Builds of a tiny PostgreSQL are none that other tests may find."""
-    directory = make_directory(home / tmp_path.name)
-    monkeypatch.setenv("OCTAVO_HOME", str(directory))
-    yield directory
-    shutil.rmtree(directory)
 
 
 _PROGRAMS = "\n".join(

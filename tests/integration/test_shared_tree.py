@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 from tests.thorough import times
 
-from octavo.home import make_directory
 from octavo.host import children
 from octavo.host.journal import Journal, recover
 from octavo.postgres.builds.cache import Build, list_builds
@@ -30,15 +28,6 @@ pytestmark = pytest.mark.beside
 
 DATA, WAL = ("8kB", "2kB", "32kB"), ("8kB", "64kB")
 SPECS = [BuildSpec("18", data, wal) for data, wal in product(DATA, WAL)]
-
-
-@pytest.fixture
-def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory with nothing in it."""
-    directory = make_directory(home / f"tiny-{tmp_path.name}")
-    monkeypatch.setenv("OCTAVO_HOME", str(directory))
-    yield directory
-    shutil.rmtree(directory)
 
 
 def says(build: Build, journal: Journal) -> str:

@@ -84,25 +84,32 @@ def test_a_directory_that_is_no_group_cannot_be_stopped(tmp_path: Path) -> None:
     assert not child_group.is_frozen(tmp_path)
 
 
+class Part:
+    """A cell and a device that note what is done to them; `refuses`: the device does not go on."""
+
+    how = "all of it"
+
+    def __init__(self, done: list[str], *, refuses: bool = False) -> None:
+        self._done, self._refuses = done, refuses
+
+    def freeze(self) -> None:
+        self._done.append("cell stops")
+
+    def thaw(self) -> None:
+        self._done.append("cell goes on")
+
+    def pause(self) -> None:
+        self._done.append("device stops")
+
+    def resume(self) -> None:
+        if self._refuses:
+            raise OctavoError("the kernel refuses it")
+        self._done.append("device goes on")
+
+
 def test_a_device_is_paused_after_its_cell_and_goes_on_before_it() -> None:
     done: list[str] = []
-
-    class Part:
-        how = "all of it"
-
-        def freeze(self) -> None:
-            done.append("cell stops")
-
-        def thaw(self) -> None:
-            done.append("cell goes on")
-
-        def pause(self) -> None:
-            done.append("device stops")
-
-        def resume(self) -> None:
-            done.append("device goes on")
-
-    freezer = DeviceFreezer(Part(), Part())
+    freezer = DeviceFreezer(Part(done), Part(done))
     freezer.freeze()
     freezer.thaw()
     assert done == ["cell stops", "device stops", "device goes on", "cell goes on"]
@@ -111,23 +118,7 @@ def test_a_device_is_paused_after_its_cell_and_goes_on_before_it() -> None:
 
 def test_a_cell_goes_on_where_its_device_does_not() -> None:
     done: list[str] = []
-
-    class Part:
-        how = "all of it"
-
-        def freeze(self) -> None:
-            done.append("cell stops")
-
-        def thaw(self) -> None:
-            done.append("cell goes on")
-
-        def pause(self) -> None:
-            done.append("device stops")
-
-        def resume(self) -> None:
-            raise OctavoError("the kernel refuses it")
-
-    freezer = DeviceFreezer(Part(), Part())
+    freezer = DeviceFreezer(Part(done), Part(done, refuses=True))
     freezer.freeze()
     with pytest.raises(OctavoError, match="refuses"):
         freezer.thaw()
