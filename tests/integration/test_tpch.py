@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.test_datasets import row, serving
+from tests.integration.loads import row, serving
 
 from octavo.analysis.document import make_document
 from octavo.errors import OctavoError

@@ -15,7 +15,7 @@ use rustix::{
 use super::{
     Error, Progress,
     buffer::Buffer,
-    file_set::{Access, OpenFile},
+    open_file::{Access, OpenFile},
     stamp::{self, SECTOR},
 };
 

@@ -17,7 +17,8 @@ use rustix::fs::Advice;
 use super::{
     Cache, Error, Job, Method, Readahead, Tally, clock,
     engine::{Counter, Engine, Task},
-    file_set::{Access, FileSet},
+    file_set::FileSet,
+    open_file::Access,
     page_cache,
     pattern::{Passes, Share},
 };

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use super::{Error, file_set::OpenFile, permutation::split_mix};
+use super::{Error, open_file::OpenFile, permutation::split_mix};
 
 /// Bytes of the smallest unit that is checked.
 pub const SECTOR: usize = 512;
@@ -81,7 +81,7 @@ fn corrupt(sector: &[u8], file: &OpenFile, number: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io_engine::file_set::Access;
+    use crate::io_engine::open_file::Access;
     use proptest::prelude::*;
     use std::path::Path;
 

@@ -1,0 +1,188 @@
+//! A file or block device that is read or written.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Seek as _, SeekFrom},
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use super::{Error, make::has_stamps};
+use crate::block_device::DeviceNumber;
+
+/// One open file or block device.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Open for what the job does.
+    pub file: File,
+    /// Bytes when it was opened.
+    pub length: u64,
+    /// The device that its data is on; for a block device it itself. None where the filesystem names none.
+    pub device: Option<DeviceNumber>,
+}
+
+/// How files are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Also for writing.
+    pub write: bool,
+    /// With `O_DIRECT`, past the page cache.
+    pub direct: bool,
+    /// Each write is on the device before it ends (`O_DSYNC`).
+    pub durable: bool,
+}
+
+impl OpenFile {
+    /// Opens a regular file or a block device; nothing else is touched.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoFile`], or [`Error::Refused`] for what the system does not allow.
+    pub fn open(path: &Path, access: Access) -> Result<Self, Error> {
+        let refused = |source: io::Error| {
+            if source.kind() == io::ErrorKind::NotFound {
+                return no_file(
+                    path,
+                    "no such file; name one that exists, or make one with --make SIZE",
+                );
+            }
+            let (action, way_out) = if source.raw_os_error() == Some(libc::EINVAL) && access.direct
+            {
+                (
+                    "open with O_DIRECT",
+                    "its filesystem does not support O_DIRECT; leave --direct out",
+                )
+            } else {
+                (
+                    "open",
+                    "name a file that this user may open, or run as a user who may",
+                )
+            };
+            Error::Refused {
+                path: path.to_owned(),
+                action: action.into(),
+                source,
+                way_out,
+            }
+        };
+        let metadata = std::fs::metadata(path).map_err(refused)?;
+        let kind = metadata.file_type();
+        if kind.is_dir() {
+            return Err(no_file(path, "is a directory; name the files in it"));
+        }
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(no_file(
+                path,
+                "is neither a file nor a block device; name one",
+            ));
+        }
+        // What is opened may be another thing than was looked at: a pipe is not waited for, and what counts is looked
+        // at again. A device that is to be written is ours alone meanwhile.
+        let mut flags = libc::O_NONBLOCK;
+        if access.direct {
+            flags |= libc::O_DIRECT;
+        }
+        if access.durable {
+            flags |= libc::O_DSYNC;
+        }
+        if access.write && kind.is_block_device() {
+            flags |= libc::O_EXCL;
+        }
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(access.write)
+            .custom_flags(flags)
+            .open(path)
+            .map_err(refused)?;
+        let looked_at = metadata;
+        let metadata = file.metadata().map_err(refused)?;
+        if (metadata.dev(), metadata.ino()) != (looked_at.dev(), looked_at.ino()) {
+            return Err(no_file(path, "was replaced after it was opened"));
+        }
+        // A device has no length of its own; its end does.
+        let length = file.seek(SeekFrom::End(0)).map_err(refused)?;
+        let number = if kind.is_block_device() {
+            metadata.rdev()
+        } else {
+            metadata.dev()
+        };
+        let device = Some(DeviceNumber::from_dev_t(number)).filter(|device| !device.is_anonymous());
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            length,
+            device,
+        })
+    }
+
+    /// Refuses a file that [`make`](super::make) has not made: the open one, whatever its path leads to by now.
+    pub(super) fn check_writable(&self) -> Result<(), Error> {
+        let facts = |file: &File| {
+            file.metadata()
+                .map_err(|source| self.refused("look at the file", 0, source))
+        };
+        let ours = facts(&self.file)?;
+        if ours.file_type().is_block_device() {
+            return Ok(());
+        }
+        // Read through the page cache, which a file that is open with O_DIRECT cannot be by the sector.
+        let plain = Self::open(
+            &self.path,
+            Access {
+                write: false,
+                direct: false,
+                durable: false,
+            },
+        )?;
+        let read = facts(&plain.file)?;
+        if (ours.dev(), ours.ino()) == (read.dev(), read.ino()) && has_stamps(&plain)? {
+            return Ok(());
+        }
+        Err(no_file(
+            &self.path,
+            "octavo io writes only into files that it made; make one with --make SIZE",
+        ))
+    }
+
+    /// Makes the error for a request at `offset` that the system refused.
+    #[cold]
+    pub(super) fn refused(&self, action: &str, offset: u64, source: io::Error) -> Error {
+        let way_out = match source.raw_os_error() {
+            Some(libc::EINVAL) => {
+                "O_DIRECT wants multiples of the device's sector: take a larger block, or leave --direct out"
+            }
+            Some(libc::ENOSPC | libc::EDQUOT) => "make room",
+            _ => "check the kernel log for device errors (dmesg)",
+        };
+        Error::Refused {
+            path: self.path.clone(),
+            action: format!("{action} at byte {offset}"),
+            source,
+            way_out,
+        }
+    }
+
+    /// Makes the error for a read at `offset` that got less than there was.
+    #[cold]
+    pub(super) fn short_read(&self, offset: u64, got: usize) -> Error {
+        let end = self
+            .file
+            .metadata()
+            .map_or(offset + got as u64, |metadata| metadata.len());
+        Error::Shrunk {
+            path: self.path.clone(),
+            end,
+            length: self.length,
+        }
+    }
+}
+
+/// Makes the error for a path that no job can use.
+pub(super) fn no_file(path: &Path, reason: &str) -> Error {
+    Error::NoFile {
+        path: path.to_owned(),
+        reason: reason.into(),
+    }
+}
