@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from octavo import _core
-from octavo.trace.files import nobody
+from octavo.trace.files import ignore_progress
 from octavo.trace.simulate import SimulatedServer
 from octavo.units import parse_size
 
@@ -104,7 +104,7 @@ def simulated(directory: Path, blocks: Sequence[int], size: int, file: int, wind
     writer.push([(0, 1, 1, 1, relation, 0, at, 0, 0) for block in blocks for relation, at in ((1, block), (2, 0))])
     writer.finish()
     point = SimulatedServer(size, "merged", size, 0, 0, 0, 0, 1 << 40, os.sysconf("SC_PAGE_SIZE"), window)
-    _, (both,) = _core.trace_servers(trace, size, [point], threads=1, observe=nobody)
+    _, (both,) = _core.trace_servers(trace, size, [point], threads=1, observe=ignore_progress)
     assert both["page_cache"] is not None
     if both["requests"] != 2 * len(blocks):
         sys.exit("the simulated server had a block in its buffer")

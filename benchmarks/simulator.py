@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from octavo import _core
-from octavo.trace.files import nobody
+from octavo.trace.files import ignore_progress
 from octavo.units import human_size, parse_percentage
 
 # Its stubs do not know all of it.
@@ -110,11 +110,11 @@ def _measure(found: Found, ours: Path, theirs: Path, arguments: argparse.Namespa
 
     def curves(rate: float | None) -> Any:
         return _core.trace_curves(
-            ours, own, SIZES, capacities, rate=rate, seed=arguments.seed, threads=threads, observe=nobody
+            ours, own, SIZES, capacities, rate=rate, seed=arguments.seed, threads=threads, observe=ignore_progress
         )[1]
 
     def hits(policy: Any) -> int:
-        return _core.trace_policy(ours, own, own, policy, [capacity], threads=threads, observe=nobody)[1][0]
+        return _core.trace_policy(ours, own, own, policy, [capacity], threads=threads, observe=ignore_progress)[1][0]
 
     def peer(kind: Callable[[int], Any]) -> int:
         reader = libcachesim.TraceReader(
@@ -126,7 +126,7 @@ def _measure(found: Found, ours: Path, theirs: Path, arguments: argparse.Namespa
 
     def sweep() -> Any:
         points = [(own, capacity * own, 0, 0, 0)]
-        return _core.trace_buffers(ours, own, points, rate=None, seed=1, threads=threads, observe=nobody)
+        return _core.trace_buffers(ours, own, points, rate=None, seed=1, threads=threads, observe=ignore_progress)
 
     (lru, lru_seconds), (sampled, sampled_seconds) = _timed(lambda: peer(libcachesim.LRU)), _timed(lambda: curves(rate))
     _pair(found, "surface, sampled", sampled_seconds, lru_seconds)

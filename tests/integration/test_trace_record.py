@@ -15,7 +15,7 @@ from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import DATABASE, Server
-from octavo.trace.files import nobody, summarize
+from octavo.trace.files import ignore_progress, summarize
 from octavo.trace.record.recorder import RecordingRequest, RecordingResult, record
 from octavo.trace.wal import written
 
@@ -110,7 +110,7 @@ def test_hits_and_reads_are_those_of_the_server(journal: Journal, account: Accou
     assert int(told["checkpoint_commits"]) < 100
     hits, reads = (two - one for one, two in zip(before, after, strict=True))
     points = [(8192, _BUFFERS, 256 * 1024, 16 * 1024**2, 256 * 1024)]
-    _, (point,) = _core.trace_buffers(trace, 8192, points, rate=None, seed=1, threads=1, observe=nobody)
+    _, (point,) = _core.trace_buffers(trace, 8192, points, rate=None, seed=1, threads=1, observe=ignore_progress)
     assert hits + reads > 120_000
     assert point["hits"] == pytest.approx(hits, rel=0.01)
     # What was in the buffers when the recording began is read once more by an empty buffer manager.

@@ -147,7 +147,7 @@ def test_what_was_opened_is_read_whatever_has_its_name_then(tmp_path: Path) -> N
     path, other = made(tmp_path / "t.octrace", transactions=5), made(tmp_path / "other", transactions=7)
     with files.reading(path) as opened:
         other.rename(path)
-        assert _core.trace_summary(opened, files.nobody)["reads"] == 5
+        assert _core.trace_summary(opened, files.ignore_progress)["reads"] == 5
     with pytest.raises(UsageError, match=f"^{path}: "), files.reading(path):
         raise OverflowError("int too big to convert")
     with pytest.raises(OctavoError):

@@ -14,7 +14,7 @@ from octavo import _core
 from octavo.cli.app import app
 from octavo.errors import HostError, UsageError
 from octavo.trace import files
-from octavo.trace.files import nobody
+from octavo.trace.files import ignore_progress
 from octavo.trace.page import render
 from octavo.trace.render import summary_view, surface_view, verdict
 from octavo.trace.surface import SurfaceRequest, knee, rings, surface
@@ -89,7 +89,7 @@ def test_other_formats_keep_the_pages(tmp_path: Path, format: str) -> None:
     files.export(path, format, tmp_path / "other")
     assert files.import_(tmp_path / "other", format, tmp_path / "again", 8192) == 500
     both = [
-        _core.trace_policy(each, 8192, 8192, "lru", [1, 10, 40], threads=1, observe=nobody)[1]
+        _core.trace_policy(each, 8192, 8192, "lru", [1, 10, 40], threads=1, observe=ignore_progress)[1]
         for each in (path, tmp_path / "again")
     ]
     assert both[0] == both[1]
@@ -134,7 +134,7 @@ def test_a_surface_is_that_of_lru_caches(tmp_path: Path) -> None:
     for curve in merged:
         size = curve["page_size_bytes"]
         pages = [capacity // size for capacity in capacities]
-        _, hits = _core.trace_policy(path, 8192, size, "lru", pages, threads=1, observe=nobody)
+        _, hits = _core.trace_policy(path, 8192, size, "lru", pages, threads=1, observe=ignore_progress)
         assert curve["hit_ratios"] == pytest.approx([count / 4000 for count in hits])
         assert curve["standard_errors"] == [0.0] * len(capacities)
         distinct = {block // (size // 8192) for block in skewed(4000, 2000)}
@@ -217,7 +217,7 @@ def test_hits_are_those_of_libcachesim(tmp_path: Path, policy: Literal["lru", "f
     records = tmp_path / "t.oracleGeneral.bin"
     files.export(path, "oracle-general", records)
     capacities = [1, 2, 7, 50, 333, 1500, 4000]
-    _, hits = _core.trace_policy(path, 8192, 8192, policy, capacities, threads=1, observe=nobody)
+    _, hits = _core.trace_policy(path, 8192, 8192, policy, capacities, threads=1, observe=ignore_progress)
     cache_of = {"lru": peer.LRU, "fifo": peer.FIFO, "clock": peer.Clock}[policy]
     for capacity, ours in zip(capacities, hits, strict=True):
         reader = peer.TraceReader(

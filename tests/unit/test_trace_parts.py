@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from octavo import _core
-from octavo.trace.files import nobody
+from octavo.trace.files import ignore_progress
 from octavo.trace.parts import MOST_PARTS, Share, assembled, merged, shares
 from octavo.trace.surface import SurfaceRequest, surface
 
@@ -29,7 +29,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def curves(trace: Path, rate: float | None = None, part: tuple[int, int] = (0, 1)):
     return _core.trace_curves(
-        trace, 8192, [4096, 8192, 16384], CAPACITIES, rate=rate, seed=1, threads=1, observe=nobody, part=part
+        trace, 8192, [4096, 8192, 16384], CAPACITIES, rate=rate, seed=1, threads=1, observe=ignore_progress, part=part
     )[1]
 
 
@@ -55,7 +55,7 @@ def test_parts_of_a_sample_are_nearer_than_one_of_them(trace: Path) -> None:
 
 def of_share(trace: Path, share: Share):
     return _core.trace_curves(
-        trace, 8192, list(share.sizes), CAPACITIES, rate=None, seed=1, threads=1, observe=nobody,
+        trace, 8192, list(share.sizes), CAPACITIES, rate=None, seed=1, threads=1, observe=ignore_progress,
         part=share.part, concentrated=list(share.concentrated),
     )[1]  # fmt: skip
 
@@ -64,7 +64,7 @@ def of_share(trace: Path, share: Share):
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 def test_no_more_workers_than_sizes_find_what_one_does(trace: Path, sizes: tuple[int, ...], workers: int) -> None:
     whole = _core.trace_curves(
-        trace, 8192, list(sizes), CAPACITIES, rate=None, seed=1, threads=1, observe=nobody
+        trace, 8192, list(sizes), CAPACITIES, rate=None, seed=1, threads=1, observe=ignore_progress
     )[1]  # fmt: skip
     planned = shares(8192, sizes, min(workers, len({*sizes, 8192})))
     found = assembled(sizes, [of_share(trace, share) for share in planned])

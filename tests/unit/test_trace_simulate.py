@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from octavo import _core
 from octavo.cli.app import app
 from octavo.errors import UsageError
-from octavo.trace.files import nobody, summarize
+from octavo.trace.files import ignore_progress, summarize
 from octavo.trace.servers_view import servers_verdict, servers_view
 from octavo.trace.simulate import SimulationRequest, combine_limit, recorded_seconds, simulate, sizes
 
@@ -30,7 +30,13 @@ def test_shared_buffers_count_as_the_surface_does(tmp_path: Path) -> None:
     path = _trace(tmp_path)
     rings = (256 * kB, 16 * MB, 2 * MB)
     _, points = _core.trace_buffers(
-        path, 8192, [(8192, 4 * MB, *rings), (32768, 2 * MB, *rings)], rate=None, seed=1, threads=1, observe=nobody
+        path,
+        8192,
+        [(8192, 4 * MB, *rings), (32768, 2 * MB, *rings)],
+        rate=None,
+        seed=1,
+        threads=1,
+        observe=ignore_progress,
     )
     for point in points:
         asked = {"data_blocks": (point["page_size"],), "shared_buffers": (point["shared_buffers"],)}

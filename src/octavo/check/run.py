@@ -56,7 +56,7 @@ def _places(builds: Sequence[Build], name: str) -> dict[str, int]:
 
 
 def _quiet(*_: object) -> None:
-    """Tells nobody."""
+    """Ignores what it is given."""
 
 
 def check_builds(

@@ -12,7 +12,7 @@ from octavo.errors import HostError, UsageError
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.workshop import BENCH
 from octavo.trace.core_types import BufferPoint, Curve, Totals
-from octavo.trace.files import nobody, reading
+from octavo.trace.files import ignore_progress, reading
 from octavo.trace.parts import MOST_PARTS, Share, assembled, shares
 from octavo.trace.surface import SurfaceRequest, threads_of
 
@@ -65,7 +65,7 @@ def curves_of_share(
         with reading(request.path) as opened:
             return _core.trace_curves(
                 opened, own, list(share.sizes), list(capacities),
-                rate=request.rate, seed=request.seed, threads=threads_of(request), observe=nobody,
+                rate=request.rate, seed=request.seed, threads=threads_of(request), observe=ignore_progress,
                 part=share.part, concentrated=list(share.concentrated),
             )  # fmt: skip
 
@@ -79,7 +79,7 @@ def points_of_share(request: SurfaceRequest, own: int, places: Places) -> list[B
         with reading(request.path) as opened:
             return _core.trace_buffers(
                 opened, own, list(places),
-                rate=request.rate, seed=request.seed, threads=threads_of(request), observe=nobody,
+                rate=request.rate, seed=request.seed, threads=threads_of(request), observe=ignore_progress,
             )[1]  # fmt: skip
 
     return BENCH.do(work)

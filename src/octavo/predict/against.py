@@ -12,7 +12,7 @@ from typing import Any
 
 from octavo.errors import UsageError
 from octavo.predict.predict import Request, predict
-from octavo.trace.files import Observe, nobody
+from octavo.trace.files import Observe, ignore_progress
 from octavo.units import parse_size
 
 # What is compared: a figure of ours, and what it is among a trial's observations.
@@ -88,7 +88,7 @@ def compare(
     document: Mapping[str, Any],
     where: Mapping[str, str],
     private: int = 0,
-    observe: Observe = nobody,
+    observe: Observe = ignore_progress,
     *,
     disturbed: bool = False,
 ) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from octavo.predict.recorded import Recorded, cycle_of, recorded
 from octavo.predict.sampling import EXTENT, Sample
 from octavo.predict.simulation import Rates, Size, chosen_sample, simulate
 from octavo.predict.what_if import WhatIf
-from octavo.trace.files import Observe, nobody
+from octavo.trace.files import Observe, ignore_progress
 from octavo.trace.surface import PAGE_SIZES
 from octavo.units import format_size, human_size
 
@@ -60,7 +60,7 @@ class Request:
     """All pages of a large trace are simulated, not a sample of them."""
 
 
-def predict(request: Request, observe: Observe = nobody) -> dict[str, Any]:
+def predict(request: Request, observe: Observe = ignore_progress) -> dict[str, Any]:
     """The document. Raises HostError for a trace from which nothing can be told, UsageError for impossible sizes."""
     trace = recorded(request.path, observe)
     device = device_of(request.what_if.device or request.device)

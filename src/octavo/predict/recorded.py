@@ -7,7 +7,7 @@ from pathlib import Path
 
 from octavo.errors import HostError, UsageError
 from octavo.trace.core_types import Relation, Summary
-from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, require_accesses, summarize
+from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, require_accesses, summarize
 from octavo.trace.plausible import plausible
 from octavo.trace.simulate import recorded_seconds
 from octavo.trace.surface import server_buffers
@@ -96,7 +96,7 @@ class Recorded:
         return self.summary["settings"].get(name)
 
 
-def recorded(path: Path, observe: Observe = nobody) -> Recorded:
+def recorded(path: Path, observe: Observe = ignore_progress) -> Recorded:
     """Reads the trace's facts. Raises HostError where it says too little, so that nothing is predicted from it."""
     try:
         summary = plausible(summarize(path, observe))

@@ -18,7 +18,7 @@ from octavo.predict.layout import fullness, growth_of_all
 from octavo.predict.recorded import Recorded
 from octavo.predict.sampling import Caches, Sample, error_of, sample_of
 from octavo.trace.core_types import SimulationSnapshot
-from octavo.trace.files import Observe, nobody, reading
+from octavo.trace.files import Observe, ignore_progress, reading
 from octavo.trace.simulate import LARGEST_REQUEST, SimulatedServer, background, combine_limit
 from octavo.trace.surface import rings
 
@@ -137,7 +137,7 @@ def simulate(
     trace: Recorded,
     sizes: Sequence[Size],
     cycle: float | None,
-    observe: Observe = nobody,
+    observe: Observe = ignore_progress,
     threads: int = 0,
     sample: Sample | None = None,
 ) -> dict[Size, list[Rates]]:

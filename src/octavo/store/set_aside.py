@@ -89,4 +89,4 @@ Notice = Callable[[str], None]
 
 
 def unheard(_: str) -> None:
-    """Tells nobody."""
+    """Ignores what it is given."""

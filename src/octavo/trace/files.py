@@ -68,11 +68,11 @@ def replacing(target: Path) -> Generator[Path, None, None]:
             beside.unlink()
 
 
-def nobody(_accesses: int) -> None:
-    """Ignores progress."""
+def ignore_progress(_accesses: int) -> None:
+    """Of a caller who shows none."""
 
 
-def summarize(path: Path, observe: Observe = nobody) -> Summary:
+def summarize(path: Path, observe: Observe = ignore_progress) -> Summary:
     """What is in a trace. Raises UsageError when nothing of it is one, HostError when it cannot be read."""
     with reading(path) as opened:
         return _core.trace_summary(opened, observe)
@@ -98,7 +98,12 @@ def lost_share(summary: Summary) -> float:
 
 
 def cut(
-    source: Path, target: Path, start: float, until: float | None, relation: int | None, observe: Observe = nobody
+    source: Path,
+    target: Path,
+    start: float,
+    until: float | None,
+    relation: int | None,
+    observe: Observe = ignore_progress,
 ) -> tuple[int, Missing]:
     """Writes the part from `start` to `until` (seconds since the trace's beginning). Returns its accesses, and what of
     the source is missing. Raises as `summarize`, and HostError when the target cannot be written."""

@@ -10,7 +10,7 @@ from typing import Any
 from octavo import _core
 from octavo.errors import UsageError
 from octavo.trace.core_types import ServerCounts, Summary
-from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, require_accesses, summarize
+from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, reading, require_accesses, summarize
 from octavo.trace.plausible import plausible
 from octavo.trace.surface import rings, server_buffers
 from octavo.trace.wal import written
@@ -92,7 +92,7 @@ def sizes(option: str, text: str | None, allowed: Sequence[int] = (), least: int
     return found
 
 
-def simulate(request: SimulationRequest, observe: Observe = nobody) -> dict[str, Any]:
+def simulate(request: SimulationRequest, observe: Observe = ignore_progress) -> dict[str, Any]:
     """The document. Raises UsageError for what cannot be simulated, HostError for what cannot be read."""
     summary = plausible(summarize(request.path))
     require_accesses(request.path, summary)

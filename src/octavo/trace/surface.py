@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from octavo import _core
 from octavo.errors import UsageError
 from octavo.trace.core_types import BufferPoint, Curve, Summary, Totals
-from octavo.trace.files import MOST_LOST, Observe, lost_share, nobody, reading, require_accesses, summarize
+from octavo.trace.files import MOST_LOST, Observe, ignore_progress, lost_share, reading, require_accesses, summarize
 from octavo.trace.plausible import plausible
 from octavo.units import format_size, human_size, parse_size
 
@@ -78,7 +78,7 @@ class Simulator(Protocol):
 class ThisHost:
     """All at once in this process, on several threads."""
 
-    def __init__(self, observe: Observe = nobody) -> None:
+    def __init__(self, observe: Observe = ignore_progress) -> None:
         self._observe = observe
 
     def curves(
@@ -108,7 +108,9 @@ def threads_of(request: SurfaceRequest) -> int:
     return request.threads or len(os.sched_getaffinity(0))
 
 
-def surface(request: SurfaceRequest, observe: Observe = nobody, simulator: Simulator | None = None) -> dict[str, Any]:
+def surface(
+    request: SurfaceRequest, observe: Observe = ignore_progress, simulator: Simulator | None = None
+) -> dict[str, Any]:
     """The document. Raises UsageError for what is no trace or an impossible size, HostError for what cannot be read."""
     simulator = simulator or ThisHost(observe)
     summary = plausible(summarize(request.path))

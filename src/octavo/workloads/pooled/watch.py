@@ -69,8 +69,9 @@ class WatchedMemory:
         for moment in self.with_pss:
             victim, by_pss = first_victim(moment.processes), largest_by_role(moment.processes, "pss")
             if victim is not None:
-                most = next(iter(by_pss), "nobody")
-                lines.append(f"after {moment.seconds:.0f} s: heaviest a {victim.role}, largest Pss a {most}")
+                most = next(iter(by_pss), None)
+                largest = f"largest Pss a {most}" if most else "no Pss could be read"
+                lines.append(f"after {moment.seconds:.0f} s: heaviest a {victim.role}, {largest}")
         return "".join(f"{line}\n" for line in lines)
 
 
