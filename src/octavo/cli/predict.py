@@ -49,7 +49,7 @@ def predict(
         ),
     ] = None,
     what_if: Annotated[
-        list[str] | None, typer.Option(help="transactions=2x, data=4x or device=gp3:6000/250; again for more.")
+        list[str] | None, typer.Option(help="transactions=2x, data=4x or device=gp3:6000/250; repeatable.")
     ] = None,
     device_price: Annotated[
         float | None, typer.Option(min=0, help="Price of the device, for the five-minute rule.")

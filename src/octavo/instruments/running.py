@@ -213,7 +213,7 @@ def _wait_for_clients_to_leave(query: Callable[[str], Rows]) -> int:
 
 
 def _costs(sampler: Sampler, target: Target, seconds: float) -> list[Observation]:
-    """What looking cost: the sampler's thread by instrument, and the backend that answered it."""
+    """Monitoring overhead: of the sampler's thread by instrument, and of the backend that served it."""
     costs: dict[str, float] = {recording.name: recording.cpu_seconds for recording in sampler.recordings}
     backend = backend_cpu_seconds(target)
     if backend is not None:

@@ -87,7 +87,7 @@ class RequestRow:
 
 @dataclass(frozen=True, slots=True)
 class RequestSnapshot:
-    """What is shown at once. Times in seconds; `cost_seconds` is CPU time that looking took in the interval, and
+    """What is shown at once. Times in seconds; `cost_seconds` is the monitoring overhead in the interval, and
     `cost_share` its share of the machine's.
     """
 

@@ -176,7 +176,7 @@ def _named(condition: str) -> str:
 def drift(document: Document, theme: Theme) -> Chart | None:
     """Every used trial relative to its own cell's geometric mean, all conditions together.
 
-    Of more conditions than there are colours none is told from the others.
+    More conditions than there are colours are not told apart.
     """
     found = drift_points(document)
     if not found:

@@ -51,9 +51,9 @@ def points(document: Document, theme: Theme, *, narrow: bool = False) -> Chart |
         parts.append(panel)
         y += height
     name = clip(title(document, primary), 40)
-    told = f"{name} of each trial relative to the baseline trial of its round."
+    what = f"{name} of each trial relative to the baseline trial of its round."
     right = 16 if narrow else 24 + figures
-    return Chart("".join(parts), scale.end + right, y, "points-narrow" if narrow else "points", told)
+    return Chart("".join(parts), scale.end + right, y, "points-narrow" if narrow else "points", what)
 
 
 @once

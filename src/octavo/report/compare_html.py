@@ -29,7 +29,7 @@ def render(document: Comparison) -> str:
         tables=tables(document),
         grids=ratio_grids(document),
         differences=differences(document),
-        told=[*left_out(document), *document["limits"]],
+        limits=[*left_out(document), *document["limits"]],
         signs=SIGNS,
     )
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -40,7 +40,7 @@ STEPS = (1.02, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0)
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """One cell: its figure, how many steps it is better (above zero) or worse, what is said of it in words (`told`),
+    """One cell: its figure, how many steps it is better (above zero) or worse, that in words (`description`),
     and the ends of its interval."""
 
     figure: str
@@ -48,7 +48,7 @@ class Square:
     baseline: bool
     undecided: bool
     letters: str
-    told: str
+    description: str
     ends: str = ""
 
 
@@ -172,10 +172,10 @@ def square(cell: Row, effect: Row | None, better: str | None, by_load: Mapping[s
     message = f", plan {'/'.join(by_load.values())}" if letters else ""
     if cell["baseline"]:
         text = f"baseline{message}"
-        return Square("100", 0, baseline=True, undecided=False, letters=letters, told=text, ends="baseline")
+        return Square("100", 0, baseline=True, undecided=False, letters=letters, description=text, ends="baseline")
     if effect is None or not effect["ratio"]:
         text = f"no estimate{message}"
-        return Square(numbers.MISSING, 0, baseline=False, undecided=True, letters=letters, told=text)
+        return Square(numbers.MISSING, 0, baseline=False, undecided=True, letters=letters, description=text)
     ratio = effect["ratio"]
     sign = -1 if (ratio > 1) == (better == "lower") else 1
     kind = tone(effect)
@@ -185,7 +185,7 @@ def square(cell: Row, effect: Row | None, better: str | None, by_load: Mapping[s
         baseline=False,
         undecided=kind == "undecided",
         letters=letters,
-        told=f"{SIGNS[kind]} {effect['verdict']}: × "
+        description=f"{SIGNS[kind]} {effect['verdict']}: × "
         f"{numbers.ratio_interval(ratio, effect['low'], effect['high'])}{message}",
         ends=interval(effect["low"], effect["high"]),
     )

@@ -89,7 +89,7 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
         items=items_of(document),
         item_tables=list(item_tables(document)),
         models=[found for condition in conditions(document) if (found := statistical_model(document, condition))],
-        told=run_notes(document),
+        notes=run_notes(document),
         spent=time_sentence(document),
         series=series_of(document),
         bottleneck_tables=list(bottleneck_tables(document)),

@@ -22,7 +22,7 @@ def items_of(document: Document) -> dict[str, Any] | None:
         "y": factors[1] if len(factors) > 1 else "items",
         "lettered": any(square and square.letters for sheet in sheets for grid in (*sheet.items, sheet.whole) if grid
                         for _, row in grid.rows for square in row),
-        "told": reported,
+        "sentences": reported,
         "plans": plans,
         "plans_of": plans_of,
         "differences": plan_differences(document),

@@ -30,7 +30,7 @@ class ShownFigure:
 
 @dataclass(frozen=True, slots=True)
 class ServerSnapshot:
-    """What is shown at once. Times in seconds; `cost_share` is what looking takes of the machine's CPU."""
+    """What is shown at once. Times in seconds; `cost_share` is the monitoring overhead as a share of the CPUs."""
 
     time: float
     seconds: float
