@@ -9,7 +9,6 @@ import ctypes
 import os
 import secrets
 import stat
-import subprocess
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from octavo.host.careful_open import CAREFULLY, open_directory
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
+from octavo.host.removal import remove as remove  # with the rest of what is done to trees
 from octavo.host.tree_walk import walk
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -89,20 +89,6 @@ def copy_over(source: Path, target: Path, journal: Journal, account: Account) ->
     """
     arguments = ["sh", "-c", _COPY, "cp", source, target]
     children.check(children.run(arguments, journal, role="copy", account=account), f"copying {source}")
-
-
-def remove(path: Path) -> bool:
-    """Removes a tree of any owner, and returns whether it is gone. Links in it are removed and not followed.
-
-    rm(1) goes by open directories, however deep; it stops at what is mounted in the tree, which may be somebody's.
-    In a session of its own, so that Ctrl-C does not end it halfway.
-    """
-    if os.path.lexists(path):
-        subprocess.run(
-            ["rm", "-rf", "--one-file-system", "--", str(path)],
-            check=False, capture_output=True, start_new_session=True,
-        )  # fmt: skip
-    return not os.path.lexists(path)
 
 
 def act_inside(tree: Path, arguments: Sequence[str | Path], journal: Journal, account: Account) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from octavo.errors import OctavoError
 from octavo.host import mounts
 from octavo.host.process import ProcessIdentity, end, is_alive
+from octavo.host.removal import remove
 from octavo.host.trusted_paths import NotOursError, kernel_path, opened_parent, state_path
 
 Entry = dict[str, Any]
@@ -138,7 +139,6 @@ def undo_directory(entry: Entry) -> Undone | None:
         descriptor, real = parent
         if inside := mounts.below(real):
             return Undone("failed", f"could not remove {path}: {inside[0].target} is mounted in it; umount it")
-        remove = import_module("octavo.host.trees").remove  # it needs this module
         if not remove(Path(f"/proc/{os.getpid()}/fd/{descriptor}") / real.name):
             return Undone("failed", f"could not remove {path} whole; octavo host restore tries again")
     return Undone("put back", f"removed {path}")
