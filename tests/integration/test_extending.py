@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from octavo.home import make_directory
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
@@ -51,14 +54,19 @@ class Checkout:
             )
         if line == "script/doc-tables --write":
             return self.run("-m", "tests.doc_tables", "--write")
-        program, *arguments = line.split()
+        program, *arguments = shlex.split(line)
+        if program == ".venv/bin/python":
+            return self.run(*arguments)
         assert program == "octavo"
         return self.run("-m", "octavo", *arguments)
 
 
 @pytest.fixture
 def checkout(home: Path, tmp_path: Path) -> Checkout:
-    del home  # before the environment is copied
+    # Tests that the page runs have the builds of these tests.
+    shared = make_directory(home / "tests") / "builds"
+    if not shared.is_symlink():
+        shared.symlink_to((home / "builds").resolve())
     for name in _COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -124,6 +132,6 @@ def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
 def test_a_typical_mistake_is_named(was: str, mistake: str, named: str, checkout: Checkout) -> None:
     page = PAGE.read_text()
     assert was in page
-    page = re.sub(r"^octavo run.*\n|^octavo report.*\n|^octavo presets.*\n", "", page.replace(was, mistake), flags=re.M)
+    page = re.sub(r"^(octavo (run|report|presets)|.venv/bin/python) .*\n", "", page.replace(was, mistake), flags=re.M)
     with pytest.raises(AssertionError, match=named):
         list(followed(page, checkout))
