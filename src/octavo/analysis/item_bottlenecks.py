@@ -32,19 +32,20 @@ _NEEDED = (
 def item_bottlenecks(cells: Sequence[Cell], used: Mapping[TrialKey, TrialRecord]) -> list[dict[str, Any]]:
     """A row for each cell and item whose runs were watched, means over the trials that count: `bottleneck`, and the
     shares of the CPU and of the device's time that it follows from."""
+    by_cell: dict[str, dict[str, list[dict[str, float]]]] = {}
+    for (_, _, cell_id), trial in used.items():
+        if all(one.item is None for one in trial.observations):
+            continue
+        by_item: dict[str, dict[str, float]] = {}
+        for (item, metric), value in values_of(trial).items():
+            if item is not None:
+                by_item.setdefault(item, {})[metric] = value
+        for item, values in by_item.items():
+            if all(name in values for name in _NEEDED):
+                by_cell.setdefault(cell_id, {}).setdefault(item, []).append(values)
     rows: list[dict[str, Any]] = []
     for cell in cells:
-        seen: dict[str, list[dict[str, float]]] = {}
-        for place, trial in used.items():
-            if place[2] == cell.id:
-                by_item: dict[str, dict[str, float]] = {}
-                for (item, metric), value in values_of(trial).items():
-                    if item is not None:
-                        by_item.setdefault(item, {})[metric] = value
-                for item, values in by_item.items():
-                    if all(name in values for name in _NEEDED):
-                        seen.setdefault(item, []).append(values)
-        for item, trials in seen.items():
+        for item, trials in by_cell.get(cell.id, {}).items():
             mean = {name: fmean(one.get(name, 0.0) for one in trials) for name in (*_NEEDED, "query_device_queue")}
             rows.append(
                 {
