@@ -136,7 +136,7 @@ def test_what_was_asked_for_and_did_not_happen_is_an_error(
 
 
 def test_less_free_memory_than_bytes_asked_for_is_an_error(place: KnobTarget) -> None:
-    said = "fragmentation: 5GB/pinned asked for, and 3.87 GB of memory are free for it"
+    said = "fragmentation: 5GB/pinned requested, but only 3.87 GB of memory are free for it"
     assert applied("5GB/pinned", place) == said
 
 

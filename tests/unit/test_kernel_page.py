@@ -200,7 +200,7 @@ def test_what_was_asked_for_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_pat
         with page_cache.KNOB.applied("64kB", journal, place) as achieved:
             assert achieved.achieved.startswith("64kB by XFS blocks, a stand-in for reads: TLB, page tables")
         with (
-            pytest.raises(OctavoError, match="16kB asked for, the page cache reads in 64kB"),
+            pytest.raises(OctavoError, match="16kB requested, but the page cache reads in 64kB"),
             page_cache.KNOB.applied("16kB", journal, place),
         ):
             pass

@@ -246,7 +246,7 @@ def test_a_pool_of_which_the_kernel_gives_a_part(place: KnobTarget, monkeypatch:
     with Journal() as journal, huge_pages.pools({2 * 1024**2: 64, 1024**3: 4}, journal, place.sys) as pools:
         assert (pools[2 * 1024**2].asked, pools[2 * 1024**2].given) == (64, 64)
         assert (pools[1024**3].asked, pools[1024**3].given) == (4, 2)
-        assert str(pools[1024**3]) == "4 huge pages of 1GB asked for, the kernel gave 2"
+        assert str(pools[1024**3]) == "4 huge pages of 1GB requested, 2 allocated"
         assert (place.sys / "kernel/mm/hugepages/hugepages-2048kB/nr_hugepages").read_text() == "67"
     assert contents(place) == before
 

@@ -130,9 +130,14 @@ def test_the_planner_is_held_to_one_way() -> None:
             "seq-scan",
             "2",
             plan_of("Gather", "Seq Scan", **{"Workers Launched": 1}),
-            "1 parallel workers took part, 2 were asked for; see max_worker_processes and max_parallel_workers",
+            "1 parallel workers were launched, 2 requested; see max_worker_processes and max_parallel_workers",
         ),
-        ("seq-scan", "0", plan_of("Gather", "Seq Scan", **{"Workers Launched": 1}), "1 parallel workers took part, 0"),
+        (
+            "seq-scan",
+            "0",
+            plan_of("Gather", "Seq Scan", **{"Workers Launched": 1}),
+            "1 parallel workers were launched, 0",
+        ),
     ],
 )
 def test_another_plan_is_not_what_was_to_be_measured(

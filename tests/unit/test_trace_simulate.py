@@ -119,7 +119,7 @@ def test_what_is_wrong_is_a_line(tmp_path: Path) -> None:
             sizes(option, text, allowed, least=128 * kB)
     with pytest.raises(UsageError, match="no room for a page cache"):
         _servers(_trace(tmp_path), memory=(4 * MB,))
-    with pytest.raises(UsageError, match="does not say how large"):
+    with pytest.raises(UsageError, match="does not contain shared_buffers"):
         simulate(SimulationRequest(trace_of(tmp_path / "bare", [1, 2])))
     with pytest.raises(UsageError, match="more than 256"):
         _servers(_trace(tmp_path), shared_buffers=tuple(MB * (4 + turn) for turn in range(300)))

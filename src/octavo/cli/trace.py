@@ -146,7 +146,7 @@ def convert(
     from octavo.units import parse_size
 
     if (source is None) == (target is None):
-        raise UsageError("say either --from FORMAT, to make a trace, or --to FORMAT, to write one as another format")
+        raise UsageError("pass either --from FORMAT, to make a trace, or --to FORMAT, to write one in another format")
     if source is not None:
         if source not in READABLE:
             raise UsageError(f"--from {source}: unknown format; allowed: {', '.join(READABLE)}")

@@ -96,7 +96,7 @@ def users_database(dsn: str, size: int, *, cold: bool) -> Generator[CalibrationD
     """
     with connect(dsn, "octavo costs", _TIMEOUTS) as first:
         if first.limits is not None:
-            raise HostError("a pooler stands before the server; give the --dsn of PostgreSQL itself")
+            raise HostError("the connection goes through a pooler; pass the --dsn of PostgreSQL itself")
         first.execute("SET default_transaction_read_only = off")
         name = f"{_NAME}{secrets.token_hex(4)}"
         try:

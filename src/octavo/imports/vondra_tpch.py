@@ -245,8 +245,8 @@ def _plan(name: str, trials: Sequence[_Trial], loads: int) -> tuple[Plan, list[C
 def _limits(rows: Sequence[ImportedRow], loads: int) -> list[str]:
     sizes = ", ".join(_loads(str(row.values[3]) for row in rows))
     return [
-        f"Each WAL segment size ({sizes}) is a load of its own, so that what loads differ by has what segments do in "
-        "it; in queries, which write no WAL, that can be nothing.",
+        f"Each WAL segment size ({sizes}) counts as a load, so that differences between loads include any effect of "
+        "the segment size. Queries write no WAL, so it cannot have one on them.",
         "All runs of a query were consecutive. The first run of a query is colder than the later ones, and is "
         "analysed separately.",
     ][0 if loads > 1 else 1 :]

@@ -129,7 +129,9 @@ class FragmentationKnob:
         free = max(0, named_numbers((place.proc / "meminfo").read_bytes())[b"MemFree"] * 1024 - spare)
         most = asked.bytes_of(free) // huge * huge
         if most == 0 or (asked.size is not None and most < asked.size // huge * huge):
-            raise OctavoError(f"fragmentation: {level} asked for, and {human_size(free)} of memory are free for it")
+            raise OctavoError(
+                f"fragmentation: {level} requested, but only {human_size(free)} of memory are free for it"
+            )
         proactive = KernelValue(place.proc / "sys/vm/compaction_proactiveness")
         quiet = [(proactive, "0")] if proactive.path.exists() else []
         with (

@@ -32,7 +32,7 @@ class Pool:
 
     def __str__(self) -> str:
         """As a reason has it."""
-        return f"{self.asked} huge pages of {format_size(self.page)} asked for, the kernel gave {self.given}"
+        return f"{self.asked} huge pages of {format_size(self.page)} requested, {self.given} allocated"
 
 
 def settings(level: str) -> dict[str, str]:

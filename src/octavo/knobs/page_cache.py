@@ -96,7 +96,7 @@ class PageCache:
         except OSError:
             seen = granularity(place.directory)
         if seen != parse_size(level):
-            raise OctavoError(f"page_cache: {level} asked for, the page cache reads in {format_size(seen)} here")
+            raise OctavoError(f"page_cache: {level} requested, but the page cache reads in {format_size(seen)} here")
         by = f"XFS blocks, {_NOT_COPIED}" if seen > page else "the kernel's memory page"
         yield Achieved(level, f"{format_size(seen)} by {by}", f"{format_size(page)} by the kernel's memory page")
 

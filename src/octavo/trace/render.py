@@ -41,7 +41,7 @@ def verdict(document: dict[str, Any]) -> str:
     """The first sentence: the page size with the best hit ratio at the server's shared_buffers, beside the trace's."""
     buffers, own = document["shared_buffers_bytes"], document["own_page_size_bytes"]
     if buffers is None:
-        return "The trace does not say how large shared_buffers is; --shared-buffers says it."
+        return "The trace does not contain shared_buffers; pass --shared-buffers."
     lowest: dict[int, float] = {}  # of smaller pages the worse end counts: the better one is not sure
     for curve in document["curves"]:
         size = curve["page_size_bytes"]

@@ -136,7 +136,7 @@ def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServe
     own, recorded = summary["page_size"], server_buffers(summary)
     buffers = request.shared_buffers or ((recorded,) if recorded else ())
     if not buffers:
-        raise UsageError("the trace does not say how large shared_buffers is; --shared-buffers 1GB,4GB says it")
+        raise UsageError("the trace does not contain shared_buffers; pass --shared-buffers 1GB,4GB")
     memories: tuple[int | None, ...] = request.memory or (None,)
     for memory, size in itertools.product(request.memory, buffers):
         if memory <= size:

@@ -174,7 +174,7 @@ def test_limits_say_how_it_was_measured(document: dict[str, Any]) -> None:
     text = " ".join(document["limits"])
     assert "their order was not randomised" in text
     assert "The results are of 2020-09-13 to 2020-09-13; the date of the run is that of the import." in text
-    assert "Each WAL segment size (16MB, 1MB) is a load of its own" in text
+    assert "Each WAL segment size (16MB, 1MB) counts as a load" in text
 
 
 def test_names_of_files_and_their_faults_stay_text(tmp_path: Path) -> None:

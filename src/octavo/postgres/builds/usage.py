@@ -104,7 +104,9 @@ def choose(
     if names:
         return [by_name(name) for name in dict.fromkeys(names)]
     if all(condition is None for condition in conditions):
-        raise UsageError("say which builds: a name, --pg, --data-block, --wal-block or --unused-for (0d for all)")
+        raise UsageError(
+            "no builds were chosen; pass a name, --pg, --data-block, --wal-block or --unused-for (0d for all)"
+        )
     now = time.time()
     return [
         build

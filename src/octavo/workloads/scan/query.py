@@ -139,7 +139,7 @@ def problem_of(plan: Node, levels: Levels) -> str | None:
     launched = sum(int(node.get("Workers Launched", 0)) for node in nodes(plan))
     if launched != int(levels["workers"]):
         few = "; see max_worker_processes and max_parallel_workers" if launched < int(levels["workers"]) else ""
-        return f"{launched} parallel workers took part, {levels['workers']} were asked for{few}"
+        return f"{launched} parallel workers were launched, {levels['workers']} requested{few}"
     return None
 
 
