@@ -1,12 +1,15 @@
 """The probes of PostgreSQL's packages, and the bpftrace program that prints them."""
 
 import os
-import re
 import shutil
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.host.children import PLAIN_PATH
+from octavo.host.kernel_text import shown
 from octavo.postgres.builds.traced import MARK
 
 # Processor time of a probe, its trap and the line that bpftrace prints: where pgbench -S took 11 an access on two
@@ -14,7 +17,6 @@ from octavo.postgres.builds.traced import MARK
 MICROSECONDS_AN_EVENT = 15.0
 # Pages of a processor's buffer between the kernel and bpftrace: 8 MB. What does not fit is lost, and counted.
 BUFFER_PAGES = 2048
-_PLAIN = re.compile(r"[\w./+-]+", re.ASCII)
 _PIECE = 1024**2
 _MOST_PIECES = 1024  # no server's program has a gigabyte
 _BTF = Path("/sys/kernel/btf/vmlinux")
@@ -45,32 +47,42 @@ def is_traced(postmaster: int, proc: Path = Path("/proc")) -> bool:
         raise HostError(f"the server's program cannot be read: {error.strerror}; record as root") from error
 
 
-def executable(postmaster: int, proc: Path = Path("/proc")) -> Path:
-    """The server's program, as a path of this host. Raises HostError when it was replaced or has no probes."""
+@contextmanager
+def executable(postmaster: int, proc: Path = Path("/proc")) -> Generator[Path, None, None]:
+    """The program that the server runs, under a name that stays this very file whatever becomes of its path.
+
+    bpftrace reads it as root, and where its path led to another file by then, probes would be put into that one. So
+    nobody but root may be able to change it. Raises HostError when others can, or when it has no probes.
+    """
     link = proc / str(postmaster) / "exe"
     try:
-        named = link.readlink()
-        path = next(
-            one
-            for one in (named, proc / str(postmaster) / "root" / named.relative_to("/"))
-            if one.exists() and one.samefile(link)
-        )
-    except (OSError, StopIteration):
-        raise HostError(
-            "the server's program cannot be found: it was replaced since the server started; restart the server"
-        ) from None
-    if not _PLAIN.fullmatch(str(path)):  # it becomes a part of the program that root runs
-        raise HostError("the server's path has characters other than letters, digits and ./+-_; install it elsewhere")
-    try:
-        has_probes = _contains(link, _OLD[0].encode())  # the kernel's, whatever is at the path by now
+        named = shown(str(link.readlink()))
+        descriptor = os.open(link, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise HostError(f"{path} cannot be read: {error.strerror}; record where the server runs") from error
-    if not has_probes:
-        raise HostError(
-            f"{path} has no probes: it was built without --enable-dtrace; the packages of Debian and PGDG have them, "
-            "octavo build --traced makes servers that need none, and --counters does without page accesses"
-        )
-    return path
+        raise HostError(f"the server's program cannot be read: {error.strerror}; record as root") from error
+    try:
+        if why := changer_of_file(os.fstat(descriptor)):
+            raise HostError(
+                f"{named} {why}, and bpftrace would read it as root; run a server that root has installed or one of "
+                "octavo build --traced, or record the server's counters alone (--counters)"
+            )
+        opened = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
+        if not _contains(opened, _OLD[0].encode()):
+            raise HostError(
+                f"{named} has no probes: it was built without --enable-dtrace; the packages of Debian and PGDG have "
+                "them, octavo build --traced makes servers that need none, and --counters does without page accesses"
+            )
+        # bpftrace may look for another name of a path, but not for one below /proc/PID/root.
+        yield Path(f"/proc/{os.getpid()}/root{opened}")
+    finally:
+        os.close(descriptor)
+
+
+def changer_of_file(facts: os.stat_result) -> str | None:
+    """Why others than root, or we ourselves, can change what is in a file; None if they cannot."""
+    if facts.st_uid not in {0, os.geteuid()}:
+        return f"belongs to user {facts.st_uid}"
+    return "can be written by others" if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else None
 
 
 def _contains(program: Path, name: bytes) -> bool:

@@ -97,31 +97,44 @@ def record(request: RecordingRequest, journal: Journal, say: Callable[[str], obj
         if is_traced(target.postmaster):
             return _record_traced(request, connection, target, int(server["data_block"]), say)
         require_bpftrace()
-        path = executable(target.postmaster)
-        before, work = counted(target.query), work_of(target.query, target.version)
-        time.sleep(_LOOK_SECONDS)
-        without_probes = work_of(target.query, target.version)
-        cost = cost_of(before, counted(target.query), len(os.sched_getaffinity(0)), request.most_overhead)
-        say(_forecast(cost, request))
-        writer = _new_trace(request.out, int(server["data_block"]))
-        began = time.monotonic_ns()
-        write_facts(writer, target, names=request.names, source="bpftrace, USDT probes")
-        if cost.duty < 1:
-            writer.describe("duty", f"{cost.duty:.4f}")
-        describe_cpu(writer, work, without_probes, target.postmaster)  # later it has the probes' own
-        writer.flush()
-        found = RecordingResult()
-        try:
-            wal = WalMeter(target.query, writer, microseconds_since(began))
-            _slices(request, cost, target, path, writer, began, journal, found, wal)
-            describe(writer, without_probes, work_of(target.query, target.version))
-            _note(wal.finish(connection, microseconds_since(began)), say)
-        finally:
-            found.accesses = writer.accesses
-            writer.finish()
-        return found
+        with executable(target.postmaster) as path:
+            return _record_probes(request, connection, target, path, int(server["data_block"]), journal, say)
     finally:
         connection.close()
+
+
+def _record_probes(
+    request: RecordingRequest,
+    connection: UsersConnection,
+    target: Any,
+    path: Path,
+    data_block: int,
+    journal: Journal,
+    say: Callable[[str], object],
+) -> RecordingResult:
+    """Records from the probes of the program at this path, as much of the time as may be."""
+    before, work = counted(target.query), work_of(target.query, target.version)
+    time.sleep(_LOOK_SECONDS)
+    without_probes = work_of(target.query, target.version)
+    cost = cost_of(before, counted(target.query), len(os.sched_getaffinity(0)), request.most_overhead)
+    say(_forecast(cost, request))
+    writer = _new_trace(request.out, data_block)
+    began = time.monotonic_ns()
+    write_facts(writer, target, names=request.names, source="bpftrace, USDT probes")
+    if cost.duty < 1:
+        writer.describe("duty", f"{cost.duty:.4f}")
+    describe_cpu(writer, work, without_probes, target.postmaster)  # later it has the probes' own
+    writer.flush()
+    found = RecordingResult()
+    try:
+        wal = WalMeter(target.query, writer, microseconds_since(began))
+        _slices(request, cost, target, path, writer, began, journal, found, wal)
+        describe(writer, without_probes, work_of(target.query, target.version))
+        _note(wal.finish(connection, microseconds_since(began)), say)
+    finally:
+        found.accesses = writer.accesses
+        writer.finish()
+    return found
 
 
 def _note(text: str | None, say: Callable[[str], object]) -> None:
