@@ -65,6 +65,15 @@ def test_a_directory_of_roots_that_was_moved_into_place_is_not_emptied(data: Pat
     assert directory.stat().st_uid == 0
 
 
+def test_nothing_is_made_where_a_server_has_gone(data: Path, account: Account, postmaster: int) -> None:
+    """A server's working directory is where its code goes: root would make a directory there and give it away."""
+    os.chown(data, 0, 0)
+    with pytest.raises(HostError, match="is not its data directory"), traced.recording(postmaster):
+        pass
+    assert list(data.iterdir()) == []
+    os.chown(data, account.uid, account.gid)
+
+
 def test_a_recording_has_its_directory_and_leaves_none(data: Path, postmaster: int, account: Account) -> None:
     with traced.recording(postmaster):
         facts = (data / traced.DIRECTORY / traced.CONTROL).stat()

@@ -166,6 +166,8 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRe
         raise HostError(f"the server's data directory cannot be opened: {error.strerror}; record as root") from error
     owner = (found.st_uid, found.st_gid)
     try:
+        if os.fstat(data).st_uid != owner[0]:  # it may have gone anywhere that it may enter
+            raise HostError("the server's working directory is not its data directory; nothing is written there")
         with suppress(FileExistsError):
             os.mkdir(DIRECTORY, 0o700, dir_fd=data)
         directory = os.open(DIRECTORY, _NEW_DIRECTORY, dir_fd=data)
