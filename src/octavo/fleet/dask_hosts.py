@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from queue import Empty, Queue
 from typing import Any, Self
 
+# Takes effect before Dask is imported.
+from octavo.fleet import dask_settings  # noqa: F401 # pyright: ignore[reportUnusedImport]
+
+# isort: split
 import distributed
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker, NoValidWorkerError

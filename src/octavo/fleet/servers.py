@@ -8,6 +8,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
+# Takes effect before Dask is imported.
+from octavo.fleet import dask_settings  # noqa: F401 # pyright: ignore[reportUnusedImport]
+
+# isort: split
 from dask import config
 from distributed import Scheduler, Worker
 from distributed.diagnostics.plugin import SchedulerPlugin

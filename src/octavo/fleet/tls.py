@@ -33,8 +33,11 @@ _QUIET: dict[str, Any] = {
 
 
 def quiet() -> None:
-    """Sets Dask's configuration in this process."""
+    """Sets Dask's configuration in this process, before `distributed` is imported."""
     from dask import config
+
+    # Takes effect when it is imported.
+    from octavo.fleet import dask_settings  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
     config.set(_QUIET)
     # A connection that ends while something is being sent, as at the end of a run, is no news: not with a traceback.
