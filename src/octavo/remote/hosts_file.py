@@ -22,14 +22,18 @@
 What a host does not say is the defaults' word. Passwords have no place in it: ssh asks its agent and its keys.
 """
 
+import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from octavo.errors import UsageError
+from octavo.home import changer_of, resolve_by_steps
 from octavo.toml import parse_toml, read_toml
 from octavo.units import parse_duration
 
@@ -72,7 +76,9 @@ class FleetFile:
 
 def read_fleet(path: Path) -> FleetFile:
     """The file with what a fleet needs. Raises UsageError, one line that names the file and the host."""
-    return parse_fleet(read_toml(path), path)
+    found = parse_fleet(read_toml(path), path)
+    _refuse_others_commands(path, found.hosts)
+    return found
 
 
 def parse_fleet(text: str, origin: Path) -> FleetFile:
@@ -93,7 +99,26 @@ def parse_fleet(text: str, origin: Path) -> FleetFile:
 
 def read_hosts(path: Path) -> tuple[RemoteHost, ...]:
     """The hosts of the file in its order. Raises UsageError, one line that names the file and the host."""
-    return parse_hosts(read_toml(path), path)
+    found = parse_hosts(read_toml(path), path)
+    _refuse_others_commands(path, found)
+    return found
+
+
+def _refuse_others_commands(path: Path, hosts: Sequence[RemoteHost]) -> None:
+    """For root: raises UsageError when others could have written what is run here (`through`)."""
+    if os.geteuid() != 0 or not any(host.through for host in hosts):
+        return
+
+    def look(step: Path) -> None:
+        with suppress(FileNotFoundError):
+            facts = step.lstat()
+            why = changer_of(facts, {0})
+            if why is None and stat.S_ISREG(facts.st_mode) and facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                why = "is writable by others"
+            if why is not None:
+                raise UsageError(f"{path}: {step} {why}, and through is run here as root; have it belong to root alone")
+
+    resolve_by_steps(path.absolute(), look, str(path))
 
 
 def parse_hosts(text: str, origin: Path) -> tuple[RemoteHost, ...]:
