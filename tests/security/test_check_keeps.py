@@ -3,6 +3,8 @@
 # pyright: reportPrivateUsage=false
 
 import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,9 +12,13 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
+from tests.security.test_endless import in_time
 
-from octavo.check import suites
+from octavo.check import perl_tests, suites
 from octavo.errors import OctavoError
+from octavo.host import children
+from octavo.host.children import Account
+from octavo.host.journal import Journal
 
 
 @pytest.fixture
@@ -97,3 +103,33 @@ def test_what_is_kept_has_a_size(output: Path, kept: Path, monkeypatch: pytest.M
         (output / "log" / name).write_text("7 bytes")
     found = suites.keep(workspace(kept), "regression", [output / "log"], below=output)
     assert [(found / "log" / name).stat().st_size for name in ("a", "b", "c")] == [7, 3, 0]
+
+
+def test_a_script_that_ignores_signals_does_not_hold_up_who_gives_up(
+    tmp_path: Path, journal: Journal, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = {"first": "read line", "ignores": "trap '' TERM; echo; while :; do sleep 0.1; done"}
+    running: dict[str, tuple[Any, int]] = {}
+
+    def start(_: Any, __: Path, ___: Path, test: str, ____: Path) -> tuple[Any, int]:
+        running[test] = children.start(
+            ["sh", "-c", scripts[test]], journal, role="perl", account=account, stdin=subprocess.PIPE
+        )
+        if test == "ignores":
+            assert running[test][0].stdout.readline() == "\n"  # it does from now on
+            running["first"][0].stdin.close()
+        return running[test]
+
+    def give_up(*_: object) -> None:
+        raise OctavoError("given up")
+
+    monkeypatch.setattr(perl_tests, "_start", start)
+    monkeypatch.setattr(children, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    with pytest.raises(OctavoError, match="given up"):
+        in_time(
+            lambda: perl_tests._run_all(
+                MagicMock(journal=journal), tmp_path, tmp_path, dict.fromkeys(scripts, tmp_path), give_up
+            )
+        )
+    assert running["ignores"][0].returncode == -signal.SIGKILL

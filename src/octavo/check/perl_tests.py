@@ -9,7 +9,6 @@ import itertools
 import os
 import re
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -192,8 +191,7 @@ def _run_all(
             time.sleep(_POLL_SECONDS)
     finally:
         for child, entry in running.values():
-            os.killpg(child.pid, signal.SIGTERM)
-            child.wait()
+            children.end(child)
             children.ended(workplace.journal, entry)
     return ended
 

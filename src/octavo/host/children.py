@@ -168,8 +168,8 @@ def filtered(
     return mode_filter.started(begin, rings=rings) if account is not None and os.geteuid() == 0 else begin()
 
 
-def _end(child: subprocess.Popen[str]) -> None:
-    """Ends a child's session, whatever it makes of SIGTERM."""
+def end(child: subprocess.Popen[str]) -> None:
+    """Ends a child's session, whatever it makes of SIGTERM: one that is stopped does not hear of it."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(child.pid, number)
@@ -254,7 +254,7 @@ def run(
     try:
         stdout, stderr = child_output.read(child, role, on_line)
     except BaseException:
-        _end(child)
+        end(child)
         raise
     finally:
         ended(journal, number)

@@ -202,9 +202,7 @@ class Sandbox:
             if child.poll() is not None:
                 raise OctavoError(f"pgbench stopped while it should write: {read_tail(log).strip()[-200:]}")
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGTERM)
-            child.wait()
+            children.end(child)
             children.ended(self.journal, entry)
         wait_for(
             "the backends of pgbench to end",

@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import stat
 import subprocess
 import sys
@@ -107,8 +106,7 @@ class WorkerClient:
         finally:
             # Also when we are interrupted, or refuse what it has made.
             if worker.returncode is None:
-                os.killpg(worker.pid, signal.SIGTERM)
-                worker.wait()
+                children.end(worker)
             children.ended(self.journal, number)
         if worker.returncode != 0:
             raise OctavoError(f"the build of {self.subject} failed: {text or f'exit {worker.returncode}'}")
