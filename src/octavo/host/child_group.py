@@ -6,6 +6,7 @@ it out (cgroups(7)). Version 2 wherever it is mounted, with or without controlle
 
 import contextlib
 import os
+import re
 import secrets
 import signal
 import time
@@ -16,6 +17,7 @@ from octavo.host.journal import Journal
 from octavo.host.undo import Entry, Undone
 
 _KILL_SECONDS = 10.0
+_FREEZES_SINCE = (5, 2)  # cgroup.freeze
 
 
 def hierarchy(root: Path = ROOT) -> Path | None:
@@ -111,6 +113,18 @@ def thaw(group: Path) -> None:
 def can_freeze(group: Path) -> bool:
     """Whether the kernel can stop this group as a whole."""
     return any((group / name).exists() for name in ("cgroup.freeze", "freezer.state"))
+
+
+def groups_can_freeze(root: Path = ROOT, release: str | None = None) -> bool:
+    """Whether the groups that we make for children can be stopped as a whole: those of version 1's freezer, and of
+    version 2 since Linux 5.2. Whether a kernel has that is seen in any group but the first."""
+    place = hierarchy(root)
+    if place is None:
+        return False
+    if not is_version_2(place) or any(place.glob("*/cgroup.freeze")):
+        return True
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", release or os.uname().release)
+    return found is not None and (int(found[1]), int(found[2])) >= _FREEZES_SINCE
 
 
 def set_frozen(group: Path, *, frozen: bool) -> None:

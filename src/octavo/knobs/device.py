@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.factor import Factor
-from octavo.host import block_limit, children
+from octavo.host import block_limit, cgroup, children
 from octavo.host.block_limit import DeviceLimits
 from octavo.host.journal import Journal
 from octavo.host.kernel_value import KernelValue, changed
@@ -107,9 +107,9 @@ def volume(levels: Levels, content: int, journal: Journal) -> Generator[Volume |
         yield made
 
 
-def needs_group(levels: Levels) -> bool:
+def needs_group(levels: Levels, root: Path = cgroup.ROOT) -> bool:
     """Whether the server has to be started in a group for its device limit to hold: on cgroup version 2."""
-    return is_limited(levels) and block_limit.needs_group()
+    return is_limited(levels) and block_limit.needs_group(root)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.plans import changed_plan, small_plan
 
 from octavo.errors import UsageError
+from octavo.host import child_group
 from octavo.lab.slices import eligibility
 from octavo.lab.slices.turns import USUAL
 from octavo.plan.cells import make_cells
@@ -111,6 +112,33 @@ def test_with_groups_of_version_2_limited_cells_are_measured_trial_by_trial(tmp_
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory/memory.limit_in_bytes").write_text("0")
     assert eligibility.not_here(make_cells(small_plan(memory=["1GB"])), root=tmp_path) is None
+
+
+def test_a_limited_device_needs_groups_that_can_be_stopped(tmp_path: Path) -> None:
+    """Where its client alone could be stopped, a cell's device would serve what the kernel writes back meanwhile."""
+    cells = make_cells(small_plan(device=["mbps=40"]))
+    (tmp_path / "blkio").mkdir()  # limits are set there, and not by a group of version 2
+    (tmp_path / "blkio/blkio.throttle.read_bps_device").write_text("")
+
+    def why(release: str) -> str | None:
+        return eligibility.not_here(cells, root=tmp_path, release=release)
+
+    none = "device: this host has no control group in which a cell could be paused with its device"
+    assert why("6.1.0-18-amd64") == none
+    (tmp_path / "unified").mkdir()
+    (tmp_path / "unified/cgroup.controllers").write_text("")
+    assert why("4.19.0-27-amd64") == why("5.1.21") == why("odd") == none
+    assert why("5.2.0") is None
+    assert eligibility.not_here(make_cells(small_plan()), root=tmp_path, release="4.19.0") is None
+    (tmp_path / "unified/system.slice").mkdir()  # Red Hat's 4.18 has it
+    (tmp_path / "unified/system.slice/cgroup.freeze").write_text("0")
+    assert why("4.18.0-553.el8.x86_64") is None
+
+
+def test_with_version_1_there_is_the_freezer(tmp_path: Path) -> None:
+    (tmp_path / "freezer").mkdir()
+    (tmp_path / "freezer/cgroup.procs").write_text("")
+    assert child_group.groups_can_freeze(tmp_path, "3.10.0")
 
 
 def test_a_knob_of_the_host_may_be_set_but_not_differ() -> None:

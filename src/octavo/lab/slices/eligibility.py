@@ -108,19 +108,24 @@ def shortest_slice(cells: Sequence[Cell]) -> float:
     return 1.0 if any(device.is_limited(cell.levels) for cell in cells) else USUAL
 
 
-def not_here(cells: Sequence[Cell], instruments: Collection[str] = (), root: Path = cgroup.ROOT) -> str | None:
+def not_here(
+    cells: Sequence[Cell],
+    instruments: Collection[str] = (),
+    root: Path = cgroup.ROOT,
+    release: str | None = None,
+) -> str | None:
     """Why this host cannot stop these cells whole, or watch one of them alone; else None. With control groups of
     version 2 a server whose memory or device is limited is in the group of its limit, and in no other."""
     if _OF_A_GROUP in instruments and (reason := profile.cannot_restrict(root=root)):
         return f"the instrument {_OF_A_GROUP} measures the whole machine: {reason}"
     for cell in cells:
         memory = cell.levels.get("memory", "none") != "none" and cgroup.memory_controller(root)
-        if (memory and memory == cgroup.version_2("memory", root)) or device.needs_group(cell.levels):
+        if (memory and memory == cgroup.version_2("memory", root)) or device.needs_group(cell.levels, root):
             return "with cgroup v2 a server in the group of its limit cannot be paused together with its client"
         if device.pauses_with_cell(cell.levels):
             if reason := block_limit.cannot_limit(root):
                 return f"device: {reason}"
-            if child_group.hierarchy(root) is None:
+            if not child_group.groups_can_freeze(root, release):
                 return "device: this host has no control group in which a cell could be paused with its device"
     return None
 
