@@ -9,8 +9,9 @@ from tests.unit.plans import small_plan
 from octavo.errors import HostError
 from octavo.lab.bench import Measurement
 from octavo.lab.events import Event, Notice, RoundStarted, TrialEnded
-from octavo.lab.execute import RunOutcome, execute
+from octavo.lab.execute import RunOutcome, Undecided, execute
 from octavo.lab.part import BROKEN_AFTER_SECONDS
+from octavo.lab.run_record import forecaster
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, make_cells, order_of_round
 from octavo.plan.model import Plan
@@ -40,6 +41,7 @@ class FakeBench:
         self.die_at: int | None = None
         self.invalid: set[int] = set()
         self.failing: set[str] = set()
+        self.too_slow: set[str] = set()
         self.refused: dict[str, str] = {}
         self.prepared: list[tuple[int, frozenset[str]]] = []
         self.room = 1000
@@ -69,6 +71,8 @@ class FakeBench:
             raise KeyboardInterrupt
         self.measured.append((cell.id, load))
         self.clock.time += 10
+        if cell.condition in self.too_slow:
+            return Measurement("invalid", "only 7 transactions, fewer than 100", facts={"rule": "transactions"})
         if cell.id in self.failing:
             return Measurement("failed", "it broke")
         status: TrialStatus = "invalid" if number in self.invalid else "ok"
@@ -89,10 +93,10 @@ class Laboratory:
         record = RunRecord("run", plan.name, "running", "", SEED, 0.0, None, {}, "", "", {}, {})
         self.store.create_run(record, self.cells)
 
-    def execute(self, *, retry: bool = False) -> RunOutcome:
+    def execute(self, *, retry: bool = False, undecided: Undecided | None = None) -> RunOutcome:
         return execute(
             "run", self.plan, self.cells, SEED, self.bench, self.store, self.clock, self.events.append,
-            self.undecided, retry=retry,
+            undecided or self.undecided, retry=retry,
         )  # fmt: skip
 
     def undecided(self, trials: Sequence[TrialRecord]) -> dict[str, float]:
@@ -199,6 +203,49 @@ def test_a_run_with_one_failed_trial_is_a_failure_and_with_one_invalid_trial_is_
     assert RunOutcome("rounds", 5, 1, 0, 0).failure("RUN", "") is None
     failure = RunOutcome("rounds", 5, 0, 1, 0).failure("RUN", "")
     assert failure is not None and failure.startswith("1 trial failed; octavo report RUN")
+
+
+def as_runs_are(laboratory: Laboratory) -> Undecided:
+    """What is open, as a run has it."""
+    record = RunRecord("run", "", "running", "", SEED, 0.0, None, {}, "", "", {"tps": {}}, {})
+    return forecaster(record, laboratory.plan, laboratory.cells)
+
+
+@pytest.mark.parametrize("stopping", ["decided", "fixed"])
+def test_a_condition_that_stays_invalid_does_not_use_up_the_budget(tmp_path: Path, stopping: str) -> None:
+    """Ten hours are 600 rounds."""
+    plan = small_plan().model_copy(update={"budget": "10h", "stopping": stopping, "rounds": 600})
+    laboratory = Laboratory(tmp_path / "store.sqlite", plan)
+    laboratory.bench.too_slow = {cell.condition for cell in laboratory.cells}
+    outcome = laboratory.execute(undecided=as_runs_are(laboratory))
+    assert {trial.round for trial in laboratory.trials()} == {1, 2, 3}
+    failure = outcome.failure("run", "only 7 transactions")
+    assert failure is not None and failure.startswith("no trial is valid")
+    (said,) = [event.text for event in laboratory.events if isinstance(event, Notice)]
+    assert said.startswith("no longer measured, because no trial was valid round after round: ")
+    assert said.endswith(
+        "; for example: only 7 transactions, fewer than 100; fix this, then octavo run --retry-failed run repeats them"
+    )
+    laboratory.store.close()
+
+
+def test_other_conditions_go_on_and_what_was_given_up_comes_back_on_request(tmp_path: Path) -> None:
+    plan = small_plan().model_copy(update={"stopping": "fixed", "rounds": 5})
+    laboratory = Laboratory(tmp_path / "store.sqlite", plan)
+    slow, other = dict.fromkeys(cell.condition for cell in laboratory.cells)
+    laboratory.bench.too_slow = {slow}
+    laboratory.execute(undecided=as_runs_are(laboratory))
+    condition_of = {cell.id: cell.condition for cell in laboratory.cells}
+
+    def rounds(condition: str, status: str) -> set[int]:
+        trials = [one for one in laboratory.trials() if one.status == status]
+        return {one.round for one in trials if condition_of[one.cell] == condition}
+
+    assert (rounds(slow, "invalid"), rounds(other, "ok")) == ({1, 2, 3}, {1, 2, 3, 4, 5})
+    laboratory.bench.too_slow = set()
+    laboratory.execute(undecided=as_runs_are(laboratory), retry=True)
+    assert rounds(slow, "ok") == {1, 2, 3, 4, 5}
+    laboratory.store.close()
 
 
 def test_a_retry_after_a_long_break_is_no_part_of_the_broken_round(laboratory: Laboratory) -> None:

@@ -43,8 +43,8 @@ def open_cells(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord],
 
     Baselines and controls are not included; they are measured as long as any cell of their condition is open, as are
     the negative controls, which are included. It depends on the trials alone, so that a resumed run continues alike; a
-    last round in which a cell has no trial yet is ignored. A cell that failed in each of its first two rounds is given
-    up, and so is a condition whose baseline did. If nothing else is compared, the negative controls are.
+    last round in which a cell has no trial yet is ignored. A cell that is given up (`given_up`) is none, and so is
+    all of a condition whose baseline is. If nothing else is compared, the negative controls are.
     """
     result: dict[str, float] = {}
     for condition, still_open, history in _histories(plan, cells, trials, metric):

@@ -1,7 +1,8 @@
 """Which trials count, and the numbers they gave."""
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from octavo.store.records import TrialRecord
 
@@ -10,8 +11,11 @@ Key = tuple[str | None, str]
 # (round, part of the round, cell): a comparison is made within a part.
 TrialKey = tuple[int, int, str]
 
-# A cell that failed in each of its first rounds is not tried again.
+# A cell that failed in each of its first rounds is not tried again, nor one without a valid trial in so many rounds,
+# one after the other, for the same reason. What others did on the host is none: it passes (rules of validity).
 _ROUNDS_OF_FAILURES = 2
+_ROUNDS_WITHOUT_VALID = 3
+_OF_OTHERS = frozenset({"clock", "steal", "foreign_cpu", "foreign_io", "knobs"})
 
 
 def used_trials(trials: Iterable[TrialRecord]) -> dict[TrialKey, TrialRecord]:
@@ -50,13 +54,33 @@ def values_by_key(used: Mapping[TrialKey, TrialRecord]) -> dict[Key, dict[TrialK
 
 
 def given_up(trials: Iterable[TrialRecord]) -> set[str]:
-    """The cells that failed, and only failed, in each of their first rounds."""
-    rounds: dict[str, dict[int, bool]] = {}
+    """The cells that failed, and only failed, in each of their first rounds, and those of whose last rounds none has a
+    valid trial, for a reason that lasts."""
+    rounds: dict[str, dict[int, list[TrialRecord]]] = {}
     for trial in trials:
-        by_round = rounds.setdefault(trial.cell, {})
-        by_round[trial.round] = by_round.get(trial.round, True) and trial.status == "failed"
-    return {
-        cell
-        for cell, failed in rounds.items()
-        if len(failed) >= _ROUNDS_OF_FAILURES and all(failed[number] for number in sorted(failed)[:_ROUNDS_OF_FAILURES])
-    }
+        rounds.setdefault(trial.cell, {}).setdefault(trial.round, []).append(trial)
+    return {cell for cell, by_round in rounds.items() if _fails([by_round[number] for number in sorted(by_round)])}
+
+
+def _fails(rounds: Sequence[Sequence[TrialRecord]]) -> bool:
+    first, last = rounds[:_ROUNDS_OF_FAILURES], rounds[-_ROUNDS_WITHOUT_VALID:]
+    if len(first) == _ROUNDS_OF_FAILURES and all(trial.status == "failed" for mine in first for trial in mine):
+        return True
+    reasons = {_lasting_reason(mine) for mine in last}
+    return len(last) == _ROUNDS_WITHOUT_VALID and len(reasons) == 1 and None not in reasons
+
+
+def _lasting_reason(trials: Sequence[TrialRecord]) -> frozenset[str] | None:
+    """Why a cell has no valid trial in a round: by rules, or in words without their numbers. None where it has one, or
+    others had a part in it."""
+    if any(trial.status in ("ok", "skipped") or _is_of_others(trial) for trial in trials):
+        return None
+    return frozenset(
+        str((trial.facts or {}).get("rule") or re.sub(r"[0-9]+", "0", trial.reason or "")) for trial in trials
+    )
+
+
+def _is_of_others(trial: TrialRecord) -> bool:
+    facts = trial.facts or {}
+    # Turns that others disturbed make a run in slices too short.
+    return facts.get("rule") in _OF_OTHERS or bool(facts.get("rule") == "duration" and facts.get("turns_dropped"))

@@ -21,6 +21,7 @@ from octavo.lab.bench import Clock
 from octavo.lab.budget import seconds_measured, seconds_of
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded
 from octavo.lab.execute import Ending, RunOutcome, Undecided
+from octavo.lab.given_up import GivenUpCells
 from octavo.lab.retry import cells_to_retry, rounds_to_retry
 from octavo.plan.cells import Cell, load_of, with_their_baselines
 from octavo.plan.model import Plan
@@ -74,6 +75,7 @@ class FleetRounds:
         }
         self._complete = self._complete_now()
         self._open: tuple[int, frozenset[str]] | None = None
+        self._lost = GivenUpCells(run, cells, notify)
         self._reported_round = 0
         self._stored = self._started
         self._beginning: dict[str, int] = {}
@@ -204,6 +206,7 @@ class FleetRounds:
         if self._open is None or self._open[0] != complete:
             self._store_received()
             before = [trial for trial in self.trials if trial.round <= complete]
+            self._lost.look(before)
             still = frozenset(self._undecided(before))
             if self._open is not None and self._open[1] != still:
                 self._hosts.narrow(self._run, still)

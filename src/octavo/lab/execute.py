@@ -13,6 +13,7 @@ from typing import Literal
 from octavo.lab.bench import Bench, Clock
 from octavo.lab.budget import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted
+from octavo.lab.given_up import GivenUpCells
 from octavo.lab.part import PartRunner
 from octavo.lab.retry import cells_to_retry, rounds_to_retry
 from octavo.lab.runnable import left_out, refuse_nothing_left
@@ -72,11 +73,13 @@ def execute(
     notify(RoundsStarted(tuple(cells), tuple(session.trials)))
     if retry:
         session.retry(runnable)
+    lost = GivenUpCells(run, cells, notify)
     ending: Ending | None = None
     round_number = 0
     while ending is None:
         round_number += 1
         before = [trial for trial in session.trials if trial.round < round_number]
+        lost.look(before)
         forecast = undecided(before)
         going_on = with_their_baselines(runnable, frozenset(forecast))
         if not going_on:

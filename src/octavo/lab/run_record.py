@@ -11,6 +11,7 @@ from typing import Any
 
 from octavo import __version__, workloads
 from octavo.analysis.decide import open_cells
+from octavo.analysis.trials import given_up
 from octavo.home import make_directory, octavo_home
 from octavo.host.checks.base import CheckFinding
 from octavo.host.facts import host_facts
@@ -61,14 +62,18 @@ def extended(store: Store, run: str, plan: Plan, budget: str | None) -> Plan:
 def forecaster(record: RunRecord, plan: Plan, cells: Sequence[Cell]) -> Callable[[Sequence[TrialRecord]], Forecast]:
     """What says, of the trials so far, which cells are still measured: none is decided where nothing is compared."""
     metric = next(iter(record.metrics))
-    compared = frozenset(cell.id for cell in cells if not cell.baseline and not cell.control)
+    compared = [cell for cell in cells if not cell.baseline and not cell.control]
 
     def still_open(trials: Sequence[TrialRecord]) -> Forecast:
+        if compared and plan.stopping != "fixed":
+            return open_cells(plan, cells, trials, metric)
+        lost = given_up(trials)
         if not compared:  # the baseline is looked at for its own sake
-            return dict.fromkeys((cell.id for cell in cells), math.inf)
-        if plan.stopping == "fixed":
-            return dict.fromkeys(compared, math.inf)
-        return open_cells(plan, cells, trials, metric)
+            return {cell.id: math.inf for cell in cells if cell.id not in lost}
+        without_baseline = {cell.condition for cell in cells if cell.baseline and cell.id in lost}
+        return {
+            cell.id: math.inf for cell in compared if cell.id not in lost and cell.condition not in without_baseline
+        }
 
     return still_open
 

@@ -50,9 +50,13 @@ def skipped(document: Document) -> dict[str, str]:
 
 @once
 def given_up(document: Document) -> dict[str, str]:
-    """Cells that were given up because they failed again and again, by id, with the last failure."""
+    """Cells that were given up because they failed, or were invalid, again and again, by id, with the last reason."""
     lost = set(document.get("given_up", ()))
-    return {t["cell"]: t["reason"] or "" for t in document["trials"] if t["cell"] in lost and t["status"] == "failed"}
+    return {
+        t["cell"]: t["reason"] or ""
+        for t in document["trials"]
+        if t["cell"] in lost and t["status"] in ("failed", "invalid")
+    }
 
 
 @once

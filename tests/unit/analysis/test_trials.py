@@ -1,6 +1,7 @@
 """Which trials count, and where a ratio is taken."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,6 +89,40 @@ def test_a_cell_that_fails_twice_is_given_up_and_one_that_recovers_is_not() -> N
     assert given_up(failing) == {SMALL.id}
     assert given_up(failing[:2]) == set()
     assert given_up([trial(SMALL, 1, status="failed"), trial(SMALL, 1, 100), trial(SMALL, 2, status="failed")]) == set()
+
+
+def invalid(round_number: int, rule: str, *, attempt: int = 1, **facts: object) -> TrialRecord:
+    return replace(trial(SMALL, round_number, status="invalid", attempt=attempt), facts={"rule": rule, **facts})
+
+
+def test_a_cell_is_given_up_that_is_invalid_in_three_rounds_for_a_reason_that_lasts() -> None:
+    lasting = [invalid(number, "transactions", attempt=at) for number in (1, 2, 3) for at in (1, 2)]
+    assert given_up(lasting) == {SMALL.id}
+    assert given_up(lasting[:4]) == set()
+    assert given_up([trial(SMALL, 1, 100), *(replace(one, round=one.round + 1) for one in lasting)]) == {SMALL.id}
+    assert given_up([*lasting, trial(SMALL, 3, 100)]) == set()  # repeated, and valid
+    assert given_up([*lasting[:4], invalid(3, "duration"), invalid(4, "duration")]) == set()
+
+
+@pytest.mark.parametrize("rule", ["clock", "steal", "foreign_cpu", "foreign_io", "knobs"])
+def test_what_others_did_is_waited_for(rule: str) -> None:
+    assert given_up([invalid(number, rule) for number in range(1, 10)]) == set()
+    assert given_up([invalid(1, "transactions"), invalid(2, "transactions"), invalid(3, rule)]) == set()
+
+
+def test_turns_that_others_disturbed_make_no_lasting_reason() -> None:
+    assert given_up([invalid(number, "duration", turns_dropped=7) for number in range(1, 10)]) == set()
+    assert given_up([invalid(number, "duration", turns_dropped=0) for number in range(1, 4)]) == {SMALL.id}
+
+
+def test_failures_are_of_one_reason_whatever_numbers_they_name() -> None:
+    fine = trial(SMALL, 1, 100)
+    failures = [
+        replace(trial(SMALL, number, status="failed"), reason=f"the server (pid {number}) is gone")
+        for number in (2, 3, 4)
+    ]
+    assert given_up([fine, *failures]) == {SMALL.id}
+    assert given_up([fine, *failures[:2], replace(failures[2], reason="the disk is gone")]) == set()
 
 
 def test_cells_have_roles_and_a_factor_that_cannot_matter_makes_a_negative_control() -> None:

@@ -230,6 +230,15 @@ def test_what_failed_is_measured_again_on_its_host_with_its_baseline() -> None:
     assert {trial.part for trial in new}.isdisjoint({trial.part for trial in fleet.stored[:before]})
 
 
+def test_what_fails_everywhere_round_after_round_is_told_once() -> None:
+    fleet = Fleet("a", "b")
+    compared = next(cell for cell in CELLS if not cell.baseline and not cell.control)
+    fleet.hosts.bad = {(host, number, compared.id) for host in "ab" for number in range(1, PLAN.rounds + 1)}
+    fleet.work()
+    assert fleet.notices().count("no longer measured") == 1
+    assert f"{compared.condition}: {compared.label}; for example: " in fleet.notices()
+
+
 def test_a_host_that_is_cut_off_is_done_without_after_a_while_and_nothing_is_lost_or_doubled_when_it_is_back() -> None:
     fleet = Fleet("a", "b")
     fleet.hosts.cut = {"b"}

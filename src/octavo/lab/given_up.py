@@ -1,0 +1,32 @@
+"""Says once which cells are measured no longer, because no trial of theirs is valid round after round, and the fix."""
+
+from collections.abc import Sequence
+
+from octavo.analysis.trials import given_up
+from octavo.lab.events import Notice, Notify
+from octavo.plan.cells import Cell
+from octavo.store.records import TrialRecord
+
+
+class GivenUpCells:
+    """Those of a run that were told of."""
+
+    def __init__(self, run: str, cells: Sequence[Cell], notify: Notify) -> None:
+        self._run, self._cells, self._notify = run, cells, notify
+        self._told: set[str] = set()
+
+    def look(self, trials: Sequence[TrialRecord]) -> None:
+        """Tells of those that are new in these trials."""
+        lost = given_up(trials) - self._told
+        if not lost:
+            return
+        self._told |= lost
+        named = [f"{cell.condition}: {cell.label}" if cell.condition else cell.label
+                 for cell in self._cells if cell.id in lost]  # fmt: skip
+        reason = next((trial.reason for trial in reversed(trials) if trial.cell in lost), None)
+        self._notify(
+            Notice(
+                f"no longer measured, because no trial was valid round after round: {', '.join(named)}; for example: "
+                f"{reason}; fix this, then octavo run --retry-failed {self._run} repeats them"
+            )
+        )
