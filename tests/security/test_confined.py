@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from octavo.errors import HostError
+from octavo.errors import HostError, OctavoError
 from octavo.home import lock_file
-from octavo.host import child_group, children, confine, mode_filter
+from octavo.host import child_group, children, confine, mode_filter, set_user_id
 from octavo.host.children import Account
 from octavo.host.journal import Journal, recover
 from octavo.host.process import ProcessIdentity, identify, is_alive
@@ -132,6 +132,51 @@ def test_rings_are_for_children_that_need_them(journal: Journal, account: Accoun
     assert _python(_RINGS, journal, account, place).strip() == str(errno.ENOSYS)
     allowed = _python(_RINGS, journal, account, place, rings=True).strip()
     assert allowed in {ours.strip(), str(errno.EPERM)}
+
+
+# A file made by io_uring_enter(2): IORING_OP_OPENAT with a mode, which a filter does not see.
+_MADE_BY_RING = """
+import ctypes, mmap, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+parameters = ctypes.create_string_buffer(120)
+ring = libc.syscall(425, 4, parameters)
+if ring < 0:
+    sys.exit(f"no ring: {ctypes.get_errno()}")
+_, tail, mask, _, _, _, array = struct.unpack_from("7I", parameters, 40)
+entries = struct.unpack_from("I", parameters)[0]
+queue = mmap.mmap(ring, array + 4 * entries, offset=0)
+requests = mmap.mmap(ring, 64 * entries, offset=0x10000000)
+path = ctypes.create_string_buffer(sys.argv[1].encode())
+struct.pack_into("BBHiQQII", requests, 0, 18, 0, 0, -100, 0, ctypes.addressof(path), 0o4755, os.O_CREAT | os.O_WRONLY)
+struct.pack_into("I", queue, array, 0)
+struct.pack_into("I", queue, tail, 1)
+print(libc.syscall(426, ring, 1, 1, 1, None, 0), oct(os.stat(sys.argv[1]).st_mode))
+"""
+
+
+@needs_root
+@pytest.mark.skipif(not mode_filter.is_available(), reason="no filter of system calls here")
+def test_what_a_child_with_rings_has_made_loses_its_bits(journal: Journal, account: Account, place: Path) -> None:
+    place.chmod(0o1777)
+    script = place / "try.py"
+    script.write_text(_MADE_BY_RING)
+    made = place / "made"
+
+    def run(*, rings: bool) -> children.Finished:
+        command = ["/usr/bin/python3", "-I", script, made]
+        return children.run(command, journal, role="test", account=account, rings=rings)
+
+    with set_user_id.none_left(account, [place]):
+        assert "no ring" in run(rings=False).stderr
+    told = f"made was made a set-user-ID file of {account.name}"
+    finished = run(rings=True)
+    if "no ring" in finished.stderr:
+        pytest.skip(finished.stderr)
+    assert finished.stdout == "1 0o104755\n", finished
+    made.unlink()
+    with pytest.raises(OctavoError, match=told), set_user_id.none_left(account, [place]):
+        run(rings=True)
+    assert made.stat().st_mode & 0o7777 == 0o755
 
 
 @needs_root

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.home import make_directory, octavo_home, runtime_directory
-from octavo.host import children, trees
+from octavo.host import children, set_user_id, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -99,7 +99,8 @@ def open_workspace(
         check_reachable(directory / "data", account)
         libraries = _compile_libraries(build, tests.tree, directory / "lib", journal, account)
         kept = check_directory() / build.name
-        yield TestWorkspace(build, tests.tree / "src" / "test", libraries, directory, short, kept, journal, account)
+        with set_user_id.none_left(account):
+            yield TestWorkspace(build, tests.tree / "src" / "test", libraries, directory, short, kept, journal, account)
     finally:
         for path, entry in zip((directory, short), entries, strict=True):
             if trees.remove(path):

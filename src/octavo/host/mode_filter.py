@@ -61,10 +61,14 @@ _X32 = 0x40000000  # __X32_SYSCALL_BIT: the same calls by other numbers
 _SET_FILTER, _SPECULATE = 1, 4  # SECCOMP_FILTER_FLAG_SPEC_ALLOW: the CPU works as it does without a filter
 
 _libc = ctypes.CDLL(None, use_errno=True)
+# How many children had io_uring so far.
+_with_rings = 0
 
 
 def started(start: Callable[[], "subprocess.Popen[str]"], *, rings: bool = False) -> "subprocess.Popen[str]":
     """The child that `start` starts, with the filter where this kernel has one. Raises what `start` raises."""
+    global _with_rings
+    _with_rings += rings
     found: list[subprocess.Popen[str] | BaseException] = []
 
     def run() -> None:
@@ -97,6 +101,11 @@ def is_available() -> bool:
     thread.start()
     thread.join()
     return found == [True]
+
+
+def with_rings() -> int:
+    """How many children that this process has started until now may make files by io_uring, which no filter sees."""
+    return _with_rings
 
 
 def install(*, rings: bool = False) -> bool:

@@ -1,7 +1,7 @@
 """Set-user-ID files that a program of the account's has left where everybody may write: they would outlive its group.
 
-Whoever runs one later has the account's rights. So the bits go, and whoever brought the program is told. That is for
-hosts where a program can make one: elsewhere `mode_filter` does not let it, wherever it may write.
+Whoever runs one later has the account's rights. So the bits go, and whoever brought the program is told. That is where
+a program can make one: elsewhere `mode_filter` does not let it, wherever it may write, unless it had io_uring.
 """
 
 import os
@@ -28,24 +28,25 @@ def none_left(account: Account, places: Sequence[Path] = PLACES) -> Generator[No
     """Takes the bits from the account's set-user-ID and set-group-ID files when the context ends, however that is.
 
     Raises OctavoError when there was one and nothing else went wrong. As a user of our own there is nothing to do: the
-    files are ours; nor where none can be made.
+    files are ours; nor where none could be made.
     """
-    if os.geteuid() == account.uid or mode_filter.is_available():
-        yield
-        return
+    before = mode_filter.with_rings()
     try:
         yield
     except BaseException:
-        _strip_all(account, places)
+        _strip_all(account, places, before)
         raise
-    if found := _strip_all(account, places):
+    if found := _strip_all(account, places, before):
         raise OctavoError(
             f"{shown(found[0])} was made a set-user-ID file of {account.name}'s, which was undone; "
             "look at what the archive and the scripts run"
         )
 
 
-def _strip_all(account: Account, places: Sequence[Path]) -> list[Path]:
+def _strip_all(account: Account, places: Sequence[Path], before: int) -> list[Path]:
+    """`before`: how many children had io_uring until then."""
+    if os.geteuid() == account.uid or (mode_filter.is_available() and mode_filter.with_rings() == before):
+        return []
     return [path for place in places for path in _stripped(place, account)]
 
 

@@ -119,7 +119,7 @@ def _put_back(entry: Entry, again: str) -> Undone | None:
     KernelValue(file).write(str(found))
     now = _pool_of(file).persistent
     if now != found:
-        return Undone("failed", f"could not restored {file} to '{found}': it is '{now}'; {again} tries again")
+        return Undone("failed", f"could not restore {file} to '{found}': it is '{now}'; {again} tries again")
     return Undone("put back", f"restored {file} to '{found}'")
 
 
