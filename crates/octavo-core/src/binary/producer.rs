@@ -25,7 +25,7 @@ const MOST_KINDS: usize = 64;
 const MOST_UNITS: usize = 50_000;
 /// The longest table of abbreviations that is read for a unit, in bytes; those of real units have a few thousand.
 const MOST_ABBREVIATIONS: usize = 32 * 1024;
-/// The most that a section of debug information may have when it is unpacked, in bytes.
+/// The most that all sections of debug information may have when they are unpacked, in bytes.
 const MOST_DEBUG: u64 = 512 << 20;
 
 type Slice<'d> = EndianSlice<'d, RunTimeEndian>;
@@ -94,10 +94,13 @@ fn producers(elf: &Elf<'_>) -> Result<BTreeMap<String, u64>, String> {
         Endianness::Little => RunTimeEndian::Little,
         Endianness::Big => RunTimeEndian::Big,
     };
-    let info = unpacked(info, elf)?;
-    let part = |name: &str| {
+    let mut left = MOST_DEBUG;
+    let info = unpacked(info, elf, &mut left)?;
+    let mut part = |name: &str| {
         elf.section(name)
-            .map_or(Ok(Cow::Borrowed(&[][..])), |section| unpacked(section, elf))
+            .map_or(Ok(Cow::Borrowed(&[][..])), |section| {
+                unpacked(section, elf, &mut left)
+            })
     };
     let tables = Tables {
         abbreviations: part(".debug_abbrev")?,
@@ -168,8 +171,13 @@ fn text_at(table: &[u8], offset: usize) -> Option<String> {
     Some(printable(near.split(|&byte| byte == 0).next()?))
 }
 
-/// A section's bytes, unpacked where they are packed (SHF_COMPRESSED: zlib or zstd).
-fn unpacked<'d>(section: &Section<'d>, elf: &Elf<'_>) -> Result<Cow<'d, [u8]>, String> {
+/// A section's bytes, unpacked where they are packed (SHF_COMPRESSED: zlib or zstd); what that
+/// takes is taken off `left`.
+fn unpacked<'d>(
+    section: &Section<'d>,
+    elf: &Elf<'_>,
+    left: &mut u64,
+) -> Result<Cow<'d, [u8]>, String> {
     if !section.is_compressed() {
         return Ok(Cow::Borrowed(section.data));
     }
@@ -189,17 +197,62 @@ fn unpacked<'d>(section: &Section<'d>, elf: &Elf<'_>) -> Result<Cow<'d, [u8]>, S
     let mut found = Vec::new();
     let result = match kind {
         1 => flate2::read::ZlibDecoder::new(packed)
-            .take(MOST_DEBUG + 1)
+            .take(*left + 1)
             .read_to_end(&mut found),
         2 => super::packed::zstd(packed)
             .map_err(|error| error.to_string())?
-            .take(MOST_DEBUG + 1)
+            .take(*left + 1)
             .read_to_end(&mut found),
         _ => return Err(format!("unknown compression ({kind})")),
     };
     result.map_err(|error| format!("decompression failed ({error})"))?;
-    if found.len() as u64 > MOST_DEBUG {
-        return Err(format!("more than {} MB", MOST_DEBUG >> 20));
-    }
+    *left = left
+        .checked_sub(found.len() as u64)
+        .ok_or_else(|| format!("more than {} MB", MOST_DEBUG >> 20))?;
     Ok(Cow::Owned(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// Sections that are each small enough, and together are not: a program of kilobytes must not take gigabytes.
+    #[test]
+    fn all_sections_together_are_bounded() {
+        let mut packed = vec![0; 24];
+        packed[0] = 1; // zlib
+        let mut encoder = flate2::write::ZlibEncoder::new(packed, flate2::Compression::best());
+        encoder.write_all(&vec![0; 3 << 20]).expect("in memory");
+        let packed = encoder.finish().expect("in memory");
+        let section = Section {
+            name: b".debug_info",
+            kind: object::elf::SHT_PROGBITS.0,
+            flags: object::elf::SHF_COMPRESSED.0,
+            address: 0,
+            size: packed.len() as u64,
+            data: &packed,
+            link: 0,
+            info: 0,
+        };
+        let elf = Elf {
+            machine: object::elf::EM_X86_64.0,
+            kind: object::elf::ET_EXEC.0,
+            is_64: true,
+            endian: Endianness::Little,
+            sections: Vec::new(),
+            symbols: super::super::elf::Symbols::default(),
+            dynamic_symbols: super::super::elf::Symbols::default(),
+            has_interpreter: false,
+            segments: Vec::new(),
+        };
+        let mut left = 4 << 20;
+        assert_eq!(
+            unpacked(&section, &elf, &mut left).map(|one| one.len()),
+            Ok(3 << 20)
+        );
+        assert_eq!(left, 1 << 20);
+        assert!(unpacked(&section, &elf, &mut left).is_err());
+    }
 }
