@@ -196,15 +196,15 @@ def _print_result(run: str) -> dict[str, Any]:
     from octavo.analysis.document import make_document
     from octavo.analysis.shown_metrics import MOST_NUMBERS
     from octavo.cli.output import console
-    from octavo.home import octavo_home
     from octavo.report.files import write_html
     from octavo.report.terminal import print_report
     from octavo.store.address import store_address
+    from octavo.store.run_files import run_directory
     from octavo.store.store import Store
 
     with closing(Store.open(store_address())) as store:
         document = make_document(store, run, most_numbers=MOST_NUMBERS)
     print_report(document, console())
-    path = write_html(document, octavo_home() / "runs" / run / "report.html")
+    path = write_html(document, run_directory(run) / "report.html")
     print(f"\nreport: {path}")
     return document

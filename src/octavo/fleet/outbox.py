@@ -14,6 +14,7 @@ from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, make_private_file, octavo_home
 from octavo.store import trial_json
 from octavo.store.records import TrialRecord
+from octavo.store.run_files import checked_id
 from octavo.store.set_aside import Notice, SetAside, unheard
 
 
@@ -99,4 +100,4 @@ def remove_delivered(run: str, have: Mapping[str, int]) -> None:
 
 
 def _path(run: str) -> Path:
-    return octavo_home() / "fleet" / "outbox" / f"{run}.sqlite"
+    return octavo_home() / "fleet" / "outbox" / f"{checked_id(run)}.sqlite"

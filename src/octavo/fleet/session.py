@@ -17,7 +17,6 @@ from octavo.fleet.identity import package_digest
 from octavo.fleet.on_postgres import on_postgres
 from octavo.fleet.orders import Prepare, RunOrder
 from octavo.fleet.rounds import FleetRounds
-from octavo.home import make_directory, octavo_home
 from octavo.host.journal import Journal, recover
 from octavo.lab.bench import WallClock
 from octavo.lab.events import Notice, Notify
@@ -28,6 +27,7 @@ from octavo.plan.impossible import refuse_impossible
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.address import store_address
 from octavo.store.records import RunRecord, TrialRecord
+from octavo.store.run_files import check_plan, remember_plan, run_directory
 from octavo.store.set_aside import SetAside
 from octavo.store.store import PATIENCE, Store
 
@@ -56,9 +56,10 @@ def start_fleet_run(
     with _working(notify) as (journal, store):
         environment: dict[str, Any] = {"octavo": __version__, "fleet": {}}
         record = new_run(plan, plan_text, repeat, seed, journal.token, environment)
+        run_directory(record.id)  # its report's place
+        remember_plan(store.address, record.id, record.plan, cells)
         store.create_run(record, cells)
         store.claim(record.id)
-        make_directory(octavo_home() / "runs" / record.id)  # its report's place
         return _work(record, plan, cells, choice, store, notify)
 
 
@@ -67,7 +68,8 @@ def resume_fleet_run(
 ) -> SessionResult:
     """Goes on with a run of a fleet, with its own plan and seed; `retry` first repeats what failed or was invalid.
 
-    Raises UsageError when it was none, and when it is finished and neither asks for more.
+    Raises UsageError when it was none, when a shared store has another plan than it was begun with, and when it is
+    finished and neither asks for more.
     """
     with _working(notify) as (journal, store):
         record = store.run(run)
@@ -78,10 +80,12 @@ def resume_fleet_run(
                 f"{run} is finished; octavo report {run} shows it; --budget gives it more time, --retry-failed repeats "
                 "what failed"
             )
+        cells = store.cells(run)
+        check_plan(store.address, run, record.plan, cells)
         store.claim(run)
-        plan = extended(store, run, restore_plan(record.plan), budget)
+        plan = extended(store, run, restore_plan(record.plan), cells, budget)
         store.set_status(run, "running", token=journal.token)
-        return _work(record, plan, with_defaults(store.cells(run), plan), choice, store, notify, retry=retry)
+        return _work(record, plan, with_defaults(cells, plan), choice, store, notify, retry=retry)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from octavo.errors import HostError, OctavoError
-from octavo.home import make_directory, octavo_home
+from octavo.home import octavo_home
 from octavo.host.children import server_account
 from octavo.host.journal import Journal
 from octavo.instruments import instruments
@@ -36,6 +36,7 @@ from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.datasets import graft
 from octavo.postgres.datasets.spec import Dataset
+from octavo.store.run_files import run_directory
 from octavo.units import parse_size
 from octavo.workloads.base import Workload
 
@@ -72,7 +73,7 @@ class PostgresBench:
         self._singly: set[str] = set()  # conditions that are measured trial by trial
         self._shortest: dict[str, float] = {}  # slices by condition, in seconds, where they were found too short
         self.room = 0
-        self._logs = make_directory(octavo_home() / "runs" / run)
+        self._logs = run_directory(run)
         # Trials that failed early have no log: the highest number counts, and not how many there are.
         self._trials = max((int(log.name.partition(".")[0]) for log in self._logs.glob("[0-9]*.server.log")), default=0)
 

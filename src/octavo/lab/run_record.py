@@ -24,6 +24,7 @@ from octavo.plan.server_settings import settings_of
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.pinned import not_pinned, pinned_settings
 from octavo.store.records import RunRecord, TrialRecord
+from octavo.store.run_files import remember_plan
 from octavo.store.store import Store
 
 
@@ -50,12 +51,17 @@ def new_run(
     )
 
 
-def extended(store: Store, run: str, plan: Plan, budget: str | None) -> Plan:
-    """The plan with this budget and no limit of its rounds, which the store has then, too; without one as it is."""
+def extended(store: Store, run: str, plan: Plan, cells: Sequence[Cell], budget: str | None) -> Plan:
+    """The plan with this budget and no limit of its rounds, which the store has then, too; without one as it is.
+
+    `cells` are the run's as they are stored.
+    """
     if budget is None:
         return plan
     longer = plan.model_copy(update={"budget": budget, "most_rounds": None})
-    store.set_plan(run, json.loads(longer.model_dump_json()))
+    content = json.loads(longer.model_dump_json())
+    remember_plan(store.address, run, content, cells)
+    store.set_plan(run, content)
     return longer
 
 

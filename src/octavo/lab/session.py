@@ -29,6 +29,7 @@ from octavo.plan.model import Plan, restore_plan
 from octavo.postgres.builds.cache import Build
 from octavo.store.address import store_address
 from octavo.store.records import RunRecord
+from octavo.store.run_files import check_plan, checked_id, remember_plan
 from octavo.store.sender import TrialSender
 from octavo.store.store import Store
 from octavo.units import human_count
@@ -53,6 +54,7 @@ def start_run(plan: Plan, plan_text: str, repeat: str, seed: int | None, notify:
     with _working(notify) as (journal, store):
         record = new_run(plan, plan_text, repeat, seed, journal.token, {})
         bench = PostgresBench(record.id, plan, workloads.find(plan.workload), journal, notify)
+        remember_plan(store.address, record.id, record.plan, cells)
         store.create_run(record, cells)
         store.claim(record.id)
         with closing(bench):
@@ -63,21 +65,23 @@ def resume_run(run: str, notify: Notify, *, budget: str | None = None, retry: bo
     """Goes on with a run that was stopped or can go on, with its own plan and seed.
 
     `budget` replaces the plan's, and lifts a limit of its rounds; `retry` first repeats what failed or was invalid.
-    Raises UsageError when the run was imported, when its rounds would not compare here, and when it is finished and
-    neither asks for more.
+    Raises UsageError when the run was imported, when its rounds would not compare here, when a shared store has another
+    plan than it was begun with, and when it is finished and neither asks for more.
     """
     with _working(notify) as (journal, store):
         record = store.run(run)
         plan = restore_plan(record.plan)
         # What refuses comes before what is stored: a run that cannot go on stays as it is.
         _check_resumable(record, more=budget is not None or retry)
+        cells = store.cells(run)
+        check_plan(store.address, run, record.plan, cells)
         store.claim(run)
         workload = workloads.find(plan.workload)
-        plan = extended(store, run, plan, budget)
+        plan = extended(store, run, plan, cells, budget)
         bench = PostgresBench(run, plan, workload, journal, notify)
         store.set_status(run, "running", token=journal.token)
         with closing(bench):
-            return _work(record, plan, with_defaults(store.cells(run), plan), bench, store, notify, retry=retry)
+            return _work(record, plan, with_defaults(cells, plan), bench, store, notify, retry=retry)
 
 
 @contextmanager
@@ -152,8 +156,7 @@ def _work(
 
 def _check_resumable(record: RunRecord, *, more: bool) -> None:
     """Raises UsageError for a run that cannot go on here; `more` asks more of one that is finished."""
-    if record.id in ("", ".", "..") or "/" in record.id:  # a team's store may say anything, and logs have this name
-        raise UsageError(f"{record.id!r} is not a valid run id: it cannot be continued")
+    checked_id(record.id)
     if "imported" in record.environment:
         raise UsageError(f"{record.id} was imported and cannot be continued; to show it: octavo report {record.id}")
     if record.status == "finished" and not more:
