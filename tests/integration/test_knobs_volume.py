@@ -68,7 +68,9 @@ def test_a_filesystem_of_this_block(home: Path, level: str, block: int) -> None:
     with Journal() as journal:
         with device.volume({"filesystem": level}, 8 * _MB, journal) as made:
             assert made is not None
-            assert os.statvfs(made.directory).f_bsize == block
+            facts = os.statvfs(made.directory)
+            assert facts.f_bsize == block
+            assert facts.f_flag & (os.ST_NOSUID | os.ST_NODEV) == os.ST_NOSUID | os.ST_NODEV
             mount = mounts.at(made.directory)
             assert mount is not None
             assert (mount.kind, mount.source) == (level.partition("/")[0], f"/dev/{made.device}")

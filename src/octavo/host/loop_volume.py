@@ -81,7 +81,7 @@ def loop_volume(size: int, kind: str, block: int, journal: Journal) -> Generator
         _run(journal, *_mkfs(kind, block), device)
         entry = journal.record("mount", directory=str(directory), image=str(image), **_identity(image))
         stack.callback(journal.undo, entry)
-        _run(journal, "mount", "-t", kind, device, directory)
+        _run(journal, "mount", "-t", kind, "-o", "nosuid,nodev", device, directory)  # others write there
         yield Volume(directory, image, device.name, number, kind)
 
 
