@@ -24,6 +24,7 @@ from octavo.postgres import cluster, extension
 from octavo.postgres.sources.snapshot import opened_tree, version_of_tree
 from octavo.trace.record import probes
 from octavo.workload_support import pgbench_client, pgbench_log, pgbench_turns, restore
+from octavo.workloads.oom import recovery
 
 
 def sparse(path: Path, size: int = 1 << 40) -> Path:
@@ -149,6 +150,20 @@ def test_a_log_that_grows_while_it_is_read_ends_where_it_ended(tmp_path: Path) -
             writer.flush()
             assert seen <= 10_000, "it goes on for as long as somebody writes"
     assert seen == 10_000
+
+
+def test_a_servers_log_is_read_in_parts_and_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "_LOG_SECONDS", 0.2)
+    server = MagicMock(log=sparse(tmp_path / "log", 8 << 20))
+    seen = 0
+    with server.log.open("a") as writer:
+        for line in recovery.log_lines(server, 0):
+            seen += len(line)
+            assert len(line) <= 65536
+            writer.write("x" * len(line))
+            writer.flush()
+            assert seen <= 80 << 20, "it goes on for as long as somebody writes"
+    assert seen >= 8 << 20
 
 
 def test_a_line_of_sql_without_end_is_read_in_parts(tmp_path: Path, journal: Journal) -> None:

@@ -1,5 +1,6 @@
 """After the kill: the server recovers by itself, or is started again when its postmaster was killed; what is there."""
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from octavo.postgres.cluster import DATABASE, Server
 _RECOVERY_SECONDS = 300.0
 _LOG_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05
+_LONGEST_LINE = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +44,17 @@ def ledger_of(server: Server) -> Recovered:
 def log_lines(server: Server, offset: int) -> Iterator[str]:
     """The server's log from this byte on, and what comes in the next seconds while the postmaster lives.
 
-    A connection may break before the postmaster has reaped who was killed, and said so.
+    A connection may break before the postmaster has reaped who was killed, and said so. The log is what the server's
+    account makes of it: a line is read in parts, and what is written meanwhile waits for the next look.
     """
     deadline = time.monotonic() + _LOG_SECONDS
-    with server.log.open(errors="replace") as file:
+    with server.log.open("rb") as file:
         file.seek(offset)
         while True:
             alive = server.is_alive()
-            while line := file.readline():
-                yield line
+            end = os.fstat(file.fileno()).st_size
+            while file.tell() < end and (line := file.readline(_LONGEST_LINE)):
+                yield line.decode(errors="replace")
             if not alive or time.monotonic() > deadline:
                 return
             time.sleep(_PAUSE_SECONDS)
