@@ -78,6 +78,7 @@ def test_the_limits_hold_and_nothing_of_ours_stays(pooler: str) -> None:
                 ("statement_timeout", "500ms"),
                 ("lock_timeout", "100ms"),
                 ("transaction_read_only", "on"),
+                ("search_path", "pg_catalog,pg_temp"),
             ):
                 assert connection.execute("SELECT current_setting(%s) AS value", (setting,)).fetchone() == {
                     "value": value
@@ -87,7 +88,8 @@ def test_the_limits_hold_and_nothing_of_ours_stays(pooler: str) -> None:
         assert asker(connection)("watched_server")
         with psycopg.connect(pooler, autocommit=True) as other:
             left = other.execute(
-                "SELECT current_setting('statement_timeout'), current_setting('transaction_read_only')"
+                "SELECT current_setting('statement_timeout'), current_setting('transaction_read_only'),"
+                " current_setting('search_path')"
             ).fetchone()
-        assert left == ("0", "off"), "something of ours stays for the pooler's other clients"
+        assert left == ("0", "off", '"$user", public'), "something of ours stays for the pooler's other clients"
     assert blocks_of_query("SELECT * FROM visited WHERE id < 100", pooler).blocks

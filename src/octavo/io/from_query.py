@@ -5,7 +5,8 @@ meet it are looked up, and their ctid is (block, line pointer): PostgreSQL's man
 scan also visits blocks whose only matching rows are dead or invisible; those are not in the list.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -87,10 +88,11 @@ def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> VisitedBlocks
 
 
 def _limits() -> "SessionLimits":
-    """How long one statement may take: Octavo must not hold up a live server."""
+    """How long one statement may take: Octavo must not hold up a live server. The query means what it means to its
+    user, whose path it has."""
     from octavo.postgres.user_connection import SessionLimits
 
-    return SessionLimits(statement_timeout="30s", lock_timeout="1s")
+    return SessionLimits(statement_timeout="30s", lock_timeout="1s", search_path=None)
 
 
 def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> VisitedBlocks:
@@ -103,17 +105,29 @@ def _ask(cursor: "psycopg.Cursor[Any]", sql: str) -> VisitedBlocks:
         raise UsageError(
             "--from-query: the query has no plan with a bitmap heap scan; put a condition on an indexed column"
         )
-    relation, condition = _relation(cursor, node), node["Recheck Cond"]
-    alias = _quoted(cursor, node["Alias"])
+    with _servers_names(cursor):
+        relation, condition = _relation(cursor, node), node["Recheck Cond"]
+        alias = _quoted(cursor, node["Alias"])
     # Text of the server's own making: names quoted by it, the condition deparsed by it.
-    block_of_row = f"{alias}.ctid::text::point"
+    block_of_row = f"{alias}.ctid::pg_catalog.text::pg_catalog.point"
     visited = f"SELECT DISTINCT ({block_of_row})[0]::bigint FROM {relation} {alias} WHERE {condition} ORDER BY 1"  # noqa: S608
     found = cursor.execute(visited.encode(), prepare=True)
     blocks = tuple(row[0] for row in found)
     if not blocks:
         raise UsageError("--from-query: no row of the table meets the condition; take one that some rows meet")
-    file, block, relation_blocks = _where(cursor, relation)
+    with _servers_names(cursor):
+        file, block, relation_blocks = _where(cursor, relation)
     return VisitedBlocks(relation, condition, forced, file, block, relation_blocks, blocks)
+
+
+@contextmanager
+def _servers_names(cursor: "psycopg.Cursor[Any]") -> Generator[None, None, None]:
+    """Names in what is asked here are PostgreSQL's own, whatever the user's path has before them."""
+    own = cursor.execute("SHOW search_path").fetchone()
+    assert own is not None
+    cursor.execute("SET LOCAL search_path = pg_catalog, pg_temp")
+    yield
+    cursor.execute("SELECT set_config('search_path', %s, true)", own)
 
 
 def _scan(cursor: "psycopg.Cursor[Any]", sql: str) -> dict[str, Any] | None:

@@ -2,9 +2,13 @@
 
 Who listens at a socket of this host may be any local user's program. What it sends has a bound in time and memory.
 
+Nor does what another user of the database has made there run as ours: names that we do not qualify are PostgreSQL's own
+(`search_path`), for the owner of a database can set another path for all who connect to it, and whoever may create
+functions in a schema of the path can make one that fits a call of ours better than PostgreSQL's.
+
 A pooler may swallow our start-up options (pgbouncer's `ignore_startup_parameters = options`), and then a session has
-neither limits nor read-only. So they are asked for; where they do not hold, each query has a transaction of its own
-that sets them (SET LOCAL). A plain SET would stay on the pooler's connection, for other clients.
+neither limits nor read-only nor our path. So they are asked for; where they do not hold, each query has a transaction
+of its own that sets them (SET LOCAL). A plain SET would stay on the pooler's connection, for other clients.
 """
 
 import os
@@ -13,7 +17,7 @@ import resource
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import psycopg
@@ -41,10 +45,18 @@ _AS_A_WORD = re.compile(r"(password\s*=\s*)('(?:[^'\\]|\\.)*'|\S+)")
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """How long a statement of ours may take, and wait for a lock, as the server writes it (`500ms`, `30s`)."""
+    """How long a statement of ours may take, and wait for a lock, as the server writes it (`500ms`, `30s`).
+
+    `search_path`: where names are looked for; None leaves the user's, for statements that are the user's.
+    """
 
     statement_timeout: str
     lock_timeout: str
+    search_path: str | None = "pg_catalog,pg_temp"
+
+    def settings(self) -> dict[str, str]:
+        """The same by the names of settings."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class UsersConnection(psycopg.Connection[DictRow]):
@@ -103,10 +115,8 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
     """
     asked = read_dsn(dsn or "", _NO_DSN)
     own = str(asked.get("options") or os.environ.get("PGOPTIONS", ""))
-    ours = (
-        f"-c statement_timeout={limits.statement_timeout} -c lock_timeout={limits.lock_timeout} "
-        "-c default_transaction_read_only=on"
-    )
+    wanted = {**limits.settings(), "default_transaction_read_only": "on"}
+    ours = " ".join(f"-c {name}={value}" for name, value in wanted.items())
     settings: dict[str, Any] = {
         **asked,
         "options": f"{own} {ours}".strip(),
@@ -147,12 +157,12 @@ def limited(connection: psycopg.Connection[Any], limits: SessionLimits | None) -
     if isinstance(connection, UsersConnection):
         connection.patience = max(connection.patience, _patience(limits))
     with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        wanted = limits.settings()
+        sets = "".join(f"pg_catalog.set_config('{name}', %s, true), " for name in wanted)
         row = cursor.execute(
-            "SELECT set_config('statement_timeout', %s, true), set_config('lock_timeout', %s, true),"
-            " current_setting('transaction_read_only')",
-            (limits.statement_timeout, limits.lock_timeout),
+            f"SELECT {sets}pg_catalog.current_setting('transaction_read_only')".encode(), tuple(wanted.values())
         ).fetchone()
-        if row != (limits.statement_timeout, limits.lock_timeout, "on"):
+        if row != (*wanted.values(), "on"):
             raise HostError(
                 "the server did not accept our timeouts and read-only mode; connect to PostgreSQL, not to a pooler"
             )
@@ -195,15 +205,9 @@ def _hold_to(connection: UsersConnection, limits: SessionLimits, oldest: int) ->
     if connection.info.server_version < oldest:
         raise HostError(f"the server is older than PostgreSQL {oldest // 10000}, the oldest supported version")
     try:
-        row = connection.execute(
-            "SELECT current_setting('statement_timeout') AS statement_timeout,"
-            " current_setting('lock_timeout') AS lock_timeout, current_setting('transaction_read_only') AS read_only"
-        ).fetchone()
-        if row == {
-            "statement_timeout": limits.statement_timeout,
-            "lock_timeout": limits.lock_timeout,
-            "read_only": "on",
-        }:
+        wanted = {**limits.settings(), "transaction_read_only": "on"}
+        asked = ", ".join(f"pg_catalog.current_setting('{name}') AS {name}" for name in wanted)
+        if connection.execute(f"SELECT {asked}".encode()).fetchone() == wanted:
             return
         # Behind such a pooler the next statement may meet another session: nothing is prepared in this one.
         connection.prepare_threshold = None

@@ -8,6 +8,6 @@ SELECT CASE WHEN c.reltablespace = 0 THEN d.dattablespace ELSE c.reltablespace E
             THEN (c.relpages * current_setting('block_size')::float8 / c.reltuples)::bigint ELSE 0 END AS tuple_bytes,
        coalesce((SELECT option_value::bigint FROM pg_options_to_table(c.reloptions)
                  WHERE option_name = 'fillfactor'), 0) AS fillfactor,
-       c.oid::regclass::text AS name
+       regexp_replace(c.oid::regclass::text, '^public\.', '') AS name
 FROM pg_class AS c, pg_database AS d
 WHERE d.datname = current_database() AND pg_relation_filenode(c.oid) IS NOT NULL AND c.relpersistence <> 't'
