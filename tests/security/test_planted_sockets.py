@@ -3,6 +3,7 @@
 # pyright: reportPrivateUsage=false
 
 import itertools
+import os
 import socket
 from collections.abc import Generator
 from pathlib import Path
@@ -70,6 +71,22 @@ def test_what_has_not_answered_is_closed(planted: Path, monkeypatch: pytest.Monk
         with pytest.raises(psycopg.OperationalError), limited(connection, SessionLimits("300ms", "1s")):
             pass
         assert connection.patience == pytest.approx(0.4)
+
+
+def test_a_server_that_was_only_found_gets_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(tmp_path / ".s.PGSQL.5432"))
+    listener.listen()
+    (tmp_path / ".pgpass").write_text("*:*:*:*:secret\n")
+    (tmp_path / ".pgpass").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    monkeypatch.setattr(examine, "forget_environment", lambda: None)  # as for a user who is not root
+    with fake_server.answering(listener, asks_password=True) as heard:
+        with pytest.raises(HostError, match="asks for a password; name the server with --dsn"):
+            examine._connect_to(Listener(str(tmp_path), 5432, os.geteuid()))
+        assert len(heard.startups) == 1
+    assert not heard.passwords
 
 
 def test_one_user_cannot_keep_the_doctor_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

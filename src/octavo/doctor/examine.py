@@ -15,7 +15,7 @@ from octavo.doctor.collect.server import LIMITS, OLDEST
 from octavo.doctor.facts import Fact, Facts
 from octavo.doctor.subjects import Subject, rules_on
 from octavo.errors import HostError, OctavoError
-from octavo.postgres.own_connection import forget_environment, peer_of
+from octavo.postgres.own_connection import NO_PASSWORDS, forget_environment, peer_of
 from octavo.postgres.user_connection import UsersConnection, connect
 
 APPLICATION = "octavo doctor"
@@ -138,7 +138,10 @@ def _connect(dsn: str | None) -> ExaminedServer:
 
 
 def _connect_to(listener: Listener) -> ExaminedServer:
-    """As the server's own user where we are root: its name is the superuser's by default, and peer lets it in."""
+    """As the server's own user where we are root: its name is the superuser's by default, and peer lets it in.
+
+    Whoever listens there, no password goes to a server that nobody has named.
+    """
     import pwd
 
     from psycopg.conninfo import make_conninfo
@@ -154,7 +157,20 @@ def _connect_to(listener: Listener) -> ExaminedServer:
     # Nothing is imported below: where Octavo is may be root's alone to read.
     with acting_as(listener.owner):
         # Quoted: a directory may be named by anybody.
-        return _connect(make_conninfo(host=listener.directory, port=listener.port, user=user, dbname="postgres"))
+        dsn = make_conninfo(
+            host=listener.directory,
+            port=listener.port,
+            user=user,
+            dbname="postgres",
+            password="",
+            passfile=NO_PASSWORDS,
+        )
+        try:
+            return _connect(dsn)
+        except HostError as error:
+            if "no password supplied" not in str(error):
+                raise
+            raise HostError(f"{listener} asks for a password; name the server with --dsn if it is yours") from None
 
 
 def _not_asked(name: str, problem: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ _PREFIX = "PG"
 # A server's listener is the process that we started, or its child: whoever is further away is not ours.
 _GENERATIONS = 4
 # Below what is no directory: what libpq does not find it goes without, and by default it reads ~/.pgpass.
-_NO_PASSWORDS = "/dev/null/none"
+NO_PASSWORDS = "/dev/null/none"
 
 
 def forget_environment() -> None:
@@ -55,7 +55,7 @@ def connect_own(
     connection = psycopg.Connection[DictRow].connect(
         host=str(directory), port=port, user=user, dbname=database, application_name="octavo",
         hostaddr="", options="", sslmode="disable", gssencmode="disable", requirepeer=account.name,
-        passfile=_NO_PASSWORDS,
+        passfile=NO_PASSWORDS,
         connect_timeout=patience_seconds, autocommit=True, row_factory=dict_row,
     )  # fmt: skip
     try:
