@@ -55,6 +55,7 @@ fewest_transactions = 1
 """
 # Of a second in slices of 100 ms: ten, and fewer where busy processors made slices longer than asked.
 _FEWEST_TURNS = 5
+_DIRTY_AGE = Path("/proc/sys/vm/dirty_expire_centisecs")
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +126,9 @@ def test_cells_take_turns_on_volumes_in_memory_groups(home: Path, device: str, m
     )
     if reasons := [reason for cell in make_cells(plan) if (reason := cannot_run(cell) or eligibility.not_here([cell]))]:
         pytest.skip(reasons[0])
+    dirty_age = int(_DIRTY_AGE.read_text())
     _, document, _ = run(plan)
+    assert int(_DIRTY_AGE.read_text()) == dirty_age
     trials = document["trials"]
     assert [(trial["status"], trial["reason"], trial["facts"].get("interleave")) for trial in trials] == [
         ("ok", None, "slices")
@@ -134,6 +137,7 @@ def test_cells_take_turns_on_volumes_in_memory_groups(home: Path, device: str, m
         values = {one["metric"]: one["value"] for one in trial["observations"] if one["item"] is None}
         assert trial["facts"]["memory_limit_bytes"] == 96 * MB
         assert trial["facts"]["stopped_between_slices"].endswith("; its device")
+        assert trial["facts"].get("dirty_expire_centisecs") == (3 * dirty_age if mode == "read-write" else None)
         if device != "loop":
             assert trial["facts"]["slice_seconds"] == 1.0
             # The device's own figures, by the time that the cell ran: nothing was served while it was paused.

@@ -23,6 +23,7 @@ from octavo.knobs.base import KnobTarget
 from octavo.lab.failure_reason import failure_reason
 from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.slices import turns
+from octavo.lab.slices.ageing import ages_slowly
 from octavo.lab.slices.count import DisturbanceLimits, rates_by_turn
 from octavo.lab.slices.disturbance import CpuMeter
 from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of
@@ -45,7 +46,7 @@ from octavo.lab.slices.round_result import TurnsDone, result_of_pieces, result_o
 from octavo.lab.trial import Equipment, Trial, WatchedTrial
 from octavo.plan.thresholds import Thresholds
 from octavo.units import parse_percentage
-from octavo.workloads.base import RunsInPieces
+from octavo.workloads.base import RunsInPieces, RunsInTurns
 
 # Slices so long that a trial has no more turns than these tell nothing that trials do not.
 _FEWEST_TURNS = 8
@@ -119,6 +120,10 @@ def measure(
         if not running:
             return RoundResult({cell.name: cell.error or "" for cell in cells}, _facts(cells), None, None)
         in_pieces = isinstance(equipment.workload, RunsInPieces)
+        if isinstance(equipment.workload, RunsInTurns) and not equipment.workload.only_reads(first.levels):
+            age = whole.enter_context(ages_slowly(len(running), equipment.journal))
+            for cell in running:
+                cell.facts["dirty_expire_centisecs"] = age
         done = (_turns_of_pieces if in_pieces else _turns)(equipment, running, wanted)
         for cell in running:
             cell.facts["knobs_drifted"] = state.drifted() if state else []

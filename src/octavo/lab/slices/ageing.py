@@ -1,0 +1,28 @@
+"""The age at which the kernel writes back dirty memory, in a round whose cells stand still most of the time.
+
+Dirty memory is written back when it is older than vm.dirty_expire_centisecs, 30 s as a rule (kernel Documentation/
+admin-guide/sysctl/vm.rst). It also ages while its cell is paused: of seven cells each would find its pages of four
+seconds ago written back, which no trial of some seconds does. So the limit is as many times longer as there are cells.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from octavo.host.journal import Journal
+from octavo.host.kernel_value import KernelValue, changed
+from octavo.knobs.base import not_writable
+
+_LIMIT = Path("/proc/sys/vm/dirty_expire_centisecs")
+
+
+@contextmanager
+def ages_slowly(cells: int, journal: Journal, limit: Path = _LIMIT) -> Generator[int | None, None, None]:
+    """The limit for so many cells in turn, within the context; yields it in hundredths of a second, None where it may
+    not be changed."""
+    if not_writable(limit) is not None:
+        yield None
+        return
+    value = KernelValue(limit)
+    with changed(value, str(int(value.read()) * cells), journal) as achieved:
+        yield int(achieved)
