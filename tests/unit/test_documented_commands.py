@@ -1,7 +1,9 @@
-"""Every `octavo …` line in a code block of README.md and docs/ is one that the command line accepts."""
+"""Every `octavo …` line in a code block of README.md and docs/ is one that the command line accepts, and every block
+marked as shell is one that bash can read."""
 
 import re
 import shlex
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from octavo.cli.app import app
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^\s*(?:\$ )?(?:sudo )?(?:\./)?octavo (.*)$")
 _OPTIONAL = re.compile(r"(?<=\s)\[[^\]]*\]")  # of a synopsis
 _PIPES = ("|", "||", "&&", ";", "&", ">", ">>", "<", "2>")
@@ -53,10 +56,12 @@ def refusal(arguments: list[str]) -> str | None:
     while isinstance(command, TyperGroup) and words and words[0] in command.commands:
         name = words.pop(0)
         command = command.commands[name]
-    if isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
-        return f"{name} has no command {words[0]}"
     try:
-        command.make_context(name, words)
+        context = command.make_context(name, list(words))
+        if isinstance(command, TyperGroup):
+            _, rest, _ = command.make_parser(context).parse_args(words)
+            if rest and rest[0] not in command.commands:
+                return f"{name} has no command {rest[0]}"
     except typer.Exit:  # --help, --version
         return None
     except TyperException as error:
@@ -68,3 +73,15 @@ def refusal(arguments: list[str]) -> str | None:
 def test_documented_commands_parse(page: Path) -> None:
     refused = {command: why for command in commands(page) if (why := refusal(arguments_of(command)))}
     assert not refused
+
+
+def test_two_commands_in_one_line_are_refused() -> None:
+    assert refusal(["build", "--data-block", "4kB", "octavo", "run", "thp"]) == "build has no command octavo"
+    assert refusal(["build", "--data-block", "4kB"]) is None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_shell_blocks_are_what_a_shell_can_read(page: Path) -> None:
+    for block in _SHELL.findall(page.read_text()):
+        read = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False)
+        assert read.returncode == 0, f"{block}\n{read.stderr}"

@@ -44,6 +44,10 @@ def test_the_way_to_a_steady_regime_takes_checkpoint_cycles(settings: tuple[str,
     assert a_trial("steady", *settings) - a_trial("after-checkpoint", *settings) == pytest.approx(3.5 * cycle)
 
 
+def test_a_trial_gives_up_before_a_cycle_of_a_day_is_over() -> None:
+    assert a_trial("steady", 'checkpoint_timeout = "1d"') - a_trial("after-checkpoint") == pytest.approx(1800)
+
+
 def test_the_wal_that_each_trial_copies() -> None:
     none, one, two = with_wal("64MB"), with_wal("1088MB"), with_wal("2112MB")
     assert one.trials == none.trials > 0

@@ -13,6 +13,7 @@ from octavo.cli.presets import list_presets, show
 from octavo.errors import UsageError
 from octavo.knobs import fragmentation
 from octavo.lab.estimate import estimate
+from octavo.lab.steady import LONGEST_SECONDS
 from octavo.plan.cells import make_cells
 from octavo.plan.design import combinations
 from octavo.plan.impossible import impossible_cells
@@ -22,7 +23,7 @@ from octavo.plan.presets import all_presets, find_plan, preset_names, preset_tex
 from octavo.plan.sizes import SIZES
 from octavo.plan.text import plan_text
 from octavo.plan.thresholds import RULE_NAMES, Thresholds
-from octavo.units import human_count
+from octavo.units import human_count, parse_duration
 
 PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
 SIZED = (
@@ -78,6 +79,14 @@ def test_what_ends_a_preset_is_its_budget(name: str, size: str, most: float) -> 
     plan = find_plan(name, size=size)[0]
     assert plan.budget_seconds is not None and 0 < plan.budget_seconds <= most
     assert plan.last_round is None
+
+
+@every_preset
+@every_size
+def test_a_steady_regime_is_reached_before_its_trial_gives_up(name: str, size: str) -> None:
+    plan = find_plan(name, size=size)[0]
+    if any(cell.levels["wal_regime"] == "steady" for cell in make_cells(plan)):
+        assert 4 * parse_duration(plan.settings.get("checkpoint_timeout", "5min")) < LONGEST_SECONDS
 
 
 def test_rounds_that_are_asked_for_are_a_limit_beside_a_budget() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from octavo.errors import UsageError
 from octavo.knobs import device, fragmentation
+from octavo.lab import steady
 from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, is_copied, loads_of
 from octavo.lab.part import most_tries
 from octavo.plan.cells import Cell
@@ -84,7 +85,8 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + copied / _COPY_BYTES_PER_SECOND
         each += device.probe_seconds(cell.levels) + fragmentation.seconds(cell.levels.get("fragmentation", "none"))
         if cell.levels["wal_regime"] == "steady":
-            each += _STEADY_CYCLES * _cycle_seconds({**plan.settings, **settings_of(cell.levels)})
+            cycle = _cycle_seconds({**plan.settings, **settings_of(cell.levels)})
+            each += min(_STEADY_CYCLES * cycle, steady.LONGEST_SECONDS)
         trial_seconds += plan.rounds * each
         repeat_seconds += plan.rounds * each * (most_tries(cell) - 1)
     families = {replace(spec, data_block="8kB", wal_block="8kB", data_segment="1GB") for spec in missing}

@@ -21,7 +21,7 @@ _LEFT = 0.1
 # Below one image in a thousand records the images no longer matter, however they scatter.
 _FEW = 0.001
 _CYCLES = 2
-_LONGEST_SECONDS = 1800.0
+LONGEST_SECONDS = 1800.0
 
 
 def reach_steady(
@@ -38,7 +38,7 @@ def reach_steady(
     count = _checkpoints(server)
     begun: list[float] = []  # when checkpoints were first seen to have begun
     shares: list[float] = []
-    while (now := clock()) - began < _LONGEST_SECONDS:
+    while (now := clock()) - began < LONGEST_SECONDS:
         (before,) = server.query("wal")
         server.disconnect()
         window(len(shares))
@@ -58,7 +58,7 @@ def reach_steady(
         if len(begun) > 2 * _CYCLES:  # cycles that become shorter leave no room for the phase
             return _facts("checkpoint cycles", now - began, shares, None)
     raise OctavoError(
-        f"full-page images were still decreasing after {_LONGEST_SECONDS / 60:.0f} minutes (wal_regime steady); "
+        f"full-page images were still decreasing after {LONGEST_SECONDS / 60:.0f} minutes (wal_regime steady); "
         "shorten checkpoint cycles by a smaller max_wal_size or checkpoint_timeout"
     )
 
