@@ -37,13 +37,13 @@ class Checkout:
 
     root: Path
 
-    def run(self, *arguments: str) -> str:
+    def run(self, *arguments: str, exits: tuple[int, ...] = (0,)) -> str:
         """Runs Python on the copy; returns what it prints."""
         finished = subprocess.run(
             [sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, check=False, timeout=300,
             env={**os.environ, "PYTHONPATH": f"{self.root / 'src'}:{self.root}", "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
-        assert finished.returncode == 0, f"{arguments}: {finished.stdout[-3000:]}{finished.stderr[-3000:]}"
+        assert finished.returncode in exits, f"{arguments}: {finished.stdout[-3000:]}{finished.stderr[-3000:]}"
         return finished.stdout
 
     def command(self, line: str) -> str:
@@ -58,7 +58,8 @@ class Checkout:
         if program == ".venv/bin/python":
             return self.run(*arguments)
         assert program == "octavo"
-        return self.run("-m", "octavo", *arguments)
+        # On a busy machine no trial may be valid, which is 4; the last run's trials are looked at below.
+        return self.run("-m", "octavo", *arguments, exits=(0, 4) if arguments[0] == "run" else (0,))
 
 
 @pytest.fixture
