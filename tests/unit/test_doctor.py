@@ -27,6 +27,7 @@ from octavo.doctor.facts import Fact, Facts, NotApplicableError, RuleFacts, Unkn
 from octavo.doctor.rules import RULES
 from octavo.errors import HostError, UsageError
 from octavo.iotop.diskstats import DiskTotals
+from octavo.postgres.own_connection import NO_PASSWORDS
 
 MB = 1024**2
 
@@ -282,7 +283,8 @@ def test_a_directory_of_anybody_adds_nothing_to_the_connection(monkeypatch: pyte
     monkeypatch.setattr(examine_module, "_connect", connect)
     examine_module._connect_to(Listener("/x' port=1 sslkey=/etc/shadow", 5432, os.geteuid()))
     assert asked[0]["host"] == "/x' port=1 sslkey=/etc/shadow"
-    assert set(asked[0]) <= {"host", "port", "user", "dbname"}
+    assert set(asked[0]) <= {"host", "port", "user", "dbname", "passfile", "password"}
+    assert (asked[0]["passfile"], asked[0]["password"]) == (NO_PASSWORDS, "")  # whoever listens there gets none
 
 
 HOSTILE = "<script>alert(1)</script> | `x` \x1b[31m"

@@ -19,7 +19,7 @@ def _forget() -> None:
     if "distributed" in sys.modules:
         return
     found: dict[str, Any] = {name: _config.get(name, None) for name in _KEPT}
-    kept = {name: value for name, value in found.items() if isinstance(value, dict)}
+    kept: dict[str, Any] = {name: value for name, value in found.items() if isinstance(value, dict)}
     _config.refresh(paths=[], env={})
     _config.set(kept)
 
