@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from octavo.analysis.root import root
-
 # The analysis by which half of alpha is spent: a compromise between early and late verdicts, by simulation.
 HALF_SPENT = 2.0
 # Levels at which the recursion is run; between them the share is interpolated.
@@ -38,6 +36,7 @@ def advance(before: Survivors, time: float, spend: float) -> tuple[float, Surviv
     Soc. A 132, 1969; C. Jennison, B. W. Turnbull, Group Sequential Methods, 2000, ch. 19). In standard errors the
     boundary is b / √time.
     """
+    from scipy.optimize import brentq
     from scipy.special import ndtr
 
     deviation = math.sqrt(time - before.time)
@@ -48,7 +47,9 @@ def advance(before: Survivors, time: float, spend: float) -> tuple[float, Surviv
 
     # The logarithm, because what is spent may be tiny.
     wanted = math.log(spend)
-    boundary = root(lambda value: math.log(max(crossing(value), 1e-300)) - wanted, 0.0, 30 * math.sqrt(time), 1e-9)
+    boundary = float(
+        brentq(lambda value: math.log(max(crossing(value), 1e-300)) - wanted, 0, 30 * math.sqrt(time), xtol=1e-9)
+    )
     nodes, weights = _gauss(16 + math.ceil(4 * boundary / deviation))
     nodes, weights = boundary * (nodes + 1) / 2, boundary * weights / 2
     across = (nodes[:, None] - before.nodes) / deviation

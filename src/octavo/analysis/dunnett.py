@@ -6,8 +6,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from octavo.analysis.root import root
-
 # Nodes of the quadratures over the baseline's error and over the estimated standard deviation.
 _NODES = 96
 _SPAN = 8.5  # standard deviations to each side; beyond lies 1e-17
@@ -22,6 +20,7 @@ def dunnett(comparisons: int, freedom: int, confidence: float) -> float:
     tables, Biometrics 20, 1964). With one comparison it is Student's t. Raises ValueError below one degree of
     freedom or one comparison.
     """
+    from scipy.optimize import brentq
     from scipy.special import stdtrit
 
     if comparisons < 1 or freedom < 1:
@@ -32,11 +31,10 @@ def dunnett(comparisons: int, freedom: int, confidence: float) -> float:
         return lower
     upper = float(stdtrit(freedom, 1 - (1 - confidence) / (2 * comparisons)))
     scales, weights = _estimated_deviation(freedom)
-
-    def missing(value: float) -> float:
-        return float(weights @ _all_within(value * scales, comparisons)) - confidence
-
-    return root(missing, lower, upper, 1e-7)
+    found = brentq(
+        lambda value: float(weights @ _all_within(value * scales, comparisons)) - confidence, lower, upper, xtol=1e-7
+    )
+    return float(found)
 
 
 def _all_within(bounds: NDArray[np.float64], comparisons: int) -> NDArray[np.float64]:

@@ -6,8 +6,8 @@ from markupsafe import Markup
 
 from octavo.predict import render as terminal
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured
+from octavo.report.chart_style import Chart
 from octavo.report.page_template import environment, own, style
-from octavo.report.vega_chart import VegaChart
 from octavo.units import format_size
 
 WIDTH, HEIGHT = 460, 220
@@ -93,7 +93,7 @@ def _because(document: dict[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-def charts(document: dict[str, Any]) -> list[VegaChart]:
+def charts(document: dict[str, Any]) -> list[Chart]:
     """A curve over the data blocks for each figure that is known, with its interval; a line for each shared_buffers."""
     return [
         _curve(document, name, title, caption, PLAIN)
@@ -102,7 +102,7 @@ def charts(document: dict[str, Any]) -> list[VegaChart]:
     ]
 
 
-def _curve(document: dict[str, Any], name: str, title: str, caption: str, theme: Theme) -> VegaChart:
+def _curve(document: dict[str, Any], name: str, title: str, caption: str, theme: Theme) -> Chart:
     rows = [
         {
             "block": format_size(row["data_block_bytes"]),
@@ -137,7 +137,7 @@ def _curve(document: dict[str, Any], name: str, title: str, caption: str, theme:
             "encoding": {"x": x, "y": {**y, "field": "value"}, "color": colour},
         },
     ]
-    return VegaChart({"data": {"values": rows}, "layer": layers, "width": WIDTH, "height": HEIGHT},
+    return Chart({"data": {"values": rows}, "layer": layers, "width": WIDTH, "height": HEIGHT},
                  f"predicted-{name.replace('_', '-')}", f"{caption} Shaded: 95 % intervals.")  # fmt: skip
 
 

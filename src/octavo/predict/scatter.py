@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from octavo.report.chart_colours import PLAIN, Theme
-from octavo.report.vega_chart import VegaChart
+from octavo.report.chart_style import Chart
 from octavo.units import format_size
 
 SIDE = 190
@@ -19,7 +19,7 @@ _TITLES = {
 }
 
 
-def scatter(points: Sequence[dict[str, Any]], theme: Theme = PLAIN) -> VegaChart:
+def scatter(points: Sequence[dict[str, Any]], theme: Theme = PLAIN) -> Chart:
     """Points of `against.compare`; vertical bars are the intervals. Figures of no point have no panel."""
     shown = [name for name in _TITLES if any(one["metric"] == name for one in points)]
     panels = [
@@ -27,9 +27,7 @@ def scatter(points: Sequence[dict[str, Any]], theme: Theme = PLAIN) -> VegaChart
         for name in shown
     ]
     rows = [{"hconcat": panels[place : place + _COLUMNS]} for place in range(0, len(panels), _COLUMNS)]
-    return VegaChart(
-        {"vconcat": rows}, "predicted-measured", "Predicted and measured values; on the line they are equal."
-    )
+    return Chart({"vconcat": rows}, "predicted-measured", "Predicted and measured values; on the line they are equal.")
 
 
 def _panel(title: str, points: Sequence[dict[str, Any]], theme: Theme, *, has_legend: bool) -> dict[str, Any]:

@@ -5,23 +5,22 @@ Each panel is a picture of its own, so that a page lays them out by its width.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from markupsafe import Markup
 
-from octavo.report import numbers, svg
-from octavo.report.axes import Scale, axis_below, axis_left, linear_ticks, rounded_up
-from octavo.report.chart_colours import PLAIN, with_variables
-from octavo.report.chart_style import Chart
-from octavo.report.chart_style import heading as headline
-from octavo.report.document import Document, Row, clip, conditions
+from octavo.report import numbers
+from octavo.report.chart_colours import with_variables
+from octavo.report.chart_style import Chart, inline_data, leaf
+from octavo.report.document import Document, Row, conditions
 from octavo.report.series_lines import MOST_POINTS, ChartLine, LineStyle, line_styles, lines_of, whole_intervals
 
 # Of many conditions the first ones are drawn.
 MOST_CONDITIONS = 4
-WIDTH, HEIGHT, LEFT, RIGHT, HEADED, DOT = 270, 110, 48, 12, 48, 22
+WIDTH, HEIGHT, AXIS = 270, 110, 38
 
 # Metric, heading, what it note.
 FIGURES = (
@@ -74,19 +73,22 @@ class SeriesPart:
 
 def series_of(document: Document) -> SeriesPart | None:
     """The panels of every condition; None for a run without series."""
+    from altair.utils.schemapi import debug_mode
+
     shown, cell_of, looks = _shown(document)
     found: list[Panels] = []
-    for number, name in enumerate(list(shown)[:MOST_CONDITIONS]):
-        lines = {metric: lines_of(shown[name], metric, cell_of, looks) for metric, _, _ in FIGURES}
-        panels = [
-            panel
-            for metric, heading, note in FIGURES
-            if (panel := _panel(f"series{number}_{metric}", heading, note, *lines[metric]))
-        ]
-        if panels:
-            drawn = {line.look for every, _ in lines.values() for line in every}
-            legend = [(look.label, _swatch(look)) for look in dict.fromkeys(looks.values()) if look in drawn]
-            found.append(Panels(name, legend, panels))
+    with debug_mode(False):
+        for number, name in enumerate(list(shown)[:MOST_CONDITIONS]):
+            lines = {metric: lines_of(shown[name], metric, cell_of, looks) for metric, _, _ in FIGURES}
+            panels = [
+                panel
+                for metric, heading, note in FIGURES
+                if (panel := _panel(f"series{number}_{metric}", heading, note, *lines[metric]))
+            ]
+            if panels:
+                drawn = {line.look for every, _ in lines.values() for line in every}
+                legend = [(look.label, _swatch(look)) for look in dict.fromkeys(looks.values()) if look in drawn]
+                found.append(Panels(name, legend, panels))
     if not found:
         return None
     drawn_rows = [row for one in found for row in shown[one.condition]]
@@ -116,55 +118,50 @@ def series_charts(document: Document) -> Iterator[tuple[str, str, Chart]]:
     for name in list(shown)[:MOST_CONDITIONS]:
         for metric, heading, note in FIGURES:
             lines, unit = lines_of(shown[name], metric, cell_of, looks)
-            if chart := _chart(f"series_{metric}", heading, lines, unit, note):
-                yield name, metric, chart
+            if chart := _chart(f"series_{metric}", heading, lines, unit):
+                title = {"text": f"{heading} {unit}".strip(), "subtitle": note}
+                yield name, metric, replace(chart, spec={**chart.spec, "title": title})
 
 
-def _chart(prefix: str, heading: str, lines: Sequence[ChartLine], unit: str, note: str = "") -> Chart | None:
-    """One panel; with `note` it is headed by its name, unit and note, as a file needs it."""
+def _chart(prefix: str, heading: str, lines: Sequence[ChartLine], unit: str) -> Chart | None:
+    import altair as alt
+
     highest = max((value for line in lines for value in line.values), default=0.0)
     if highest <= 0:
         return None
     end = max(line.seconds[-1] for line in lines)
-    named = f"{heading}, {unit}" if unit else heading
-    top = HEADED if note else 8
-    above = ""
-    if note:
-        title = clip(f"{heading} {unit}".strip(), 44)
-        above = headline(0, 16, [title], PLAIN) + svg.text(0, 34, note, 11, fill=PLAIN.soft)
-    most = 100.0 if unit == "%" and highest <= 100 else highest if unit == "%" else rounded_up(highest)
-    up = Scale(0, most, top + HEIGHT, top)
-    across = Scale(0, end, LEFT, LEFT + WIDTH)
-    seconds = [(value, f"{label} s") for value, label in linear_ticks(0, end, 4)]
-    drawing = (
-        above
-        + axis_left(up, linear_ticks(0, most, 4, short=highest >= 1e4), LEFT, LEFT + WIDTH, PLAIN, bare=True)
-        + axis_below(across, seconds, top + HEIGHT, PLAIN)
-        + _lines(lines, across, up)
-    )
-    what = f"{named}: {len(lines)} trials over {numbers.seconds(end)}, at most {numbers.significant(highest)}."
-    return Chart(drawing, LEFT + WIDTH + RIGHT, top + HEIGHT + 24, prefix, what)
-
-
-def _lines(lines: Sequence[ChartLine], across: Scale, up: Scale) -> str:
-    """A line a trial; trials of one reading are dots."""
+    looks = list(dict.fromkeys(line.look for line in lines))
+    names = [str(number) for number in range(len(looks))]  # two labels may be the same once they are clipped
+    name = dict(zip(looks, names, strict=True))
     dots = all(len(line.seconds) == 1 for line in lines)
-    drawn: dict[LineStyle, list[str]] = {}
-    for line in lines:
-        points = [(across(second), up(value)) for second, value in zip(line.seconds, line.values, strict=True)]
-        mark = svg.symbol("circle", *points[0], DOT) if dots else svg.polyline(points)
-        drawn.setdefault(line.look, []).append(mark)
-    if dots:
-        return "".join(svg.group(marks, fill=look.colour) for look, marks in drawn.items())
-    return svg.group(
-        (
-            svg.group(marks, stroke=look.colour, stroke_dasharray=",".join(map(str, look.dash)) or None)
-            for look, marks in drawn.items()
-        ),
-        fill="none",
-        stroke_width="1.4",
-        stroke_linejoin="round",
+    points = [
+        {"s": round(second, 3), "v": float(f"{value:.5g}"), "t": order, "c": name[line.look]}
+        for order, line in enumerate(lines)
+        for second, value in zip(line.seconds, line.values, strict=True)
+    ]
+    top = 100.0 if unit == "%" and highest <= 100 else highest
+    axis: dict[str, Any] = {"tickCount": 4, "title": None}
+    across = alt.Axis(**axis, grid=False, labelExpr="datum.label + ' s'", labelOverlap="greedy", labelSeparation=6)
+    short: dict[str, Any] = {"format": "~s"} if highest >= 1e4 else {}
+    up = alt.Axis(**axis, **short, domain=False, minExtent=AXIS, maxExtent=AXIS)
+    chart = alt.Chart(inline_data(points))
+    marked: Any = chart.mark_circle(size=22) if dots else chart.mark_line(strokeWidth=1.4, strokeJoin="round")
+    encoded = marked.encode(
+        x=alt.X("s:Q", scale=alt.Scale(domain=[0, end], nice=False), axis=across),
+        y=alt.Y("v:Q", scale=alt.Scale(domain=[0, top], nice=unit != "%"), axis=up),
+        detail=alt.Detail("t:N"),
+        color=alt.Color("c:N", legend=None, scale=alt.Scale(domain=names, range=[look.colour for look in looks])),
+        **({} if dots else {"strokeDash": alt.StrokeDash("c:N", legend=None, scale=_dashes(names, looks))}),
     )
+    named = f"{heading}, {unit}" if unit else heading
+    what = f"{named}: {len(lines)} trials over {numbers.seconds(end)}, at most {numbers.significant(highest)}."
+    return Chart(leaf(encoded.properties(width=WIDTH, height=HEIGHT)), prefix, what)
+
+
+def _dashes(names: list[str], looks: Sequence[LineStyle]) -> Any:
+    import altair as alt
+
+    return alt.Scale(domain=names, range=[list(look.dash) or [1, 0] for look in looks])
 
 
 def _swatch(look: LineStyle) -> Markup:

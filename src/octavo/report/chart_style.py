@@ -1,15 +1,17 @@
-"""What charts share: ratios on an axis, names that fit, headings, and a chart as SVG for a page or as a file."""
+"""How charts look: axes, names that fit, and a chart as SVG for a page or as a file."""
 
+import html
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
-from octavo.report import svg
 from octavo.report.chart_colours import LIGHT, PLAIN, Theme, coloured, hexadecimal, with_variables
 from octavo.report.document import clean, clip
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -49,50 +51,128 @@ def short_names(names: Iterable[str], length: int = 22) -> dict[str, str]:
     return found
 
 
+def inline_data(rows: Iterable[dict[str, Any]]) -> Any:
+    """Rows as the data of a chart."""
+    import altair as alt
+
+    return alt.InlineData(values=tuple(rows))
+
+
+def leaf(chart: Any) -> dict[str, Any]:
+    """The specification of a single altair chart, to be put into another.
+
+    altair itself copies all of a chart whenever it is layered or stacked, and hashes its data, which takes longer
+    than drawing it.
+    """
+    import altair as alt
+
+    rows = chart.data["values"]
+    chart.data = alt.Undefined
+    return {**chart.to_dict(validate=False, context={"top_level": False}), "data": {"values": list(rows)}}
+
+
+def layered(charts: Iterable[Any], **properties: Any) -> dict[str, Any]:
+    """Altair charts on top of each other; `properties` as Vega-Lite names them."""
+    return {"layer": [leaf(chart) for chart in charts], **properties}
+
+
+def stacked(panels: Sequence[dict[str, Any]], spacing: int, **properties: Any) -> dict[str, Any]:
+    """Panels below each other."""
+    return {"vconcat": list(panels), "spacing": spacing, **properties}
+
+
 @dataclass(frozen=True)
 class Chart:
-    """A drawing in pixels from its upper left, with a name and a description of what it shows."""
+    """A drawing as Vega-Lite specifies it, with a name that is fit for ids and a description of what it shows."""
 
-    drawing: str
-    width: float
-    height: float
+    spec: dict[str, Any]
     name: str
     description: str
 
-    def svg(self) -> str:
-        """For inlining, in the colours it was drawn with."""
-        return self._root(self.drawing)
+    def svg(self, theme: Theme) -> str:
+        """For inlining: its ids get a prefix, its root says what it shows."""
+        return inline(self._drawn(theme, "transparent"), f"{self.name}-{theme.name}", self.description)
 
     def page(self) -> str:
         """For inlining into a page that has both themes (`chart_colours.variables`)."""
-        return with_variables(self.svg())
+        return slim(with_variables(self.svg(PLAIN)))
 
     def file(self, kind: Literal["svg", "png"]) -> bytes:
         """A chart of placeholders as a file of its own, in the light theme; a PNG has two pixels a unit."""
         import vl_convert
 
-        place = {"x": -MARGIN, "y": -MARGIN, "width": "100%", "height": "100%"}
-        paper = svg.element("rect", **place, fill=hexadecimal(PLAIN.paper))
-        alone = {"xmlns": "http://www.w3.org/2000/svg", "font_family": FONT}
-        drawn = coloured(self._root(paper + self.drawing, MARGIN, **alone), LIGHT)
+        svg = coloured(self._drawn(PLAIN, hexadecimal(PLAIN.paper)), LIGHT)
         if kind == "svg":
-            return drawn.encode("utf-8", "replace")
-        return vl_convert.svg_to_png(drawn, scale=2)
+            return svg.encode("utf-8", "replace")
+        return vl_convert.svg_to_png(svg, scale=2)
 
-    def _root(self, content: str, margin: int = 0, **attributes: str) -> str:
-        width, height = svg.number(self.width + 2 * margin), svg.number(self.height + 2 * margin)
-        return svg.element(
-            "svg", content, role="img", aria_label=self.description, **attributes,
-            width=width, height=height, viewBox=f"{-margin} {-margin} {width} {height}",
-        )  # fmt: skip
+    def _drawn(self, theme: Theme, background: str) -> str:
+        import altair as alt
+        import vl_convert
 
-
-HEADING, MARGIN = 14, 10
+        spec = printable(self.spec | {"config": _config(theme), "background": background, "padding": _PADDING})
+        version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+        return vl_convert.vegalite_to_svg(spec, vl_version=version, allowed_base_urls=[])
 
 
-def heading(x: float, y: float, lines: Sequence[str], theme: Theme) -> str:
-    """A heading of one or several lines, the last one's baseline at y."""
-    first = y - (len(lines) - 1) * 18
-    return "".join(
-        svg.text(x, first + 18 * n, words, HEADING, fill=theme.ink, font_weight=600) for n, words in enumerate(lines)
-    )
+# Left and right: a browser's letters may be wider than those that the labels were measured with.
+_PADDING = {"left": 36, "right": 34, "top": 4, "bottom": 4}
+
+
+def _config(theme: Theme) -> dict[str, Any]:
+    """How everything looks that a chart does not say itself."""
+    words = {
+        "labelColor": theme.ink,
+        "titleColor": theme.soft,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    }
+    lines = {"gridColor": theme.line, "domainColor": theme.line, "tickColor": theme.line}
+    heading = {"color": theme.ink, "fontSize": 14, "fontWeight": 600, "anchor": "start", "offset": 10}
+    return {
+        "font": FONT,
+        "aria": False,
+        "axis": {**words, **lines, "labelLimit": 320, "titlePadding": 8},
+        "legend": {**words, "labelLimit": 320, "symbolStrokeWidth": 1.6},
+        "title": {**heading, "subtitleColor": theme.soft},
+        "view": {"stroke": None},
+    }
+
+
+def printable(spec: Any) -> Any:
+    """A chart's specification without control characters, which would end the process that draws it.
+
+    >>> printable({"a": ["x\\x1b", 1]})
+    {'a': ['x�', 1]}
+    """
+    if isinstance(spec, dict):
+        return {clean(key): printable(value) for key, value in cast(dict[str, Any], spec).items()}
+    if isinstance(spec, list):
+        return [printable(value) for value in cast(list[Any], spec)]
+    return clean(spec) if isinstance(spec, str) else spec
+
+
+def slim(svg: str) -> str:
+    """The SVG without what does not show, and to a tenth of a pixel: that is half of a page with many panels.
+
+    >>> slim('<g class="x"><path class="background" d="M0,0h1"/><path d="M0.123,4L5.678,9"/><text>0.125</text></g>')
+    '<g><path d="M0.1,4L5.6,9"/><text>0.125</text></g>'
+    """
+    bare = re.sub(r'<path class="(?:back|fore)ground"[^>]*/>', "", svg)
+    bare = re.sub(r' (?:class|role|aria-roledescription|pointer-events|font-family|opacity)="[^"]*"', "", bare)
+    short = re.sub(r'(?<= d=")[^"]*|(?<=transform=")[^"]*', lambda found: re.sub(r"(\.\d)\d+", r"\1", found[0]), bare)
+    return short.replace("<svg", '<svg role="img"', 1)
+
+
+def inline(svg: str, prefix: str, description: str) -> str:
+    """An SVG document made fit to stand inside a page beside others.
+
+    >>> inline('<svg xmlns="http://www.w3.org/2000/svg"><g id="a" clip-path="url(#a)"/></svg>', "p", "x<y")
+    '<svg role="img" aria-label="x&lt;y"><g id="p-a" clip-path="url(#p-a)"/></svg>'
+    """
+    body = svg[svg.index("<svg") :]
+    body = re.sub(r"""\s+xmlns(:\w+)?=(["'])http://www\.w3\.org/[^"']*\2""", "", body)
+    body = re.sub(r'\bid="([^"]*)"', rf'id="{prefix}-\1"', body)
+    body = re.sub(r"url\(#", f"url(#{prefix}-", body)
+    return body.replace("<svg", f'<svg role="img" aria-label="{html.escape(description)}"', 1)

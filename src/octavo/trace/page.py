@@ -3,8 +3,8 @@
 from typing import Any
 
 from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured
+from octavo.report.chart_style import Chart
 from octavo.report.page_template import environment, own, style
-from octavo.report.vega_chart import VegaChart
 from octavo.trace.render import SURFACE_HEADS, curve_name, surface_rows, verdict
 from octavo.units import format_size, human_size
 
@@ -61,7 +61,7 @@ def _caption(document: dict[str, Any]) -> str:
     return f"Hit ratio of an LRU cache by its size, a line for each page size.{ends}{points}{here}"
 
 
-def hit_ratios(document: dict[str, Any], theme: Theme) -> VegaChart:
+def hit_ratios(document: dict[str, Any], theme: Theme) -> Chart:
     """The curves, the clock sweep's points, and a line at the server's shared_buffers."""
     names = [curve_name(curve) for curve in document["curves"]]
     sizes = sorted({curve["page_size_bytes"] for curve in document["curves"]})
@@ -141,7 +141,7 @@ def hit_ratios(document: dict[str, Any], theme: Theme) -> VegaChart:
                 "encoding": {"x": x},
             }
         )
-    return VegaChart({"layer": layers, "width": WIDTH, "height": HEIGHT}, "hit-ratios", _caption(document))
+    return Chart({"layer": layers, "width": WIDTH, "height": HEIGHT}, "hit-ratios", _caption(document))
 
 
 def _useful_end(document: dict[str, Any]) -> int:
@@ -154,7 +154,7 @@ def _useful_end(document: dict[str, Any]) -> int:
     return max(2 * last, 2 * (document["shared_buffers_bytes"] or 0))
 
 
-def working_sets(document: dict[str, Any], theme: Theme) -> VegaChart:
+def working_sets(document: dict[str, Any], theme: Theme) -> Chart:
     """A bar for each curve."""
     rows = [
         {
@@ -175,4 +175,4 @@ def working_sets(document: dict[str, Any], theme: Theme) -> VegaChart:
         },
     ]
     spec = {"data": {"values": rows}, "layer": layers, "width": WIDTH, "height": {"step": 24}}
-    return VegaChart(spec, "working-sets", "Working set in bytes by page size; the table has the numbers.")
+    return Chart(spec, "working-sets", "Working set in bytes by page size; the table has the numbers.")

@@ -5,20 +5,7 @@ import importlib
 
 import pytest
 
-MODULES = [
-    "numbers",
-    "document",
-    "trials",
-    "markdown",
-    "chart_style",
-    "chart_colours",
-    "chart_run",
-    "svg",
-    "vega_chart",
-    "axes",
-    "run_history",
-    "sentences",
-]
+MODULES = ["numbers", "document", "trials", "markdown", "chart_style", "chart_colours", "run_history", "sentences"]
 
 
 @pytest.mark.parametrize("name", MODULES)
