@@ -43,7 +43,8 @@ class Checkout:
             [sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, check=False, timeout=300,
             env={**os.environ, "PYTHONPATH": f"{self.root / 'src'}:{self.root}", "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
-        assert finished.returncode in exits, f"{arguments}: {finished.stdout[-3000:]}{finished.stderr[-3000:]}"
+        said = f"{finished.stdout[-3000:]}{finished.stderr[-3000:]}"
+        assert finished.returncode in exits and ": failed: " not in finished.stderr, f"{arguments}: {said}"
         return finished.stdout
 
     def command(self, line: str) -> str:
@@ -58,7 +59,7 @@ class Checkout:
         if program == ".venv/bin/python":
             return self.run(*arguments)
         assert program == "octavo"
-        # On a busy machine no trial may be valid, which is 4; the last run's trials are looked at below.
+        # On a busy machine no trial may be valid, which is 4.
         return self.run("-m", "octavo", *arguments, exits=(0, 4) if arguments[0] == "run" else (0,))
 
 
