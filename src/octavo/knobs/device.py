@@ -122,7 +122,7 @@ def limited(
     facts: dict[str, Any] = {"device": level}
     if place is not None:
         facts["volume"] = place.as_dict()
-    if place is not None and pausable and (device is None or device.highest == DeviceLimits()):
+    if place is not None and pausable and not is_limited({"device": level}):
         with (
             block_limit.throttled(place.number, _NO_LIMIT, journal, group) as throttle,
             Enforcer(VolumeType(level, _NO_LIMIT), throttle, lambda: served_by(place.device)) as enforcer,
