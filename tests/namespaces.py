@@ -26,6 +26,8 @@ _HOLD = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c"]
 # What other tests have mounted of volumes is let go at once: a copy of a mount in another namespace would keep their
 # loop device busy.
 LET_VOLUMES_GO = "awk '$2 ~ /\\/volumes\\// {print $2}' /proc/self/mounts | xargs -r umount -l"
+# What is starved of a processor for half a minute is no host that was lost: Dask's own time-outs would say so.
+_PATIENT = ("DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP=300s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=300s")
 _READY = (
     f"{LET_VOLUMES_GO} && mount -t tmpfs -o mode=755 none /run/octavo && ip link set lo up && echo ready && "
     "exec cat >/dev/null"
@@ -50,7 +52,7 @@ class Place:
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs a command there; with `check` an exit code other than 0 is an error that has what it wrote."""
-        done = subprocess.run([*self.through, *arguments], check=False, capture_output=True, text=True, timeout=600)
+        done = subprocess.run([*self.through, *arguments], check=False, capture_output=True, text=True, timeout=1200)
         failed = f"{' '.join(arguments)}: exit {done.returncode}: {done.stderr[-4000:]}"
         assert not check or done.returncode == 0, failed
         return done
@@ -101,7 +103,7 @@ def network(
     ssh: bool = False,
 ) -> Generator[Network, None, None]:  # fmt: skip
     """Hosts with these names; `shared` directories are linked into every state directory. With `ssh` they are reached
-    over an sshd, which has a namespace of its own beside them."""
+    over an sshd, which has a namespace of its own beside them. The environment may have other time-outs of Dask."""
     runtime_directory()  # to mount on
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="octavo-fleet-", dir="/var/tmp"))
@@ -119,7 +121,7 @@ def network(
             stack.callback(_let_go, holder)
             assert holder.stdout is not None
             assert holder.stdout.readline() == "ready\n"
-            return Place(name, holder.pid, home, f"10.77.0.{number}", tuple(environment))
+            return Place(name, holder.pid, home, f"10.77.0.{number}", (*_PATIENT, *environment))
 
         coordinator = place("coordinator", 1)
         coordinator.run("ip", "link", "add", "hub", "type", "bridge")

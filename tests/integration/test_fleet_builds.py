@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 from tests.integration.conftest import needs_root
 from tests.namespaces import Network, network
+from tests.preset_plans import tolerant_plan
 
 from octavo.host.journal import Journal
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.store.store import Store
 
-pytestmark = [needs_root, pytest.mark.beside]
+pytestmark = needs_root
 
 _SHORT = (
-    "oltp-blocks-demo", "--size", "quick", "--rounds", "1", "--seed", "7", "--set", "data_block=8kB,4kB",
+    "--size", "quick", "--rounds", "1", "--seed", "7", "--set", "data_block=8kB,4kB",
     "--set", "scale=1", "--set", "duration=1s", "--set", "mode=read-only", "--set", "device=native",
     "--set", "memory=none", "--set", "clients=2",
 )  # fmt: skip
@@ -37,7 +38,9 @@ def fleet(home: Path) -> Iterator[Network]:
 def test_a_build_travels_to_the_host_that_lacks_it(fleet: Network) -> None:
     """More than a minute: two builds are packed with xz, and each host makes loads and measures six cells."""
     alpha, beta = fleet.hosts
-    told = fleet.coordinator.octavo("run", *_SHORT, "--fleet", str(fleet.file), check=False)
+    plan = fleet.coordinator.home / "oltp-blocks-demo.toml"
+    plan.write_text(tolerant_plan("oltp-blocks-demo"))
+    told = fleet.coordinator.octavo("run", str(plan), *_SHORT, "--fleet", str(fleet.file), check=False)
     assert told.returncode == 0, told.stderr
     sent = re.findall(r"(\S+): made on alpha, sent to beta", told.stdout + told.stderr)
     assert len(sent) == 2

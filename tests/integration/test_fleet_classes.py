@@ -14,7 +14,7 @@ from octavo.plan.parts import host_of_part
 from octavo.store.records import TrialRecord
 from octavo.store.store import Store
 
-pytestmark = [needs_root, pytest.mark.beside]
+pytestmark = needs_root
 
 _CELLS = 6
 

@@ -25,7 +25,7 @@ from octavo.store.store import Store
 from octavo.store.trial_json import decode
 
 # Each host has a run lock of its own, and its numbers are of no interest.
-pytestmark = [needs_root, pytest.mark.beside]
+pytestmark = needs_root
 
 # Who does not answer is noticed as early as Dask's ten probes a second allow.
 _QUICK = ("DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP=12s", "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=5s")

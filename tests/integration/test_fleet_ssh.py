@@ -6,12 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from tests.integration.conftest import needs_root
 from tests.integration.sshd import ssh_server
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [needs_root, pytest.mark.beside]
+pytestmark = needs_root
 
 
 def free_address() -> str:

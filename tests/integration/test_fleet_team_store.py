@@ -22,7 +22,7 @@ from octavo.store.address import server_address
 from octavo.store.store import Store
 
 # Each host has a run lock of its own, and its numbers are of no interest.
-pytestmark = [needs_root, pytest.mark.beside]
+pytestmark = needs_root
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from octavo.store.store import Store
 from octavo.trace.files import summarize
 from octavo.trace.surface import SurfaceRequest, surface
 
-pytestmark = [needs_root, pytest.mark.beside]
+pytestmark = needs_root
 
 PORT = 8786
 _ACCESSES, _PAGES = 400_000, 30_000
@@ -51,7 +51,6 @@ def dask(files: dict[str, Path]) -> Iterator[Network]:
         f"{client}CA_FILE={files['ca']}",
         f"{client}CLIENT__CERT={files['cert']}",
         f"{client}CLIENT__KEY={files['key']}",
-        "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT=300s",  # a handshake on a loaded machine, at low priority
         f"{SECONDS}=0.05",
     ]
     with network(["alpha", "beta"], environment=environment) as made, ExitStack() as stack:
