@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.tools import found
+from tests.tools import found, reason
 
 _PROGRAM = found("sshd")
 _PRIVILEGE_SEPARATION = Path("/run/sshd")
@@ -35,10 +35,10 @@ class Sshd:
 
 @contextmanager
 def ssh_server(place: Path, address: str = "127.0.0.1", through: Sequence[str] = ()) -> Generator[Sshd, None, None]:
-    """A server whose files are in this directory; `through` brings it where the address is. Skips where there is no
-    sshd."""
+    """A server whose files are in this directory; `through` brings it where the address is. Without sshd the
+    test is skipped, or fails (tests/tools.py)."""
     if _PROGRAM is None:
-        pytest.skip("openssh-server is not installed")
+        pytest.skip(reason("sshd"))
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", place / name], check=True)
     with socket.socket() as probe:
