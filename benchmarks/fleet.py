@@ -119,7 +119,7 @@ def contents() -> list[TrialRecord]:
     def one() -> TrialRecord:
         values = [[drawn.lognormvariate(6, 2) for _ in range(20)] for _ in range(66)]
         moments = tuple(1.5 * step + drawn.random() / 1000 for step in range(20))
-        series = tuple(Series(f"metric_{number}", "1/s", moments, tuple(of)) for number, of in enumerate(values))
+        series = tuple(Series.of(f"metric_{number}", "1/s", moments, tuple(of)) for number, of in enumerate(values))
         return TrialRecord("", 0, 1, 0, 1, "ok", None, 0.0, 0.0, 1, observations, settings=SETTINGS, series=series)
 
     return [decode(encode("", one()))[1] for _ in range(CELLS + 1)]

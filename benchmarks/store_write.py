@@ -3,10 +3,10 @@
     .venv/bin/python benchmarks/store_write.py [--trials 2000] [--writers 1] [--batch 1 --batch 20]
 
 Every trial has all observations that a pgbench trial has, 66 series of 20 values, its settings, facts and an identity,
-made up (seeded). With a batch of 1 each trial is a transaction of its own, as a run stores it; a coordinator of many
-hosts commits what has arrived together. `--writers` are processes at once, each with runs of its own. The server is one
-of OCTAVO_HOME's builds with its defaults but for 128MB of buffers, on the same disk as the file: a commit waits for
-that (fsync).
+made up (seeded); that series are packed where they are measured is not counted. With a batch of 1 each trial is a
+transaction of its own, as a run stores it; a coordinator of many hosts commits what has arrived together. `--writers`
+are processes at once, each with runs of its own. The server is one of OCTAVO_HOME's builds with its defaults but for
+128MB of buffers, on the same disk as the file: a commit waits for that (fsync).
 """
 
 import argparse
@@ -136,7 +136,7 @@ def trial(number: int, generator: np.random.Generator, settings: dict[str, str],
         Observation(name, float(value), unit) for (name, unit), value in zip(names.items(), values, strict=True)
     )
     moments = tuple(1.5 * step + number % 7 / 1000 for step in range(20))
-    series = tuple(Series(name, unit, moments, tuple(generator.lognormal(6, 2, 20).tolist()))
+    series = tuple(Series.of(name, unit, moments, tuple(generator.lognormal(6, 2, 20).tolist()))
                    for name, unit in list(names.items())[:66])  # fmt: skip
     facts = {"build": "18.6-b8w8-0123456789ab", "log": f"runs/x/{number:05d}.server.log", "database_bytes": 787_000_000}
     return TrialRecord(

@@ -128,7 +128,7 @@ def _series(values: Mapping[str, float], generator: np.random.Generator) -> tupl
     seconds = tuple(float(second) for second in range(1, _SERIES_POINTS + 1))
     units = {metric.name: metric.unit for metric in InstrumentSet(instruments(), print).metrics}
     return tuple(
-        Series(name, units[name], seconds, tuple((values[name] * generator.uniform(0.6, 1, len(seconds))).tolist()))
+        Series.of(name, units[name], seconds, tuple((values[name] * generator.uniform(0.6, 1, len(seconds))).tolist()))
         for name in CHARTED
         if name in values
     )

@@ -60,7 +60,7 @@ class StoreContract:
             a_trial(
                 round=number, identity=new_identity(),
                 observations=tuple(Observation(f"metric_{one}", one / 7 + number, "1/s") for one in range(count)),
-                series=tuple(Series(f"metric_{one}", "1/s", (0.5,), (float(one),)) for one in range(count)),
+                series=tuple(Series.of(f"metric_{one}", "1/s", (0.5,), (float(one),)) for one in range(count)),
             )
             for number, count in enumerate((499, 2, 1203, 0), 1)
         ]  # fmt: skip
@@ -237,8 +237,8 @@ class StoreContract:
 
     def test_series_come_back_as_they_were(self, store: Store) -> None:
         add_run(store, "one")
-        tps = Series("tps", "1/s", (0.5, 1.5), (0.1, 1e300))
-        role = Series("process_page_table_bytes", "bytes", (1.0,), (4096.0,), "checkpointer")
+        tps = Series.of("tps", "1/s", (0.5, 1.5), (0.1, 1e300))
+        role = Series.of("process_page_table_bytes", "bytes", (1.0,), (4096.0,), "checkpointer")
         identifier = store.add_trial("one", a_trial(series=(tps, role)))
         store.add_trial("one", a_trial())
         assert list(store.series([identifier])) == [(identifier, tps), (identifier, role)]
@@ -263,6 +263,6 @@ class StoreContract:
             assert [trial.part for trial in store.trials("one")] == [1]
             assert list(store.series([1])) == []
         with closing(Store.open(address)) as store:
-            new = a_trial(identity=new_identity(), series=(Series("tps", "1/s", (0.5,), (0.1,)),))
+            new = a_trial(identity=new_identity(), series=(Series.of("tps", "1/s", (0.5,), (0.1,)),))
             assert store.add_trial("one", new) == store.add_trial("one", new)
         assert sql("SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]

@@ -1,7 +1,8 @@
-"""Series: a figure as it went during a trial, and how it is packed for the store.
+"""Series: a figure as it went during a trial, packed as the store has it.
 
-Packed, the times are whole milliseconds, each as the step from the one before, which compress to nearly nothing
-at a steady period; the values are IEEE doubles, unrounded. Both are little-endian and deflated (zlib).
+It is packed where it was measured: a coordinator of many hosts only passes the bytes on. The times are whole
+milliseconds, each as the step from the one before, which compress to nearly nothing at a steady period; the values are
+IEEE doubles, unrounded. Both are little-endian and deflated (zlib).
 """
 
 import sys
@@ -10,7 +11,7 @@ from array import array
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, Self
 
 # zlib's window (2 to that power) and memory for so few bytes; the format is the same.
 _SMALL_BYTES, _SMALL_WINDOW, _SMALL_MEMORY = 512, 12, 4
@@ -25,9 +26,30 @@ class Series:
 
     metric: str
     unit: str
-    seconds: tuple[float, ...]
-    values: tuple[float, ...]
+    packed_seconds: bytes
+    packed_values: bytes
     item: str | None = None
+
+    @classmethod
+    def of(
+        cls, metric: str, unit: str, seconds: tuple[float, ...], values: tuple[float, ...], item: str | None = None
+    ) -> Self:
+        """A series of these values. Raises ValueError and OverflowError for moments that are no times.
+
+        >>> Series.of("tps", "1/s", (0.9996, 2.0), (0.1, 2.0)).seconds
+        (1.0, 2.0)
+        """
+        return cls(metric, unit, pack_seconds(seconds), pack_values(values), item)
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """The moments, to the millisecond."""
+        return unpack_seconds(self.packed_seconds)
+
+    @property
+    def values(self) -> tuple[float, ...]:
+        """The values, exactly."""
+        return unpack_values(self.packed_values)
 
 
 @lru_cache(64)

@@ -35,7 +35,7 @@ _TRIAL = encode(
     "one",
     TrialRecord(
         "a", 1, 1, 1, 1, "ok", None, 1.0, 2.5, 3, (Observation("tps", 0.5, "1/s"),), {"work_mem": "4MB"},
-        series=(Series("tps", "1/s", (0.5,), (1e300,)),), identity="0" * 32,
+        series=(Series.of("tps", "1/s", (0.5,), (1e300,)),), identity="0" * 32,
     ),
 )  # fmt: skip
 

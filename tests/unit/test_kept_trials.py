@@ -18,7 +18,7 @@ from octavo.store.trial_json import decode, encode
 WHOLE = a_trial(
     identity=new_identity(),
     observations=(Observation("tps", 0.1, "1/s"), Observation("x", math.inf, "s", "q1", 3)),
-    series=(Series("tps", "1/s", (0.5, 1.5), (0.1, 1e300), "checkpointer"),),
+    series=(Series.of("tps", "1/s", (0.5, 1.5), (0.1, 1e300), "checkpointer"),),
     settings={"work_mem": "4MB"},
     build={"version": "18.6"},
     facts={"deep": [None, {"ö": 1}]},

@@ -107,7 +107,7 @@ class Recording:
     def series(self) -> list[Series]:
         """Everything so far, seconds since the sampler's start."""
         return [
-            Series(track.metric.name, track.metric.unit, tuple(track.seconds), tuple(track.values), item)
+            Series.of(track.metric.name, track.metric.unit, tuple(track.seconds), tuple(track.values), item)
             for (_, item), track in self._tracks.items()
         ]
 

@@ -14,7 +14,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from octavo.errors import UnstorableError
 from octavo.plan.cells import Cell
-from octavo.series import pack_seconds, pack_values
 from octavo.store import schema
 from octavo.store.engines import is_sqlite
 from octavo.store.records import RunRecord, TrialRecord
@@ -99,8 +98,8 @@ def _observations(identifier: int, record: TrialRecord) -> list[tuple[Any, ...]]
 
 def _series(identifier: int, record: TrialRecord) -> list[tuple[Any, ...]]:
     return [
-        (identifier, number, _name(kept.metric), _name(kept.item), _name(kept.unit), pack_seconds(kept.seconds),
-         pack_values(kept.values))
+        (identifier, number, _name(kept.metric), _name(kept.item), _name(kept.unit), kept.packed_seconds,
+         kept.packed_values)
         for number, kept in enumerate(record.series)
     ]  # fmt: skip
 

@@ -15,7 +15,7 @@ from octavo.errors import OctavoError, StoreAwayError, UnstorableError
 from octavo.host.journal import is_owned
 from octavo.observation import Observation
 from octavo.plan.cells import Cell
-from octavo.series import Series, unpack_seconds, unpack_values
+from octavo.series import Series
 from octavo.store import schema
 from octavo.store.address import ServerAddress, StoreAddress
 from octavo.store.claim import HELD, Claim, key_of
@@ -286,7 +286,7 @@ class Store:
             with self._reading() as connection:
                 rows = connection.execute(chosen.order_by(kept.trial, kept.number)).all()
             for trial, metric, unit, seconds, numbers, item in rows:
-                yield trial, Series(metric, unit, unpack_seconds(seconds), unpack_values(numbers), item)
+                yield trial, Series(metric, unit, seconds, numbers, item)
 
     def settings_by_cell(self, run: str) -> dict[str, dict[str, str]]:
         """The server's settings in the first trial of each cell that has them."""

@@ -15,7 +15,7 @@ _VERSION = 1
 _FIELDS = frozenset(field.name for field in dataclasses.fields(TrialRecord)) - {"id"}
 # dataclasses.astuple copies deeply: 2 ms a trial.
 _OF_OBSERVATION = attrgetter(*(field.name for field in dataclasses.fields(Observation)))
-_OF_SERIES = attrgetter(*(field.name for field in dataclasses.fields(Series)))
+_OF_SERIES = attrgetter("metric", "unit", "seconds", "values", "item")
 _TEXT = ("cell", "status")
 _WHOLE = ("round", "attempt", "position", "load", "seed", "part")
 _STATUSES = ("ok", "invalid", "failed", "skipped")
@@ -38,7 +38,7 @@ def decode(content: bytes) -> tuple[str, TrialRecord]:
         if document["version"] != _VERSION:
             raise OctavoError(f"it has version {document['version']!r}, this Octavo supports {_VERSION}")
         return str(document["run"]), _trial(document["trial"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise OctavoError(f"it is not a trial of Octavo's ({error!r:.200})") from None
 
 
@@ -51,7 +51,7 @@ def _trial(values: dict[str, Any]) -> TrialRecord:
     lists: dict[str, Any] = {
         "observations": tuple(Observation(*map(_plain, fields)) for fields in values["observations"]),
         "series": tuple(
-            Series(metric, unit, tuple(map(float, seconds)), tuple(map(float, numbers)), item)
+            Series.of(metric, unit, tuple(map(float, seconds)), tuple(map(float, numbers)), item)
             for metric, unit, seconds, numbers, item in values["series"]
         ),
     }

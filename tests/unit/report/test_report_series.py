@@ -103,9 +103,9 @@ def test_a_run_without_series_shows_nothing(small: Document) -> None:
 def test_document_has_drawn_series_of_counted_trials_and_json_all(tmp_path: Path) -> None:
     plan = small_plan()
     baseline, other = (next(c for c in make_cells(plan) if c.baseline is is_base) for is_base in (True, False))
-    drawn = Series("wal_amplification", "1", (1.0, 2.0), (1.5, 2.5))
-    role = Series("process_page_table_bytes", "bytes", (1.0,), (4096.0,), "checkpointer")
-    load = Series("cpu_busy_share", "fraction", (1.0,), (0.25,))
+    drawn = Series.of("wal_amplification", "1", (1.0, 2.0), (1.5, 2.5))
+    role = Series.of("process_page_table_bytes", "bytes", (1.0,), (4096.0,), "checkpointer")
+    load = Series.of("cpu_busy_share", "fraction", (1.0,), (0.25,))
     trials = [
         a_trial(baseline.id, 1, (drawn, role)),
         a_trial(other.id, 1, (load,), 2),
@@ -269,7 +269,7 @@ def test_the_verb_gives_series_only_when_asked(
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))
     monkeypatch.setattr("gc.disable", lambda: None)
     plan = small_plan()
-    drawn = Series("wal_amplification", "1", (1.0, 2.0), (1.5, 2.5))
+    drawn = Series.of("wal_amplification", "1", (1.0, 2.0), (1.5, 2.5))
     stored(store_path(), plan, [a_trial(make_cells(plan)[0].id, 1, (drawn,))]).close()
     report("one", format=ReportFormat.json)
     assert "series" not in json.loads(capsys.readouterr().out)

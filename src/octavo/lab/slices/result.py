@@ -38,7 +38,7 @@ def result_of(
 def series_of(tally: SliceCounts, kept: set[int]) -> Series:
     """The rate of each slice that is kept, at its end, since the first slice began; the others stood still between."""
     if not tally.slices:
-        return Series("tps", "1/s", (), ())
+        return Series.of("tps", "1/s", (), ())
     began = tally.slices[0].began
     mine = [(one.ended - began, tally.rate(place)) for place, one in enumerate(tally.slices) if one.turn in kept]
-    return Series("tps", "1/s", tuple(at for at, _ in mine), tuple(rate for _, rate in mine))
+    return Series.of("tps", "1/s", tuple(at for at, _ in mine), tuple(rate for _, rate in mine))
