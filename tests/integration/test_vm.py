@@ -66,6 +66,19 @@ def test_the_kernel_has_pages_of_16_kb(image: Image, journal: Journal, tmp_path:
     assert not list((octavo_home() / "scratch").iterdir())
 
 
+def test_a_stripe_cuts_requests_at_its_chunks(image: Image, journal: Journal) -> None:
+    script = "count-stripes 2 16 128; echo loop devices: $(losetup | wc -l), files: $(ls -A /scratch | grep -c stripe)"
+    found = run(image, ["sh", "-c", script], journal, _LIMITS)
+    assert found.returncode == 0
+    lines = [line.strip() for line in found.text.splitlines()]
+    assert "2 disks, chunk 16 kB, stripe 32 kB: readahead 128 kB" in lines
+    second = lines.index("2 disks, chunk 128 kB, stripe 256 kB: readahead 512 kB")
+    assert "64 direct reads of 32 kB: 128 requests of 16 kB at the disks" in lines[:second]
+    assert "64 direct reads of 128 kB: 512 requests of 16 kB at the disks" in lines[:second]
+    assert "64 direct reads of 128 kB: 64 requests of 128 kB at the disks" in lines[second:]
+    assert lines[-1] == "loop devices: 0, files: 0"
+
+
 def test_a_machine_that_does_not_end_is_ended(image: Image, journal: Journal) -> None:
     limits = Limits(memory=512 * _MB, disk=256 * _MB, cpus=1, seconds=2)
     with pytest.raises(OctavoError, match=r"ended after 2 s; give it more with --timeout"):

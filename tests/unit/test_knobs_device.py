@@ -80,6 +80,13 @@ def test_what_is_no_volume_is_refused(level: str) -> None:
         check_device(level)
 
 
+@pytest.mark.parametrize("level", ["raid0:6/64kB", "md0", "stripe:4", "dm-1"])
+def test_what_is_meant_as_an_array_is_told_the_way_out(level: str) -> None:
+    with pytest.raises(UsageError, match=r"put OCTAVO_HOME on one .* count-stripes$") as refused:
+        check_device(level)
+    assert "\n" not in str(refused.value)
+
+
 def test_what_probes_should_find() -> None:
     assert device.expected(DeviceLimits()) == {}
     assert device.expected(volume("gp3:3000/125").baseline) == {

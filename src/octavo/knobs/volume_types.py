@@ -27,6 +27,11 @@ _ALLOWED = (
     "hdd, or iops=N,mbps=N (one or both)"
 )
 
+_RAID = (
+    "Octavo makes no RAID array; put OCTAVO_HOME on one and take device = native (octavo host shows its stripe), or "
+    "count what it does to requests: octavo vm run --kernel-page 4kB -- count-stripes"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Burst:
@@ -75,6 +80,8 @@ def parse_device(text: str) -> VolumeType | None:
             return VolumeType(text, DeviceLimits(90_000.0, 560e6))
         case "hdd":
             return VolumeType(text, DeviceLimits(80.0, 160e6))
+        case _ if re.match(r"raid|md|stripe|dm", text):
+            raise UsageError(_RAID)
         case _:
             return _gp2(text) or _gp3(text) or _explicit(text)
 

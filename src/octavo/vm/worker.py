@@ -21,8 +21,11 @@ from octavo.vm.initramfs import DIRECTORY, FILE, PROGRAM, Entry, in_order, modul
 for _name in ("lzma", "encodings.ascii"):
     import_module(_name)
 
-# What disks, their filesystems and checksums need. crc32c is asked for by its algorithm, which no module names.
-_MODULES = ("crc32c_generic", "crc32c_cryptoapi", "crc32c_intel", "virtio_pci", "virtio_blk", "ext4", "xfs")
+# What disks, their filesystems and checksums need, and count-stripes. crc32c is asked for by its algorithm, which no
+# module names.
+_MODULES = (
+    "crc32c_generic", "crc32c_cryptoapi", "crc32c_intel", "virtio_pci", "virtio_blk", "ext4", "xfs", "loop", "raid0",
+)  # fmt: skip
 _TOOL_SECONDS = 300
 _CHUNK_BYTES = 1024**2
 _USERS = "root:x:0:0:root:/scratch:/bin/sh\npostgres:x:26:26:PostgreSQL:/scratch:/bin/sh\n"
