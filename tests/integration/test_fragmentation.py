@@ -15,6 +15,7 @@ from octavo import knobs
 from octavo.host.free_memory import free_memory, huge_page
 from octavo.host.journal import TOKEN_VARIABLE, Journal
 from octavo.host.process import find_by_environment, is_alive
+from octavo.knobs import fragment_holder
 from octavo.knobs.base import KnobTarget
 
 _GB = 1024**3
@@ -71,6 +72,14 @@ def test_the_kernel_can_move_what_is_movable_and_not_what_is_pinned(home: Path) 
     del home
     assert moved_of("pinned") == 0
     assert moved_of("movable") > 0.1
+
+
+def test_while_it_fills_it_ends_with_its_input_too() -> None:
+    """Filling tens of GB takes a minute, in which whoever started it may be killed."""
+    command = [sys.executable, "-I", "-S", fragment_holder.__file__, str(_GB), str(huge_page()), "0", "pinned"]
+    finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert finished.stderr == "its input ended while it filled memory\n"
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["it ends by itself", "the next command ends it"])

@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import resource
+import select
 import sys
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,8 @@ def _filled(address: int, most: int, reserve: int) -> int:
     """Bytes that were filled, `most` at the most: no more when less than the reserve would be left."""
     done = 0
     while done < most and _free() > reserve:
+        if select.select([sys.stdin], [], [], 0)[0]:  # nothing is ever written to it
+            sys.exit("its input ended while it filled memory")
         piece = min(_PIECE, most - done)
         _checked(_libc.madvise(address + done, piece, _POPULATE), "MADV_POPULATE_WRITE (Linux 5.14)")
         done += piece
