@@ -242,6 +242,9 @@ def test_other_conditions_go_on_and_what_was_given_up_comes_back_on_request(tmp_
         return {one.round for one in trials if condition_of[one.cell] == condition}
 
     assert (rounds(slow, "invalid"), rounds(other, "ok")) == ({1, 2, 3}, {1, 2, 3, 4, 5})
+    begun = [event for event in laboratory.events if isinstance(event, RoundStarted)]
+    # What is given up has no verdict, and nothing of the other condition is decided before the end of a fixed plan.
+    assert [(event.undecided, event.decided) for event in begun] == [(2, 0), (2, 0), (2, 0), (1, 0), (1, 0)]
     laboratory.bench.too_slow = set()
     laboratory.execute(undecided=as_runs_are(laboratory), retry=True)
     assert rounds(slow, "ok") == {1, 2, 3, 4, 5}

@@ -9,7 +9,7 @@ others are.
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from octavo.errors import HostError
@@ -21,7 +21,7 @@ from octavo.lab.bench import Clock
 from octavo.lab.budget import seconds_measured, seconds_of
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted, TrialEnded
 from octavo.lab.execute import Ending, RunOutcome, Undecided
-from octavo.lab.given_up import GivenUpCells
+from octavo.lab.given_up import GivenUpCells, without_verdict
 from octavo.lab.retry import cells_to_retry, rounds_to_retry
 from octavo.plan.cells import Cell, load_of, with_their_baselines
 from octavo.plan.model import Plan
@@ -170,7 +170,7 @@ class FleetRounds:
                 endings.add(ending)
                 break
             if cells:
-                self._report_round(number, cells)
+                self._report_round(number)
                 self._ask(host, number, cells)
             elif host.asked:
                 break
@@ -354,15 +354,17 @@ class FleetRounds:
             self.trials += self._commit([replace(record, identity=new_identity())])
             self._notify(Notice(f"skipped {cell.id}: {reasons}"))
 
-    def _report_round(self, number: int, cells: Collection[Cell]) -> None:
+    def _report_round(self, number: int) -> None:
         if number <= self._reported_round:
             return
         self._reported_round = number
-        compared = sum(not cell.baseline and not cell.control for cell in self._cells)
-        still = sum(not cell.baseline and not cell.control for cell in cells)
+        still = self._still_open()
+        lost = self._skipped | without_verdict(self._cells, self.trials)
+        compared = [cell.id for cell in self._cells if not cell.baseline and not cell.control and cell.id not in lost]
+        undecided = sum(cell in still for cell in compared)
         budget = self._plan.budget_seconds
         left = None if budget is None else max(0.0, budget - self._used())
-        self._notify(RoundStarted(number, self._plan.last_round, still, compared - still, left))
+        self._notify(RoundStarted(number, self._plan.last_round, undecided, len(compared) - undecided, left))
 
     # ── what was before ──
 

@@ -46,7 +46,8 @@ class RoundsStarted:
 
 @dataclass(frozen=True, slots=True)
 class RoundStarted:
-    """A round begins, or goes on: how many cells are undecided, and how many decided of those that can be.
+    """A round begins, or goes on: how many cells are undecided, and how many decided. Neither those that
+    cannot run nor those that are given up are counted.
 
     `waiting`: so many of the undecided ones are not measured in it, since the budget goes to others. `seconds_left` is
     what the budget still has, None without one; `rounds` is the most there can be.

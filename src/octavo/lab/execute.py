@@ -13,7 +13,7 @@ from typing import Literal
 from octavo.lab.bench import Bench, Clock
 from octavo.lab.budget import Forecast, seconds_measured, seconds_of, within_budget
 from octavo.lab.events import Notice, Notify, RoundsStarted, RoundStarted
-from octavo.lab.given_up import GivenUpCells
+from octavo.lab.given_up import GivenUpCells, without_verdict
 from octavo.lab.part import PartRunner
 from octavo.lab.retry import cells_to_retry, rounds_to_retry
 from octavo.lab.runnable import left_out, refuse_nothing_left
@@ -91,7 +91,10 @@ def execute(
             if not session.has_begun(round_number) and session.seconds_left(round_number, chosen) < 0:
                 ending = "budget"
             else:
-                session.report_round(round_number, chosen, going_on, runnable)
+                hopeless = without_verdict(runnable, before)
+                session.report_round(
+                    round_number, chosen, going_on, [cell for cell in runnable if cell.id not in hopeless]
+                )
                 session.run_round(round_number, chosen)
     trials = session.trials
     return RunOutcome(
@@ -190,12 +193,12 @@ class _Session:
                     self._parts.run(round_number, part, members)
 
     def report_round(
-        self, round_number: int, chosen: Sequence[Cell], undecided: Sequence[Cell], runnable: Sequence[Cell]
+        self, round_number: int, chosen: Sequence[Cell], undecided: Sequence[Cell], measurable: Sequence[Cell]
     ) -> None:
         """Says that the round of the `chosen` cells begins, out of the undecided ones and all that can be measured."""
         budget = self._plan.budget_seconds
         used = self._used_before + self._clock.now() - self._began
-        measured, open_, all_ = (_compared(cells) for cells in (chosen, undecided, runnable))
+        measured, open_, all_ = (_compared(cells) for cells in (chosen, undecided, measurable))
         left = None if budget is None else max(0.0, budget - used)
         rounds = self._plan.last_round
         self._notify(RoundStarted(round_number, rounds, open_, all_ - open_, left, open_ - measured))

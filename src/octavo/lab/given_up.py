@@ -1,4 +1,4 @@
-"""Says once which cells are measured no longer, because no trial of theirs is valid round after round, and the fix."""
+"""Which cells get no verdict any more, because no trial was valid round after round; says so once, and the fix."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,13 @@ from octavo.analysis.trials import given_up
 from octavo.lab.events import Notice, Notify
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
+
+
+def without_verdict(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> set[str]:
+    """The cells that get no verdict any more: those that are given up, and all of a condition whose baseline is."""
+    lost = given_up(trials)
+    conditions = {cell.condition for cell in cells if cell.baseline and cell.id in lost}
+    return {cell.id for cell in cells if cell.id in lost or cell.condition in conditions}
 
 
 class GivenUpCells:

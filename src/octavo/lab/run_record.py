@@ -11,13 +11,13 @@ from typing import Any
 
 from octavo import __version__, workloads
 from octavo.analysis.decide import open_cells
-from octavo.analysis.trials import given_up
 from octavo.home import make_directory, octavo_home
 from octavo.host.checks.base import CheckFinding
 from octavo.host.facts import host_facts
 from octavo.instruments import instruments
 from octavo.instruments.running import InstrumentSet
 from octavo.lab.budget import Forecast
+from octavo.lab.given_up import without_verdict
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.plan.server_settings import settings_of
@@ -73,13 +73,9 @@ def forecaster(record: RunRecord, plan: Plan, cells: Sequence[Cell]) -> Callable
     def still_open(trials: Sequence[TrialRecord]) -> Forecast:
         if compared and plan.stopping != "fixed":
             return open_cells(plan, cells, trials, metric)
-        lost = given_up(trials)
-        if not compared:  # the baseline is looked at for its own sake
-            return {cell.id: math.inf for cell in cells if cell.id not in lost}
-        without_baseline = {cell.condition for cell in cells if cell.baseline and cell.id in lost}
-        return {
-            cell.id: math.inf for cell in compared if cell.id not in lost and cell.condition not in without_baseline
-        }
+        lost = without_verdict(cells, trials)
+        # Where nothing is compared, the baseline is looked at for its own sake.
+        return {cell.id: math.inf for cell in compared or cells if cell.id not in lost}
 
     return still_open
 

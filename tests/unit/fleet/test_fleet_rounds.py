@@ -11,8 +11,9 @@ from octavo.errors import HostError
 from octavo.fleet.events import Began, Came, Delivered, HostEvent, Left, Refused
 from octavo.fleet.orders import Delivery, PartOrder, Report
 from octavo.fleet.rounds import FleetRounds
-from octavo.lab.events import Event, Notice
+from octavo.lab.events import Event, Notice, RoundStarted
 from octavo.lab.execute import RunOutcome
+from octavo.lab.given_up import without_verdict
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, load_of, make_cells
 from octavo.plan.parts import PARTS_OF_A_HOST, host_of_part
@@ -118,7 +119,8 @@ class Fleet:
         done = max((trial.round for trial in trials), default=0)
         if self.decided_after is not None and done >= self.decided_after:
             return {}
-        return {cell.id: 1.0 for cell in CELLS if not cell.baseline and not cell.control}
+        lost = without_verdict(CELLS, trials)
+        return {cell.id: 1.0 for cell in CELLS if not cell.baseline and not cell.control and cell.id not in lost}
 
     def rounds(self) -> FleetRounds:
         numbers = {name: number for number, name in enumerate(self.expected, 1)}
@@ -132,6 +134,10 @@ class Fleet:
 
     def places(self) -> list[tuple[int, int, str]]:
         return [(trial.round, host_of_part(trial.part), trial.cell) for trial in self.stored]
+
+    def counts(self) -> list[tuple[int, int]]:
+        """How many cells were undecided and decided as each round began."""
+        return [(event.undecided, event.decided) for event in self.told if isinstance(event, RoundStarted)]
 
     def notices(self) -> str:
         return "\n".join(event.text for event in self.told if isinstance(event, Notice))
@@ -237,6 +243,7 @@ def test_what_fails_everywhere_round_after_round_is_told_once() -> None:
     fleet.work()
     assert fleet.notices().count("no longer measured") == 1
     assert f"{compared.condition}: {compared.label}; for example: " in fleet.notices()
+    assert set(fleet.counts()) == {(2, 0), (1, 0)}  # given up, not decided
 
 
 def test_a_host_that_is_cut_off_is_done_without_after_a_while_and_nothing_is_lost_or_doubled_when_it_is_back() -> None:
@@ -302,6 +309,7 @@ def test_a_cell_goes_where_it_can_run_and_is_skipped_where_nobody_can() -> None:
     places = fleet.places()
     assert {host for _, host, cell in places if cell == first} == {2}
     assert [trial.reason for trial in fleet.stored if trial.cell == second] == ["no root"]
+    assert set(fleet.counts()) == {(1, 0)}  # skipped, not decided
 
 
 def test_a_run_that_is_resumed_stores_nothing_twice() -> None:
