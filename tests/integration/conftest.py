@@ -17,6 +17,7 @@ from octavo.postgres.builds.cache import Build, list_builds
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.builds.worker_client import COMPILER_CACHE, work_directory
+from octavo.postgres.datasets import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,14 @@ def own_home(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     monkeypatch.setenv("OCTAVO_HOME", str(directory))
     yield directory
     shutil.rmtree(directory)
+
+
+@pytest.fixture
+def empty_cache(home: Path) -> Iterator[None]:
+    """No loads of this test are there for the next one."""
+    yield
+    cache.release_all()
+    shutil.rmtree(home / "datasets", ignore_errors=True)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,7 @@ from octavo.postgres.datasets import load as loading
 from octavo.postgres.datasets.spec import Dataset
 from octavo.workloads import find, pgbench
 
-pytestmark = pytest.mark.beside
-
-
-@pytest.fixture(autouse=True)
-def empty_cache(home: Path) -> Iterator[None]:
-    yield
-    cache.release_all()
-    shutil.rmtree(home / "datasets", ignore_errors=True)
+pytestmark = [pytest.mark.beside, pytest.mark.usefixtures("empty_cache")]
 
 
 @pytest.fixture(scope="module")

@@ -18,14 +18,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.datasets import cache
 from octavo.workloads import custom
 
-pytestmark = pytest.mark.beside
-
-
-@pytest.fixture(autouse=True)
-def empty_cache(home: Path) -> Iterator[None]:
-    yield
-    cache.release_all()
-    shutil.rmtree(home / "datasets", ignore_errors=True)
+pytestmark = [pytest.mark.beside, pytest.mark.usefixtures("empty_cache")]
 
 
 SHOP = """
