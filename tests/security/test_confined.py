@@ -3,16 +3,18 @@
 import errno
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from octavo.errors import HostError, OctavoError
 from octavo.home import lock_file
-from octavo.host import child_group, children, confine, mode_filter, set_user_id
+from octavo.host import child_group, children, confine, made_below, mode_filter, set_user_id
 from octavo.host.children import Account
 from octavo.host.journal import Journal, recover
 from octavo.host.process import ProcessIdentity, identify, is_alive
@@ -177,6 +179,44 @@ def test_what_a_child_with_rings_has_made_loses_its_bits(journal: Journal, accou
     with pytest.raises(OctavoError, match=told), set_user_id.none_left(account, [place]):
         run(rings=True)
     assert made.stat().st_mode & 0o7777 == 0o755
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """A directory where everybody may write, and nobody looks."""
+    path = Path("/var/lib") / f"octavo-test-{os.getpid()}"
+    path.mkdir()
+    path.chmod(0o1777)
+    yield path
+    shutil.rmtree(path)
+
+
+@needs_root
+@pytest.mark.skipif(not made_below.is_available(), reason="no Landlock that lets files be renamed")
+@pytest.mark.parametrize("without_filter", [False, True])
+def test_what_the_filter_cannot_see_is_made_only_where_it_is_looked_for(
+    journal: Journal, account: Account, place: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch,
+    *, without_filter: bool,
+) -> None:  # fmt: skip
+    """By io_uring, without it, and by linking and renaming; the places themselves are as usable as before."""
+    if without_filter:
+
+        def not_installed(**_: bool) -> bool:
+            return False
+
+        monkeypatch.setattr(mode_filter, "install", not_installed)
+    script = place / "try.py"
+    script.write_text(_MADE_BY_RING)
+    python = f"/usr/bin/python3 -I {script}"
+    for command in (f"{python} {elsewhere}/made", f"touch {elsewhere}/made", "ln made {0}/made", "mv made {0}/made"):
+        commands = f"cd {place}; touch made; {command.format(elsewhere)}"
+        finished = children.run(["sh", "-c", commands], journal, role="test", account=account, rings=not without_filter)
+        assert finished.returncode != 0, (command, finished)
+        assert not list(elsewhere.iterdir())
+    usual = f"cd {place}; mkdir sub; touch made; mv made sub/moved; ln sub/moved again; mktemp"
+    finished = children.run(["sh", "-c", usual], journal, role="test", account=account, rings=not without_filter)
+    assert children.check(finished, "what is usual").stdout.startswith("/tmp/")  # noqa: S108
+    Path(finished.stdout.strip()).unlink()
 
 
 @needs_root

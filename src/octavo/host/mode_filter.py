@@ -9,6 +9,8 @@ calls that ask for the same there do not exist for it: openat2(2), and io_uring_
 A child that has root's terminal, such as psql of `octavo shell`, could type into it what root's shell reads afterwards:
 that ioctl(2) is refused too.
 
+Where it does not see everything, `made_below` limits where files are made.
+
 The filter is set in a thread that then starts the child and ends: nothing of ours keeps it.
 """
 
@@ -22,6 +24,8 @@ import subprocess
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from octavo.host import made_below
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +74,12 @@ def started(start: Callable[[], "subprocess.Popen[str]"], *, rings: bool = False
     global _with_rings
     _with_rings += rings
     found: list[subprocess.Popen[str] | BaseException] = []
+    places = made_below.where_octavo_looks()
 
     def run() -> None:
         try:
-            install(rings=rings)
+            if not install(rings=rings) or rings:
+                made_below.restrict(places)
             found.append(start())
         except BaseException as error:
             found.append(error)

@@ -1,7 +1,8 @@
 """Set-user-ID files that a program of the account's has left where everybody may write: they would outlive its group.
 
-Whoever runs one later has the account's rights. So the bits go, and whoever brought the program is told. That is where
-a program can make one: elsewhere `mode_filter` does not let it, wherever it may write, unless it had io_uring.
+Whoever runs one later has the account's rights. So the bits go, and whoever brought the program is told. `mode_filter`
+lets no program make one, wherever it may write, unless it had io_uring; then `made_below` lets it make files only here,
+and where Octavo removes them.
 """
 
 import os
@@ -13,11 +14,10 @@ from pathlib import Path
 from octavo.errors import OctavoError
 from octavo.host import mode_filter
 from octavo.host.children import Account
+from octavo.host.made_below import PLACES
 from octavo.host.tree_walk import walk
 from octavo.host.trees import shown
 
-# The host's world-writable sticky directories (Filesystem Hierarchy Standard; shm_overview(7)).
-PLACES = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))  # noqa: S108
 _BITS = stat.S_ISUID | stat.S_ISGID
 # More is no longer looked at: somebody else's millions of files must not hold a run up.
 _MOST_ENTRIES = 1_000_000
