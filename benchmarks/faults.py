@@ -1,12 +1,13 @@
 """What kills, full disks and the OOM killer cost: nothing that was finished, and nothing of the host.
 
-    .venv/bin/python benchmarks/faults.py [--kills 100] [--seed 1] [--quick] [--only NAMES]
+    .venv/bin/python benchmarks/faults.py [--kills 100] [--minutes M] [--seed 1] [--quick] [--only NAMES]
 
-As root, with nothing else measuring. A run with every knob at once, `octavo hugepages apply`, `octavo build --matrix`
-of a small source and `octavo io --make` are killed (SIGKILL, SIGTERM, SIGINT twice) at random moments; each filesystem
-that is written to fills up; the store's disk turns read-only; the server runs out of its memory limit. After each the
-host is compared with what it was before (`faulty/fingerprint.py`), as it is and after `octavo host restore`; what was
-reported finished must be in the store, and what was interrupted must go on. Exit code 1 when something does not.
+As root. Others may use the machine; a knob that they turn meanwhile can fail a trial here. A run with every knob at
+once, `octavo hugepages apply`, `octavo build --matrix` of a small source and `octavo io --make` are killed (SIGKILL,
+SIGTERM, SIGINT twice) at random moments; each filesystem that is written to fills up; the store's disk turns read-only;
+the server runs out of its memory limit. After each the host is compared with what it was before
+(`faulty/fingerprint.py`), as it is and after `octavo host restore`; what was reported finished must be in the store,
+and what was interrupted must go on. Exit code 1 when something does not.
 
 The state directory is one of its own below /var/tmp; builds and sources are the machine's (those of its tests).
 """
@@ -25,7 +26,7 @@ from pathlib import Path
 from types import FrameType
 
 from faulty import disks, killed
-from faulty.fingerprint import Ours, attach_once, difference, take
+from faulty.fingerprint import Ours, apart, attach_once, left_for_good, take
 from faulty.victim import ROOT, Row, octavo
 
 from octavo.home import make_directory, octavo_home
@@ -48,6 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100, help="over all commands that are chosen")
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_KILLS} kills, a small matrix, few full disks")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no kill later than this")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--only",
@@ -63,7 +65,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, _ended)
-    ours = Ours(place)
+    ours = Ours(place, deadline=time.monotonic() + 60 * arguments.minutes)
+    apart()
     try:
         sound = campaign(ours, arguments)
     finally:
@@ -105,7 +108,7 @@ def campaign(ours: Ours, arguments: argparse.Namespace) -> bool:
                 for line in (*row.left, *row.problems):
                     print(f"  {line}", file=sys.stderr, flush=True)
     last = octavo(ours, home, "host", "restore")
-    left = difference(before, take(ours))
+    left = left_for_good(ours, before)
     print_table(rows)
     print(f"then octavo host restore: exit code {last.code}; {len(left)} differences from the host as it was")
     for line in left:

@@ -1,7 +1,14 @@
-"""What a host looks like where Octavo may change it; of things that others make too, only those that can be ours."""
+"""What a host looks like where Octavo may change it; of things that others make too, only those that can be ours.
 
+Processes, mounts, loop devices, control groups, sockets and files are ours by a token or a path. Shared memory is in
+namespaces of ours (`apart`). The kernel's settings and swap are everybody's: what of them changes while nothing of ours
+runs was changed by others.
+"""
+
+import ctypes
 import os
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,6 +20,7 @@ from octavo.knobs.zram_swap import swaps
 _VALUES = (
     "sys/vm/swappiness", "sys/vm/overcommit_memory", "sys/vm/overcommit_ratio", "sys/vm/overcommit_kbytes",
     "sys/vm/dirty_ratio", "sys/vm/dirty_bytes", "sys/vm/dirty_background_ratio", "sys/vm/dirty_background_bytes",
+    "sys/vm/dirty_expire_centisecs", "sys/vm/dirty_writeback_centisecs",
     "sys/vm/min_free_kbytes", "sys/vm/watermark_scale_factor", "sys/vm/nr_hugepages", "sys/vm/nr_overcommit_hugepages",
     "sys/vm/compaction_proactiveness", "sys/kernel/numa_balancing", "sys/kernel/sched_autogroup_enabled",
     "sys/kernel/perf_event_paranoid",
@@ -30,6 +38,12 @@ _SYSFS = (
 _NO_SETTINGS = frozenset({"pages_collapsed", "full_scans"})
 _PUBLIC = ("/tmp", "/var/tmp", "/run", "/run/octavo", "/dev/shm")  # noqa: S108
 _GROUPS = ("", "memory", "unified", "freezer", "blkio", "cpuset")
+_NEW_MOUNTS, _NEW_IPC = 0x00020000, 0x08000000  # CLONE_NEWNS, CLONE_NEWIPC (unshare(2))
+# What others change, too, begins with this.
+_EVERYBODYS = ("/", "swap ", "device ")
+# What others have changed meanwhile may take so long to go back.
+_OTHERS_SECONDS = 300.0
+_BETWEEN_LOOKS_SECONDS = 1.0
 
 
 @dataclass
@@ -41,6 +55,10 @@ class Ours:
 
     place: Path
     tokens: set[str] = field(default_factory=set[str])
+    everybodys: dict[str, str] = field(default_factory=dict[str, str])
+    """The kernel's settings and swap, as they were when something of this campaign had last ended."""
+    deadline: float = float("inf")
+    """On the monotonic clock: no kill begins later."""
 
     @property
     def temporary(self) -> Path:
@@ -50,6 +68,19 @@ class Ours:
     def learn(self, home: Path) -> None:
         """Notes the tokens of the journals that are there now."""
         self.tokens |= {path.stem for path in (home / "journal").glob("*.jsonl")}
+
+
+def apart() -> None:
+    """Gives this process mounts and shared memory of its own, without what others have mounted of volumes: a copy would
+    keep their loop devices busy."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_NEW_MOUNTS | _NEW_IPC) != 0:
+        raise OSError(ctypes.get_errno(), "cannot leave the namespaces of mounts and IPC")
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    for mount in mounts():
+        if "volumes" in mount.target.parts:
+            subprocess.run(["umount", "--lazy", mount.target], check=False)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "octavo", "/dev/shm"], check=True)  # noqa: S108
 
 
 def attach_once(image: Path) -> None:
@@ -70,9 +101,7 @@ def attach_once(image: Path) -> None:
 
 def take(ours: Ours) -> dict[str, str]:
     """Everything by its name, as text. What is equal before and after was put back."""
-    found = dict(_values())
-    found |= {f"swap {name}": str(size) for name, size in swaps().items()}
-    found |= {f"device {path.name}": "" for path in Path("/sys/block").glob("zram*")}
+    found = _everybodys()
     found |= {f"mount {mount.target}": mount.source for mount in mounts() if mount.target.is_relative_to(ours.place)}
     for path in Path("/sys/block").glob("loop*/loop/backing_file"):
         with suppress(OSError):
@@ -83,6 +112,29 @@ def take(ours: Ours) -> dict[str, str]:
     return found
 
 
+def before_a_command(ours: Ours, before: dict[str, str]) -> None:
+    """Takes into `before` what others have changed since something of ours had last ended."""
+    now = _everybodys()
+    for name in ours.everybodys.keys() | now.keys() if ours.everybodys else ():
+        if name not in now:
+            before.pop(name, None)
+        elif ours.everybodys.get(name) != now[name]:
+            before[name] = now[name]
+    ours.everybodys = now
+
+
+def left_for_good(ours: Ours, before: dict[str, str]) -> list[str]:
+    """What is not as it was, now that everything of ours has ended; what others change, or put back, is waited for."""
+    ours.everybodys = _everybodys()
+    deadline = time.monotonic() + _OTHERS_SECONDS
+    while True:
+        found = difference(before, take(ours))
+        if not found or time.monotonic() > deadline or not all(line.startswith(_EVERYBODYS) for line in found):
+            return found
+        time.sleep(_BETWEEN_LOOKS_SECONDS)
+        before_a_command(ours, before)
+
+
 def difference(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """A line for everything that is not as it was."""
     return [
@@ -90,6 +142,13 @@ def difference(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
     ]
+
+
+def _everybodys() -> dict[str, str]:
+    """The kernel's settings and swap."""
+    found = dict(_values())
+    found |= {f"swap {name}": str(size) for name, size in swaps().items()}
+    return found | {f"device {path.name}": "" for path in Path("/sys/block").glob("zram*")}
 
 
 def _values() -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from octavo.host.loop_volume import cannot_make
 from octavo.host.published import MANIFEST
 from octavo.knobs.base import not_writable
 
-from .fingerprint import Ours, take
+from .fingerprint import Ours, before_a_command, take
 from .victim import KILLED, Row, Stored, Trial, check_ended, draw_kills, newest, octavo, put_back
 
 # So many kills of one run before it is brought to its end.
@@ -96,6 +97,9 @@ def run_of_every_knob(
     reported: set[Trial] = set()
     of_this_run = begun = 0
     for part in draw_kills(draw, count, 1.0):
+        if time.monotonic() > ours.deadline:
+            break
+        before_a_command(ours, before)
         if run is None:
             if anew := begun % _LOADS_ANEW_EVERY == 0:
                 shutil.rmtree(home / "datasets", ignore_errors=True)
@@ -175,6 +179,9 @@ def hugepages_apply(ours: Ours, home: Path, draw: random.Random, count: int) -> 
     check_ended(row, whole, allowed=[0])
     _give_back(row, ours, home)
     for kill in draw_kills(draw, count, whole.seconds):
+        if time.monotonic() > ours.deadline:
+            break
+        before_a_command(ours, before)
         ended = octavo(ours, home, *arguments, kill=kill)
         row.kills += 1
         check_ended(row, ended, allowed=KILLED, kill=kill)
@@ -209,6 +216,9 @@ def build_of_a_matrix(ours: Ours, home: Path, draw: random.Random, count: int, s
     check_ended(row, whole, allowed=[0])
     all_of_them = _published(own)
     for kill in draw_kills(draw, count, whole.seconds):
+        if time.monotonic() > ours.deadline:
+            break
+        before_a_command(ours, before)
         shutil.rmtree(own / "builds")
         ended = octavo(ours, own, *arguments, kill=kill)
         row.kills += 1
@@ -244,6 +254,9 @@ def io_make(ours: Ours, home: Path, draw: random.Random, count: int) -> Row:
     whole = octavo(ours, home, *arguments)
     check_ended(row, whole, allowed=[0])
     for kill in draw_kills(draw, count, whole.seconds):
+        if time.monotonic() > ours.deadline:
+            break
+        before_a_command(ours, before)
         file.unlink(missing_ok=True)
         ended = octavo(ours, home, *arguments, kill=kill)
         row.kills += 1

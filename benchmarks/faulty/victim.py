@@ -6,6 +6,7 @@ import re
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from typing import Literal
 from octavo.errors import HostError
 from octavo.host.lock import host_lock
 
-from .fingerprint import Ours, difference, take
+from .fingerprint import Ours, difference, left_for_good, take
 
 ROOT = Path(__file__).parents[2]
 Way = Literal["SIGKILL", "SIGTERM", "SIGINT twice"]
@@ -190,18 +191,27 @@ def put_back(
     """
     ours.learn(home)
     found = difference(before, take(ours))
+    if found and (not counted or (kill is not None and kill.way != "SIGKILL")):
+        found = left_for_good(ours, before)
     if not found:
         row.at_once += counted
+        _told(row, kill, "as it was")
         return
     if not counted or (kill is not None and kill.way != "SIGKILL"):
         when = "after a command that ended" if kill is None else f"after {kill}"
         row.problems += [f"not put back at once {when}: {line}" for line in found]
     ended = octavo(ours, home, "host", "restore")
-    left = difference(before, take(ours))
+    left = left_for_good(ours, before)
+    _told(row, kill, f"{len(left)} left after {len(found)} for restore")
     row.left += left
     row.by_restore += counted and not left
     if ended.code != 0:
         row.problems.append(f"host restore ended with {ended.code}: {ended.last}")
+
+
+def _told(row: Row, kill: Kill | None, what: str) -> None:
+    lost = f", {row.lost} lost so far" if row.lost else ""
+    print(f"  {row.kills}: {kill or 'ended'}: {what}{lost}", file=sys.stderr, flush=True)
 
 
 def check_ended(row: Row, ended: Ended, *, allowed: Sequence[int], kill: Kill | None = None) -> None:
