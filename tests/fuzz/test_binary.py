@@ -1,6 +1,8 @@
 """Programs, packages and archives of anybody, up to the verdict. (Rust has properties of its own.)"""
 
 import json
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 from tests.fuzz.fuzzing import Parser, check, parametrized
@@ -19,7 +21,8 @@ _ARCHIVE = b"!<arch>\n" + f"{'a.o/':16}{0:<12}{0:<6}{0:<6}{'100644':8}{len(_ARM)
 def _seen(text: bytes, place: Path) -> object:
     (place / "x").write_bytes(text)
     found = read(place / "x")
-    show(found, console(), verbose=True)
+    with redirect_stdout(StringIO()):
+        show(found, console(), verbose=True)
     json.dumps(document(found), allow_nan=False)
     return [lines(one) for one in found]
 
