@@ -1,4 +1,4 @@
-"""A hosts file with `through` is a script that root runs here."""
+"""A hosts file is a script that root runs, here or on its hosts."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,9 @@ from tests.security.conftest import needs_root
 
 from octavo.errors import UsageError
 from octavo.host.children import Account
+from octavo.remote import hosts_file
 from octavo.remote.hosts_file import read_fleet, read_hosts
+from octavo.toml import read_toml
 
 pytestmark = needs_root
 
@@ -19,7 +21,7 @@ def test_words_of_others_are_not_run_here(shared: Path, account: Account) -> Non
     assert read_hosts(file)[0].through == read_fleet(file).hosts[0].through == ("ip", "netns", "exec", "a")
     os.chown(file, account.uid, account.gid)
     for read in (read_hosts, read_fleet):
-        with pytest.raises(UsageError, match=f"hosts.toml belongs to user {account.uid}, and through is run here"):
+        with pytest.raises(UsageError, match=f"hosts.toml belongs to user {account.uid}, and its commands run"):
             read(file)
     os.chown(file, 0, 0)
     file.chmod(0o666)
@@ -36,3 +38,27 @@ def test_hosts_over_ssh_are_anybodys_affair(shared: Path, account: Account) -> N
     file.write_text('[[host]]\nname = "a"\n')
     os.chown(file, account.uid, account.gid)
     assert read_hosts(file)[0].name == "a"
+    with pytest.raises(UsageError, match="its commands run with root's rights"):  # its hosts get certificates
+        read_fleet(file)
+    file.write_text('[[host]]\nname = "a"\noctavo = "sh -c id"\n')
+    with pytest.raises(UsageError, match="its commands run with root's rights"):
+        read_hosts(file)
+
+
+def test_a_file_that_goes_as_soon_as_it_was_read_is_refused_too(
+    shared: Path, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever owns it can remove it, or the link to it, between the reading and a look at who owns it."""
+    file = shared / "hosts.toml"
+
+    def read_and_lose(path: Path) -> str:
+        text = read_toml(path)
+        path.unlink()
+        return text
+
+    monkeypatch.setattr(hosts_file, "read_toml", read_and_lose)
+    for read in (read_hosts, read_fleet):
+        file.write_text('[[host]]\nname = "a"\nthrough = "id"\n')
+        os.chown(file, account.uid, account.gid)
+        with pytest.raises(UsageError, match=f"belongs to user {account.uid}"):
+            read(file)

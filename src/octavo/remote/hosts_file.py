@@ -26,8 +26,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -45,6 +44,8 @@ _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}")
 _MOST_CHARACTERS = 4096
 
 
+# How Octavo is called on hosts of which the file does not say it.
+OCTAVO = ("octavo",)
 # The class of hosts that the file gives none.
 UNNAMED_CLASS = "default"
 
@@ -57,7 +58,7 @@ class RemoteHost:
     address: str
     user: str | None = None
     port: int | None = None
-    octavo: tuple[str, ...] = ("octavo",)
+    octavo: tuple[str, ...] = OCTAVO
     host_class: str = UNNAMED_CLASS
     identity: Path | None = None
     known_hosts: Path | None = None
@@ -76,8 +77,10 @@ class FleetFile:
 
 def read_fleet(path: Path) -> FleetFile:
     """The file with what a fleet needs. Raises UsageError, one line that names the file and the host."""
-    found = parse_fleet(read_toml(path), path)
-    _refuse_others_commands(path, found.hosts)
+    text, changer = _read(path)
+    found = parse_fleet(text, path)
+    if changer is not None:  # each host gets a certificate, with which it may have every other one run code
+        raise UsageError(changer)
     return found
 
 
@@ -99,26 +102,38 @@ def parse_fleet(text: str, origin: Path) -> FleetFile:
 
 def read_hosts(path: Path) -> tuple[RemoteHost, ...]:
     """The hosts of the file in its order. Raises UsageError, one line that names the file and the host."""
-    found = parse_hosts(read_toml(path), path)
-    _refuse_others_commands(path, found)
+    text, changer = _read(path)
+    found = parse_hosts(text, path)
+    if changer is not None and any(host.through or host.octavo != OCTAVO for host in found):
+        raise UsageError(changer)
     return found
 
 
-def _refuse_others_commands(path: Path, hosts: Sequence[RemoteHost]) -> None:
-    """For root: raises UsageError when others could have written what is run here (`through`)."""
-    if os.geteuid() != 0 or not any(host.through for host in hosts):
-        return
+def _read(path: Path) -> tuple[str, str | None]:
+    """The text; and for root, when others could have written it, that its commands are not run, and why.
+
+    It is looked at before it is read: what only root can change by then stays so. Raises UsageError.
+    """
+    problems: list[str] = []
 
     def look(step: Path) -> None:
-        with suppress(FileNotFoundError):
+        try:
             facts = step.lstat()
-            why = changer_of(facts, {0})
-            if why is None and stat.S_ISREG(facts.st_mode) and facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-                why = "is writable by others"
-            if why is not None:
-                raise UsageError(f"{path}: {step} {why}, and through is run here as root; have it belong to root alone")
+        except OSError as error:
+            problems.append(f"{step}: {error.strerror}")
+            return
+        why = changer_of(facts, {0})
+        if why is None and stat.S_ISREG(facts.st_mode) and facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            why = "is writable by others"
+        if why is not None:
+            problems.append(f"{step} {why}")
 
-    resolve_by_steps(path.absolute(), look, str(path))
+    if os.geteuid() == 0:
+        resolve_by_steps(path.absolute(), look, str(path))
+    text = read_toml(path)
+    if not problems:
+        return text, None
+    return text, f"{path}: {problems[0]}, and its commands run with root's rights; have it belong to root alone"
 
 
 def parse_hosts(text: str, origin: Path) -> tuple[RemoteHost, ...]:
