@@ -4,6 +4,7 @@ import errno
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from octavo.home import lock_file
 from octavo.host import child_group, children, confine, made_below, mode_filter, set_user_id
 from octavo.host.children import Account
 from octavo.host.journal import Journal, recover
-from octavo.host.process import ProcessIdentity, identify, is_alive
+from octavo.host.process import ProcessIdentity, end, identify, is_alive
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 needs_groups = pytest.mark.skipif(child_group.hierarchy() is None, reason="no control groups may be made here")
@@ -242,6 +243,36 @@ def test_what_a_child_leaves_behind_is_killed_with_it(journal: Journal, account:
     finished = children.run(["sh", "-c", until_it_runs], journal, role="test", account=account)
     assert identify(int(finished.stdout)) is None
     assert journal.groups == {}
+
+
+_ENDS_SLOWLY = """
+trap 'sleep 1; echo whole >"$0"; exit' TERM
+echo ready
+while :; do sleep 0.1; done
+"""
+
+
+@needs_root
+@needs_groups
+@pytest.mark.parametrize("restoring", [False, True])
+def test_what_a_child_has_started_is_given_the_time_to_end(
+    journal: Journal, account: Account, place: Path, *, restoring: bool
+) -> None:
+    """As the server of initdb needs it to give back its shared memory, when initdb itself has gone."""
+    child, number = children.start(
+        ["sh", "-c", 'sh -c "$0" "$1" & wait', _ENDS_SLOWLY, place / "end"], journal, role="test", account=account
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    if restoring:
+        identity = identify(child.pid)
+        assert identity is not None
+        end(identity, signal.SIGTERM)
+    else:
+        children.end(child)
+    children.ended(journal, number)
+    assert (place / "end").read_text() == "whole\n"
+    child.wait()
 
 
 @needs_root

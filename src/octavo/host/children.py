@@ -10,6 +10,7 @@ import secrets
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import IO
 from octavo.errors import HostError, OctavoError
 from octavo.host import child_group, child_output, confine, mode_filter
 from octavo.host.journal import TOKEN_VARIABLE, Journal
-from octavo.host.process import BUILDS, SERVERS, identify
+from octavo.host.process import BUILDS, SERVERS, identify, wait_for_group
 
 # A child sees no more of the environment than this, so that a trial does not depend on who started it.
 PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -169,14 +170,20 @@ def filtered(
 
 
 def end(child: subprocess.Popen[str]) -> None:
-    """Ends a child's session, whatever it makes of SIGTERM: one that is stopped does not hear of it."""
+    """Ends a child's session, whatever it makes of SIGTERM: one that is stopped does not hear of it.
+
+    What the child has started gets the same time to end as the child itself: initdb may be gone while its server still
+    gives back its shared memory, which it would leave behind when it is killed.
+    """
+    deadline = time.monotonic() + _PATIENCE_SECONDS
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(child.pid, number)
         with suppress(subprocess.TimeoutExpired):
             child.wait(_PATIENCE_SECONDS)
-            return
+            break
     child.wait()
+    wait_for_group(child.pid, deadline)
 
 
 def ended(journal: Journal, number: int) -> None:

@@ -9,6 +9,7 @@ import os
 import pwd
 import select
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from pathlib import Path
 _MOST_ENVIRONMENT = 4 * 1024**2
 # Besides ourselves, who a root's children run as; a process of anybody else is not ours, whatever it carries.
 SERVERS, BUILDS = "octavo", "octavo-build"
+_BETWEEN_SECONDS = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +134,11 @@ def signal_to(identity: ProcessIdentity, number: signal.Signals) -> None:
 def end(identity: ProcessIdentity, first: signal.Signals, patience_seconds: float = 10.0) -> None:
     """Ends this very process: `first`, then, when it has not gone in time, SIGKILL to it and its group.
 
-    A pidfd is opened before the identity is checked, so that the signal cannot reach a later owner of
-    the pid (pidfd_open(2)).
+    SIGTERM goes to its group, too, which then has the same time to end: initdb may be gone while its server still gives
+    back its shared memory. A pidfd is opened before the identity is checked, so that the signal cannot reach a later
+    owner of the pid (pidfd_open(2)).
     """
+    deadline = time.monotonic() + patience_seconds
     try:
         descriptor = os.pidfd_open(identity.pid)
     except OSError:
@@ -142,6 +146,8 @@ def end(identity: ProcessIdentity, first: signal.Signals, patience_seconds: floa
     try:
         if not is_alive(identity):
             return
+        if first is signal.SIGTERM and os.getpgid(identity.pid) == identity.pid:
+            os.killpg(identity.pid, first)
         signal.pidfd_send_signal(descriptor, first)
         signal.pidfd_send_signal(descriptor, signal.SIGCONT)  # a stopped one would not hear of it
         if not _wait_for_exit(descriptor, patience_seconds):
@@ -151,10 +157,20 @@ def end(identity: ProcessIdentity, first: signal.Signals, patience_seconds: floa
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             _wait_for_exit(descriptor, patience_seconds)
+        if first is signal.SIGTERM:
+            wait_for_group(identity.pid, deadline)
     except ProcessLookupError:
         return
     finally:
         os.close(descriptor)
+
+
+def wait_for_group(leader: int, deadline: float) -> None:
+    """Waits until nothing is left of the process group of a leader that has ended, or for the monotonic deadline."""
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(leader, 0)
+            time.sleep(_BETWEEN_SECONDS)
 
 
 def _wait_for_exit(descriptor: int, seconds: float) -> bool:
