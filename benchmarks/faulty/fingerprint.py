@@ -1,11 +1,12 @@
 """What a host looks like where Octavo may change it; of things that others make too, only those that can be ours.
 
 Processes, mounts, loop devices, control groups, sockets and files are ours by a token or a path. Shared memory is in
-namespaces of ours (`apart`). The kernel's settings and swap are everybody's: what of them changes while nothing of ours
-runs was changed by others.
+namespaces of ours (`apart`). The kernel's settings and swap are everybody's: what no journal of ours has ever had is
+others', and what changes while nothing of ours runs.
 """
 
 import ctypes
+import json
 import os
 import subprocess
 import time
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from octavo.host.mounts import mounts
 from octavo.knobs.zram_swap import swaps
@@ -41,6 +43,7 @@ _GROUPS = ("", "memory", "unified", "freezer", "blkio", "cpuset")
 _NEW_MOUNTS, _NEW_IPC = 0x00020000, 0x08000000  # CLONE_NEWNS, CLONE_NEWIPC (unshare(2))
 # What others change, too, begins with this.
 _EVERYBODYS = ("/", "swap ", "device ")
+_ANY = "any"
 # What others have changed meanwhile may take so long to go back.
 _OTHERS_SECONDS = 300.0
 _BETWEEN_LOOKS_SECONDS = 1.0
@@ -57,6 +60,8 @@ class Ours:
     tokens: set[str] = field(default_factory=set[str])
     everybodys: dict[str, str] = field(default_factory=dict[str, str])
     """The kernel's settings and swap, as they were when something of this campaign had last ended."""
+    wrote: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """Every text that a journal had for a kernel setting, by its path; what has no text may be any."""
     deadline: float = float("inf")
     """On the monotonic clock: no kill begins later."""
 
@@ -66,8 +71,30 @@ class Ours:
         return self.place / "tmp"
 
     def learn(self, home: Path) -> None:
-        """Notes the tokens of the journals that are there now."""
-        self.tokens |= {path.stem for path in (home / "journal").glob("*.jsonl")}
+        """Notes the tokens of the journals that are there now, and what they name of the kernel's."""
+        for path in (home / "journal").glob("*.jsonl"):
+            self.tokens.add(path.stem)
+            with suppress(OSError):
+                for line in path.read_text(errors="replace").splitlines():
+                    with suppress(ValueError):  # the last one is being written
+                        self._note(json.loads(line))
+
+    def _note(self, entry: dict[str, Any]) -> None:
+        device = str(entry.get("device") or "")
+        if device.startswith("zram"):
+            self.wrote |= {f"swap /dev/{device}": {_ANY}, f"device {device}": {_ANY}}
+        if entry.get("kind") == "counterparts":
+            texts: list[tuple[Any, Any]] = list(zip((entry["ratio"], entry["amount"]), entry["set"], strict=True))
+        else:
+            texts = [(entry.get("path"), entry.get("set") if not device else _ANY)]
+        texts += [(one["path"], _ANY) for one in entry.get("moves") or ()]
+        for path, text in texts:
+            self.wrote.setdefault(str(path), set()).add(text if isinstance(text, str) else _ANY)
+
+    def is_others(self, name: str, value: str) -> bool:
+        """Whether this is a setting, or swap, that no command of ours has made so."""
+        wrote = self.wrote.get(name, set())
+        return name.startswith(_EVERYBODYS) and _ANY not in wrote and _in_force(value) not in wrote
 
 
 def apart() -> None:
@@ -112,6 +139,11 @@ def take(ours: Ours) -> dict[str, str]:
     return found
 
 
+def _in_force(text: str) -> str:
+    """Of a setting's choices the one in brackets."""
+    return text.partition("[")[2].partition("]")[0] or text
+
+
 def before_a_command(ours: Ours, before: dict[str, str]) -> None:
     """Takes into `before` what others have changed since something of ours had last ended."""
     now = _everybodys()
@@ -128,19 +160,19 @@ def left_for_good(ours: Ours, before: dict[str, str]) -> list[str]:
     ours.everybodys = _everybodys()
     deadline = time.monotonic() + _OTHERS_SECONDS
     while True:
-        found = difference(before, take(ours))
-        if not found or time.monotonic() > deadline or not all(line.startswith(_EVERYBODYS) for line in found):
+        found = difference(ours, before, take(ours))
+        if time.monotonic() > deadline or not any(line.startswith(_EVERYBODYS) for line in found):
             return found
         time.sleep(_BETWEEN_LOOKS_SECONDS)
         before_a_command(ours, before)
 
 
-def difference(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """A line for everything that is not as it was."""
+def difference(ours: Ours, before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """A line for everything that is not as it was, and not others'."""
     return [
         f"{name}: {before.get(name, 'not there')!r} became {after.get(name, 'not there')!r}"
         for name in sorted(before.keys() | after.keys())
-        if before.get(name) != after.get(name)
+        if before.get(name) != after.get(name) and not ours.is_others(name, after.get(name, ""))
     ]
 
 

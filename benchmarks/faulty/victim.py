@@ -32,6 +32,7 @@ _REPORTED = re.compile(r"^round (\d+), trial \d+ of \d+: (.+?): tps ")
 # After a signal that may clean up.
 _PATIENCE_SECONDS = 60.0
 _BETWEEN_LOOKS_SECONDS = 0.5
+_BETWEEN_JOURNALS_SECONDS = 0.05
 # The moments are drawn from the whole of a command, and a little more: what it does last is met, too.
 _BEYOND = 1.03
 
@@ -144,6 +145,9 @@ def _once(
         killer.start()
     lines: list[str] = []
     assert process.stderr is not None
+    over = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(ours, home, over))
+    watcher.start()
     try:
         with process.stderr:
             for line in process.stderr:
@@ -156,10 +160,18 @@ def _once(
         process.terminate()
         process.wait()
         raise
+    finally:
+        over.set()
+        watcher.join()
     if killer:
         killer.join()
     lines += [f"it did not end within {_PATIENCE_SECONDS:.0f} s of its {one.way}" for one in hung]
     return Ended(code, lines, time.monotonic() - began)
+
+
+def _watch(ours: Ours, home: Path, over: threading.Event) -> None:
+    while not over.wait(_BETWEEN_JOURNALS_SECONDS):
+        ours.learn(home)
 
 
 def _kill(ours: Ours, home: Path, process: subprocess.Popen[str], kill: Kill, hung: list[Kill]) -> None:
@@ -190,7 +202,7 @@ def put_back(
     so does one that ends as it should, which is not `counted`.
     """
     ours.learn(home)
-    found = difference(before, take(ours))
+    found = difference(ours, before, take(ours))
     if found and (not counted or (kill is not None and kill.way != "SIGKILL")):
         found = left_for_good(ours, before)
     if not found:
@@ -203,6 +215,8 @@ def put_back(
     ended = octavo(ours, home, "host", "restore")
     left = left_for_good(ours, before)
     _told(row, kill, f"{len(left)} left after {len(found)} for restore")
+    for line in left:
+        print(f"    {line}", file=sys.stderr, flush=True)
     row.left += left
     row.by_restore += counted and not left
     if ended.code != 0:
