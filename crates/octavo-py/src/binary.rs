@@ -31,12 +31,13 @@ pub(crate) fn binary_scan(
 }
 
 fn exception(error: Error) -> PyErr {
-    match error {
-        Error::Io(error) => match error.raw_os_error() {
-            Some(number) => PyOSError::new_err((number, error.to_string())),
-            None => PyValueError::new_err(error.to_string()),
-        },
-        other => PyValueError::new_err(other.to_string()),
+    let number = match &error {
+        Error::Io(error) => error.raw_os_error(),
+        _ => None,
+    };
+    match number {
+        Some(number) => PyOSError::new_err((number, error.to_string())),
+        None => PyValueError::new_err(error.to_string()),
     }
 }
 

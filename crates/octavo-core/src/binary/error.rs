@@ -1,10 +1,12 @@
+use std::io;
+
 /// Why a file has no answer. Each is one line that follows the file's name.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It could not be read.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
+    /// It could not be read, or not unpacked.
+    #[error("{}", reading(.0))]
+    Io(#[from] io::Error),
     /// Neither an ELF file nor an archive that is read.
     #[error("is not an ELF file, a package (.deb) or an archive of objects (.a)")]
     Unknown,
@@ -29,4 +31,15 @@ pub enum Error {
     /// Whoever asked has ended it.
     #[error("was not read completely")]
     Ended,
+}
+
+/// A file that ends too early has no number of the system's, and a message about buffers.
+fn reading(error: &io::Error) -> String {
+    match (error.raw_os_error(), error.kind()) {
+        (None, io::ErrorKind::UnexpectedEof) => "is a truncated package or archive".into(),
+        (None, io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => {
+            format!("is a damaged package or archive: {error}")
+        }
+        _ => error.to_string(),
+    }
 }

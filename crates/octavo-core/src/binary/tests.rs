@@ -1,8 +1,10 @@
 //! Properties: any bytes, any part of a real file, and any file with changed bytes is answered or refused.
 
+use std::io;
+
 use proptest::prelude::*;
 
-use super::{Report, examine, scan};
+use super::{Error, Report, examine, scan};
 
 /// Sections: none, .text of AArch64 with a helper and calls, .symtab, .strtab, .shstrtab.
 fn program(machine: u16, code: &[u32]) -> Vec<u8> {
@@ -155,6 +157,20 @@ fn a_package_has_its_program() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].0.as_deref(), Some("./pg"));
     assert!(found[0].1.is_ok());
+}
+
+#[test]
+fn what_cannot_be_unpacked_is_named() {
+    let said = |kind: io::ErrorKind| Error::from(io::Error::new(kind, "no frame")).to_string();
+    assert_eq!(
+        said(io::ErrorKind::UnexpectedEof),
+        "is a truncated package or archive"
+    );
+    assert_eq!(
+        said(io::ErrorKind::InvalidData),
+        "is a damaged package or archive: no frame"
+    );
+    assert_eq!(said(io::ErrorKind::Other), "no frame");
 }
 
 proptest! {
