@@ -6,8 +6,9 @@
 `measure` runs the workloads for a number of transactions on each block's own build, first to warm, until the next round
 reads as much as the last, then counted from a checkpoint on. Only counts are taken (reads from the kernel and of the
 device, WAL, full-page images), which hardly depend on what else the machine does. With --memory the server is in a
-memory group, and what its page cache had in the end is part of the condition. `compare` predicts the same from traces
-of benchmarks/prediction_traces.py in DIRECTORY, which may have been recorded at another shared_buffers.
+memory group, and what its page cache had in the end is part of the condition. Where somebody emptied the machine's page
+cache (drop_caches) since the last round to warm, what the device read is left out. `compare` predicts the same from
+traces of benchmarks/prediction_traces.py in DIRECTORY, which may have been recorded at another shared_buffers.
 """
 
 import argparse
@@ -114,7 +115,7 @@ def _counted(server: Server, name: str, asked: argparse.Namespace, group: Path |
     transactions = asked.transactions // part // asked.clients * asked.clients
     with prediction_workloads.script(server, name) as options:
         each = ["pgbench", "-n", "-M", "prepared", *options, "-c", str(asked.clients), "-j", "2"]
-        _warm(server, [*each, "-t", str(asked.warm // part // asked.clients), DATABASE])
+        drops = _warm(server, [*each, "-t", str(asked.warm // part // asked.clients), DATABASE])
         with server.connect(DATABASE) as connection:
             connection.execute("CHECKPOINT")
         before, table = _counts(server), _processes(server)
@@ -122,22 +123,30 @@ def _counted(server: Server, name: str, asked: argparse.Namespace, group: Path |
         after, then = _counts(server), _processes(server)
     read = sum(process_table.growth(table, then, lambda one: one.read_bytes or 0).values())
     found: dict[str, float | None] = {key: (after[key] - before[key]) / transactions for key in before}
-    return {**found, "device_read_bytes": read / transactions, "transactions": transactions,
-            "page_cache": None if group is None else _page_cache(group)}  # fmt: skip
+    emptied = _drops() > drops
+    return {**found, "device_read_bytes": None if emptied else read / transactions, "transactions": transactions,
+            "page_cache": None if emptied or group is None else _page_cache(group)}  # fmt: skip
 
 
-def _warm(server: Server, load: list[str]) -> None:
+def _drops() -> int:
+    """How often somebody emptied the page cache since the machine was started."""
+    words = Path("/proc/vmstat").read_text().split()
+    return int(words[words.index("drop_pagecache") + 1])
+
+
+def _warm(server: Server, load: list[str]) -> int:
     """Runs the load until it reads hardly less than the time before: predictions are for caches that have all they can
-    hold, and where all fits it may take long until all was read."""
-    before = None
+    hold, and where all fits it may take long until all was read. Returns the `_drops` before the last time."""
+    before, drops = None, 0
     for _ in range(_MOST_WARMING):
-        start = _counts(server)["reads"]
+        start, drops = _counts(server)["reads"], _drops()
         server.run_client(*load)
         reads = _counts(server)["reads"] - start
         if before is not None and reads >= _SETTLED * before:
-            return
+            return drops
         before = reads
     print(f"still reading less each time after {_MOST_WARMING} times", flush=True)
+    return drops
 
 
 def _processes(server: Server) -> dict[int, process_table.Process]:
