@@ -42,6 +42,7 @@ def test_names_that_trials_share_are_in_memory_once() -> None:
     [
         b"", b"{", b"[]", b'{"version": 2}', b'{"version": 1, "run": "a", "trial": {}}', b"[" * 100_000,
         encode("one", WHOLE).replace(b'"ok"', b'"fine"'), encode("one", WHOLE).replace(b'"round": 1', b'"round": "1"'),
+        *(encode("one", WHOLE).replace(b"0.5, 1.5", moment) for moment in (b"0.5, 1e999", b"0.5, 1e30")),
     ],
 )  # fmt: skip
 def test_what_is_no_trial_is_told_in_a_line(content: bytes) -> None:
