@@ -1,4 +1,6 @@
-"""A client of a scheduler: an error at once where nobody listens, else it is waited for as long as a busy one needs."""
+"""A client of a scheduler, and who is there. An error at once where nobody listens; else it is waited for as long as a
+busy one needs.
+"""
 
 import socket
 from typing import Any
@@ -35,3 +37,12 @@ def connect(scheduler: str, secured: Any) -> Any:
         raise HostError(
             f"the scheduler at {scheduler} does not respond: {reason}; octavo fleet run starts a fleet's own"
         ) from error
+
+
+def workers_of(client: Any) -> dict[str, Any]:
+    """What the scheduler knows of its workers, by address. Raises OSError when it does not answer.
+
+    Dask's `scheduler_info` returns what the client's own loop may have replaced meanwhile: that asks every two seconds
+    for no workers, and on a busy machine all of them seem to have left.
+    """
+    return client.sync(client.scheduler.identity, n_workers=-1)["workers"]

@@ -19,7 +19,7 @@ from distributed.scheduler import KilledWorker, NoValidWorkerError
 
 from octavo.errors import HostError, OctavoError
 from octavo.fleet import certificates, workshop
-from octavo.fleet.connection import connect
+from octavo.fleet.connection import connect, workers_of
 from octavo.fleet.events import Began, Came, Delivered, HostEvent, Left, Refused
 from octavo.fleet.orders import PartOrder, RunOrder
 from octavo.fleet.tls import BENCH, configured_security, quiet, security, tls_address
@@ -278,10 +278,12 @@ class DaskHosts:
         found: dict[str, tuple[str, str]] = {}
         try:
             if self._client is not None:
-                for address, worker in self._client.scheduler_info(n_workers=-1)["workers"].items():
+                for address, worker in workers_of(self._client).items():
                     if BENCH in worker.get("resources", {}):
                         found[str(worker["name"])] = (address, str(worker["id"]))
-        except (OSError, TimeoutError, RuntimeError, KeyError):
+        except OSError:  # a lost connection shows in the client's status
+            return
+        except (RuntimeError, KeyError):
             self._lost()
             return
         self._between = max(_BETWEEN_LOOKS, _PART_OF_LOOKS * (time.monotonic() - began))

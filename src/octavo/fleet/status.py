@@ -5,7 +5,7 @@ from typing import Any
 
 from octavo.errors import HostError
 from octavo.fleet import certificates
-from octavo.fleet.connection import connect
+from octavo.fleet.connection import connect, workers_of
 from octavo.fleet.tls import BENCH, quiet, security
 
 
@@ -14,7 +14,7 @@ def look(scheduler: str, expected: Sequence[str]) -> list[dict[str, Any]]:
     quiet()
     try:
         with connect(scheduler, security(certificates.COORDINATOR)) as client:
-            workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+            workers = workers_of(client)
             busy = {address for address, tasks in client.processing().items() if tasks}
     except OSError as error:
         raise HostError(f"the scheduler at {scheduler} was lost: {error}; octavo fleet run starts it again") from error
