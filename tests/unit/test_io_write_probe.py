@@ -1,6 +1,7 @@
 """The unit that is rewritten whole, on devices whose answer is known; and the probe on a real file."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -63,8 +64,8 @@ class Flash:
 
 @pytest.fixture
 def no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    def prepare(*_: object, **__: object) -> tuple[str, ...]:
-        return ()
+    def prepare(paths: Sequence[Path], *_: object, **__: object) -> tuple[str, ...]:
+        return tuple(map(str, paths))
 
     monkeypatch.setattr(probing, "prepare", prepare)
 

@@ -37,6 +37,8 @@ class Job:
     """Bypass the page cache (O_DIRECT)."""
     durable: bool = False
     """Each write is on the device before it ends (O_DSYNC); of no effect on reading."""
+    lose_device: bool = False
+    """Write to a block device, too."""
     verify: bool = False
     """Check every block that is read."""
     threads: int = 1

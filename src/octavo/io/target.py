@@ -36,7 +36,7 @@ def own_segments(directory: Path, path: str, account: Account) -> list[Path]:
 def prepare(
     paths: Sequence[Path], make_bytes: int | None, observe: Observe, *, write: bool, verify: bool, lose_device: bool
 ) -> tuple[str, ...]:
-    """The files to measure, made first if so asked.
+    """The files to measure, made first if so asked. The engine looks again at what it opens.
 
     Raises UsageError for files that were not made for being written, or checked; HostError for a device in use.
     """
@@ -44,14 +44,16 @@ def prepare(
         if len(paths) != 1:
             raise UsageError("--make makes one file; name one")
         make(paths[0], make_bytes, observe)
+    found: list[Path] = []
     for path in paths:
+        found.append(path)
         if _is_device(path):
             if write:
-                _claim(path, lose_device=lose_device)
+                found[-1] = _claimed(path, lose_device=lose_device)
         elif (write or verify) and not is_own(path):
             does = "writes only into" if write else "checks only"
             raise UsageError(f"{path}: octavo io {does} files that it made; make one with --make SIZE")
-    return tuple(str(path) for path in paths)
+    return tuple(str(path) for path in found)
 
 
 def _is_device(path: Path) -> bool:
@@ -61,14 +63,21 @@ def _is_device(path: Path) -> bool:
         return False
 
 
-def _claim(path: Path, *, lose_device: bool) -> None:
-    """Raises unless the device may be overwritten: the user has said so, and nobody uses it (open(2) with O_EXCL)."""
+def _claimed(path: Path, *, lose_device: bool) -> Path:
+    """The device's own name, whatever links lead to it by the time that it is written to.
+
+    Raises unless it may be overwritten: the user has said so, and nobody uses it (open(2) with O_EXCL).
+    """
     if not lose_device:
         raise UsageError(
             f"{path}: everything on this device would be lost; to do it anyway add --i-will-lose-this-device"
         )
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_EXCL))
+        descriptor = os.open(path, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+        try:
+            return Path(f"/proc/self/fd/{descriptor}").readlink()
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise HostError(
             f"{path}: {error.strerror}; only root may write to a device, if it is not mounted or in use"

@@ -49,7 +49,8 @@ class WriteProbe:
 
 def write_probe(asked: WriteProbe) -> dict[str, Any]:
     """Measures, and says what it means as one document. Raises UsageError and HostError."""
-    prepare([asked.path], None, asked.observe, write=True, verify=False, lose_device=asked.lose_device)
+    (path,) = prepare([asked.path], None, asked.observe, write=True, verify=False, lose_device=asked.lose_device)
+    asked = dataclasses.replace(asked, path=Path(path))
     smallest, length = _smallest(asked)
     sizes = [size for size in _powers(smallest, _LARGEST) if size * _FEWEST <= length]
     if length < _SHIFTED * _FEWEST:
@@ -79,8 +80,8 @@ def write_probe(asked: WriteProbe) -> dict[str, Any]:
 
 def _job(asked: WriteProbe, block: int, seconds: float, *, direct: bool = True) -> Job:
     return Job(
-        (str(asked.path),), block, "random", write=True, direct=direct, durable=True, cache="found", seconds=seconds,
-        seed=asked.seed,
+        (str(asked.path),), block, "random", write=True, direct=direct, durable=True, lose_device=asked.lose_device,
+        cache="found", seconds=seconds, seed=asked.seed,
     )  # fmt: skip
 
 

@@ -41,9 +41,6 @@ impl FileSet {
         let mut starts = vec![0];
         for path in paths {
             let file = OpenFile::open(path, access)?;
-            if access.write {
-                file.check_writable()?;
-            }
             if file.length < block {
                 return Err(if file.length == 0 {
                     no_file(path, "is empty; name a file with data in it")
@@ -152,11 +149,7 @@ impl FileSet {
 mod tests {
     use super::*;
 
-    const READ: Access = Access {
-        write: false,
-        direct: false,
-        durable: false,
-    };
+    use crate::io_engine::open_file::LOOK;
 
     struct Scratch(PathBuf);
 
@@ -189,7 +182,7 @@ mod tests {
             scratch.file("b", 512 + 100),
             scratch.file("c", 2 * 512),
         ];
-        let set = FileSet::open(&paths, 512, READ).unwrap();
+        let set = FileSet::open(&paths, 512, LOOK).unwrap();
         assert_eq!(set.blocks(), 6);
         let places: Vec<(usize, u64)> = (0..6)
             .map(|block| (set.place(block).index, set.place(block).offset))
@@ -214,8 +207,7 @@ mod tests {
         std::os::unix::fs::symlink(&foreign, &link).unwrap();
         let write = Access {
             write: true,
-            direct: false,
-            durable: false,
+            ..LOOK
         };
         for path in [foreign, link] {
             let error = FileSet::open(std::slice::from_ref(&path), 512, write).unwrap_err();
@@ -226,6 +218,16 @@ mod tests {
             );
         }
         assert_eq!(FileSet::open(&[own], 512, write).unwrap().blocks(), 4);
+        for number in 0..8 {
+            let device = PathBuf::from(format!("/dev/loop{number}"));
+            if device.exists() {
+                let error = FileSet::open(&[device], 512, write).unwrap_err();
+                assert!(
+                    error.to_string().contains("--i-will-lose-this-device"),
+                    "{error}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -245,11 +247,11 @@ mod tests {
             ),
         ];
         for (path, said) in cases {
-            let error = FileSet::open(std::slice::from_ref(&path), 512, READ).unwrap_err();
+            let error = FileSet::open(std::slice::from_ref(&path), 512, LOOK).unwrap_err();
             assert_eq!(error.kind(), super::super::Kind::Usage);
             let text = error.to_string();
             assert!(text.contains(said) && !text.contains('\n'), "{text}");
         }
-        assert!(FileSet::open(&[], 512, READ).is_err());
+        assert!(FileSet::open(&[], 512, LOOK).is_err());
     }
 }

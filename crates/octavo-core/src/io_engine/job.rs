@@ -66,6 +66,8 @@ pub struct Job {
     pub direct: bool,
     /// Each write is on the device before it ends (`O_DSYNC`).
     pub durable: bool,
+    /// Writes to a block device, too.
+    pub lose_device: bool,
     /// Checks every block that is read.
     pub verify: bool,
     /// At least 1; each has its own share of the blocks, and with io_uring its own ring.

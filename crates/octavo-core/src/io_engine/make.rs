@@ -15,7 +15,7 @@ use rustix::{
 use super::{
     Error, Progress,
     buffer::Buffer,
-    open_file::{Access, OpenFile},
+    open_file::{LOOK, OpenFile},
     stamp::{self, SECTOR},
 };
 
@@ -125,14 +125,7 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 ///
 /// Those of [`OpenFile::open`], and [`Error::Refused`].
 pub fn is_own(path: &Path) -> Result<bool, Error> {
-    has_stamps(&OpenFile::open(
-        path,
-        Access {
-            write: false,
-            direct: false,
-            durable: false,
-        },
-    )?)
+    has_stamps(&OpenFile::open(path, LOOK)?)
 }
 
 /// The same of a file that is open for reading, past no page cache.

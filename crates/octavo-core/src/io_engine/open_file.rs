@@ -3,9 +3,14 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Seek as _, SeekFrom},
-    os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
+    os::{
+        fd::AsRawFd as _,
+        unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _},
+    },
     path::{Path, PathBuf},
 };
+
+use rustix::fs::{Mode, OFlags};
 
 use super::{Error, make::has_stamps};
 use crate::block_device::DeviceNumber;
@@ -32,10 +37,22 @@ pub struct Access {
     pub direct: bool,
     /// Each write is on the device before it ends (`O_DSYNC`).
     pub durable: bool,
+    /// What is on a block device may be lost.
+    pub lose_device: bool,
 }
 
+/// As a file is opened that is only looked at.
+pub(super) const LOOK: Access = Access {
+    write: false,
+    direct: false,
+    durable: false,
+    lose_device: false,
+};
+
 impl OpenFile {
-    /// Opens a regular file or a block device; nothing else is touched.
+    /// Opens a regular file or a block device; nothing else is touched. For writing only a file that
+    /// [`make`](super::make) has made, or a device that may be lost. What the path leads to is found once: that very
+    /// file is looked at, and then opened.
     ///
     /// # Errors
     ///
@@ -67,7 +84,10 @@ impl OpenFile {
                 way_out,
             }
         };
-        let metadata = std::fs::metadata(path).map_err(refused)?;
+        let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|error| refused(error.into()))?;
+        let found = File::from(found);
+        let metadata = found.metadata().map_err(refused)?;
         let kind = metadata.file_type();
         if kind.is_dir() {
             return Err(no_file(path, "is a directory; name the files in it"));
@@ -78,72 +98,53 @@ impl OpenFile {
                 "is neither a file nor a block device; name one",
             ));
         }
-        // What is opened may be another thing than was looked at: a pipe is not waited for, and what counts is looked
-        // at again. A device that is to be written is ours alone meanwhile.
-        let mut flags = libc::O_NONBLOCK;
-        if access.direct {
-            flags |= libc::O_DIRECT;
-        }
-        if access.durable {
-            flags |= libc::O_DSYNC;
-        }
-        if access.write && kind.is_block_device() {
-            flags |= libc::O_EXCL;
-        }
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(access.write)
-            .custom_flags(flags)
-            .open(path)
-            .map_err(refused)?;
-        let looked_at = metadata;
-        let metadata = file.metadata().map_err(refused)?;
-        if (metadata.dev(), metadata.ino()) != (looked_at.dev(), looked_at.ino()) {
-            return Err(no_file(path, "was replaced after it was opened"));
-        }
-        // A device has no length of its own; its end does.
-        let length = file.seek(SeekFrom::End(0)).map_err(refused)?;
         let number = if kind.is_block_device() {
             metadata.rdev()
         } else {
             metadata.dev()
         };
         let device = Some(DeviceNumber::from_dev_t(number)).filter(|device| !device.is_anonymous());
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            length,
-            device,
-        })
-    }
-
-    /// Refuses a file that [`make`](super::make) has not made: the open one, whatever its path leads to by now.
-    pub(super) fn check_writable(&self) -> Result<(), Error> {
-        let facts = |file: &File| {
-            file.metadata()
-                .map_err(|source| self.refused("look at the file", 0, source))
+        let open = |access: Access| -> Result<Self, Error> {
+            let mut flags = 0;
+            if access.direct {
+                flags |= libc::O_DIRECT;
+            }
+            if access.durable {
+                flags |= libc::O_DSYNC;
+            }
+            // A device that is to be written is ours alone meanwhile.
+            if access.write && kind.is_block_device() {
+                flags |= libc::O_EXCL;
+            }
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(access.write)
+                .custom_flags(flags)
+                .open(format!("/proc/self/fd/{}", found.as_raw_fd()))
+                .map_err(refused)?;
+            // A device has no length of its own; its end does.
+            let length = file.seek(SeekFrom::End(0)).map_err(refused)?;
+            Ok(Self {
+                path: path.to_owned(),
+                file,
+                length,
+                device,
+            })
         };
-        let ours = facts(&self.file)?;
-        if ours.file_type().is_block_device() {
-            return Ok(());
+        if access.write && kind.is_block_device() && !access.lose_device {
+            return Err(no_file(
+                path,
+                "everything on this device would be lost; to do it anyway add --i-will-lose-this-device",
+            ));
         }
         // Read through the page cache, which a file that is open with O_DIRECT cannot be by the sector.
-        let plain = Self::open(
-            &self.path,
-            Access {
-                write: false,
-                direct: false,
-                durable: false,
-            },
-        )?;
-        let read = facts(&plain.file)?;
-        if (ours.dev(), ours.ino()) == (read.dev(), read.ino()) && has_stamps(&plain)? {
-            return Ok(());
+        if access.write && kind.is_file() && !has_stamps(&open(LOOK)?)? {
+            return Err(no_file(
+                path,
+                "octavo io writes only into files that it made; make one with --make SIZE",
+            ));
         }
-        Err(no_file(
-            &self.path,
-            "octavo io writes only into files that it made; make one with --make SIZE",
-        ))
+        open(access)
     }
 
     /// Makes the error for a request at `offset` that the system refused.

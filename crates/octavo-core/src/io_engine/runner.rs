@@ -101,6 +101,7 @@ pub fn run(job: &Job, observe: &mut dyn FnMut(Progress) -> bool) -> Result<Outco
             write: job.write,
             direct: job.direct,
             durable: job.durable && job.write,
+            lose_device: job.lose_device,
         },
     )?;
     job.pattern.check(files.blocks())?;

@@ -81,20 +81,12 @@ fn corrupt(sector: &[u8], file: &OpenFile, number: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io_engine::open_file::Access;
+    use crate::io_engine::open_file::LOOK;
     use proptest::prelude::*;
     use std::path::Path;
 
     fn any_file() -> OpenFile {
-        OpenFile::open(
-            Path::new("Cargo.toml"),
-            Access {
-                write: false,
-                direct: false,
-                durable: false,
-            },
-        )
-        .unwrap()
+        OpenFile::open(Path::new("Cargo.toml"), LOOK).unwrap()
     }
 
     proptest! {

@@ -45,6 +45,7 @@ impl Scratch {
             write: false,
             direct: false,
             durable: false,
+            lose_device: false,
             verify: true,
             threads: 1,
             cache: Cache::Found,
