@@ -12,7 +12,7 @@ from unittest.mock import MagicMock
 
 from tests.fuzz.fuzzing import Parser, check, parametrized
 
-from octavo.check import diffs, outputs, plans, results
+from octavo.check import contrib, diffs, outputs, plans, results
 from octavo.hugepages import postmaster_files, stopped
 from octavo.lab.validity import server_log
 from octavo.lab.validity.evidence import Evidence
@@ -44,6 +44,13 @@ latency average = 0.200 ms
 rate limit schedule lag: avg 0.100 (max 9.5) ms
 tps = 20000.000000 (without initial connection time)
 pgbench: error: client 3 aborted: ERROR:  no room
+"""
+_MAKEFILE = b"""\
+MODULE_big = hstore_plpython$(python_majorversion)
+REGRESS = hstore_plpython \\
+\tother # of these
+REGRESS_OPTS = --temp-config $(top_srcdir)/contrib/test_decoding/logical.conf
+REGRESS_OPTS += --load-extension=hstore
 """
 _PGBENCH_LOG = b"0 1 1213 0 1700000000 123456\n1 2 failed 1 1700000001 5\n2 7 888 1 1700000002 654321 3\n"
 _SYSBENCH = b"""\
@@ -252,6 +259,7 @@ PARSERS: Sequence[Parser] = (
     Parser("calibration", _text(parse_calibration), (_CALIBRATION,)),
     Parser("EXPLAIN text", _text(lambda text: plans.is_plan(text.split("\n"))), (_TEXT_PLAN,), ()),
     Parser("regression.diffs", _text(diffs.parse_diffs), (_DIFFS,), (ValueError,)),
+    Parser("Makefile of contrib", _text(lambda text: contrib.parse_makefile(text, Path("/src"))), (_MAKEFILE,), ()),
     Parser("test output", _text(_compared), (_OUTPUT,), ()),
     Parser("ldd", _text(program_pages.libraries), (_LDD,), ()),
 )

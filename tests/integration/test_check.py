@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from octavo.check.contrib import run_contrib
 from octavo.check.outcome import Suite
 from octavo.check.perl_tests import run_scripts
 from octavo.check.run import check_builds
@@ -103,3 +104,26 @@ def test_scripts_of_programs_run_where_they_are_in_the_source(
     assert not suite.failed, told(suite)
     assert (suite.name, suite.tests, suite.identical) == ("programs", 2, 2)
     assert seen[-1] == "programs 2/2"
+
+
+@pytest.mark.parametrize("build", ["4kB"], indirect=True)
+def test_modules_of_contrib_are_tested_one_by_one(build: Build, journal: Journal, account: Account) -> None:
+    seen: list[int] = []
+    with (
+        open_tests(str(build.manifest["version"]), journal) as tests,
+        open_workspace(build, tests, journal, account) as workplace,
+    ):
+        contrib = tests.tree / "contrib"
+        for module in contrib.iterdir():
+            if module.is_dir() and module.name not in ("spi", "dict_int", "seg"):
+                shutil.rmtree(module)
+        (contrib / "lacking").mkdir()
+        (contrib / "lacking" / "Makefile").write_text("MODULE_big = none_such\nREGRESS = one\n")
+        expected = contrib / "dict_int" / "expected" / "dict_int.out"
+        expected.write_text(expected.read_text().replace("(1 row)", "(2 rows)", 1))
+        suite = run_contrib(workplace, lambda doing, done, total: seen.append(done))
+    assert suite.failed == ["dict_int/dict_int"], told(suite)
+    assert suite.tests == seen[-1] >= 4  # of seg, whose data psql looks for where it runs, too
+    assert suite.identical + len(suite.allowed) == suite.tests - 1
+    assert suite.skipped == (("lacking", "the build has no none_such"),)
+    assert (suite.kept / "dict_int" / "regression.diffs").exists()

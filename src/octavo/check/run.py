@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
+from octavo.check.contrib import run_contrib
 from octavo.check.installation import run_installation
 from octavo.check.outcome import CheckReport, Suite
 from octavo.check.perl_tests import run_pg_upgrade, run_programs, run_recovery, run_subscription
@@ -22,6 +23,7 @@ SUITES: dict[str, Callable[[TestWorkspace, Progress], Suite]] = {
 }
 # Only where they are named: what another block changes in them is not sorted into kinds yet.
 FURTHER: dict[str, Callable[[TestWorkspace, Progress], Suite]] = {
+    "contrib": run_contrib,
     "subscription": run_subscription,
     "pg_upgrade": run_pg_upgrade,
     "programs": run_programs,

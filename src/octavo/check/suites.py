@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from octavo.check import crashes
@@ -40,9 +41,47 @@ def run_isolation(workplace: TestWorkspace, progress: Progress) -> Suite:
     return _run_pg_regress(workplace, "isolation", "isolation", "isolation_schedule", progress)
 
 
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of one run of a driver; `files` are worth keeping."""
+
+    tests: int
+    identical: int
+    judged: list[ClassifiedDifference]
+    failures: list[Failure]
+    files: list[Path]
+
+
 def _run_pg_regress(workplace: TestWorkspace, name: str, directory: str, schedule: str, progress: Progress) -> Suite:
     tests = workplace.tests / directory
     output = workplace.own(name)
+    total = _scheduled(tests / schedule)
+    started = time.monotonic()
+    ran = run_driver(
+        workplace, name, directory, tests, output,
+        [f"--schedule={tests / schedule}", f"--max-concurrent-tests={_CONNECTIONS}"], total,
+        lambda done: progress(name, done, total),
+    )  # fmt: skip
+    seconds = time.monotonic() - started
+    kept = keep(workplace, name, ran.files, below=output)
+    return Suite(name, ran.tests, ran.identical, tuple(ran.judged), tuple(ran.failures), (), seconds, kept)
+
+
+def run_driver(
+    workplace: TestWorkspace,
+    suite: str,
+    directory: str,
+    tests: Path,
+    output: Path,
+    what: Sequence[str],
+    total: int,
+    progress: Callable[[int], None],
+    prefix: str = "",
+) -> Ran:
+    """PostgreSQL's driver, of `regress` or `isolation`, with a temporary instance in `output`, on a directory's tests.
+
+    `what` says which tests; `prefix` comes before their names in what is reported.
+    """
     program = "pg_regress" if directory == "regress" else "pg_isolation_regress"
     arguments: list[str | Path] = [
         workplace.driver / directory / program,
@@ -52,37 +91,32 @@ def _run_pg_regress(workplace: TestWorkspace, name: str, directory: str, schedul
         f"--temp-instance={output / 'instance'}",
         f"--bindir={workplace.build.prefix / 'bin'}",
         f"--dlpath={workplace.libraries}",
-        f"--schedule={tests / schedule}",
-        f"--max-concurrent-tests={_CONNECTIONS}",
         "--encoding=UTF8",
+        *what,
     ]
-    total = _scheduled(tests / schedule)
     lines: list[str] = []
 
     def watch(line: str) -> None:
         lines.append(line)
         if _RESULT.match(line):
-            progress(name, sum(_RESULT.match(seen) is not None for seen in lines), total)
+            progress(sum(_RESULT.match(seen) is not None for seen in lines))
 
-    started = time.monotonic()
     with crashes.cores_allowed():
         children.run(
             arguments, workplace.journal, role=program, account=workplace.account, rings=True, directory=output,
             environment=workplace.environment(), on_line=watch,
         )  # fmt: skip
-    seconds = time.monotonic() - started
     results = results_of(lines)
     failures = crashed(workplace, output, [output / "log" / "postmaster.log"], killing_is_tested=False)
     if not any(_PLAN.fullmatch(line) for line in lines) or len(results) < total:
         last = [line for line in lines if line.strip()][-12:]
-        failures.append(Failure(name, f"only {len(results)} of {total} tests ran", tuple(last)))
+        failures.append(Failure(prefix.rstrip("/") or suite, f"only {len(results)} of {total} tests ran", tuple(last)))
     differing = [match["test"] for match in results if match["ok"] == "not ok"]
-    judged, unread = judge_diffs(workplace, name, tests, output / "regression.diffs", differing)
+    judged, unread = judge_diffs(workplace, suite, tests, output / "regression.diffs", differing, prefix)
     results_of_differing = [output / "results" / f"{test}.out" for test in dict.fromkeys(differing)]
     texts = [output / "regression.diffs", output / "regression.out", output / "log"]
-    kept = keep(workplace, name, [*texts, *results_of_differing], below=output)
     identical = sum(match["ok"] == "ok" for match in results)
-    return Suite(name, len(results), identical, tuple(judged), tuple(failures + unread), (), seconds, kept)
+    return Ran(len(results), identical, judged, failures + unread, [*texts, *results_of_differing])
 
 
 def results_of(lines: Sequence[str]) -> list[re.Match[str]]:
@@ -91,20 +125,21 @@ def results_of(lines: Sequence[str]) -> list[re.Match[str]]:
 
 
 def judge_diffs(
-    workplace: TestWorkspace, suite: str, tests: Path, diffs: Path, differing: Sequence[str]
+    workplace: TestWorkspace, suite: str, tests: Path, diffs: Path, differing: Sequence[str], prefix: str = ""
 ) -> tuple[list[ClassifiedDifference], list[Failure]]:
     """The differences of these tests with what allows them; a test whose differences cannot be read has failed."""
     block = workplace.build.manifest["data_block"]
     try:
         found = {diff.test: diff for diff in parse_diffs(_text(diffs))}
     except ValueError as error:
-        return [], [Failure(test, f"its differences cannot be read: {error}") for test in differing]
+        return [], [Failure(prefix + test, f"its differences cannot be read: {error}") for test in differing]
     judged: list[ClassifiedDifference] = []
     failures: list[Failure] = []
     for test in dict.fromkeys([*differing, *found]):
-        differences = _compare(workplace, suite, tests, found[test]) if test in found else []
+        compared = _compare(workplace, suite, tests, found[test]) if test in found else []
+        differences = [replace(difference, test=prefix + difference.test) for difference in compared]
         if not differences:
-            failures.append(Failure(test, "it failed without a difference from the expected output"))
+            failures.append(Failure(prefix + test, "it failed without a difference from the expected output"))
         judged += [ClassifiedDifference(difference, classify(suite, difference, block)) for difference in differences]
     return judged, failures
 
@@ -112,7 +147,7 @@ def judge_diffs(
 def _read_of_test(workplace: TestWorkspace, path: Path) -> list[str]:
     """An expected or an actual output, whose path the differences name: nothing but what lies where tests work."""
     path = Path(os.path.normpath(path))
-    ours = any(path.is_relative_to(place) for place in (workplace.tests, workplace.directory))
+    ours = any(path.is_relative_to(place) for place in (workplace.tests.parents[1], workplace.directory))
     return read_lines(path) if ours else [""]
 
 
