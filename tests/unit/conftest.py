@@ -1,12 +1,23 @@
-"""What tests plant stands for the kernel's files: undoing may write there."""
+"""Fixtures of unit tests."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.unit.fake_lab import Laboratory
+from tests.unit.plans import small_plan
 
 from octavo.host import trusted_paths
 
 
 @pytest.fixture(autouse=True)
 def planted_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tests plant stands for the kernel's files: undoing may write there."""
     monkeypatch.setattr(trusted_paths, "KERNEL_ROOTS", (*trusted_paths.KERNEL_ROOTS, tmp_path))
+
+
+@pytest.fixture
+def laboratory(tmp_path: Path) -> Iterator[Laboratory]:
+    made = Laboratory(tmp_path / "store.sqlite", small_plan())
+    yield made
+    made.store.close()
