@@ -61,8 +61,8 @@ def grid_chart(grid: Grid, heading: str) -> Chart:
     layers = [
         squares_of([row for row in rows if row["dash"] == [1, 0]], [1, 0]),
         squares_of([row for row in rows if row["dash"] != [1, 0]], [2, 2.5]),
-        base.mark_text(fontSize=13, fontWeight=600, dy=-7).encode(text="upper:N", color=text),
-        base.mark_text(fontSize=10, dy=10).encode(text="lower:N", color=text),
+        base.mark_text(fontSize=13, fontWeight=600, dy=-7).encode(text=alt.Text("upper:N"), color=text),
+        base.mark_text(fontSize=10, dy=10).encode(text=alt.Text("lower:N"), color=text),
     ]
     message = "% of the baseline, and its 95 % interval; a heavy outline: the baseline; dotted and ?: undecided"
     if lettered:

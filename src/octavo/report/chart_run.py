@@ -50,7 +50,7 @@ def _rounds(document: Document, theme: Theme) -> list[Any]:
     at = _run_axis(document, "at")
     rule = base.mark_rule(color=theme.line).encode(x=at)
     text = base.mark_text(align="left", dx=4, fontSize=11, color=theme.soft, baseline="bottom")
-    return [rule, text.encode(x=at, y=alt.value(-3), text="round:N")]
+    return [rule, text.encode(x=at, y=alt.YValue(-3), text=alt.Text("round:N"))]
 
 
 def _dot(count: int) -> float:

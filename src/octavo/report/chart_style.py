@@ -52,7 +52,10 @@ def short_names(names: Iterable[str], length: int = 22) -> dict[str, str]:
 
 
 def inline_data(rows: Iterable[dict[str, Any]]) -> Any:
-    """Rows as the data of a chart."""
+    """Rows as the data of a chart.
+
+    Its channels are given as objects: for a bare "field:Q" altair hashes the schema of all of Vega-Lite.
+    """
     import altair as alt
 
     return alt.InlineData(values=tuple(rows))

@@ -121,11 +121,12 @@ def _panel(
     def x(field: str) -> Any:
         return alt.X(f"{field}:Q", scale=scale, axis=axis, title="ratio to the baseline, log scale")
 
+    high = alt.X2("high:Q")
     layers: list[Any] = []
     floor = noise(document, condition)
     if floor is not None and floor["floor"]:
         edges = {"low": max(span[0], 1 / (1 + floor["floor"])), "high": min(span[1], 1 + floor["floor"])}
-        layers.append(alt.Chart(inline_data([edges])).mark_rect(color=theme.band).encode(x=x("low"), x2="high:Q"))
+        layers.append(alt.Chart(inline_data([edges])).mark_rect(color=theme.band).encode(x=x("low"), x2=high))
     layers.append(alt.Chart(inline_data([{"one": 1}])).mark_rule(color=theme.ink).encode(x=x("one")))
     trials = [
         {"cell": name[p.cell], "ratio": p.value, "load": p.load}
@@ -149,14 +150,14 @@ def _panel(
     ]
     bounded = alt.Chart(inline_data(bounds)).encode(y=y)
     lower = step // 4
-    layers.append(bounded.mark_rule(strokeWidth=2.4, color=theme.ink, yOffset=lower).encode(x=x("low"), x2="high:Q"))
+    layers.append(bounded.mark_rule(strokeWidth=2.4, color=theme.ink, yOffset=lower).encode(x=x("low"), x2=high))
     layers.append(base.mark_tick(thickness=2.4, size=9, color=theme.ink, yOffset=lower).encode(x=x("ratio")))
     arrows = alt.Chart(inline_data(_beyond(estimates, span))).encode(y=y)
     arrow = arrows.mark_text(fontSize=13, color=theme.ink, dy=lower, baseline="middle")
-    layers.append(arrow.encode(x=x("at"), text="sign:N"))
+    layers.append(arrow.encode(x=x("at"), text=alt.Text("sign:N")))
     if not narrow:
         figures = alt.Chart(inline_data(estimates)).encode(y=y).mark_text(align="left", fontSize=12, color=theme.ink)
-        layers.append(figures.encode(x=alt.value(WIDTH + 12), text="text:N"))
+        layers.append(figures.encode(x=alt.XValue(WIDTH + 12), text=alt.Text("text:N")))
     heading = clip(capital(condition_text(condition)), 80) or "All trials"
     title: str | list[str] = wrap(heading, _LINE) if narrow else heading
     return layered(layers, width=NARROW if narrow else WIDTH, height=step * len(rows), title=title)
