@@ -16,6 +16,7 @@ from octavo.host.block_limit import DeviceLimits
 from octavo.knobs.volume_types import parse_device
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
+from octavo.units import spaced_sizes
 
 # The CPU, or the time of a device, that is used up to this share has run out.
 _USED_UP = 0.9
@@ -69,18 +70,19 @@ def bottleneck_of_effect(rows: Sequence[Mapping[str, Any]], effect: Mapping[str,
         return ""
     if all(by_cell[cell.id]["resource"] == NOTHING for cell in pair):
         return " Neither the device nor the CPU was the bottleneck."
-    return f" Bottlenecks: {', '.join(f'{describe(by_cell[cell.id])} at {cell.label}' for cell in pair)}."
+    where = [f"{describe(by_cell[cell.id])} at {spaced_sizes(cell.label)}" for cell in pair]
+    return f" Bottlenecks: {', '.join(where)}."
 
 
 def describe(row: Mapping[str, Any]) -> str:
     """The bottleneck, and how much of it was used.
 
     >>> describe({"resource": "bytes", "requests_share": 0.41, "bytes_share": 0.987, "limits": "device"})
-    'bytes (99 % of the device’s)'
+    'bytes (99 % of the device’s limit)'
     """
     resource = row["resource"]
     if resource == NOTHING:
-        return resource
+        return "none"
     if resource == UNKNOWN:
         return f"{resource} (server or client are limited to some CPUs)"
     if resource == LATENCY:
@@ -89,7 +91,7 @@ def describe(row: Mapping[str, Any]) -> str:
     if resource == "CPU":
         return f"CPU ({row['cpu_share'] * 100:.0f} %)"
     shares = [row[name] for name in ("requests_share", "bytes_share") if name.split("_")[0] in resource]
-    whose = "the device’s" if row["limits"] == "device" else "the most seen"
+    whose = "the device’s limit" if row["limits"] == "device" else "the highest rate of any cell"
     return f"{resource} ({' and '.join(f'{share * 100:.0f} %' for share in shares)} of {whose})"
 
 

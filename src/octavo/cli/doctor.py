@@ -43,7 +43,7 @@ def doctor(
     before_start: Annotated[
         bool, typer.Option("--before-start", help="Check whether initdb, or the start of a server, would fail here.")
     ] = False,
-    shared_buffers: Annotated[str, typer.Option(help="shared_buffers of that server.")] = "128MB",
+    shared_buffers: Annotated[str, typer.Option(help="With --before-start: shared_buffers of the server.")] = "128MB",
     binary: Annotated[
         Path | None, typer.Option(help="A postgres for 64-bit Arm, on any host: check its atomic instructions.")
     ] = None,

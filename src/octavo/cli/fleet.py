@@ -22,7 +22,7 @@ def about() -> None:
 
     \b
     octavo fleet init hosts.toml    once: certificates, made here and sent to the hosts
-    octavo fleet check hosts.toml   same Octavo everywhere? any disturbances?
+    octavo fleet check hosts.toml   compare Octavo's versions, look for disturbances
     octavo fleet run hosts.toml     start the scheduler here and a worker on every host
     """
 
@@ -99,7 +99,7 @@ def run(file: _File) -> None:
 
 @fleet.command()
 def status(file: _File, format: _Format = TableFormat.text) -> None:
-    """Show the state of each host, and the trials that no store accepts.
+    """Show the state of each host, and trials that could not be stored.
 
     Exit code 3 if the fleet is not running.
 

@@ -77,7 +77,7 @@ def io(
     dsn: Annotated[str, typer.Option(help="Connection string of the server for --from-query.")] = "",
     max_request: Annotated[str | None, typer.Option(help="Largest combined request; default: 128kB.")] = None,
     hole: Annotated[int, typer.Option(min=0, help="Largest gap, in blocks, that is read through.")] = 0,
-    distance: Annotated[int, typer.Option(min=1, help="Distance of fadvise, in blocks.")] = 32,
+    distance: Annotated[int, typer.Option(min=1, help="Blocks that fadvise announces ahead.")] = 32,
     depth: Annotated[int, typer.Option(min=1, help="Requests in flight with io_uring, per thread.")] = 32,
     threads: Annotated[int, typer.Option(min=1, help="Threads; each reads its share of the blocks.")] = 1,
     cache: Annotated[
@@ -100,7 +100,7 @@ def io(
         bool, typer.Option("--write", help="Write instead of read, into a file that octavo io created.")
     ] = False,
     price: Annotated[
-        str | None, typer.Option(help="With probe: how much memory the price of the device buys: 77GB.")
+        str | None, typer.Option(help="With probe: memory that costs as much as the device, such as 77GB.")
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Verify every block of a file that octavo io created.")
@@ -115,8 +115,9 @@ def io(
 
     Only reads, unless --make or --write is given. The default --cache cold drops the files from the page cache.
 
-    octavo io probe FILE finds the device's own sizes: where its curves bend, its limits, a token bucket; with --write,
-    in a file that octavo io created, the cost of small, unaligned and repeated writes. A file named probe is ./probe.
+    octavo io probe FILE estimates the device's own sizes: the size from which bandwidth dominates latency, its limits,
+    a token bucket. With --write, in a file that octavo io created: the cost of small, unaligned and repeated writes.
+    For a file named probe write ./probe.
 
     Example: octavo io /data/test --make 1GB --pattern runs --policy all
     """  # fmt: skip

@@ -20,7 +20,9 @@ def predict(
         str | None, typer.Option(help="shared_buffers plus page cache; without it no page cache is simulated.")
     ] = None,
     kernel_page: Annotated[str, typer.Option(help="The kernel's page, 4kB to 64kB.")] = "4kB",
-    huge_pages: Annotated[bool, typer.Option("--huge-pages", help="Shared memory is in huge pages.")] = False,
+    huge_pages: Annotated[
+        bool, typer.Option("--huge-pages", help="Assume that shared memory is in huge pages.")
+    ] = False,
     device: Annotated[
         str | None,
         typer.Option(help="A named volume, as gp3:3000/125 or iops=2000, or a file of octavo io probe --format json."),
@@ -44,8 +46,8 @@ def predict(
     dirty_background: Annotated[
         str | None,
         typer.Option(
-            help="Dirty page cache above which the kernel writes; default: 10 % of it. In a memory-limited "
-            "group of cgroup version 1 it is the host's."
+            help="Dirty memory at which the kernel begins to write back; default: 10 % of the page cache. For "
+            "a server in a memory-limited group of cgroup version 1: the host's."
         ),
     ] = None,
     what_if: Annotated[
@@ -66,7 +68,10 @@ def predict(
     ] = None,
     disturbed: Annotated[
         bool,
-        typer.Option("--disturbed", help="Include trials that are invalid because other processes disturbed them."),
+        typer.Option(
+            "--disturbed",
+            help="With --against: include trials that are invalid because other processes disturbed them.",
+        ),
     ] = False,
     private_memory: Annotated[
         str, typer.Option(help="The part of the run's memory that processes use privately.")

@@ -12,8 +12,8 @@ def condition_text(condition: str) -> str:
 
     >>> condition_text("memory 224MB, mbps=40, read-only"), condition_text("memory none, native")
     ('224 MB of memory, a 40 MB/s device, read-only', 'no memory limit, no device limit')
-    >>> condition_text("bitmap 1%, max_request 1MB")
-    'bitmap 1 %, requests of up to 1 MB'
+    >>> condition_text("bitmap 1%, max_request 1MB, loop")
+    'bitmap 1 %, requests of up to 1 MB, a private device without limits'
     """
     return ", ".join(_part(part) for part in condition.split(", ") if part)
 
@@ -21,6 +21,8 @@ def condition_text(condition: str) -> str:
 def _part(part: str) -> str:
     if part == "native":
         return "no device limit"
+    if part == "loop":
+        return "a private device without limits"
     if part == "hdd":
         return "HDD"
     if part == "memory none":

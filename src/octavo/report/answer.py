@@ -342,7 +342,7 @@ def _name(document: Document, cell: Row, *, alone: bool = False) -> str:
     factors = compared(document)
     if factors and is_plural(factors[0]) and (len(factors) == 1 or alone):
         return spaced(cell["levels"].get(factors[0]))
-    return spaced(cell["label"])
+    return "the baseline" if cell["label"] == "baseline" else spaced(cell["label"])
 
 
 def _any_second(document: Document, chosen: Sequence[Row]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 from octavo.analysis.cell_bottlenecks import NOTHING, describe
 from octavo.report import numbers
 from octavo.report.document import Document, Row, cells, clean, clip, conditions
+from octavo.report.plain import spaced
 
 LABEL = 60
 
@@ -16,12 +17,18 @@ def bottleneck_sentence(document: Document, condition: str) -> str | None:
     groups: dict[str, list[str]] = {}
     for row in _rows(document, condition):
         if row["cell"] in labels:
-            groups.setdefault(row["resource"], []).append(labels[row["cell"]])
+            groups.setdefault(row["resource"], []).append(spaced(labels[row["cell"]]))
     if not groups:
         return None
     if groups.keys() == {NOTHING}:
         return "Neither the device nor the CPU was the bottleneck in any cell."
-    return f"Bottlenecks: {'; '.join(f'{what} at {_listed(where)}' for what, where in groups.items())}."
+    where = [f"{named(what)} at {_listed(cells)}" for what, cells in groups.items()]
+    return f"Bottlenecks: {'; '.join(where)}."
+
+
+def named(resource: str) -> str:
+    """A document's word for a bottleneck, as a reader's."""
+    return "none" if resource == NOTHING else resource
 
 
 def bottleneck_tables(document: Document) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from octavo.report import numbers
+from octavo.report.bottlenecks import named
 from octavo.report.document import (
     SIGNS,
     Document,
@@ -35,7 +36,7 @@ def verdict_table(document: Document, condition: str) -> dict[str, Any]:
     either kind are not among them."""
     summary, effects = summaries(document), effects_by_key(document)
     primary, negative, missing = document["run"]["primary_metric"], negative_controls(document), absent(document)
-    bottlenecks = {row["cell"]: row["resource"] for row in document.get("bottlenecks", ())}
+    bottlenecks = {row["cell"]: named(row["resource"]) for row in document.get("bottlenecks", ())}
 
     def row_of(cell: Row) -> dict[str, Any]:
         key = (cell["id"], primary, None)

@@ -76,7 +76,7 @@ def test_a_device_of_unknown_limits_is_held_against_the_most_that_was_seen() -> 
     )
     assert [row["resource"] for row in found] == ["requests", "requests", "bytes", "bytes", "nothing"]
     assert [row["limits"] for row in found] == ["most seen"] * 4 + [None]
-    assert describe(found[3]) == "bytes (100 % of the most seen)"
+    assert describe(found[3]) == "bytes (100 % of the highest rate of any cell)"
 
 
 def test_one_that_is_far_ahead_of_all_others_has_met_no_limit() -> None:
@@ -137,7 +137,8 @@ def test_the_verdict_names_both_cells_and_nothing_where_nothing_was_seen() -> No
     found = rows(*((one, trial(one, reads=990, util=1.0)) for one in cells))
     effect = {"cell": "4kB", "condition": "here"}
     told = bottleneck_of_effect(found, effect, cells)
-    assert told == " Bottlenecks: requests (99 % of the device’s) at 4kB, requests (99 % of the device’s) at 8kB."
+    used = "requests (99 % of the device’s limit)"
+    assert told == f" Bottlenecks: {used} at 4 kB, {used} at 8 kB."
     idle = rows(*((one, trial(one, reads=10)) for one in cells))
     assert bottleneck_of_effect(idle, effect, cells) == " Neither the device nor the CPU was the bottleneck."
     assert bottleneck_of_effect([], effect, cells) == ""

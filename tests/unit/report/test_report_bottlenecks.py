@@ -26,7 +26,7 @@ def document(*resources: str) -> dict[str, Any]:
 
 def test_cells_are_grouped_by_what_they_ran_out_of() -> None:
     told = bottleneck_sentence(document("requests", "requests", "nothing"), "large")
-    assert told == "Bottlenecks: requests at 4kB data and 8kB data; nothing at 32kB data."
+    assert told == "Bottlenecks: requests at 4 kB data and 8 kB data; none at 32 kB data."
     assert bottleneck_sentence(document("nothing", "nothing"), "large") == (
         "Neither the device nor the CPU was the bottleneck in any cell."
     )
@@ -40,5 +40,5 @@ def test_a_run_that_saw_no_device_says_nothing() -> None:
 def test_the_table_has_a_row_for_each_cell() -> None:
     (table,) = bottleneck_tables(document("requests", "nothing"))
     assert table["condition"] == "large"
-    assert [row["what"] for row in table["rows"]] == ["requests (95 % of the device’s)", "nothing"]
+    assert [row["what"] for row in table["rows"]] == ["requests (95 % of the device’s limit)", "none"]
     assert table["rows"][0]["entries"] == ["1,230", "95 %", "1 MB", "–", "99 %", "50 %", "1 MB"]
