@@ -127,13 +127,7 @@ class Equipment:
             server.disconnect()  # what the workload asked the server kept a connection, and is no client
             seen = watching.finish(result)
         facts |= {**result.facts, "surroundings": asdict(surroundings), **facts_of(seen)}
-        started_after: float | None = None
-        # Without an answer the rule on restarts says it.
-        with suppress(OctavoError, psycopg.Error):
-            started_after = server.query("started")[0]["started"]
-        watched = self.watched(
-            server, trial, facts, settings, result, seen, surroundings, started, started_after
-        )  # fmt: skip
+        watched = self.watched(server, trial, facts, settings, result, seen, surroundings, started)
         return result, seen, watched.evidence
 
     def watched(
@@ -146,9 +140,13 @@ class Equipment:
         seen: InstrumentResults,
         surroundings: Surroundings,
         started: float,
-        started_after: float | None,
     ) -> WatchedTrial:
-        """The trial with what the rules of validity look at; asks the server's data what is wrong with them."""
+        """The trial with what the rules of validity look at; asks the server when it was started, and what is wrong
+        with its data."""
+        started_after: float | None = None
+        # Without an answer the rule on restarts says it.
+        with suppress(OctavoError, psycopg.Error):
+            started_after = server.query("started")[0]["started"]
         violations = self._violations(server, trial.levels)
         observations = (*result.observations, *seen.observations)
         require_numbers(observations)

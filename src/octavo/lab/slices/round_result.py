@@ -1,11 +1,8 @@
 """What the turns of a round give for each cell: a trial as any other, with facts of its slices."""
 
 import math
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
-
-import psycopg
 
 from octavo.errors import OctavoError
 from octavo.host import cgroup
@@ -53,12 +50,7 @@ def result_of_turns(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> W
     cell.facts |= {
         **facts_of(seen), "surroundings": asdict(surroundings), **_slice_facts(runner, done)
     }  # fmt: skip
-    started_after: float | None = None
-    with suppress(OctavoError, psycopg.Error):
-        started_after = server.query("started")[0]["started"]
-    return equipment.watched(
-        server, cell.trial, cell.facts, cell.settings, result, seen, surroundings, cell.started, started_after
-    )
+    return equipment.watched(server, cell.trial, cell.facts, cell.settings, result, seen, surroundings, cell.started)
 
 
 def result_of_pieces(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> WatchedTrial:
@@ -75,12 +67,7 @@ def result_of_pieces(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> 
         **result.facts, **facts_of(seen), "surroundings": asdict(surroundings), **done.turns.facts(),
         "ran_seconds": round(runner.ran, 3),
     }  # fmt: skip
-    started_after: float | None = None
-    with suppress(OctavoError, psycopg.Error):
-        started_after = server.query("started")[0]["started"]
-    return equipment.watched(
-        server, cell.trial, cell.facts, cell.settings, result, seen, surroundings, cell.started, started_after
-    )
+    return equipment.watched(server, cell.trial, cell.facts, cell.settings, result, seen, surroundings, cell.started)
 
 
 def _of_cell(cell: RoundCell, all_cells: Surroundings) -> Surroundings:
