@@ -2,8 +2,6 @@
 //! one state a column so that columns are decoded at the same time, all in one sequence of 16-bit words. And bits as
 //! they are, for what has no pattern.
 
-use std::rc::Rc;
-
 use super::{
     Error,
     bytes::{Cursor, SHORT, put_number},
@@ -80,6 +78,16 @@ impl Frequencies {
         Ok((count > 0).then_some(Self(parts)))
     }
 
+    /// For each part of `WHOLE` the symbol, its frequency and its place in it: 8, 12 and 11 bits.
+    fn fill(&self, table: &mut [u32]) {
+        let mut slots = table.iter_mut();
+        for (symbol, &part) in self.0.iter().enumerate() {
+            for (place, slot) in (0..part).zip(&mut slots) {
+                *slot = symbol as u32 | part << 8 | place << 20;
+            }
+        }
+    }
+
     fn starts(&self) -> [u32; 256] {
         let mut sum = 0;
         self.0.map(|part| {
@@ -120,27 +128,10 @@ pub(super) fn encode(symbols: &[Symbol], frequencies: &[Frequencies], columns: u
     words
 }
 
-/// For each part of `WHOLE` the symbol, its frequency and its place in it: 8, 12 and 11 bits.
-#[derive(Clone)]
-struct Table(Rc<[u32; WHOLE as usize]>);
-
-impl Table {
-    fn of(frequencies: &Frequencies) -> Self {
-        let mut table = [0; WHOLE as usize];
-        let mut slot = 0;
-        for (symbol, &part) in frequencies.0.iter().enumerate() {
-            for place in 0..part {
-                table[slot] = symbol as u32 | part << 8 | place << 20;
-                slot += 1;
-            }
-        }
-        Self(Rc::new(table))
-    }
-}
-
 /// Symbols come out in the order in which they were put in. After the last one `is_whole` tells whether all was there.
 pub(super) struct Decoder<'a, const COLUMNS: usize> {
-    tables: Vec<Table>,
+    /// `WHOLE` entries for each context.
+    tables: Vec<u32>,
     states: [u32; COLUMNS],
     words: &'a [u8],
     place: usize,
@@ -148,15 +139,13 @@ pub(super) struct Decoder<'a, const COLUMNS: usize> {
 
 impl<'a, const COLUMNS: usize> Decoder<'a, COLUMNS> {
     pub(super) fn new(cursor: &mut Cursor<'a>, contexts: usize) -> Result<Self, Error> {
-        // Contexts that do not occur share a table of zeros: only a malformed frame asks for it.
-        let empty = Table(Rc::new([WHOLE << 8; WHOLE as usize]));
-        let tables =
-            (0..contexts)
-                .map(|_| {
-                    Ok(Frequencies::get(cursor)?
-                        .map_or_else(|| empty.clone(), |each| Table::of(&each)))
-                })
-                .collect::<Result<_, Error>>()?;
+        // Contexts that do not occur have a table of zeros: only a malformed frame asks for it.
+        let mut tables = vec![WHOLE << 8; contexts << PRECISION];
+        for table in tables.chunks_exact_mut(WHOLE as usize) {
+            if let Some(each) = Frequencies::get(cursor)? {
+                each.fill(table);
+            }
+        }
         let count = cursor.number()?;
         let words = cursor.take(count.checked_mul(2).ok_or(SHORT)?)?;
         let mut decoder = Self {
@@ -185,7 +174,7 @@ impl<'a, const COLUMNS: usize> Decoder<'a, COLUMNS> {
     #[inline]
     pub(super) fn symbol(&mut self, column: usize, context: usize) -> u8 {
         let state = self.states[column];
-        let entry = self.tables[context].0[(state & (WHOLE - 1)) as usize];
+        let entry = self.tables[context << PRECISION | (state & (WHOLE - 1)) as usize];
         let state = (entry >> 8 & 0xfff)
             .wrapping_mul(state >> PRECISION)
             .wrapping_add(entry >> 20);

@@ -19,6 +19,25 @@ pub enum Item {
     Accesses,
 }
 
+/// The same with accesses as something else.
+pub(super) enum Found<T> {
+    Facts(Vec<Fact>),
+    Accesses(T),
+}
+
+/// The accesses of a frame as they are in the file.
+pub(super) struct Encoded {
+    pub(super) payload: Vec<u8>,
+    count: u32,
+}
+
+impl Encoded {
+    /// Decodes them into columns.
+    pub(super) fn decode(&self, into: &mut Accesses) -> Result<(), Error> {
+        columns::decode(&self.payload, self.count, into)
+    }
+}
+
 /// What of a trace is not there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missing {
@@ -78,6 +97,36 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// What is read cannot be read, is no trace at all, or one of a later version.
     pub fn next(&mut self, accesses: &mut Accesses) -> Result<Option<Item>, Error> {
+        let found = self.next_as(|payload, count| columns::decode(payload, count, accesses))?;
+        Ok(found.map(|found| match found {
+            Found::Facts(facts) => Item::Facts(facts),
+            Found::Accesses(()) => Item::Accesses,
+        }))
+    }
+
+    /// The same with accesses that are not decoded yet.
+    ///
+    /// # Errors
+    /// As `next`.
+    pub(super) fn next_encoded(&mut self) -> Result<Option<Found<Encoded>>, Error> {
+        self.next_as(|payload, count| {
+            Ok(Encoded {
+                payload: payload.to_vec(),
+                count,
+            })
+        })
+    }
+
+    /// Accesses of `next_encoded` turned out to be none.
+    pub(super) fn miss(&mut self, encoded: &Encoded) {
+        self.missing.bytes += (HEADER + encoded.payload.len()) as u64;
+        self.missing.accesses = self.missing.accesses.saturating_add(encoded.count.into());
+    }
+
+    fn next_as<T>(
+        &mut self,
+        mut decode: impl FnMut(&[u8], u32) -> Result<T, Error>,
+    ) -> Result<Option<Found<T>>, Error> {
         while !self.ended {
             let Some(frame) = self.find_frame()? else {
                 break;
@@ -102,9 +151,9 @@ impl<R: Read> Reader<R> {
             }
             check(&frame, &mut self.page_size)?;
             let item = match frame.kind {
-                FrameKind::Facts => Fact::all(payload).map(|facts| Some(Item::Facts(facts))),
+                FrameKind::Facts => Fact::all(payload).map(|facts| Some(Found::Facts(facts))),
                 FrameKind::Accesses => {
-                    columns::decode(payload, frame.count, accesses).map(|()| Some(Item::Accesses))
+                    decode(payload, frame.count).map(|found| Some(Found::Accesses(found)))
                 }
                 FrameKind::End | FrameKind::Later => Ok(None),
             };
@@ -119,7 +168,7 @@ impl<R: Read> Reader<R> {
                 .accesses
                 .saturating_add(frame.first - self.expected);
             self.expected = frame.first.saturating_add(match item {
-                Some(Item::Accesses) => frame.count.into(),
+                Some(Found::Accesses(_)) => frame.count.into(),
                 _ => 0,
             });
             self.ended = frame.kind == FrameKind::End;

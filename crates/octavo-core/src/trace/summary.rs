@@ -1,9 +1,17 @@
 use std::{
     collections::{HashMap, HashSet},
     io::{Read, Write},
+    thread,
 };
 
-use super::{Accesses, Error, Event, EventKind, Fact, Item, Kind, Missing, Reader, Stream, Writer};
+use super::{
+    Accesses, Error, Event, EventKind, Fact, Item, Kind, Missing, Reader, Stream, Writer,
+    reader::{Encoded, Found},
+};
+
+/// Frames that are decoded together, one after the other on each processor; fewer where they are large.
+const FRAMES: usize = 32;
+const MOST_BYTES: usize = 16 << 20;
 
 /// What is in a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,7 +34,66 @@ pub struct Summary {
     pub missing: Missing,
 }
 
-/// Reads all of a trace. Returning false from `goes_on` ends it early, with what was read.
+/// What is in some frames' accesses.
+#[derive(Default)]
+struct Counts {
+    accesses: [u64; 5],
+    streams: HashMap<Stream, u64>,
+    backends: HashSet<u32>,
+    times: Option<(u64, u64)>,
+}
+
+impl Counts {
+    fn add(&mut self, accesses: &Accesses) {
+        self.backends.extend(&accesses.backends);
+        let mut counts = vec![0; accesses.streams.len()];
+        for (&stream, &how) in accesses.stream.iter().zip(&accesses.how) {
+            let kind = Kind::of(how);
+            self.accesses[usize::from(kind.number())] += 1;
+            counts[stream as usize] += u64::from(!kind.changes());
+        }
+        for (&stream, count) in accesses.streams.iter().zip(counts) {
+            *self.streams.entry(stream).or_default() += count;
+        }
+        let least = accesses.time.iter().copied().min();
+        let most = accesses.time.iter().copied().max();
+        self.widen(least.zip(most));
+    }
+
+    fn widen(&mut self, times: Option<(u64, u64)>) {
+        if let Some((least, most)) = times {
+            let (before, after) = self.times.unwrap_or((least, most));
+            self.times = Some((before.min(least), after.max(most)));
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (sum, more) in self.accesses.iter_mut().zip(other.accesses) {
+            *sum += more;
+        }
+        for (stream, count) in other.streams {
+            *self.streams.entry(stream).or_default() += count;
+        }
+        self.backends.extend(other.backends);
+        self.widen(other.times);
+    }
+
+    /// Of these frames, and which of them cannot be decoded.
+    fn of(frames: &[Encoded]) -> (Self, Vec<&Encoded>) {
+        let mut accesses = Accesses::default();
+        let mut found = Self::default();
+        let mut bad = Vec::new();
+        for frame in frames {
+            match frame.decode(&mut accesses) {
+                Ok(()) => found.add(&accesses),
+                Err(_) => bad.push(frame),
+            }
+        }
+        (found, bad)
+    }
+}
+
+/// Reads all of a trace, its frames on all processors. Returning false from `goes_on` ends it early, with what was read.
 ///
 /// # Errors
 /// What cannot be read.
@@ -34,54 +101,68 @@ pub fn summarize<R: Read>(
     reader: &mut Reader<R>,
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Summary, Error> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
     let mut found = Summary::default();
-    let mut accesses = Accesses::default();
-    let mut streams: HashMap<Stream, u64> = HashMap::new();
-    let mut backends: HashSet<u32> = HashSet::new();
-    while let Some(item) = reader.next(&mut accesses)? {
-        match item {
-            Item::Facts(facts) => {
-                for fact in facts {
-                    if let Fact::Event(Event { kind, count, .. }) = fact {
-                        let (times, sum) = found.events.entry(kind).or_default();
-                        *times += 1;
-                        *sum = sum.saturating_add(count);
-                    } else {
-                        found.facts.push(fact);
-                    }
+    let mut counts = Counts::default();
+    let mut frames: Vec<Encoded> = Vec::new();
+    let mut more = true;
+    while more {
+        frames.clear();
+        let mut bytes = 0;
+        while frames.len() < FRAMES && bytes < MOST_BYTES {
+            match reader.next_encoded()? {
+                Some(Found::Accesses(frame)) => {
+                    bytes += frame.payload.len();
+                    frames.push(frame);
                 }
-            }
-            Item::Accesses => {
-                backends.extend(&accesses.backends);
-                let mut counts = vec![0; accesses.streams.len()];
-                for (&stream, &how) in accesses.stream.iter().zip(&accesses.how) {
-                    let kind = Kind::of(how);
-                    found.accesses[usize::from(kind.number())] += 1;
-                    counts[stream as usize] += u64::from(!kind.changes());
-                }
-                for (&stream, count) in accesses.streams.iter().zip(counts) {
-                    *streams.entry(stream).or_default() += count;
-                }
-                let least = accesses.time.iter().copied().min();
-                let most = accesses.time.iter().copied().max();
-                if let (Some(least), Some(most)) = (least, most) {
-                    let (before, after) = found.times.unwrap_or((least, most));
-                    found.times = Some((before.min(least), after.max(most)));
+                Some(Found::Facts(facts)) => found.learn(facts),
+                None => {
+                    more = false;
+                    break;
                 }
             }
         }
-        if !goes_on(found.accesses.iter().sum()) {
+        let parts = frames.chunks(frames.len().div_ceil(threads).max(1));
+        let parts = thread::scope(|scope| {
+            let running: Vec<_> = parts.map(|part| scope.spawn(|| Counts::of(part))).collect();
+            running
+                .into_iter()
+                .map(thread::ScopedJoinHandle::join)
+                .collect::<Vec<_>>()
+        });
+        for part in parts {
+            let (part, bad) = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            counts.merge(part);
+            bad.into_iter().for_each(|frame| reader.miss(frame));
+        }
+        if !goes_on(counts.accesses.iter().sum()) {
             break;
         }
     }
+    found.accesses = counts.accesses;
+    found.times = counts.times;
     found.page_size = reader.page_size().unwrap_or(0);
     found.missing = reader.missing();
-    found.backends = backends.len() as u64;
-    found.streams = streams.into_iter().collect();
+    found.backends = counts.backends.len() as u64;
+    found.streams = counts.streams.into_iter().collect();
     found
         .streams
         .sort_unstable_by_key(|&(stream, count)| (std::cmp::Reverse(count), stream));
     Ok(found)
+}
+
+impl Summary {
+    fn learn(&mut self, facts: Vec<Fact>) {
+        for fact in facts {
+            if let Fact::Event(Event { kind, count, .. }) = fact {
+                let (times, sum) = self.events.entry(kind).or_default();
+                *times += 1;
+                *sum = sum.saturating_add(count);
+            } else {
+                self.facts.push(fact);
+            }
+        }
+    }
 }
 
 /// Which part of a trace is kept. Times are microseconds since its beginning.
@@ -172,7 +253,10 @@ pub fn cut<R: Read, W: Write>(
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Access, Strategy},
+        super::{
+            Access, Strategy,
+            frame::{Frame, FrameKind},
+        },
         *,
     };
 
@@ -234,6 +318,36 @@ mod tests {
         assert_eq!(found.events[&EventKind::Transactions], (2, 10));
         assert_eq!(found.facts.len(), 1);
         assert_eq!(found.missing, Missing::default());
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_missing_as_it_is_for_a_reader() {
+        let mut bytes = traced();
+        bytes.truncate(bytes.len() - 37); // the end is a frame with a payload of one byte
+        let mut frame = |kind, count, first, payload: &[u8]| {
+            let frame = Frame::of(kind, 8192, count, first, payload).bytes();
+            bytes.extend(frame.iter().chain(payload));
+        };
+        frame(FrameKind::Accesses, 7, 100, &[1, 2, 3]);
+        frame(FrameKind::End, 0, 107, &[107]);
+        let mut reader = Reader::new(&bytes[..]);
+        let mut accesses = Accesses::default();
+        let mut read = 0;
+        while let Some(item) = reader.next(&mut accesses).unwrap() {
+            read += if item == Item::Accesses {
+                accesses.len()
+            } else {
+                0
+            };
+        }
+        let found = summarize(&mut Reader::new(&bytes[..]), &mut |_| true).unwrap();
+        assert_eq!(found.accesses.iter().sum::<u64>(), read as u64);
+        let missing = Missing {
+            accesses: 7,
+            bytes: 36 + 3,
+            is_cut: false,
+        };
+        assert_eq!((found.missing, reader.missing()), (missing, missing));
     }
 
     #[test]
