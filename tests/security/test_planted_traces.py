@@ -29,6 +29,7 @@ _SETTINGS = {
     "bgwriter_lru_maxpages": ("-1", _NINES),
     "bgwriter_lru_multiplier": ("nan", "inf", "-1", "1e308"),
     "checkpoint_timeout": ("0s", "0.000001s"),
+    "max_wal_size": ("0B", f"{_NINES}TB"),
     "wal_block_size": ("0", "24", "1", "3000"),
 }
 _PROPERTIES = {

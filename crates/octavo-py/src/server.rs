@@ -1,8 +1,8 @@
 use std::{num::NonZeroUsize, path::PathBuf};
 
 use octavo_core::simulate::{
-    Blocks, BufferManager, Checkpoints, Kernel, KernelSettings, LEVELS, Lean, Rings, Sample,
-    SelfSimilar, Server, Snapshot, WriterSettings, run_sampled,
+    Blocks, BufferManager, Checkpoints, Kernel, KernelSettings, LEVELS, Lean, LogSettings, Rings,
+    Sample, SelfSimilar, Server, Snapshot, WriterSettings, run_sampled,
 };
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
@@ -13,6 +13,8 @@ use crate::{
 
 /// vm.dirty_background_ratio is 10 %.
 const DIRTY_PART: u64 = 10;
+/// Bytes of WAL in a second, or of an image: no server has more.
+const MOST_LOGGED: f64 = 1e11;
 
 /// `octavo.trace.simulate.Point`: a server. Sizes are bytes.
 #[derive(FromPyObject)]
@@ -33,6 +35,9 @@ pub(crate) struct Point {
     writer_pages: u64,
     writer_multiplier: f64,
     checkpoint_interval: Option<u64>,
+    log_rate: f64,
+    log_image: f64,
+    log_kept: u64,
 }
 
 fn blocks(own: u64, point: &Point) -> PyResult<Blocks> {
@@ -109,6 +114,11 @@ fn server(own: u64, point: &Point, scale: u64) -> PyResult<Server> {
         point.combine_limit,
         kernel,
     )
+    .logging(LogSettings {
+        rate: point.log_rate.clamp(0.0, MOST_LOGGED) / scale as f64,
+        image: point.log_image.clamp(0.0, MOST_LOGGED),
+        kept: point.log_kept / scale,
+    })
     .writing(
         WriterSettings {
             delay: point.writer_delay,

@@ -17,10 +17,12 @@ from octavo import _core
 from octavo.predict.layout import fullness, growth_of_all
 from octavo.predict.recorded import Recorded
 from octavo.predict.sampling import Caches, Sample, error_of, sample_of
+from octavo.predict.wal import LIKELY_FILL, image_bytes, record_bytes
 from octavo.trace.core_types import SimulationSnapshot
 from octavo.trace.files import Observe, ignore_progress, reading
 from octavo.trace.simulate import LARGEST_REQUEST, SimulatedServer, background, combine_limit
 from octavo.trace.surface import rings
+from octavo.units import parse_size
 
 MARKS = 24
 # Caches that are not full by then are never full in this trace.
@@ -32,6 +34,14 @@ _SURE = 0.975
 _SIXTHS = 6
 # CPU of a transaction is taken to be at most so much less or more as the machine is busy otherwise.
 _MOST_PACE = 0.9
+# PostgreSQL's defaults; and the WAL of how many cycles it keeps files for: a tenth more than the last one's, until the
+# next checkpoint has ended (XLOGfileslop: 1.1 × (1 + checkpoint_completion_target)).
+_MIN_WAL_SIZE = 80 * 1024**2
+_MAX_WAL_SIZE = "1GB"
+_KEPT_CYCLES = 2.1
+# With wal_level = minimal the kernel is told to forget a file of WAL that is full (XLogFileClose).
+_SEGMENT = 16 * 1024**2
+_MOST_KEPT = 1 << 50
 
 COUNTS = (
     "accesses", "hits", "reads", "first_reads", "extends", "evictions", "dirty_evictions", "checkpoint_writes",
@@ -185,7 +195,29 @@ def _point(trace: Recorded, size: Size, layout: str, cycle: float | None) -> Sim
         dirty_background=size.dirty_background,
         **background(trace.summary),
         checkpoint_interval=None if cycle is None else max(1, round(cycle * 1e6)),
+        **_logged(trace, size, shrunk, cycle),
     )
+
+
+def _logged(trace: Recorded, size: Size, shrunk: float, cycle: float | None) -> dict[str, Any]:
+    """WAL that passes through the page cache: bytes a second without images, as the trace has it, and of an image at
+    this size; without changes of pages no images are simulated. Where caches are made smaller instead of data larger,
+    there is as much less of it."""
+    if trace.wal_bytes_each is None or not trace.writes_wal:
+        return {}
+    logged = trace.wal_bytes_each * trace.tps
+    kept = parse_size(trace.setting("max_wal_size") or _MAX_WAL_SIZE)
+    if trace.setting("wal_level") == "minimal":
+        kept = _SEGMENT
+    elif cycle is not None:
+        kept = min(kept, max(_MIN_WAL_SIZE, round(_KEPT_CYCLES * logged * cycle)))
+    found = {"log_rate": logged / shrunk, "log_kept": min(round(kept / shrunk), _MOST_KEPT)}
+    if not trace.has_changes:
+        return found
+    fill = LIKELY_FILL if trace.image_bytes is None else min(1.0, trace.image_bytes / trace.data_block)
+    records = record_bytes(trace.wal_bytes_each, trace.wal_block, trace.images_each or 0.0, trace.data_block, fill,
+                           trace.wal_records_each or 0.0)  # fmt: skip
+    return {**found, "log_rate": records * trace.tps / shrunk, "log_image": image_bytes(size.data_block, fill) / shrunk}
 
 
 def _readahead(trace: Recorded) -> int:

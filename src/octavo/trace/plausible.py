@@ -53,6 +53,7 @@ _SETTINGS: dict[str, Check] = {
     "bgwriter_lru_maxpages": _whole(0, 2**30 - 1),
     "bgwriter_lru_multiplier": _number(0, 10),
     "checkpoint_timeout": _duration(1, 86_400),
+    "max_wal_size": _size(2 * _MB, 2**31 * _MB),
     "wal_block_size": _power_of_two(_KB, 64 * _KB),
 }
 _PROPERTIES: dict[str, Check] = {

@@ -35,7 +35,8 @@ class SimulatedServer:
     `layout` says which part of a page an access needs when blocks are smaller than the trace's: always the same one
     ("concentrated"), or each in turn ("spread"); else it is "merged". Above `dirty_background` (None: a tenth of the
     page cache) the kernel writes. The background writer's delay and the interval of checkpoints (None: where the trace
-    has them) are microseconds.
+    has them) are microseconds. WAL that passes through the page cache is `log_rate` bytes a second, and `log_image`
+    bytes for each full-page image, in files of `log_kept` bytes that are written over.
     """
 
     data_block: int
@@ -54,6 +55,9 @@ class SimulatedServer:
     writer_pages: int = 100
     writer_multiplier: float = 2.0
     checkpoint_interval: int | None = None
+    log_rate: float = 0.0
+    log_image: float = 0.0
+    log_kept: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -221,6 +221,18 @@ def test_before_the_next_checkpoint_only_evicted_pages_are_written(tmp_path: Pat
     assert until["full_page_images_per_transaction"]["value"] == pytest.approx(0.63, abs=0.03)
 
 
+def test_wal_takes_room_in_the_page_cache_until_its_files_are_written_over(tmp_path: Path) -> None:
+    def reads(name: str, logged: int, **settings: str) -> float:
+        path = made(tmp_path / name, writes=True, logged=logged, settings=settings)
+        asked = Request(path, data_blocks=(8192,), memory=60 * MB, until_checkpoint=True, checkpoint=20.0)
+        return by_block(predict(asked))[8192]["device_read_bytes_per_transaction"]["value"]
+
+    little, much = reads("little", 40 * MB), reads("much", 240 * MB)
+    assert much > 1.1 * little
+    for name, text in (("max_wal_size", "2MB"), ("wal_level", "minimal")):
+        assert reads(name, 240 * MB, **{name: text}) < (little + much) / 2
+
+
 def test_reads_that_a_recording_had_not_are_unknown_without_a_device(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace", facts={"host_memory_bytes": 64 * 1024 * MB}, transactions=60_000)
     document = predict(Request(path, memory=12 * MB))

@@ -24,8 +24,8 @@ pub use policies::{Cache, Clock, Fifo, Lru};
 pub use sampled::{Filter, SampledDistances};
 pub use server::{
     BackgroundWriter, Blocks, Checkpoints, DeviceCounts, Kernel, KernelCounts, KernelSettings,
-    Lean, OpenFile, PageCache, RequestCounts, Seen, SelfSimilar, Server, Snapshot, Window,
-    WriterSettings,
+    Lean, LogSettings, OpenFile, PageCache, RequestCounts, Seen, SelfSimilar, Server, Snapshot,
+    Window, WriterSettings,
 };
 pub use stack::StackDistances;
 pub use study::{Pages, Study};

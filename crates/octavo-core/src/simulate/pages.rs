@@ -81,6 +81,15 @@ impl Numbers {
         Some(number << CHUNK_BITS | (block as u32 & ((1 << CHUNK_BITS) - 1)))
     }
 
+    /// 64 numbers in a row that are of no stream's pages: the first of them. None when there are too many.
+    pub(super) fn others(&mut self) -> Option<u32> {
+        if self.chunks == MOST_CHUNKS {
+            return None;
+        }
+        self.chunks += 1;
+        Some((self.chunks - 1) << CHUNK_BITS)
+    }
+
     /// Moves the streams and places of chunks that were numbered since the last time behind those in `into`.
     pub(super) fn take_new(&mut self, into: &mut Vec<(u32, u64)>) {
         into.append(&mut self.new);

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use super::{
     device::{Device, DeviceCounts},
@@ -61,6 +61,8 @@ pub struct Kernel {
     now: u64,
     has_too_many: bool,
     seen: Seen,
+    /// Pages of the WAL, those that were written longest ago first.
+    log: VecDeque<u32>,
 }
 
 impl Kernel {
@@ -83,6 +85,7 @@ impl Kernel {
             now: 0,
             has_too_many: false,
             seen: Seen::default(),
+            log: VecDeque::new(),
         }
     }
 
@@ -99,6 +102,11 @@ impl Kernel {
     #[must_use]
     pub const fn device(&self) -> DeviceCounts {
         self.device.counts()
+    }
+
+    /// In what it reads and keeps.
+    pub(super) const fn page_size(&self) -> u64 {
+        self.settings.page_size
     }
 
     /// Whether there were more pages than have numbers: what was counted is not all.
@@ -213,14 +221,45 @@ impl Kernel {
         self.device.read(run * self.settings.page_size);
     }
 
-    /// Puts a page into the page cache. Where all that reclaim finds is dirty, it wakes the flusher, which writes all.
+    /// Puts a page that is read into the page cache. Where all that reclaim finds is dirty, it wakes the flusher, which
+    /// writes all.
     fn add(&mut self, page: u32) {
         while !self.cache.add(page) {
             self.sync();
         }
     }
 
-    /// pwrite: `length` bytes at `offset` of a relation that had `size` bytes before.
+    fn add_written(&mut self, page: u32) {
+        while !self.cache.add_written(page) {
+            self.sync();
+        }
+    }
+
+    /// So many pages of the WAL are written and synced, over those that were written `kept` pages before. Nobody reads
+    /// them: they leave as they came, and their numbers are used again.
+    pub fn log(&mut self, pages: u64, kept: u64) {
+        // What is more than the cache pushes out itself.
+        let most = self.settings.memory / self.settings.scale / self.settings.page_size;
+        for _ in 0..pages.min(most) {
+            let is_free = self.log.front().is_some_and(|&page| !self.cache.has(page));
+            if !is_free && (self.log.len() as u64) < kept.max(1) {
+                let Some(first) = self.numbers.others() else {
+                    self.has_too_many = true;
+                    return;
+                };
+                (first..=first | Numbers::IN_CHUNK).for_each(|page| self.log.push_front(page));
+            }
+            if let Some(page) = self.log.pop_front() {
+                if !self.cache.has(page) {
+                    self.add_written(page);
+                }
+                self.log.push_back(page);
+            }
+        }
+    }
+
+    /// pwrite: `length` bytes at `offset` of a relation that had `size` bytes before. It is no access of the page cache
+    /// (Linux 4.7, "mm: filemap: only do access activations on reads").
     pub fn write(&mut self, stream: u32, offset: u64, length: u64, size: u64) {
         self.numbers.make_room(stream);
         let page_size = self.settings.page_size;
@@ -238,9 +277,8 @@ impl Kernel {
                     self.device.read(page_size);
                 }
                 self.seen.extended(page);
-                self.add(page);
+                self.add_written(page);
             }
-            self.cache.mark_accessed(page);
             if self.cache.make_dirty(page) {
                 self.dirty.add((stream, place), self.now);
             }
@@ -308,5 +346,57 @@ impl Kernel {
             self.segment
         };
         bytes.div_ceil(page_size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::kernel, *};
+
+    const PAGE: u64 = 4096;
+
+    fn read(kernel: &mut Kernel, pages: std::ops::Range<u64>) -> u64 {
+        let before = kernel.device().reads;
+        for page in pages {
+            kernel.read(1, 0, page * PAGE, PAGE, 80 * PAGE);
+        }
+        kernel.device().reads - before
+    }
+
+    #[test]
+    fn wal_pushes_out_what_was_read_once() {
+        let mut kernel = Kernel::new(kernel(40 * PAGE, PAGE, 0));
+        assert_eq!(read(&mut kernel, 0..20), 20);
+        kernel.log(20, 1 << 20);
+        assert_eq!(read(&mut kernel, 0..20), 0, "both have room");
+        assert_eq!(read(&mut kernel, 40..50), 10);
+        kernel.log(1000, 1 << 20);
+        assert_eq!(read(&mut kernel, 0..20), 0, "read twice");
+        assert_eq!(read(&mut kernel, 40..50), 10, "read once");
+        assert!(kernel.log.len() <= 40 + 64, "numbers are used again");
+        assert!(!kernel.has_too_many());
+    }
+
+    #[test]
+    fn recycled_wal_takes_no_more_room() {
+        let mut kernel = Kernel::new(kernel(200 * PAGE, PAGE, 0));
+        assert_eq!(read(&mut kernel, 0..80), 80);
+        kernel.log(100, 64);
+        kernel.log(1000, 64);
+        assert_eq!(read(&mut kernel, 0..80), 0);
+        assert_eq!(kernel.log.len(), 64);
+    }
+
+    #[test]
+    fn what_is_written_twice_is_not_read_twice() {
+        let mut kernel = Kernel::new(kernel(40 * PAGE, PAGE, 0));
+        for _ in 0..2 {
+            for page in 0..20 {
+                kernel.write(0, page * PAGE, PAGE, 80 * PAGE);
+            }
+        }
+        kernel.sync();
+        kernel.log(1000, 1 << 20);
+        assert_eq!(read(&mut kernel, 0..20), 20);
     }
 }

@@ -9,6 +9,7 @@ mod blocks;
 mod device;
 mod kernel;
 mod lists;
+mod log;
 #[cfg(test)]
 mod miniature_tests;
 mod page_cache;
@@ -24,6 +25,7 @@ pub use background_writer::{BackgroundWriter, WriterSettings};
 pub use blocks::Blocks;
 pub use device::DeviceCounts;
 pub use kernel::{Kernel, KernelCounts, KernelSettings};
+pub use log::LogSettings;
 pub use page_cache::PageCache;
 pub use readahead::{OpenFile, Window};
 pub use self_similar::{Lean, SelfSimilar};
@@ -31,6 +33,7 @@ pub use snapshots::{Seen, Snapshot};
 
 use blocks::{Block, Homes};
 use kernel::SEGMENT;
+use log::Log;
 use writing::WRITER_FLUSHES;
 
 use super::{Batch, BufferManager, Consumer, buffers::Outcome, feed::is_change};
@@ -90,6 +93,7 @@ pub struct Server {
     checkpoints: Checkpoints,
     next_checkpoint: u64,
     writer: Option<BackgroundWriter>,
+    log: Option<Log>,
     /// Blocks of the background writer's that it has not flushed yet.
     unflushed: Vec<(u32, u64)>,
     /// How many it flushes at once.
@@ -134,6 +138,7 @@ impl Server {
             checkpoints: Checkpoints::Recorded,
             next_checkpoint: 0,
             writer: None,
+            log: None,
             unflushed: Vec::new(),
             writer_flushes: WRITER_FLUSHES,
             segment: SEGMENT,
@@ -191,6 +196,13 @@ impl Server {
         if let Checkpoints::Every(interval) = checkpoints {
             self.next_checkpoint = interval.max(1);
         }
+        self
+    }
+
+    /// The same with WAL that passes through the page cache.
+    #[must_use]
+    pub fn logging(mut self, settings: LogSettings) -> Self {
+        self.log = Some(Log::new(settings));
         self
     }
 
@@ -391,6 +403,11 @@ impl Consumer for Server {
                 for &block in &found {
                     self.access(batch, place, block);
                 }
+            }
+            if let (Some(log), Some(kernel)) = (&mut self.log, &mut self.kernel) {
+                let images = self.buffers.counts().full_page_images;
+                let page_size = kernel.page_size();
+                kernel.log(log.pages(self.now, images, page_size), log.kept(page_size));
             }
         }
         self.found = found;

@@ -15,7 +15,8 @@ const GIB: u64 = 1 << 30;
 /// Linux's page cache as mm/swap.c, mm/vmscan.c and mm/workingset.c (6.x) keep file pages without CONFIG_LRU_GEN: a new
 /// page is inactive, its second access makes it active, memory is taken from the oldest inactive page, and the oldest
 /// active ones become inactive while the inactive list is too short. A page that comes back within as many evictions
-/// and activations as there are active pages becomes active at once. A dirty page does not leave: reclaim makes it active,
+/// and activations as there are active pages becomes active at once. Writing is no access (since 4.7). A dirty page does
+/// not leave: reclaim makes it active,
 /// and it is the next to leave once it has been written.
 ///
 /// Not as there: memory is taken page by page when all of it is used, not in batches between watermarks; accesses count
@@ -96,10 +97,21 @@ impl PageCache {
         }
     }
 
-    /// Adds a page that is not there. Returns false, and adds nothing, where 32 pages in a row that would have to leave
-    /// are dirty: then they have to be written first.
+    /// Adds a page that is not there, to be read. Returns false, and adds nothing, where 32 pages in a row that would
+    /// have to leave are dirty: then they have to be written first.
     #[must_use]
     pub fn add(&mut self, page: u32) -> bool {
+        self.put(page, true)
+    }
+
+    /// The same of a page that is written: it is inactive even where it was there shortly before (filemap_add_folio with
+    /// __GFP_WRITE).
+    #[must_use]
+    pub fn add_written(&mut self, page: u32) -> bool {
+        self.put(page, false)
+    }
+
+    fn put(&mut self, page: u32, is_read: bool) -> bool {
         let place = page as usize;
         if place >= self.flags.len() {
             let length = (place + 1).next_power_of_two();
@@ -112,8 +124,9 @@ impl PageCache {
         }
         // workingset_refault
         let distance = self.age.wrapping_sub(self.evicted[place]);
-        let comes_back =
-            self.flags[place] & WAS_EVICTED != 0 && distance as usize <= self.active.len();
+        let comes_back = is_read
+            && self.flags[place] & WAS_EVICTED != 0
+            && distance as usize <= self.active.len();
         self.flags[place] = if comes_back {
             RESIDENT | ACTIVE
         } else {
@@ -370,6 +383,17 @@ mod tests {
         assert_eq!(cache.lengths(), (3, 0));
         assert!(cache.add(4));
         assert!(!cache.has(0) && cache.has(2));
+    }
+
+    #[test]
+    fn what_is_written_again_stays_inactive() {
+        let mut cache = PageCache::new(4 * 4096, 4096);
+        for page in [0, 0, 1, 1, 2, 3, 4] {
+            read(&mut cache, page);
+        }
+        assert!(!cache.has(2) && cache.lengths() == (2, 2));
+        assert!(cache.add_written(2));
+        assert_eq!(cache.lengths(), (2, 2));
     }
 
     #[test]
