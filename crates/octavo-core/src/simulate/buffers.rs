@@ -1,4 +1,8 @@
-use std::collections::HashMap;
+mod rings;
+
+pub use rings::Rings;
+
+use rings::RingsInUse;
 
 use super::{Filter, study::touch};
 use crate::trace::{Kind, Strategy};
@@ -10,28 +14,6 @@ const USAGE: u8 = 7;
 const DIRTY: u8 = 8;
 /// Backends whose last page counts as pinned; more share a place.
 const PINS: usize = 64;
-
-/// Sizes in bytes of the rings of buffers that bulk operations keep to (GetAccessStrategy in PostgreSQL's freelist.c).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rings {
-    /// Of a scan of a table larger than a quarter of shared_buffers.
-    pub bulk_read: u64,
-    /// Of COPY and the like.
-    pub bulk_write: u64,
-    /// Of VACUUM.
-    pub vacuum: u64,
-}
-
-impl Default for Rings {
-    /// Those of PostgreSQL 17.
-    fn default() -> Self {
-        Self {
-            bulk_read: 256 << 10,
-            bulk_write: 16 << 20,
-            vacuum: 2 << 20,
-        }
-    }
-}
 
 /// What a buffer manager counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,14 +63,6 @@ pub enum Outcome {
     },
 }
 
-struct Ring {
-    /// As far as it was filled.
-    buffers: Vec<u32>,
-    current: usize,
-    stream: u32,
-    page: u32,
-}
-
 /// PostgreSQL's buffer manager (bufmgr.c and freelist.c of versions 15 to 18): a clock sweep over usage counts of at
 /// most 5, and rings for bulk operations. The page that a backend read last counts as pinned.
 ///
@@ -109,9 +83,7 @@ pub struct BufferManager {
     allocations: u64,
     pinned: [u32; PINS],
     pins: usize,
-    rings: HashMap<(u32, u8), Ring>,
-    ring_buffers: [usize; 4],
-    scan_threshold: f64,
+    rings: RingsInUse,
     filter: Option<Filter>,
     counts: BufferCounts,
     checkpoint: u32,
@@ -127,14 +99,6 @@ impl BufferManager {
         let rate = filter.map_or(1.0, Filter::rate);
         let real = (shared_buffers / page_size.max(1)).max(1);
         let buffers = ((real as f64 * rate).round() as usize).clamp(1, NONE as usize - 1);
-        let ring = |bytes: u64| {
-            let whole = (bytes / page_size.max(1)).min(real / 8);
-            if whole == 0 {
-                0
-            } else {
-                ((whole as f64 * rate).round() as usize).max(1)
-            }
-        };
         Self {
             buffer_of: Vec::new(),
             count: buffers,
@@ -146,14 +110,7 @@ impl BufferManager {
             allocations: 0,
             pinned: [NONE; PINS],
             pins: PINS,
-            rings: HashMap::new(),
-            ring_buffers: [
-                0,
-                ring(rings.bulk_read),
-                ring(rings.bulk_write),
-                ring(rings.vacuum),
-            ],
-            scan_threshold: (real / 4) as f64,
+            rings: RingsInUse::new(rings, page_size, real, rate),
             filter,
             counts: BufferCounts::default(),
             checkpoint: 1,
@@ -306,7 +263,7 @@ impl BufferManager {
             if kind == Kind::Pin {
                 return Outcome::Nothing; // PinBuffer: no further use
             }
-            let in_ring = how >> 4 != 0 && self.uses_ring(Strategy::of(how), relation);
+            let in_ring = how >> 4 != 0 && self.rings.serve(Strategy::of(how), relation);
             let state = &mut self.state[buffer as usize];
             if !in_ring {
                 *state += u8::from(*state & USAGE < MOST_USAGE);
@@ -318,7 +275,7 @@ impl BufferManager {
         }
         self.pinned[pin] = NONE; // it lets go of its last page before it looks for a buffer
         let strategy = Strategy::of(how);
-        let buffer = if how >> 4 != 0 && self.uses_ring(strategy, relation) {
+        let buffer = if how >> 4 != 0 && self.rings.serve(strategy, relation) {
             self.buffer_of_ring(page, backend, stream, strategy)
         } else {
             self.victim()
@@ -359,44 +316,17 @@ impl BufferManager {
         }
     }
 
-    fn uses_ring(&self, strategy: Strategy, relation: u64) -> bool {
-        self.ring_buffers[usize::from(strategy.number())] > 0
-            && (strategy != Strategy::BulkRead || relation as f64 > self.scan_threshold)
-    }
-
     /// As GetBufferFromRing and AddBufferToRing: the ring's next buffer unless others use it too.
     fn buffer_of_ring(&mut self, page: u32, backend: u32, stream: u32, strategy: Strategy) -> u32 {
-        let size = self.ring_buffers[usize::from(strategy.number())];
-        let ring = self
-            .rings
-            .entry((backend, strategy.number()))
-            .or_insert_with(|| Ring {
-                buffers: Vec::new(),
-                current: 0,
-                stream,
-                page,
-            });
-        // A scan of its own has a ring of its own: another relation, or the same from its start again.
-        if strategy == Strategy::BulkRead && (ring.stream != stream || page < ring.page) {
-            ring.buffers.clear();
-        }
-        (ring.stream, ring.page) = (stream, page);
-        ring.current = (ring.current + 1) % size;
-        let current = ring.current;
-        let buffer = ring.buffers.get(current).copied().unwrap_or(NONE);
-        if buffer != NONE
+        let turn = self.rings.turn(page, backend, stream, strategy);
+        if let Some(buffer) = turn.buffer
             && self.state[buffer as usize] & USAGE <= 1
             && !self.pinned.contains(&buffer)
         {
             return buffer;
         }
         let buffer = self.victim();
-        if let Some(ring) = self.rings.get_mut(&(backend, strategy.number())) {
-            if current >= ring.buffers.len() {
-                ring.buffers.resize(current + 1, NONE);
-            }
-            ring.buffers[current] = buffer;
-        }
+        self.rings.put(turn.place, backend, strategy, buffer);
         buffer
     }
 
