@@ -7,6 +7,7 @@ experiments, but for `coverage` (of intervals) and `undecided` (of cells):
 
 - coverage, all: intervals at stopping that hold the true effect; experiments in which all of them do at once.
 - wrong: any faster or slower of the wrong sign or where the cells are equal; any same of a difference of interest.
+- false: of an experiment's words (faster, slower, same), those that are wrong, in the mean.
 - alarm: any faster or slower although all cells are equal.
 - undecided: cells without a verdict when the rounds were spent; narrow: cells that stopped without one, because their
   interval was narrow enough.
@@ -22,15 +23,26 @@ import os
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from published_grid import replay
 from scipy.signal import lfilter
 
+from octavo.analysis.condition import Condition
 from octavo.analysis.contrasts import contrasts
-from octavo.analysis.interim import InterimAnalyses, InterimAnalysis, Question, Role, after_round, analyse, begin
+from octavo.analysis.decide import AnalysedCondition, with_effects_shared
+from octavo.analysis.interim import (
+    InterimAnalyses,
+    InterimAnalysis,
+    Question,
+    Role,
+    after_round,
+    analyse,
+    analyse_rounds,
+    begin,
+)
 from octavo.analysis.layout import Floats, Layout
 from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
 from octavo.analysis.verdict import judge
@@ -65,7 +77,9 @@ class Scenario:
     Deviations are fractions: of a trial, of a load. `trend` and `walk` are how far drift goes over ten full rounds, on
     a straight line and as the deviation of a random walk; `memory` is the autocorrelation of successive trials,
     `outliers` the share of trials that are slower by 10 % on average, `missing` that of trials that are not believed,
-    `noisy` how many times more the second cell scatters, `conditions` how many share the confidence of the run.
+    `noisy` how many times more the second cell scatters, `conditions` how many the run has: this is one of them, in
+    none of the others of which anything differs, or all of them, `together`. `unaffected`: the share of conditions in
+    which all cells are equal, whatever the `effects`.
     """
 
     name: str
@@ -82,6 +96,8 @@ class Scenario:
     loads: int = 8
     rounds: int = 24
     conditions: int = 1
+    together: bool = False
+    unaffected: float = 0.0
     slices: Slices | None = None
 
 
@@ -100,6 +116,7 @@ def scenarios() -> list[Scenario]:
     quick = functools.partial(Scenario, residual=0.007, load=0.005, loads=6, rounds=10, conditions=3)
     short = functools.partial(Scenario, "quick, 4 loads", residual=0.007, load=0.005, loads=4, rounds=6)
     slices = functools.partial(Scenario, cells=2, residual=0.0, load=0.005, loads=6, rounds=10, conditions=3)
+    many = functools.partial(Scenario, cells=6, loads=5, rounds=10, conditions=9, together=True)
     return [
         *found,
         quick("quick, A/A", cells=2, effects=(0.0,)),
@@ -112,6 +129,9 @@ def scenarios() -> list[Scenario]:
         slices("slices, mixture", effects=QUICK, slices=Slices()),
         slices("slices, slow noise", effects=QUICK, slices=Slices(slow=0.3, fades=100.0)),
         slices("slices, carry-over 1 %", effects=QUICK, slices=Slices(carry=0.01)),
+        many("nine conditions, A/A", effects=(0.0,)),
+        many("nine conditions, half A/A", effects=MIXTURE, unaffected=0.5),
+        many("nine conditions, mixture", effects=MIXTURE),
         one("strong drift", walk=0.2, trend=1.0),
         one("autocorrelation 0.9", memory=0.9),
         one("3 % outliers", outliers=0.03),
@@ -131,6 +151,7 @@ class Experiment:
     intervals: int
     all_covered: bool
     wrong: bool
+    false_words: float  # of its words
     alarm: bool
     undecided: int
     narrow: int
@@ -138,62 +159,126 @@ class Experiment:
     full_grid: int | None  # trials; None where it was not tried
 
 
+class Simulated:
+    """A condition with a known truth, measured round by round."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self.scenario, self.seed = scenario, seed
+        self.source = source = np.random.default_rng(seed)
+        self.cells = make_cells(scenario.cells)
+        count = len(self.cells)
+        drawn = source.choice(scenario.effects, count - 2)
+        if source.random() < scenario.unaffected:
+            drawn[:] = 0
+        self.effects = np.log1p(np.concatenate([[0], drawn, [0]]))
+        self.loads = np.tile(1 + np.arange(scenario.rounds) % scenario.loads, (count, 1))
+        self.loads[-1] += scenario.loads
+        self.of_load = source.normal(0, scenario.load, (count, 2 * scenario.loads + 1))
+        self.deviations = np.full(count, scenario.residual)
+        self.deviations[1] *= scenario.noisy
+        self.own = self.effects[:, None] + self.of_load[np.arange(count)[:, None], self.loads]
+        question = Question(
+            (Role.BASELINE, *[Role.COMPARED] * (count - 2), Role.CONTROL),
+            THRESHOLD,
+            THRESHOLD / 2,
+            scenario.conditions,
+            loads=scenario.loads,
+            waits_for_loads=(count - 1) * (scenario.loads - 1) >= FEWEST_BETWEEN_LOADS,
+        )
+        self.condition = Condition("", tuple(self.cells), question)
+        self.host = Host(scenario, source)
+        values = np.full((count, scenario.rounds), np.nan)
+        rounds = np.array(range(1, scenario.rounds + 1))
+        self.layout = Layout(values, self.loads, np.arange(count), rounds, 0)
+        self.rounds = self.trials = 0
+
+    def measure(self, open_rows: Sequence[int]) -> None:
+        """Another round of the cells that are open."""
+        self.rounds += 1
+        going_on = [self.cells[0], *(self.cells[row] for row in open_rows), self.cells[-1]]
+        rows = [int(cell.id) for cell in order_of_round(going_on, self.rounds, 1, self.seed)]
+        if self.scenario.slices is not None:
+            errors = slice_errors(self.scenario.slices, rows, f"{self.seed}/{self.rounds}", self.source)
+        else:
+            errors = self.host.trials(self.deviations[rows])
+        self.layout.values[rows, self.rounds - 1] = self.own[rows, self.rounds - 1] + errors
+        self.trials += len(rows)
+
+    def result(self, analysed: AnalysedCondition, *, full_grid: bool) -> Experiment:
+        """What its analyses say, against the truth."""
+        question, history = analysed.condition.question, analysed.history
+        found = [(row, analysis_of(history, row)) for row in question.rows(Role.COMPARED)]
+        words = {row: verdict_of(at, row, question) if history.stopped[row] else None for row, at in found}
+        truth = {row: true_effect(at, row, self.effects, self.of_load, self.loads) for row, at in found}
+        covered = [
+            abs(at.contrasts.centre[row] - truth[row]) <= at.half_widths[row] for row, at in found if at is not None
+        ]
+        wrong = sum(is_wrong(words[row], truth[row]) for row in words)
+        return Experiment(
+            covered=sum(covered),
+            intervals=len(covered),
+            all_covered=all(covered),
+            wrong=wrong > 0,
+            false_words=wrong / max(1, sum(word in ("more", "less", "same") for word in words.values())),
+            alarm=any(word in ("more", "less") for word in words.values()) and not self.effects.any(),
+            undecided=sum(word is None for word in words.values()),
+            narrow=sum(word == "narrow" for word in words.values()),
+            trials=self.trials,
+            full_grid=len(self.cells)
+            * rounds_of_full_grid(self.scenario, self.own, self.loads, self.deviations, words, self.seed, question)
+            if full_grid and None not in words.values()
+            else None,
+        )
+
+
 def run_experiment(scenario: Scenario, seed: int, *, full_grid: bool) -> Experiment:
     """One experiment, round by round, until every cell is settled or the rounds are spent."""
-    source = np.random.default_rng(seed)
-    cells = make_cells(scenario.cells)
-    count = len(cells)
-    effects = np.log1p(np.concatenate([[0], source.choice(scenario.effects, count - 2), [0]]))
-    loads = np.tile(1 + np.arange(scenario.rounds) % scenario.loads, (count, 1))
-    loads[-1] += scenario.loads
-    of_load = source.normal(0, scenario.load, (count, 2 * scenario.loads + 1))
-    deviations = np.full(count, scenario.residual)
-    deviations[1] *= scenario.noisy
-    own = effects[:, None] + of_load[np.arange(count)[:, None], loads]
-    question = Question(
-        (Role.BASELINE, *[Role.COMPARED] * (count - 2), Role.CONTROL),
-        THRESHOLD,
-        THRESHOLD / 2,
-        scenario.conditions,
-        loads=scenario.loads,
-        waits_for_loads=(count - 1) * (scenario.loads - 1) >= FEWEST_BETWEEN_LOADS,
-    )
-    host = Host(scenario, source)
-    values = np.full((count, scenario.rounds), np.nan)
-    layout = Layout(values, loads, np.arange(count), np.array(range(1, scenario.rounds + 1)), 0)
+    if scenario.together:
+        return run_together(scenario, seed)
+    one = Simulated(scenario, seed)
+    question = one.condition.question
     history = begin(question)
-    trials = 0
-    for number in range(1, scenario.rounds + 1):
-        open_rows = history.open(question)
-        if not open_rows:
-            break
-        going_on = [cells[0], *(cells[row] for row in open_rows), cells[-1]]
-        rows = [int(cell.id) for cell in order_of_round(going_on, number, 1, seed)]
-        if scenario.slices is not None:
-            errors = slice_errors(scenario.slices, rows, f"{seed}/{number}", source)
-        else:
-            errors = host.trials(deviations[rows])
-        values[rows, number - 1] = own[rows, number - 1] + errors
-        trials += len(rows)
-        history = after_round(history, layout, question, number)
-    found = [(row, analysis_of(history, row)) for row in question.rows(Role.COMPARED)]
-    words = {row: verdict_of(at, row, question) if history.stopped[row] else None for row, at in found}
-    truth = {row: true_effect(at, row, effects, of_load, loads) for row, at in found}
-    covered = [abs(at.contrasts.centre[row] - truth[row]) <= at.half_widths[row] for row, at in found if at is not None]
-    wrong = [is_wrong(words[row], truth[row]) for row in words]
+    while one.rounds < scenario.rounds and (open_rows := history.open(question)):
+        one.measure(open_rows)
+        history = after_round(history, one.layout, question, one.rounds)
+    return one.result(AnalysedCondition(one.condition, history), full_grid=full_grid)
+
+
+def run_together(scenario: Scenario, seed: int) -> Experiment:
+    """All conditions of a run, which are analysed together after every round."""
+    seeds = random.Random(seed)
+    simulated = [Simulated(scenario, seeds.randrange(2**31)) for _ in range(scenario.conditions)]
+
+    def analysed(affected: int) -> list[AnalysedCondition]:
+        return [analysed_with(one, affected) for one in simulated]
+
+    found = analysed(1)
+    for _ in range(scenario.rounds):
+        for one, at in zip(simulated, found, strict=True):
+            if open_rows := at.history.open(at.condition.question):
+                one.measure(open_rows)
+        found = with_effects_shared(scenario.conditions, analysed)
+    results = [one.result(at, full_grid=False) for one, at in zip(simulated, found, strict=True)]
+    words = sum(scenario.cells - 1 - one.undecided - one.narrow for one in results)
+    false = sum(one.false_words * (scenario.cells - 1 - one.undecided - one.narrow) for one in results)
     return Experiment(
-        covered=sum(covered),
-        intervals=len(covered),
-        all_covered=all(covered),
-        wrong=any(wrong),
-        alarm=any(word in ("more", "less") for word in words.values()) and not effects.any(),
-        undecided=sum(word is None for word in words.values()),
-        narrow=sum(word == "narrow" for word in words.values()),
-        trials=trials,
-        full_grid=count * rounds_of_full_grid(scenario, own, loads, deviations, words, seed, question)
-        if full_grid and None not in words.values()
-        else None,
+        covered=sum(one.covered for one in results),
+        intervals=sum(one.intervals for one in results),
+        all_covered=all(one.all_covered for one in results),
+        wrong=any(one.wrong for one in results),
+        false_words=false / max(1, words),
+        alarm=any(one.alarm for one in results),
+        undecided=sum(one.undecided for one in results),
+        narrow=sum(one.narrow for one in results),
+        trials=sum(one.trials for one in results),
+        full_grid=None,
     )
+
+
+def analysed_with(one: Simulated, affected: int) -> AnalysedCondition:
+    """A condition's analyses so far, when something differs in so many."""
+    condition = replace(one.condition, question=replace(one.condition.question, affected=affected))
+    return AnalysedCondition(condition, analyse_rounds(one.layout, condition.question, range(1, one.rounds + 1)))
 
 
 class Host:
@@ -327,16 +412,17 @@ def row_of(scenario: Scenario, found: Sequence[Experiment], seconds: float) -> s
     def share(of: list[bool]) -> str:
         return f"{100 * np.mean(of):7.2f}"
 
-    compared = (scenario.cells - 1) * len(found)
+    compared = (scenario.cells - 1) * (scenario.conditions if scenario.together else 1) * len(found)
     grids = [(one.trials, one.full_grid) for one in found if one.full_grid is not None]
     used, full = np.array(grids or [(np.nan, np.nan)]).T
     equal = not any(scenario.effects)
     return "".join(
         [
-            f"{scenario.name:24}{scenario.cells:6}",
+            f"{scenario.name:26}{scenario.cells:6}",
             f"{100 * sum(one.covered for one in found) / max(1, sum(one.intervals for one in found)):10.2f}",
             share([one.all_covered for one in found]),
             share([one.wrong for one in found]),
+            f"{100 * np.mean([one.false_words for one in found]):7.2f}",
             share([one.alarm for one in found]) if equal else f"{'':7}",
             f"{100 * sum(one.undecided for one in found) / compared:10.2f}",
             f"{100 * sum(one.narrow for one in found) / compared:8.2f}",
@@ -361,7 +447,7 @@ def main() -> None:
     with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
         print(f"{arguments.experiments} experiments each, seed {arguments.seed}; percent, ratios, trials in the mean")
         print(
-            f"{'scenario':24}{'cells':>6}{'coverage':>10}{'all':>7}{'wrong':>7}{'alarm':>7}{'undecided':>10}"
+            f"{'scenario':26}{'cells':>6}{'coverage':>10}{'all':>7}{'wrong':>7}{'false':>7}{'alarm':>7}{'undecided':>10}"
             f"{'narrow':>8}{'hindsight':>11}{'planned':>9}{'trials':>8}{'s':>6}"
         )
         for scenario in scenarios():

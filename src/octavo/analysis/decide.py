@@ -1,8 +1,8 @@
 """Which cells need more trials after a round."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from octavo.analysis.condition import Condition, conditions_of, layout_of
 from octavo.analysis.interim import (
@@ -20,6 +20,14 @@ from octavo.analysis.verdict import VerdictRule, rounds_needed
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedCondition:
+    """A condition with its analyses so far."""
+
+    condition: Condition
+    history: InterimAnalyses
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +125,58 @@ def expected_in(condition: Condition, history: InterimAnalyses, round_number: in
     return {cell.id for row, cell in enumerate(condition.cells) if not settled[row]}
 
 
+def analysed_conditions(
+    plan: Plan,
+    cells: Sequence[Cell],
+    trials: Sequence[TrialRecord],
+    used: Mapping[TrialKey, TrialRecord],
+    values: Mapping[TrialKey, float],
+) -> list[AnalysedCondition]:
+    """The analyses of every condition, with the confidence that belongs to their number: the largest number of
+    conditions in which something differs at the level that this number gives each of them."""
+    of_condition: dict[str, list[TrialRecord]] = {}
+    condition_of = {cell.id: cell.condition for cell in cells}
+    for trial in trials:
+        of_condition.setdefault(condition_of[trial.cell], []).append(trial)
+    numbers: dict[str, dict[TrialKey, float]] = {}
+    for place, value in values.items():
+        numbers.setdefault(condition_of[place[2]], {})[place] = value
+    tables = [
+        (one, layout_of(one, used, numbers.get(one.name, {})), of_condition.get(one.name, []))
+        for one in conditions_of(plan, cells, trials)
+    ]
+
+    def analysed(affected: int) -> list[AnalysedCondition]:
+        found: list[AnalysedCondition] = []
+        for condition, layout, its_trials in tables:
+            its = replace(condition, question=replace(condition.question, affected=affected))
+            found.append(AnalysedCondition(its, interim_analyses(its, layout, its_trials)))
+        return found
+
+    return with_effects_shared(len(tables), analysed)
+
+
+def with_effects_shared(conditions: int, analysed: Callable[[int], list[AnalysedCondition]]) -> list[AnalysedCondition]:
+    """The analyses at the largest number of affected conditions that they confirm (Benjamini and Hochberg's step-up;
+    of tests that may be looked at at any time: R. Johari, P. Koomen, L. Pekelis, D. Walsh, Oper. Res. 70, 2022)."""
+    affected = max(1, conditions)
+    while True:
+        found = analysed(affected)
+        confirmed = sum(one.history.has_effect(one.condition.question) for one in found)
+        if affected == 1 or confirmed >= affected:
+            return found
+        affected = max(1, confirmed)
+
+
 def _histories(
     plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str
 ) -> list[tuple[Condition, list[Cell], InterimAnalyses]]:
     """Every condition with its open cells and its analyses."""
     used = used_trials(trials)
-    values = _primary(used, metric)
     lost = given_up(trials)
     result: list[tuple[Condition, list[Cell], InterimAnalyses]] = []
-    for condition in conditions_of(plan, cells, trials):
-        history = interim_analyses(condition, layout_of(condition, used, values), trials)
+    for one in analysed_conditions(plan, cells, trials, used, _primary(used, metric)):
+        condition, history = one.condition, one.history
         still_open = [cell for row in history.open(condition.question) if (cell := condition.cells[row]).id not in lost]
         if condition.cells[condition.question.rows(Role.BASELINE)[0]].id in lost:
             still_open = []

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from octavo.analysis.condition import Condition, conditions_of, layout_of
+from octavo.analysis.condition import Condition, layout_of
 from octavo.analysis.contrasts import contrasts
-from octavo.analysis.decide import expected_in, interim_analyses, rule_of
+from octavo.analysis.decide import analysed_conditions, expected_in, rule_of
 from octavo.analysis.interim import InterimAnalyses, InterimAnalysis, Role, analyse, single_analysis
 from octavo.analysis.interval import WIDEST, Estimate
 from octavo.analysis.layout import Layout
@@ -52,11 +52,9 @@ def effects_of(
     last_round = max((number for number, _ in seen), default=0)
     awaited: set[str] = set()
     mine = _by_condition(values, cells)
-    trials_of = _trials_by_condition(trials, cells)
-    for condition in conditions_of(plan, cells, trials):
+    for analysed in analysed_conditions(plan, cells, trials, used, values.get(primary, {})):
+        condition, history = analysed.condition, analysed.history
         here = mine.get(condition.name, {})
-        layout = layout_of(condition, used, here.get(primary, {}))
-        history = interim_analyses(condition, layout, trials_of.get(condition.name, ()))
         expected = expected_in(condition, history, last_round)
         # A condition without any trial in it sat the round out: the budget went to others.
         if any((last_round, cell.id) in seen for cell in condition.cells):
@@ -94,14 +92,6 @@ def _by_condition(
     for key, by_place in values.items():
         for place, value in by_place.items():
             found[condition_of[place[2]]].setdefault(key, {})[place] = value
-    return found
-
-
-def _trials_by_condition(trials: Sequence[TrialRecord], cells: Sequence[Cell]) -> dict[str, list[TrialRecord]]:
-    condition_of = {cell.id: cell.condition for cell in cells}
-    found: dict[str, list[TrialRecord]] = {}
-    for trial in trials:
-        found.setdefault(condition_of[trial.cell], []).append(trial)
     return found
 
 

@@ -11,7 +11,7 @@ from octavo.analysis.contrasts import contrasts
 from octavo.analysis.interval import CONFIDENCE, Estimate, critical_value
 from octavo.analysis.layout import Floats, Integers, Layout
 from octavo.analysis.ratios import Contrasts
-from octavo.analysis.verdict import judge
+from octavo.analysis.verdict import Decisions, judge
 
 
 class Role(IntEnum):
@@ -27,15 +27,17 @@ class Role(IntEnum):
 class Question:
     """What the analyses decide about the rows of a layout.
 
-    `threshold` and `precision` are fractions. `conditions`: how many share the confidence of the run. `has_floor`:
-    there should be controls of either kind. `once`: one analysis, at the end; else the first after round `first_look`.
-    `loads`: their maximum. `waits_for_loads`: they are enough for loads in general, so that nothing is decided before.
+    `threshold` and `precision` are fractions. `conditions`: how many the run has; `affected`: in how many of them a
+    cell differs from its baseline (1 while none is known). `has_floor`: there should be controls of either kind.
+    `once`: one analysis, at the end; else the first after round `first_look`. `loads`: their maximum.
+    `waits_for_loads`: they are enough for loads in general, so that nothing is decided before.
     """
 
     roles: tuple[Role, ...]
     threshold: float
     precision: float
     conditions: int = 1
+    affected: int = 1
     has_floor: bool = True
     once: bool = False
     first_look: int = 2
@@ -48,7 +50,14 @@ class Question:
 
     @property
     def confidence(self) -> float:
-        """Of one condition, so that all of them hold simultaneously with the confidence of the run."""
+        """Of one condition: alpha times the share of the conditions in which something differs (Y. Benjamini, Y.
+        Hochberg, J. Roy. Statist. Soc. B 57, 1995; for intervals Y. Benjamini, D. Yekutieli, J. Amer. Statist. Assoc.
+        100, 2005)."""
+        return 1 - (1 - CONFIDENCE) * self.affected / self.conditions
+
+    @property
+    def alarm_confidence(self) -> float:
+        """Of one condition's control, so that those of all conditions hold simultaneously."""
         return CONFIDENCE ** (1 / self.conditions)
 
     @property
@@ -80,6 +89,11 @@ class InterimAnalysis:
         ends = np.abs(self.contrasts.centre) + self.half_widths
         return max((float(ends[row]) for row in question.controls if np.isfinite(ends[row])), default=np.inf)
 
+    def judge(self, question: Question) -> Decisions:
+        """What every row is found to be."""
+        found = self.contrasts
+        return judge(found.centre, self.half_widths, self.floor(question), question.threshold, question.precision)
+
     def is_alarm(self, question: Question, row: int) -> bool:
         """Whether this row is a control that seems to differ from the baseline, in any condition by chance in 1 of 20.
 
@@ -90,7 +104,7 @@ class InterimAnalysis:
         if role not in (Role.CONTROL, Role.NEGATIVE) or not np.isfinite(variance):
             return False
         comparisons, freedom = len(question.rows(role)), int(self.contrasts.freedom[row])
-        critical = critical_value(comparisons, freedom, question.confidence, self.first, self.number)
+        critical = critical_value(comparisons, freedom, question.alarm_confidence, self.first, self.number)
         return bool(abs(self.contrasts.centre[row]) > critical * np.sqrt(variance))
 
     def estimate(self, row: int) -> Estimate | None:
@@ -129,6 +143,15 @@ class InterimAnalyses:
         """The targets that need more trials."""
         return [row for row in question.targets if not self.stopped[row]]
 
+    def has_effect(self, question: Question) -> bool:
+        """Whether a compared cell was found to differ from the baseline."""
+        at = {one.round: one for one in self.analyses}
+        for row in question.rows(Role.COMPARED):
+            round_number = self.analyses[-1].round if question.once and self.analyses else int(self.stopped[row])
+            if (one := at.get(round_number)) is not None and one.judge(question).different[row]:
+                return True
+        return False
+
     def limits(self, round_number: int) -> Integers:
         """Up to which round each row's trials count in an analysis after that round."""
         return np.where(self.stopped > 0, np.minimum(self.stopped, round_number), round_number)
@@ -152,9 +175,8 @@ def after_round(history: InterimAnalyses, layout: Layout, question: Question, ro
         return history
     first = history.analyses[0].first if history.analyses else round_number
     now = analyse(found, question, round_number, first, len(history.analyses) + 1)
-    judged = judge(found.centre, now.half_widths, now.floor(question), question.threshold, question.precision)
     stopped = history.stopped.copy()
-    stopped[open_rows] = np.where(judged.settled[open_rows], round_number, 0)
+    stopped[open_rows] = np.where(now.judge(question).settled[open_rows], round_number, 0)
     return InterimAnalyses((*history.analyses, now), stopped)
 
 

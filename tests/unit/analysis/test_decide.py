@@ -5,11 +5,13 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from octavo.analysis.decide import decision_progress, undecided
-from octavo.plan.cells import Cell
+from octavo.analysis.decide import AnalysedCondition, analysed_conditions, decision_progress, undecided
+from octavo.analysis.trials import used_trials, values_of
+from octavo.plan.cells import Cell, make_cells
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 
+from ..plans import changed_plan
 from .making import read_only_plan, trial
 
 PLAN, (SMALL, BASELINE, CONTROL) = read_only_plan()
@@ -126,3 +128,34 @@ def test_the_order_in_which_trials_are_read_changes_nothing(seed: int, ratio: fl
     mixed = list(trials)
     shuffled.shuffle(mixed)
     assert open_after(ONE_LOAD, trials) == open_after(ONE_LOAD, mixed)
+
+
+def conditions_with(ratios: dict[str, float], rounds: int = 6) -> list[AnalysedCondition]:
+    """The analyses of two modes, in each of which 4 kB pages have this ratio to 8 kB."""
+    plan = changed_plan({}, mode=list(ratios)).model_copy(update={"loads": 1, "rounds": 30})
+    cells, source = make_cells(plan), random.Random(3)
+    trials = [
+        trial(
+            cell,
+            number,
+            1000 * (1 if cell.baseline or cell.control else ratios[cell.levels["mode"]]) * (1 + source.gauss(0, NOISE)),
+            load=1 + 9 * cell.control,
+        )
+        for number in range(1, rounds + 1)
+        for cell in cells
+    ]
+    used = used_trials(trials)
+    values = {place: values_of(one, items=False)[None, "tps"] for place, one in used.items()}
+    return analysed_conditions(plan, cells, trials, used, values)
+
+
+def test_where_more_conditions_differ_each_has_more_of_the_error() -> None:
+    for ratios, confidence in (
+        ({"read-only": 1.3, "read-write": 1.2}, 0.95),
+        ({"read-only": 1.3, "read-write": 1.0}, 0.975),
+        ({"read-only": 1.0, "read-write": 1.0}, 0.975),
+    ):
+        found = conditions_with(ratios)
+        assert [one.condition.question.confidence for one in found] == [confidence] * 2
+        affected = [one.history.has_effect(one.condition.question) for one in found]
+        assert affected == [ratio != 1.0 for ratio in ratios.values()]
