@@ -42,7 +42,7 @@ def run_isolation(workplace: TestWorkspace, progress: Progress) -> Suite:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class DriverResult:
     """What came of one run of a driver; `files` are worth keeping."""
 
     tests: int
@@ -77,7 +77,7 @@ def run_driver(
     total: int,
     progress: Callable[[int], None],
     prefix: str = "",
-) -> Ran:
+) -> DriverResult:
     """PostgreSQL's driver, of `regress` or `isolation`, with a temporary instance in `output`, on a directory's tests.
 
     `what` says which tests; `prefix` comes before their names in what is reported.
@@ -116,7 +116,7 @@ def run_driver(
     results_of_differing = [output / "results" / f"{test}.out" for test in dict.fromkeys(differing)]
     texts = [output / "regression.diffs", output / "regression.out", output / "log"]
     identical = sum(match["ok"] == "ok" for match in results)
-    return Ran(len(results), identical, judged, failures + unread, [*texts, *results_of_differing])
+    return DriverResult(len(results), identical, judged, failures + unread, [*texts, *results_of_differing])
 
 
 def results_of(lines: Sequence[str]) -> list[re.Match[str]]:
