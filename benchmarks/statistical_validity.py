@@ -23,7 +23,7 @@ import os
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,6 @@ from octavo.analysis.interim import (
     Role,
     after_round,
     analyse,
-    analyse_rounds,
     begin,
 )
 from octavo.analysis.layout import Floats, Layout
@@ -241,7 +240,7 @@ def run_experiment(scenario: Scenario, seed: int, *, full_grid: bool) -> Experim
     while one.rounds < scenario.rounds and (open_rows := history.open(question)):
         one.measure(open_rows)
         history = after_round(history, one.layout, question, one.rounds)
-    return one.result(AnalysedCondition(one.condition, history), full_grid=full_grid)
+    return one.result(AnalysedCondition(one.condition, one.layout, history), full_grid=full_grid)
 
 
 def run_together(scenario: Scenario, seed: int) -> Experiment:
@@ -249,15 +248,13 @@ def run_together(scenario: Scenario, seed: int) -> Experiment:
     seeds = random.Random(seed)
     simulated = [Simulated(scenario, seeds.randrange(2**31)) for _ in range(scenario.conditions)]
 
-    def analysed(affected: int) -> list[AnalysedCondition]:
-        return [analysed_with(one, affected) for one in simulated]
-
-    found = analysed(1)
-    for _ in range(scenario.rounds):
-        for one, at in zip(simulated, found, strict=True):
-            if open_rows := at.history.open(at.condition.question):
+    found = [AnalysedCondition(one.condition, one.layout, begin(one.condition.question)) for one in simulated]
+    for number in range(1, scenario.rounds + 1):
+        for place, one in enumerate(simulated):
+            if open_rows := found[place].history.open(one.condition.question):
                 one.measure(open_rows)
-        found = with_effects_shared(scenario.conditions, analysed)
+                found[place] = found[place].after_round(number)
+                found = with_effects_shared(found)
     results = [one.result(at, full_grid=False) for one, at in zip(simulated, found, strict=True)]
     words = sum(scenario.cells - 1 - one.undecided - one.narrow for one in results)
     false = sum(one.false_words * (scenario.cells - 1 - one.undecided - one.narrow) for one in results)
@@ -273,12 +270,6 @@ def run_together(scenario: Scenario, seed: int) -> Experiment:
         trials=sum(one.trials for one in results),
         full_grid=None,
     )
-
-
-def analysed_with(one: Simulated, affected: int) -> AnalysedCondition:
-    """A condition's analyses so far, when something differs in so many."""
-    condition = replace(one.condition, question=replace(one.condition.question, affected=affected))
-    return AnalysedCondition(condition, analyse_rounds(one.layout, condition.question, range(1, one.rounds + 1)))
 
 
 class Host:

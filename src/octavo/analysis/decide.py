@@ -1,7 +1,7 @@
 """Which cells need more trials after a round."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from octavo.analysis.condition import Condition, conditions_of, layout_of
@@ -10,7 +10,6 @@ from octavo.analysis.interim import (
     InterimAnalysis,
     Role,
     after_round,
-    analyse_rounds,
     begin,
     single_analysis,
 )
@@ -24,10 +23,23 @@ from octavo.store.records import TrialRecord
 
 @dataclass(frozen=True, slots=True)
 class AnalysedCondition:
-    """A condition with its analyses so far."""
+    """A condition with its table, None without any trial of the baseline, and its analyses so far."""
 
     condition: Condition
+    layout: Layout | None
     history: InterimAnalyses
+
+    def after_round(self, number: int) -> "AnalysedCondition":
+        """With the analysis after one more round."""
+        assert self.layout is not None
+        return replace(self, history=after_round(self.history, self.layout, self.condition.question, number))
+
+    def at_level(self, affected: int) -> "AnalysedCondition":
+        """With the confidence that is left to each condition when so many are affected."""
+        question = replace(self.condition.question, affected=affected)
+        return replace(
+            self, condition=replace(self.condition, question=question), history=self.history.at_level(question)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,25 +109,6 @@ def rule_of(condition: Condition, analysis: InterimAnalysis | None, *, for_row: 
     )
 
 
-def interim_analyses(condition: Condition, layout: Layout | None, trials: Sequence[TrialRecord]) -> InterimAnalyses:
-    """The analyses of a condition's primary metric after each complete round, in order; one for a fixed plan."""
-    question = condition.question
-    history = begin(question)
-    if layout is None:
-        return history
-    if question.once:
-        return InterimAnalyses((single_analysis(layout, question),), history.stopped)
-    mine = {cell.id for cell in condition.cells}
-    present: dict[int, set[str]] = {}
-    for trial in trials:
-        if trial.cell in mine:
-            present.setdefault(trial.round, set()).add(trial.cell)
-    *earlier, last = sorted(present)
-    history = analyse_rounds(layout, question, earlier)
-    expected = expected_in(condition, history, last) - given_up(trials)
-    return after_round(history, layout, question, last) if expected <= present[last] else history
-
-
 def expected_in(condition: Condition, history: InterimAnalyses, round_number: int) -> set[str]:
     """The cells that are measured in a round, given the decisions before it."""
     targets = condition.question.targets
@@ -132,39 +125,49 @@ def analysed_conditions(
     used: Mapping[TrialKey, TrialRecord],
     values: Mapping[TrialKey, float],
 ) -> list[AnalysedCondition]:
-    """The analyses of every condition, with the confidence that belongs to their number: the largest number of
-    conditions in which something differs at the level that this number gives each of them."""
-    of_condition: dict[str, list[TrialRecord]] = {}
+    """The analyses of every condition, in the order in which their rounds ended: each at the confidence that the
+    conditions that were affected by then left it."""
     condition_of = {cell.id: cell.condition for cell in cells}
+    rounds: dict[str, dict[int, list[TrialRecord]]] = {}
     for trial in trials:
-        of_condition.setdefault(condition_of[trial.cell], []).append(trial)
+        rounds.setdefault(condition_of[trial.cell], {}).setdefault(trial.round, []).append(trial)
     numbers: dict[str, dict[TrialKey, float]] = {}
     for place, value in values.items():
         numbers.setdefault(condition_of[place[2]], {})[place] = value
-    tables = [
-        (one, layout_of(one, used, numbers.get(one.name, {})), of_condition.get(one.name, []))
-        for one in conditions_of(plan, cells, trials)
-    ]
+    lost = given_up(trials)
+    found: list[AnalysedCondition] = []
+    ends: list[tuple[float, int, int]] = []
+    for condition in conditions_of(plan, cells, trials):
+        layout, question = layout_of(condition, used, numbers.get(condition.name, {})), condition.question
+        history = begin(question)
+        if layout is not None and question.once:
+            history = InterimAnalyses((single_analysis(layout, question),), history.stopped)
+        elif layout is not None:
+            ended = -math.inf
+            for number, of_round in sorted(rounds[condition.name].items()):
+                ended = max(ended, *(trial.ended for trial in of_round))
+                ends.append((ended, len(found), number))
+        found.append(AnalysedCondition(condition, layout, history))
+    for _, place, number in sorted(ends):
+        one, its_rounds = found[place], rounds[found[place].condition.name]
+        present = {trial.cell for trial in its_rounds[number]}
+        # An earlier round is as whole as it will be.
+        if number < max(its_rounds) or expected_in(one.condition, one.history, number) - lost <= present:
+            found[place] = one.after_round(number)
+            found = with_effects_shared(found)
+    return with_effects_shared(found)
 
-    def analysed(affected: int) -> list[AnalysedCondition]:
-        found: list[AnalysedCondition] = []
-        for condition, layout, its_trials in tables:
-            its = replace(condition, question=replace(condition.question, affected=affected))
-            found.append(AnalysedCondition(its, interim_analyses(its, layout, its_trials)))
-        return found
 
-    return with_effects_shared(len(tables), analysed)
-
-
-def with_effects_shared(conditions: int, analysed: Callable[[int], list[AnalysedCondition]]) -> list[AnalysedCondition]:
-    """The analyses at the largest number of affected conditions that they confirm (Benjamini and Hochberg's step-up;
-    of tests that may be looked at at any time: R. Johari, P. Koomen, L. Pekelis, D. Walsh, Oper. Res. 70, 2022)."""
-    affected = max(1, conditions)
+def with_effects_shared(found: Sequence[AnalysedCondition]) -> list[AnalysedCondition]:
+    """The conditions at the largest number of affected ones that their last analyses confirm (Benjamini and Hochberg's
+    step-up; of tests that may be looked at at any time: R. Johari, P. Koomen, L. Pekelis, D. Walsh, Oper. Res. 70,
+    2022). Earlier decisions stay."""
+    affected = max(1, len(found))
     while True:
-        found = analysed(affected)
-        confirmed = sum(one.history.has_effect(one.condition.question) for one in found)
+        tried = [one.at_level(affected) for one in found]
+        confirmed = sum(one.history.has_effect(one.condition.question) for one in tried)
         if affected == 1 or confirmed >= affected:
-            return found
+            return tried
         affected = max(1, confirmed)
 
 

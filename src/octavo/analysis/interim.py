@@ -143,6 +143,18 @@ class InterimAnalyses:
         """The targets that need more trials."""
         return [row for row in question.targets if not self.stopped[row]]
 
+    def at_level(self, question: Question) -> "InterimAnalyses":
+        """The last analysis with the confidence of this question, and what it decides then."""
+        if not self.analyses:
+            return self
+        *earlier, last = self.analyses
+        now = analyse(last.contrasts, question, last.round, last.first, last.number)
+        stopped = self.stopped.copy()
+        if not question.once:
+            rows = [row for row in question.targets if stopped[row] in (0, last.round)]
+            stopped[rows] = np.where(now.judge(question).settled[rows], last.round, 0)
+        return InterimAnalyses((*earlier, now), stopped)
+
     def has_effect(self, question: Question) -> bool:
         """Whether a compared cell was found to differ from the baseline."""
         at = {one.round: one for one in self.analyses}

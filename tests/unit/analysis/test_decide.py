@@ -1,11 +1,13 @@
 """Which cells a run goes on with: from its trials alone."""
 
 import random
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.analysis.decide import AnalysedCondition, analysed_conditions, decision_progress, undecided
+from octavo.analysis.interim import analyse_rounds
 from octavo.analysis.trials import used_trials, values_of
 from octavo.plan.cells import Cell, make_cells
 from octavo.plan.model import Plan
@@ -130,7 +132,7 @@ def test_the_order_in_which_trials_are_read_changes_nothing(seed: int, ratio: fl
     assert open_after(ONE_LOAD, trials) == open_after(ONE_LOAD, mixed)
 
 
-def conditions_with(ratios: dict[str, float], rounds: int = 6) -> list[AnalysedCondition]:
+def conditions_with(ratios: dict[str, float], rounds: int = 6, noise: float = NOISE) -> list[AnalysedCondition]:
     """The analyses of two modes, in each of which 4 kB pages have this ratio to 8 kB."""
     plan = changed_plan({}, mode=list(ratios)).model_copy(update={"loads": 1, "rounds": 30})
     cells, source = make_cells(plan), random.Random(3)
@@ -138,7 +140,7 @@ def conditions_with(ratios: dict[str, float], rounds: int = 6) -> list[AnalysedC
         trial(
             cell,
             number,
-            1000 * (1 if cell.baseline or cell.control else ratios[cell.levels["mode"]]) * (1 + source.gauss(0, NOISE)),
+            1000 * (1 if cell.baseline or cell.control else ratios[cell.levels["mode"]]) * (1 + source.gauss(0, noise)),
             load=1 + 9 * cell.control,
         )
         for number in range(1, rounds + 1)
@@ -159,3 +161,14 @@ def test_where_more_conditions_differ_each_has_more_of_the_error() -> None:
         assert [one.condition.question.confidence for one in found] == [confidence] * 2
         affected = [one.history.has_effect(one.condition.question) for one in found]
         assert affected == [ratio != 1.0 for ratio in ratios.values()]
+
+
+def test_an_effect_elsewhere_does_not_decide_at_an_analysis_that_lies_back() -> None:
+    """These trials all end at once: read-only's rounds come first, before anything is known of read-write."""
+    read_only, read_write = conditions_with({"read-only": 1.035, "read-write": 1.6}, rounds=12, noise=0.03)
+    question = read_only.condition.question
+    assert (question.affected, read_write.history.stopped.max()) == (1, 2)
+    assert read_only.history.open(question)
+    assert read_only.layout is not None
+    with_all_of_the_error = analyse_rounds(read_only.layout, replace(question, affected=2), range(1, 13))
+    assert with_all_of_the_error.stopped.max() == 3
