@@ -35,7 +35,7 @@ class AnalysedCondition:
         return replace(self, history=after_round(self.history, self.layout, self.condition.question, number))
 
     def at_level(self, affected: int) -> "AnalysedCondition":
-        """With the confidence that is left to each condition when so many are affected."""
+        """With the confidence that each condition has when so many are affected."""
         question = replace(self.condition.question, affected=affected)
         return replace(
             self, condition=replace(self.condition, question=question), history=self.history.at_level(question)
@@ -125,8 +125,8 @@ def analysed_conditions(
     used: Mapping[TrialKey, TrialRecord],
     values: Mapping[TrialKey, float],
 ) -> list[AnalysedCondition]:
-    """The analyses of every condition, in the order in which their rounds ended: each at the confidence that the
-    conditions that were affected by then left it."""
+    """The interim analyses of every condition, made in the order in which rounds ended, each at the confidence that
+    follows from the number of conditions affected by then."""
     condition_of = {cell.id: cell.condition for cell in cells}
     rounds: dict[str, dict[int, list[TrialRecord]]] = {}
     for trial in trials:
@@ -154,14 +154,14 @@ def analysed_conditions(
         # An earlier round is as whole as it will be.
         if number < max(its_rounds) or expected_in(one.condition, one.history, number) - lost <= present:
             found[place] = one.after_round(number)
-            found = with_effects_shared(found)
-    return with_effects_shared(found)
+            found = at_confirmed_level(found)
+    return at_confirmed_level(found)
 
 
-def with_effects_shared(found: Sequence[AnalysedCondition]) -> list[AnalysedCondition]:
-    """The conditions at the largest number of affected ones that their last analyses confirm (Benjamini and Hochberg's
-    step-up; of tests that may be looked at at any time: R. Johari, P. Koomen, L. Pekelis, D. Walsh, Oper. Res. 70,
-    2022). Earlier decisions stay."""
+def at_confirmed_level(found: Sequence[AnalysedCondition]) -> list[AnalysedCondition]:
+    """The last analyses at the confidence of the largest number of affected conditions that they confirm (the step-up
+    procedure of Y. Benjamini, Y. Hochberg, J. Roy. Statist. Soc. B 57, 1995; with tests that are valid at any time: R.
+    Johari, P. Koomen, L. Pekelis, D. Walsh, Operations Research 70, 2022). Earlier decisions stay."""
     affected = max(1, len(found))
     while True:
         tried = [one.at_level(affected) for one in found]

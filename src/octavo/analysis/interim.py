@@ -50,9 +50,11 @@ class Question:
 
     @property
     def confidence(self) -> float:
-        """Of one condition: alpha times the share of the conditions in which something differs (Y. Benjamini, Y.
-        Hochberg, J. Roy. Statist. Soc. B 57, 1995; for intervals Y. Benjamini, D. Yekutieli, J. Amer. Statist. Assoc.
-        100, 2005)."""
+        """Of one condition: 1 less alpha times the share of the conditions that are affected.
+
+        Y. Benjamini, Y. Hochberg, J. Roy. Statist. Soc. B 57, 1995; for intervals Y. Benjamini, D. Yekutieli, J. Amer.
+        Statist. Assoc. 100, 2005.
+        """
         return 1 - (1 - CONFIDENCE) * self.affected / self.conditions
 
     @property

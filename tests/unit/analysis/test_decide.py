@@ -163,7 +163,7 @@ def test_where_more_conditions_differ_each_has_more_of_the_error() -> None:
         assert affected == [ratio != 1.0 for ratio in ratios.values()]
 
 
-def test_an_effect_elsewhere_does_not_decide_at_an_analysis_that_lies_back() -> None:
+def test_an_effect_in_another_condition_does_not_change_earlier_analyses() -> None:
     """These trials all end at once: read-only's rounds come first, before anything is known of read-write."""
     read_only, read_write = conditions_with({"read-only": 1.035, "read-write": 1.6}, rounds=12, noise=0.03)
     question = read_only.condition.question
