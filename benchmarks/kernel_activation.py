@@ -64,17 +64,16 @@ def show(name: str, path: Path, use: Callable[[int, int], None], times: int) -> 
 
 def come_back(path: Path, name: str, use: Callable[[int, int], None]) -> None:
     """In a group whose memory is short: pages are pushed out by others, and used again."""
-    often, once, many = (
-        cold(path.with_suffix(f".{number}"), size << 20 >> 12) for number, size in enumerate((16, 4, 24))
-    )
+    sizes = [megabytes * 1024**2 // PAGE for megabytes in (16, 4, 24)]
+    often, once, many = (cold(path.with_suffix(f".{number}"), pages) for number, pages in enumerate(sizes))
     for _ in range(3):
-        read(often, 4096)
-    read(once, 1024)
-    read(many, 6144)
-    use(once, 1024)
+        read(often, sizes[0])
+    read(once, sizes[1])
+    read(many, sizes[2])
+    use(once, sizes[1])
     os.fsync(once)
     read(many, 64)
-    print(f"{f'had left, is {name}':44} {active(once, 1024):5} of 1024 pages active")
+    print(f"{f'had left, is {name}':44} {active(once, sizes[1]):5} of {sizes[1]} pages active")
 
 
 def cold(path: Path, pages: int) -> int:

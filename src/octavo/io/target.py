@@ -46,11 +46,9 @@ def prepare(
         make(paths[0], make_bytes, observe)
     found: list[Path] = []
     for path in paths:
-        found.append(path)
-        if _is_device(path):
-            if write:
-                found[-1] = _claimed(path, lose_device=lose_device)
-        elif (write or verify) and not is_own(path):
+        device = _is_device(path)
+        found.append(_claimed(path, lose_device=lose_device) if device and write else path)
+        if not device and (write or verify) and not is_own(path):
             does = "writes only into" if write else "checks only"
             raise UsageError(f"{path}: octavo io {does} files that it made; make one with --make SIZE")
     return tuple(str(path) for path in found)
