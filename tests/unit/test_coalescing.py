@@ -11,11 +11,21 @@ from hypothesis import strategies as st
 from octavo.errors import OctavoError
 from octavo.io.engine import make, measure
 from octavo.io.job import Job
+from octavo.plan.cells import make_cells
+from octavo.plan.condition_text import condition_text
+from octavo.plan.presets import find_plan
 from octavo.workloads.coalescing import WORKLOAD
 from octavo.workloads.coalescing.lists import SCANS, database_bytes, rows_of
 from octavo.workloads.coalescing.reader import ceiling_of, observations, options, unchanged
 
 BLOCK = 8192
+
+
+def test_a_condition_says_what_is_random() -> None:
+    plan, _ = find_plan("coalescing", size="here")
+    conditions = {condition_text(cell.condition) for cell in make_cells(plan)}
+    assert "a 1,000 IOPS device, bitmap heap scan of 5 % of the rows, without readahead" in conditions
+    assert "no device limit, random blocks, with readahead" in conditions
 
 
 def unseen(phase: str, done: float, total: int) -> None:

@@ -80,6 +80,11 @@ def _made_by(levels: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, levels[name]) for name in _LOAD_FACTORS]
 
 
+# Levels that need their factor's name: an advice of "random" is not a random pattern.
+_NAMED_FACTORS = ("advice", "equal", "holds")
+_NAMED_LEVELS = ("on", "off", "none", "as-found")
+
+
 def condition_label(name: str, level: str) -> str:
     """A level that speaks for itself stands alone; a number needs its factor's name."""
     return f"{name.removeprefix(PREFIX)} {level}" if level[:1].isdigit() else short_label(name, level)
@@ -87,8 +92,8 @@ def condition_label(name: str, level: str) -> str:
 
 def short_label(name: str, level: str) -> str:
     """A level among others: sizes and words stand alone; switches, bare numbers and settings need a name."""
-    bare = not name.startswith(PREFIX) and level not in ("on", "off", "none") and not level.isdigit()
-    return level if bare else f"{name.removeprefix(PREFIX)} {level}"
+    named = name.startswith(PREFIX) or name in _NAMED_FACTORS or level in _NAMED_LEVELS or level.isdigit()
+    return f"{name.removeprefix(PREFIX)} {level}" if named else level
 
 
 def load_of(cell: Cell, round_number: int, loads: int) -> int:

@@ -5,6 +5,17 @@ import re
 from octavo.units import spaced_sizes
 
 _DEVICE = {"mbps": "MB/s", "iops": "IOPS"}
+_WORDS = {
+    "native": "no device limit",
+    "loop": "a private device without limits",
+    "hdd": "HDD",
+    "memory none": "no memory limit",
+    "random": "random blocks",
+    "runs": "random runs of 128 kB",
+    "same": "the same blocks",
+    "advice normal": "with readahead",
+    "advice random": "without readahead",
+}
 
 
 def condition_text(condition: str) -> str:
@@ -12,21 +23,17 @@ def condition_text(condition: str) -> str:
 
     >>> condition_text("memory 224MB, mbps=40, read-only"), condition_text("memory none, native")
     ('224 MB of memory, a 40 MB/s device, read-only', 'no memory limit, no device limit')
-    >>> condition_text("bitmap 1%, max_request 1MB, loop")
-    'bitmap 1 %, requests of up to 1 MB, a private device without limits'
+    >>> condition_text("bitmap 0.2%, max_request 1MB, loop, advice random")
+    'bitmap heap scan of 0.2 % of the rows, requests of up to 1 MB, a private device without limits, without readahead'
     """
     return ", ".join(_part(part) for part in condition.split(", ") if part)
 
 
 def _part(part: str) -> str:
-    if part == "native":
-        return "no device limit"
-    if part == "loop":
-        return "a private device without limits"
-    if part == "hdd":
-        return "HDD"
-    if part == "memory none":
-        return "no memory limit"
+    if part in _WORDS:
+        return _WORDS[part]
+    if match := re.fullmatch(r"bitmap ([\d.]+)%", part):
+        return f"bitmap heap scan of {match[1]} % of the rows"
     if match := re.fullmatch(r"memory (\d+[kMGT]B)", part):
         return f"{spaced_sizes(match[1])} of memory"
     if match := re.fullmatch(r"max_request (\d+[kMGT]B)", part):

@@ -24,13 +24,13 @@ class Coalescing:
 
     factors = (
         Factor(
-            "pattern", "run", "the blocks: one after the other, in random order, random runs of 128 kB, or those that "
-            "a bitmap heap scan visits for a share of the rows", "bitmap 1%",
+            "pattern", "run", "blocks that are read: all in sequence, all in random order, random runs of 128 kB, or "
+            "those that a bitmap heap scan of a share of the rows visits", "bitmap 1%",
             one_of("sequential", "random", "runs", *lists.SCANS),
         ),
         Factor("policy", "run", "how blocks become requests", "single", one_of(*POLICIES)),
-        Factor("hole", "run", "largest hole, in blocks, that is read through", "0", whole_number(0, 4096)),
-        Factor("max_request", "run", "the largest request of joined blocks", "128kB", size("512B", "32MB")),
+        Factor("hole", "run", "largest gap, in blocks, that is read through", "0", whole_number(0, 4096)),
+        Factor("max_request", "run", "largest combined request", "128kB", size("512B", "32MB")),
         Factor(
             "advice", "run", "posix_fadvise advice; random disables readahead",
             "normal", one_of("normal", "random", "sequential"),
