@@ -46,6 +46,7 @@ def here(_: Path) -> object:
         ({"host": {}, "imported": {"files": []}}, {}, "one was imported"),
         ({"host": {}, "imported": {"files": []}}, {"workload": "as published"}, "one was imported"),
         (_OTHER, {}, "another hostname"),
+        ({**HERE, "fleet": {"db1": {}}}, {}, "measured on a fleet; continue it there: .* --fleet HOSTS.toml"),
         (HERE, {"workload": "no longer there"}, "unknown workload 'no longer there'"),
     ],
 )

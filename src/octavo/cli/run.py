@@ -108,8 +108,7 @@ def run(
         if on_fleet is not None:
             from octavo.fleet import runs
 
-            where = ("--fleet", fleet) if fleet is not None else ("--scheduler", scheduler or "")
-            work = partial(runs.start, on_fleet, chosen, text, f"{repeat} {shlex.join(where)}", seed)
+            work = partial(runs.start, on_fleet, chosen, text, f"{repeat} {on_fleet.option}", seed)
         else:
             from octavo.lab.session import start_run
 

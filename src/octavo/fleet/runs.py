@@ -1,5 +1,6 @@
 """`octavo run --fleet` and `--scheduler`: finds or starts the fleet, runs, and leaves it as it was."""
 
+import shlex
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
@@ -30,6 +31,12 @@ class FleetTarget:
 
     file: Path | None
     scheduler: str | None
+
+    @property
+    def option(self) -> str:
+        """The option of `octavo run` that names it."""
+        words = ("--fleet", str(self.file)) if self.file is not None else ("--scheduler", self.scheduler or "")
+        return shlex.join(words)
 
 
 def start(
@@ -81,7 +88,8 @@ def _opened(target: FleetTarget, prepare: Prepare, notify: Notify) -> Generator[
                     f"no worker of {target.scheduler} has the resource bench; start them with: "
                     "dask worker --nthreads 1 --no-nanny --resources bench=1"
                 )
-            yield FleetChoice(hosts, names, prepare=prepare, classes=hosts.ask_all(class_here))
+            classes = hosts.ask_all(class_here)
+            yield FleetChoice(hosts, names, prepare=prepare, classes=classes, option=target.option)
         return
     fleet = read_fleet(target.file)
     address = launch.scheduler_of(fleet)
@@ -89,7 +97,8 @@ def _opened(target: FleetTarget, prepare: Prepare, notify: Notify) -> Generator[
     try:
         with closing(DaskHosts(address, lambda: _revive(address))) as hosts, _kept_up(fleet, hosts):
             names = tuple(host.name for host in fleet.hosts)
-            yield FleetChoice(hosts, names, fleet.patience, prepare, launch.classes_of(fleet.hosts))
+            classes = launch.classes_of(fleet.hosts)
+            yield FleetChoice(hosts, names, fleet.patience, prepare, classes, target.option)
     finally:
         if new:
             for name, problem in launch.stop(fleet).items():

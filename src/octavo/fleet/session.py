@@ -37,7 +37,8 @@ class FleetChoice:
     """Where a run goes.
 
     `hosts`: at the scheduler. `expected`: those that the run waits for, for `patience` seconds; others may come.
-    `prepare` makes a host ready. `classes`: of hosts by name, as far as they are known.
+    `prepare` makes a host ready. `classes`: of hosts by name, as far as they are known. `option`: the option of
+    `octavo run` that names it.
     """
 
     hosts: DaskHosts
@@ -45,6 +46,7 @@ class FleetChoice:
     patience: float = 600.0
     prepare: Prepare = on_postgres
     classes: Mapping[str, str] = field(default_factory=dict[str, str])
+    option: str = "--fleet HOSTS.toml"
 
 
 def start_fleet_run(
@@ -77,8 +79,8 @@ def resume_fleet_run(
             raise UsageError(f"{run} was measured on one host; continue it there: octavo run --resume {run}")
         if record.status == "finished" and budget is None and not retry:
             raise UsageError(
-                f"{run} is finished; octavo report {run} shows it; --budget gives it more time, --retry-failed repeats "
-                "what failed"
+                f"{run} is finished; octavo report {run} shows it, --budget extends it, --retry-failed repeats its "
+                "failed trials"
             )
         cells = store.cells(run)
         check_plan(store.address, run, record.plan, cells)
@@ -156,11 +158,11 @@ def _work(
             store.set_status(run, "interrupted" if interrupted else "failed", ended=time.time())
             if not interrupted:
                 environment.note(error=" ".join(str(error).split()))
-        again = f"continue with: octavo run --resume {run} --fleet hosts.toml"
+        again = f"continue with: octavo run --resume {run} {choice.option}"
         if interrupted:
-            raise Interrupted(f"interrupted; finished trials are kept, {again}") from None
+            raise Interrupted(f"interrupted; finished trials are stored; {again}") from None
         if isinstance(error, OSError | HostError):
-            raise HostError(f"{error}; then {again}") from error
+            raise HostError(f"{error}; {again}") from error
         raise
     store.set_status(run, "finished", ended=time.time())
     return SessionResult(run, outcome)

@@ -159,6 +159,11 @@ def _check_resumable(record: RunRecord, *, more: bool) -> None:
     checked_id(record.id)
     if "imported" in record.environment:
         raise UsageError(f"{record.id} was imported and cannot be continued; to show it: octavo report {record.id}")
+    if record.environment.get("fleet"):
+        raise UsageError(
+            f"{record.id} was measured on a fleet; continue it there: octavo run --resume {record.id} "
+            "--fleet HOSTS.toml (or --scheduler)"
+        )
     if record.status == "finished" and not more:
         raise UsageError(
             f"{record.id} is finished; octavo report {record.id} shows it, --budget extends it, --retry-failed "

@@ -11,6 +11,7 @@ from tests.unit.plans import small_plan
 from octavo.errors import Interrupted, OctavoError, StoreAwayError
 from octavo.fleet.events import Began, Delivered, HostEvent
 from octavo.fleet.orders import Ready, Report, RunOrder
+from octavo.fleet.runs import FleetTarget
 from octavo.fleet.session import FleetChoice, start_fleet_run
 from octavo.store.records import TrialRecord
 from octavo.store.store import Store
@@ -57,8 +58,11 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hosts:
     return Hosts()
 
 
+_SCHEDULER = FleetTarget(None, "tls://10.0.0.1:8786")
+
+
 def run(hosts: Hosts) -> None:
-    choice = FleetChoice(hosts, ("a",), prepare=prepare)  # type: ignore[arg-type]
+    choice = FleetChoice(hosts, ("a",), prepare=prepare, option=_SCHEDULER.option)  # type: ignore[arg-type]
     start_fleet_run(small_plan(), "", "octavo run", 7, choice, lambda _: None)
 
 
@@ -84,7 +88,7 @@ def test_hosts_keep_what_a_store_that_is_away_did_not_take(hosts: Hosts, monkeyp
 
 def test_what_waits_when_a_run_is_interrupted_is_stored(hosts: Hosts, tmp_path: Path) -> None:
     hosts.raises = KeyboardInterrupt()
-    with pytest.raises(Interrupted):
+    with pytest.raises(Interrupted, match=r"octavo run --resume \S+ --scheduler tls://10.0.0.1:8786$"):
         run(hosts)
     assert hosts.removed
     assert len(stored(tmp_path)) == len(hosts.removed)
