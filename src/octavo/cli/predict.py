@@ -64,7 +64,7 @@ def predict(
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Compare only these trials, such as mode=read-only; repeat for more factors."),
+        typer.Option(help="With --against: only these trials, such as mode=read-only; repeatable."),
     ] = None,
     disturbed: Annotated[
         bool,
@@ -74,7 +74,7 @@ def predict(
         ),
     ] = False,
     private_memory: Annotated[
-        str, typer.Option(help="The part of the run's memory that processes use privately.")
+        str, typer.Option(help="With --against: the part of the run's memory limit that processes use privately.")
     ] = "64MB",
     exact: Annotated[
         bool, typer.Option("--exact", help="Simulate all pages; default: a sample of the pages of a large trace.")
@@ -154,16 +154,16 @@ def _against(
     from octavo.analysis.document import make_document
     from octavo.cli.output import console, print_json
     from octavo.cli.trace_progress import counting
-    from octavo.home import store_path
     from octavo.predict.against import compare, parse_where
     from octavo.predict.render_against import view
+    from octavo.store.address import store_address
     from octavo.store.listing import find_run
     from octavo.store.store import Store
     from octavo.units import parse_size
 
     levels = parse_where(where)
-    identifier = find_run(store_path(), run)
-    with closing(Store.open_to_read(store_path())) as store:
+    identifier = find_run(store_address(), run)
+    with closing(Store.open_to_read(store_address())) as store:
         measured = make_document(store, identifier, most_numbers=None)
     with counting() as observe:
         document = compare(request, measured, levels, parse_size(private), observe, disturbed=disturbed)

@@ -359,3 +359,9 @@ def test_more_commits_share_a_flush_where_the_device_is_slow(tmp_path: Path) -> 
         one["wal_written_bytes_per_transaction"]["value"] - one["wal_bytes_per_transaction"]["value"] for one in written
     ]
     assert each[1] == pytest.approx(4096) and each[0] < 1500
+
+
+def test_the_run_to_compare_with_is_in_the_store_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_STORE", "http://elsewhere")
+    asked = CliRunner().invoke(app, ["predict", "t.octrace", "--against", "last"])
+    assert isinstance(asked.exception, UsageError) and "OCTAVO_STORE: write postgresql://" in str(asked.exception)
