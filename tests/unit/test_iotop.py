@@ -205,7 +205,7 @@ def test_what_a_process_asked_for_stands_beside_what_was_served() -> None:
     assert "168542208" in line and "8192" in line and "3241196" in line  # asked in 8 kB, served in 3 MB
     assert shown.as_dict()["rows"][0]["asked"] == {"calls": 20_574, "bytes": 168_542_208}
     assert rows["write"].asked == SystemCalls(0, 0)
-    assert "ASKED" not in text(shown, 120)
+    assert "CALL BYTES" not in text(shown, 120)
     ended = replace(backend, ended=True)
     (gone,) = rows_of({RowKey(ended, "vda", "read", ring=False): RequestSum(1, 512)}, {}, None, {}, asked)
     assert gone.asked is None and "·" in text(snapshot(gone), 200)

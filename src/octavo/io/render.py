@@ -20,7 +20,7 @@ def print_table(document: dict[str, Any], screen: "Console") -> None:
             screen,
         )
     if measured:
-        print("\nkB asked: our requests, including holes and second reads; kB device: requests of all processes")
+        print("\nkB request: octavo's own requests, with holes and second reads; kB device: requests of all processes")
     for result in document["results"]:
         for text in [f"skipped: {result['reason']}"] if result["status"] == "skipped" else result["notes"]:
             print(f"{result['policy']}, {result['cache']}: {text}")
@@ -30,7 +30,7 @@ _CACHES = {
     "cold": "cold: not in the page cache before",
     "warm": "warm: in the page cache before",
     "found": "the page cache as it was found",
-    "direct": "past the page cache (O_DIRECT)",
+    "direct": "bypassing the page cache (O_DIRECT)",
 }
 # What is left out first where the terminal is narrow: it follows from the rest, or matters least.
 _DISPENSABLE = ("MB/s", "CPU µs/request", "p50 µs", "requests/s", "kB device")
@@ -64,7 +64,7 @@ def _columns(result: dict[str, Any], kind: str) -> dict[str, str]:
         "requests/s": f"{result['requests_per_second']:,.0f}",
         "blocks/s": f"{result['blocks_per_second']:,.0f}",
         "MB/s": f"{result['bytes_per_second'] / 1024**2:,.1f}",
-        "kB asked": f"{result['bytes_per_request'] / 1024:,.1f}",
+        "kB request": f"{result['bytes_per_request'] / 1024:,.1f}",
         "kB device": f"{request / 1024:,.1f}" if request else "-",
         "CPU µs/request": f"{result['cpu_seconds_per_request'] * 1e6:,.2f}",
         "CPU µs/block": f"{result['cpu_seconds_per_block'] * 1e6:,.2f}",
@@ -111,7 +111,7 @@ def _heading(document: dict[str, Any]) -> str:
     doing = "writing" if document["write"] else "reading"
     line = f"{name}{sizes}: {doing} blocks of {format_size(document['block_bytes'])}, {_pattern(document)}{threads}"
     if (query := document.get("query")) is not None:
-        forced = ", other scans forbidden" if query["forced_bitmap"] else ""
+        forced = ", other scans disabled" if query["forced_bitmap"] else ""
         line += (
             f"\n{query['relation']}: {query['visited_blocks']:,} of {query['relation_blocks']:,} blocks where "
             f"{query['condition']}{forced}"

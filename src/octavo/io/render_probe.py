@@ -15,7 +15,7 @@ def print_probe(document: dict[str, Any], screen: "Console") -> None:
     """The curves, and below them what they say and what they cannot say."""
     from rich.table import Table
 
-    print(f"{document['path']}: random reads past the page cache, one and 32 at a time")
+    print(f"{document['path']}: random reads that bypass the page cache, one and 32 at a time")
     table = Table(box=None, pad_edge=False)
     for name in ("request", "latency µs", "requests/s", "MB/s", "32: requests/s", "MB/s"):
         table.add_column(name, justify="right")
@@ -39,30 +39,30 @@ def sentences(document: dict[str, Any]) -> list[str]:
     lines = [_latency(document["latency_line"])]
     ceiling = human_size(document["bytes_per_second_ceiling"])
     lines.append(
-        f"ceilings, 32 reads at a time: {document['requests_per_second_ceiling']:,.0f} requests/s; {ceiling}/s, nine "
-        f"tenths of it from requests of {human_size(document['bandwidth_from_bytes'])} on"
+        f"limits, 32 reads at a time: {document['requests_per_second_ceiling']:,.0f} requests/s; {ceiling}/s, 90 % of "
+        f"it from requests of {human_size(document['bandwidth_from_bytes'])} on"
     )
     lines += [_alignment(one) for one in document["alignment"]]
     lines += [_watched(one) for one in document["watched"]]
     if (rule := document["five_minute_rule"]) is not None:
         lines.append(_five_minutes(rule))
     lines.append(
-        "not seen by reading: the page in which an SSD writes (octavo io probe --write) and the block that it erases"
+        "not visible to reads: the page in which an SSD writes (octavo io probe --write) and the block that it erases"
     )
     if document["virtualization"] != "none seen":
         lines.append(
-            "inside a virtual machine: what bends may be the hypervisor's limit or cache and not the device; "
-            "a RAID stripe or an SSD's page below it cannot be distinguished from them"
+            "in a virtual machine limits and caches may be the hypervisor's and not the device's; a RAID stripe or an "
+            "SSD's page below it cannot be distinguished from them"
         )
     return lines
 
 
 def _latency(line: dict[str, Any] | None) -> str:
     if line is None:
-        return "latency: larger requests do not take longer here; there is no bend"
+        return "latency: larger requests do not take longer here"
     if line["largest_error"] > _WORST_LINE:
         return (
-            f"latency: does not follow size (a line is off by up to {line['largest_error']:.0%}): other processes "
+            f"latency: does not follow the size (a line is off by up to {line['largest_error']:.0%}): other processes "
             "use the device, or its cache serves some reads; probe longer, or when it is idle"
         )
     rate = human_size(line["bytes_per_second"])
@@ -88,7 +88,7 @@ def _watched(one: dict[str, Any]) -> str:
         )
     return (
         f"reads of {size}: {drop['rate_before']:,.0f} a second, after {drop['after_seconds']:.1f} s "
-        f"{drop['rate_after']:,.0f}: a token bucket of about {drop['fill_requests']:,.0f} requests would explain it"
+        f"{drop['rate_after']:,.0f}: a token bucket of about {drop['fill_requests']:,.0f} requests would explain this"
     )
 
 

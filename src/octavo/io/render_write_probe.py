@@ -12,9 +12,9 @@ def print_write_probe(document: dict[str, Any], screen: "Console") -> None:
     """What writes of each size cost, and below it what that says and what it cannot say."""
     from rich.table import Table
 
-    print(f"{document['path']}: durable writes at random places, one at a time, past the page cache and through it")
+    print(f"{document['path']}: durable writes at random places, one at a time, direct and through the page cache")
     table = Table(box=None, pad_edge=False)
-    for name in ("write", "latency µs", "writes/s", "at the device", "through: latency µs", "at the device"):
+    for name in ("write", "latency µs", "writes/s", "at the device", "cached: latency µs", "at the device"):
         table.add_column(name, justify="right")
     past = {point["bytes"]: point for point in document["past_page_cache"]}
     for point in document["through_page_cache"]:
@@ -65,7 +65,7 @@ def _through(document: dict[str, Any]) -> str:
 def _shifted(one: dict[str, Any], size: int) -> str:
     return (
         f"writes of {human_size(size)} shifted by {human_size(one['shift_bytes'])} take {one['ratio']:.2f} times as "
-        f"long ({min(one['pairs']):.2f} to {max(one['pairs']):.2f}){': they cost' if one['costs'] else ''}"
+        f"long ({min(one['pairs']):.2f} to {max(one['pairs']):.2f}){': shifting costs time' if one['costs'] else ''}"
     )
 
 
@@ -88,7 +88,7 @@ def _sustained(one: dict[str, Any]) -> str:
     drop = one["drop"]
     return (
         f"{rate}; {drop['rate_before']:,.0f} and after {drop['after_seconds']:.1f} s {drop['rate_after']:,.0f}: a "
-        "full cache would explain it"
+        "full cache would explain this"
     )
 
 

@@ -18,7 +18,7 @@ _LETTERS = {"read": "R", "write": "W", "discard": "D"}
 # Columns, and how wide a terminal must be to show them.
 _COLUMNS = {
     "UID": 110, "PID": 0, "PPID": 110, "CMD": 0, "DEVICE": 60, "T": 0, "BYTES": 0, "REQUESTS": 60, "BYTES/REQ": 50,
-    "ASKED": 132, "B/CALL": 132, "WHO": 0, "QUERY": 100,
+    "CALL BYTES": 132, "B/CALL": 132, "WHO": 0, "QUERY": 100,
 }  # fmt: skip
 _REST = ("WHO", "QUERY")  # get what the others leave
 _LEFT = ("CMD", "DEVICE", "T", *_REST)
@@ -111,7 +111,7 @@ def _cells(shown: _Shown) -> dict[str, str]:
         "BYTES": str(shown.bytes),
         "REQUESTS": _number(shown.requests),
         "BYTES/REQ": f"{shown.bytes / shown.requests:.0f}" if shown.requests else _NONE,
-        "ASKED": _number(None if several or row.asked is None else row.asked.bytes),
+        "CALL BYTES": _number(None if several or row.asked is None else row.asked.bytes),
         "B/CALL": f"{row.asked.bytes / row.asked.calls:.0f}"
         if row.asked and row.asked.calls and not several
         else _NONE,
