@@ -221,4 +221,4 @@ def test_every_kind_of_report_of_it_is_made(
         "query)." in opening
     )
     assert "32 kB (11 to 12 times)" in opening
-    assert "falls into two groups at data block 32kB: 14 from 2 min 44 s to 5 min 31 s, 7 from 31 min 2 s" in html
+    assert "falls into two groups at data block 32 kB: 14 from 2 min 44 s to 5 min 31 s, 7 from 31 min 2 s" in html

@@ -209,7 +209,7 @@ def _word(centre: float, half: float | None, floor: float, threshold: float, wor
     if half is None:
         return "undecided (no interval)"
     if math.isinf(floor):
-        return "undecided (no noise floor, for want of a valid control)"
+        return "undecided (no noise floor: no valid control)"
     judged = judge(np.asarray(centre), np.asarray(half), floor, threshold, 0.0)
     if judged.same:
         return f"same within {threshold * 100:g} %"

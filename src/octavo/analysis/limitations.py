@@ -67,7 +67,7 @@ def limits(
     loads = sorted({int(effect["loads"]) for effect in effects if effect["conditional"]})
     if loads:
         which = "the one load that was" if loads == [1] else f"the {_numbers(loads)} loads that were"
-        found.append(f"Conditional verdicts hold for {which} measured only; another load may give another result.")
+        found.append(f"Conditional verdicts hold only for {which} measured; another load may give another result.")
     if any(effect["own_scatter"] for effect in effects if effect["item"] is None):
         found.append("Cells that scatter more than the others are judged by their own scatter, with wider intervals.")
     hosts = max((int(effect.get("hosts", 1)) for effect in effects), default=1)

@@ -206,7 +206,7 @@ def _captions(document: Document) -> dict[str, str]:
         "run": "Every measured trial in the order of the run; the line joins the baseline’s trials. A slope common to "
         f"all cells is drift of the machine, which cancels within rounds. A cross: not counted.{sample}{first_panels}",
         "drift": "The same trials, each divided by the mean of its cell, which leaves drift, loads and noise. "
-        f"A quiet machine gives a flat cloud around 1.{sample}",
+        f"On a quiet machine they lie around 1, without a slope.{sample}",
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from octavo.report import grids, numbers
 from octavo.report.document import Document, Row, clean, compared, conditions, tone, words
-from octavo.report.plain import condition_text
+from octavo.report.plain import condition_text, spaced
 
 
 def items_of(document: Document) -> dict[str, Any] | None:
@@ -122,11 +122,11 @@ def _bottleneck_sentences(document: Document) -> list[str]:
         labels = {cell["id"]: cell["label"] for cell in document["cells"]
                   if cell["condition"] == baseline["condition"] and not cell["control"]}  # fmt: skip
         other = [
-            f"{clean(row['item'])} at {clean(labels[row['cell']])}: {row['bottleneck']}"
+            f"{clean(row['item'])} at {spaced(labels[row['cell']])}: {row['bottleneck']}"
             for row in rows
             if row["cell"] in labels and mine.get(row["item"], row["bottleneck"]) != row["bottleneck"]
         ]
-        text = f"Bottleneck of each item at {clean(baseline['label'])}{where}: {named}."
+        text = f"Bottleneck of each item at {spaced(baseline['label'])}{where}: {named}."
         sentences.append(text + (f" Elsewhere: {'; '.join(other)}." if other else ""))
     return sentences
 
@@ -199,13 +199,13 @@ def _group_sentences(document: Document) -> list[str]:
     several = len(conditions(document)) > 1
     for (condition, item, apart), rows in found.items():
         first, unit = rows[0], document["metrics"].get(rows[0]["metric"], {}).get("unit")
-        where = f"{words(first['factor'])} {', '.join(clean(row['level']) for row in rows)}"
+        where = f"{words(first['factor'])} {', '.join(spaced(row['level']) for row in rows)}"
         low, high = (
             f"{first[side]['trials']} from {numbers.amount(first[side]['from'], unit)} to "
             f"{numbers.amount(first[side]['to'], unit)}"
             for side in ("low", "high")
         )
-        example = f" (at {clean(first['level'])})" if len(rows) > 1 else ""
+        example = f" (at {spaced(first['level'])})" if len(rows) > 1 else ""
         which = f" ({condition_text(condition)})" if several and condition else ""
         sentences.append(
             f"{clean(item)}{which} falls into two groups at {where}: "
@@ -219,4 +219,4 @@ def _apart(goes_with: Mapping[str, Any] | None) -> str:
         return "Nothing recorded distinguishes the groups; the mean describes neither."
     if goes_with["factor"] == "plan":
         return "The two groups have different plans."
-    return f"The slower group has {words(goes_with['factor'])} {', '.join(map(clean, goes_with['high']))}."
+    return f"The slower group has {words(goes_with['factor'])} {', '.join(map(spaced, goes_with['high']))}."

@@ -10,6 +10,7 @@ from octavo.plan.parts import PARTS_OF_A_HOST, host_of_part
 from octavo.report import numbers
 from octavo.report.document import Document, Row, cells, clean, effects_by_key, facts_of
 from octavo.report.memo import once
+from octavo.report.plain import condition_text, spaced
 from octavo.units import human_count
 
 # What a trial's time is spent on for its own sake; all else is Octavo's.
@@ -78,8 +79,8 @@ def missing_cells(document: Document) -> list[tuple[str, str, list[str]]]:
 
 def _name(document: Document, cell: Row) -> str:
     several = len({one["condition"] for one in document["cells"]}) > 1
-    label = f"{clean(cell['label'])}{' (A/A)' if cell['control'] else ''}"
-    return f"{clean(cell['condition'])}: {label}" if several and cell["condition"] else label
+    label = f"{spaced(cell['label'])}{' (A/A)' if cell['control'] else ''}"
+    return f"{condition_text(cell['condition'])}: {label}" if several and cell["condition"] else label
 
 
 def is_narrow(effect: Row) -> bool:

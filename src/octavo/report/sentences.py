@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from octavo.report import numbers
 from octavo.report.document import Document, Row, cells, effects_by_key, noise
 from octavo.report.memo import once
+from octavo.report.plain import spaced
 from octavo.report.run_history import is_narrow, missing_cells, negative_controls, parts_sentence, rounds_text, steps
 from octavo.units import human_count
 
@@ -88,7 +89,7 @@ def steps_sentence(document: Document, condition: str) -> str | None:
     groups: dict[tuple[int, str], list[str]] = {}
     for step in steps(document, condition):
         if step.rounds:
-            groups.setdefault((step.rounds, step.why), []).append(step.label)
+            groups.setdefault((step.rounds, step.why), []).append(spaced(step.label))
     sentences = [
         f"{_few(names)} {'was' if len(names) == 1 else 'were'} {why} after {human_count(rounds, 'round')}"
         for (rounds, why), names in sorted(groups.items())

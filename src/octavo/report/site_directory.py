@@ -65,7 +65,7 @@ def _refuse_changeable(directory: Path) -> None:
     def look(step: Path) -> None:
         with suppress(FileNotFoundError):
             if (why := changer_of(step.lstat(), {0})) is not None:
-                reason = f"{directory}: {step} {why}, who could have root write elsewhere"
+                reason = f"{directory}: {step} {why}, who could make root write elsewhere"
                 raise HostError(f"{reason}; name another directory")
 
     try:

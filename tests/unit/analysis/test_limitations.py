@@ -104,11 +104,11 @@ def told(
 
 
 def test_conditional_verdicts_name_their_loads() -> None:
-    assert "hold for the one load that was measured only; " in told(PLAN, effect(conditional=True, loads=1))
-    assert "hold for the 2 or 3 loads that were measured only; " in told(
+    assert "hold only for the one load that was measured; " in told(PLAN, effect(conditional=True, loads=1))
+    assert "hold only for the 2 or 3 loads that were measured; " in told(
         PLAN, *(effect(conditional=True, loads=loads) for loads in (2, 3))
     )
-    assert "hold for the 1 to 3 loads that were measured only; " in told(
+    assert "hold only for the 1 to 3 loads that were measured; " in told(
         PLAN, *(effect(conditional=True, loads=loads) for loads in (1, 2, 3))
     )
     assert "1 or 2 or 4 loads" in told(PLAN, *(effect(conditional=True, loads=loads) for loads in (1, 2, 4)))

@@ -32,8 +32,8 @@ def test_every_form_tells_how_it_ended_and_what_is_missing(sequential: Document)
     for name, text in texts(sequential).items():
         assert "The run ended because its budget of 2 h was used up" in text, name
         assert "rounds ran in up to 2 parts" in text, name
-        assert "read-only: 1kB, read-write: 1kB were skipped: no device for 1kB sectors here" in text, name
-        assert "read-only: 2kB, read-write: 2kB were given up" in text, name
+        assert "read-only: 1 kB, read-write: 1 kB were skipped: no device for 1kB sectors here" in text, name
+        assert "read-only: 2 kB, read-write: 2 kB were given up" in text, name
         assert "initdb ended with 1 in round 2" in text, name
         assert "undecided (within −1.2 % to +4.1 %)" in text, name
         assert "negative control" in text, name
@@ -58,8 +58,8 @@ def test_each_cell_says_why_it_has_no_more_trials(sequential: Document) -> None:
 
 
 def test_rounds_of_each_cell_in_one_sentence(sequential: Document) -> None:
-    narrow = "16kB was undecided, but the interval is narrow enough (± 1.5 %) after 4 rounds"
-    told = f"{narrow}; 4kB was decided after 5 rounds."
+    narrow = "16 kB was undecided, but the interval is narrow enough (± 1.5 %) after 4 rounds"
+    told = f"{narrow}; 4 kB was decided after 5 rounds."
     assert steps_sentence(sequential, "read-only") == told
     found = texts(sequential)
     assert told in found["terminal"]

@@ -18,8 +18,8 @@ _MB = 1024**2
 
 _SECONDS = Metric("seconds", "time of the scan", "seconds", "lower")
 _RATE = Metric("mb_per_second", "read by the scan a second", "MB/s", "higher")
-_REQUESTS = Metric("asked_requests", "read requests as PostgreSQL asked", "1")
-_REQUEST_BYTES = Metric("asked_request_bytes", "bytes a read request as PostgreSQL asked", "bytes")
+_REQUESTS = Metric("asked_requests", "read requests of PostgreSQL", "1")
+_REQUEST_BYTES = Metric("asked_request_bytes", "bytes per read request of PostgreSQL", "bytes")
 _READ_BLOCKS = Metric("shared_read_blocks", "blocks read (Shared Read Blocks)", "1")
 _HIT_BLOCKS = Metric("shared_hit_blocks", "blocks found in shared buffers (Shared Hit Blocks)", "1")
 _READ_BYTES = Metric("shared_read_bytes", "blocks read, in bytes", "bytes")
