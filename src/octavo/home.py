@@ -130,7 +130,7 @@ def _check_roots(home: Path, step: Path) -> None:
             return
         if stat.S_ISLNK(facts.st_mode):
             raise HostError(f"OCTAVO_HOME={home}: {step} is a link of user {facts.st_uid}'s; name another")
-        raise HostError(f"OCTAVO_HOME={home}: {step} {why}, who could make root do as they like; name another")
+        raise HostError(f"OCTAVO_HOME={home}: {step} {why}, who could get root's rights by it; use another directory")
 
 
 def secure_home() -> None:

@@ -96,7 +96,7 @@ def test_a_log_of_pgbenchs_that_does_not_end_is_refused(tmp_path: Path) -> None:
             in_time(lambda read=read: list(read([log])))
     descriptor = os.open(log, os.O_RDWR)
     try:
-        with pytest.raises(OctavoError, match="holds more than pgbench writes"):
+        with pytest.raises(OctavoError, match="lines that are not pgbench's"):
             in_time(lambda: list(pgbench_turns._Log(descriptor).lines()))
     finally:
         os.close(descriptor)

@@ -22,5 +22,5 @@ def test_the_most_buffers_that_fit(memory: int, block: int, overhead: float, fix
 
 
 def test_too_little_memory_is_an_error() -> None:
-    with pytest.raises(OctavoError, match="no 16 buffers of 32 kB"):
+    with pytest.raises(OctavoError, match="no room for 16 buffers of 32 kB"):
         buffers_within(4 * MB, 32768, lambda buffers: buffers + 10 * MB)

@@ -91,7 +91,7 @@ def test_two_applied_are_undone_in_turn(kernel: Kernel) -> None:
 
 def test_fewer_pages_are_an_error_that_counts_them_and_gives_them_back(kernel: Kernel) -> None:
     kernel.most = 17
-    with pytest.raises(HostError, match=r"asked for 16 more huge pages of 2 MB, got 7.*compact_memory") as error:
+    with pytest.raises(HostError, match=r"requested 16 more huge pages of 2 MB, got 7.*compact_memory") as error:
         pool.apply(PAGE, 20, 0, kernel.root)
     assert "7 free blocks of that size" in str(error.value)  # 3 of the page's size and 2 of twice that
     assert kernel.total == 10

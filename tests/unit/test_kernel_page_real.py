@@ -51,12 +51,12 @@ def test_no_time_of_an_emulation_is_told() -> None:
 @pytest.mark.parametrize(
     ("was", "then", "why"),
     [
-        ("0|0|0", "0|3|0", "not one row a block"),
+        ("0|0|0", "0|3|0", "does not have one row per block"),
         ("octavo: before\n", "", "other parts"),
         ("octavo: run\n", "octavo: plan\noctavo: run\n", "other parts"),
-        ("16384", "1" * 5000, "does not say what its kernel's pages are"),
-        ("1776 8", "1" * 5000, "does not say what its page tables take"),
-        ("     120 ", "     " + "9" * 5000, "does not say what its disk has read"),
+        ("16384", "1" * 5000, "has no page size"),
+        ("1776 8", "1" * 5000, "has no page tables"),
+        ("     120 ", "     " + "9" * 5000, "has no disk counters"),
         (EXPLAINED, "[" * 100_000, "not in the form that is known"),
         (EXPLAINED, "[{}]", "not in the form that is known"),
         ('"Shared Read Blocks": 1000,', f'"Shared Read Blocks": {10**30},', "unexpected form"),

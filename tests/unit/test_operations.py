@@ -122,7 +122,7 @@ def test_damage_changes_one_byte(tmp_path: Path) -> None:
 
 
 def test_waiting_ends() -> None:
-    with pytest.raises(OctavoError, match=r"waited 0 s for godot, in vain"):
+    with pytest.raises(OctavoError, match=r"gave up after 0 s: godot"):
         wait_for("godot", lambda: False, patience_seconds=0.05)
 
 

@@ -210,7 +210,7 @@ def test_a_package_says_what_it_holds_and_under_which_licences(build: Build, tmp
 
 
 def test_a_format_that_does_not_exist_is_named(build: Build, tmp_path: Path) -> None:
-    with Journal() as journal, pytest.raises(UsageError, match="no format 'rpm'; allowed: deb, tar"):
+    with Journal() as journal, pytest.raises(UsageError, match="rpm: unknown format; allowed: deb, tar"):
         package(build, "rpm", tmp_path, journal)
 
 

@@ -515,5 +515,5 @@ def test_an_archive_without_one_directory_is_named(home: Path) -> None:
     with tarfile.open(tarball, "w"):
         pass
     (home / "target").mkdir()
-    with pytest.raises(OctavoError, match="0 directories at its top"):
+    with pytest.raises(OctavoError, match="0 top-level directories"):
         unpack(Source("18.6", tarball, "", ""), home / "target")

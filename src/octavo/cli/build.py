@@ -173,7 +173,7 @@ def _prove(builds: "list[Build]", specs: "list[BuildSpec]", count: int, source: 
         if proof.holds:
             took = human_duration(time.monotonic() - began)
             _print_progress(
-                f"proved {proof.name}: {proof.files} files, byte for byte those of a build from scratch ({took})"
+                f"proved {proof.name}: {proof.files} files, identical to those of a build from scratch ({took})"
             )
         else:
             refuted = True

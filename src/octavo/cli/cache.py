@@ -135,7 +135,11 @@ def limit_datasets(
         disk_space.set_limit(None if size == "default" else parse_size(size))
     taken = sum(load.size for load in list_loads())
     chosen = disk_space.chosen_limit()
-    why = "half of what is free to them; set one with octavo cache limit 50GB" if chosen is None else "as set"
+    why = (
+        "half of the datasets' size plus the free disk space; set another with octavo cache limit 50GB"
+        if chosen is None
+        else "as set"
+    )
     print(f"{human_size(disk_space.limit())} ({why}); the datasets take {human_size(taken)}")
     if chosen is not None and taken > chosen:
         print("the next new dataset evicts the least recently used ones; octavo cache rm does it now")

@@ -24,7 +24,7 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
 
     cells = make_cells(plan)
     for impossible in (refused := impossible_cells(plan, cells)):
-        print(f"cannot exist: {impossible.cell.id}: {impossible.reason}")
+        print(f"impossible: {impossible.cell.id}: {impossible.reason}")
     if refused:
         refuse_impossible(plan, cells)
     drawn = random.SystemRandom().randrange(1, 2**31) if seed is None else seed
@@ -46,9 +46,9 @@ def print_dry_run(plan: "Plan", seed: int | None, target: "FleetTarget | None" =
     _print_design(plan, cells, able)
     for host, one in found.items():
         if isinstance(one, str):
-            print(f"\n{host}: takes no part: {one}")
+            print(f"\n{host}: cannot take part: {one}")
     if not able:
-        raise HostError("no host of the fleet answers; octavo fleet check names the reasons")
+        raise HostError("no host of the fleet responds; octavo fleet check shows the reasons")
     everywhere = {cell.id for cell in cells if all(cell.id in one.skipped for one in able.values())}
     refuse_nothing_left(cells, {name: next(iter(able.values())).skipped[name] for name in everywhere})
     first, of_first = next(iter(able.items()))

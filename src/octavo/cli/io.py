@@ -88,7 +88,7 @@ def io(
         ReadaheadAdvice, typer.Option(help="Access pattern for posix_fadvise.")
     ] = ReadaheadAdvice.normal,
     seconds: Annotated[
-        float | None, typer.Option(min=0.001, help="Time limit of each measurement; default: 5, a list once.")
+        float | None, typer.Option(min=0.001, help="Time limit of each measurement; default: 5 s; a block list: once.")
     ] = None,
     blocks: Annotated[int | None, typer.Option(min=1, help="Block limit of each measurement.")] = None,
     bytes: Annotated[str | None, typer.Option(help="The same limit as a size.")] = None,

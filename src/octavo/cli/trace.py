@@ -179,9 +179,7 @@ def surface(
     ] = None,
     parts: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="With --scheduler: parts of the pages of each size; default: as many as keep all workers busy."
-        ),
+        typer.Option(min=1, help="With --scheduler: parts of the pages of each size; default: enough for all workers."),
     ] = None,
     format: Annotated[TableFormat, typer.Option(help="Text, or JSON.")] = TableFormat.text,
 ) -> None:
@@ -243,7 +241,7 @@ def simulate(
         typer.Option(help="shared_buffers plus page cache; without it no page cache is simulated."),
     ] = None,
     kernel_page: Annotated[
-        str | None, typer.Option(help="Pages of the page cache, 4kB to 64kB, comma-separated.")
+        str | None, typer.Option(help="Page sizes of the page cache, 4kB to 64kB, comma-separated.")
     ] = None,
     readahead: Annotated[str | None, typer.Option(help="read_ahead_kb of the device, comma-separated.")] = None,
     checkpoint: Annotated[

@@ -32,7 +32,7 @@ def build_image(
 ) -> None:
     """Make an image: Debian's kernel with this page, and PostgreSQL.
 
-    Once; apt checks the downloads.
+    Needed once; apt verifies the downloads.
 
     octavo vm run uses an image with the same page and has the same default; octavo vm atomics uses one with 4kB.
 
@@ -48,7 +48,7 @@ def build_image(
 
     with Journal() as journal:
         image, is_new = ensure(machine_of(machine), kernel_page, journal, print, kernel_package)
-    print(f"{'made' if is_new else 'there already:'} {image.name}: {image.manifest['kernel']}, "
+    print(f"{'made' if is_new else 'already exists:'} {image.name}: {image.manifest['kernel']}, "
           f"PostgreSQL {image.manifest['postgres']}, {human_size(image.size)}")  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def run_command(
     limits = Limits(parse_size(memory), parse_size(disk), cpus, parse_duration(timeout))
     files = {path.absolute().name: path for path in copy or []}
     if len(files) != len(copy or []):
-        raise UsageError("--copy: two have the same last name; rename one")
+        raise UsageError("--copy: two files have the same name; rename one")
     image = images.newest(machine_of(machine).name, kernel_page)
     with Journal() as journal:
         outcome = run(image, command, journal, limits, files=files, cpu=cpu, kernel_arguments=kernel_argument or [])

@@ -44,7 +44,7 @@ def unit_seconds(fits: Mapping[int, Fit], *, cold: bool) -> float:
     found = estimates[SEQUENTIAL].seconds * _REFERENCE / block if cold else estimates[TUPLE].seconds * _TUPLES
     if found <= 0:
         what = "a page" if cold else "a row"
-        raise OctavoError(f"{what} takes too little here to be measured; give more --rounds, or a quieter machine")
+        raise OctavoError(f"{what} takes too little time here to be measured; use more --rounds, or a quieter machine")
     return found
 
 

@@ -94,7 +94,7 @@ def _by_rule(report: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, An
 
 
 def _word(result: Mapping[str, Any] | None) -> str:
-    return "not there" if result is None else str(result["severity"] or result["status"])
+    return "absent" if result is None else str(result["severity"] or result["status"])
 
 
 def _row(server: str, rule: str, then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def spread(
         if (sent := _each(hosts, [(maker, pack_here, name)], notify).get(maker)) is None:
             continue
         if digest_of(sent.content) != sent.digest:
-            notify(Notice(f"{maker}: {name} arrived damaged; hosts make it themselves"))
+            notify(Notice(f"{maker}: {name} arrived damaged; the hosts make their own"))
             continue
         took = _each(hosts, [(taker, unpack_here, sent) for taker in takers], notify)
         notify(Notice(f"{name}: made on {maker}, sent to {', '.join(took) or 'no host'}"))

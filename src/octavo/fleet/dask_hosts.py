@@ -181,7 +181,7 @@ class DaskHosts:
                 break
             except Exception as error:
                 raise HostError(f"{host}: {_reason(error)}") from error
-        raise HostError(f"{host} does not respond or was lost while it worked; run the same command again")
+        raise HostError(f"{host} does not respond or was lost meanwhile; run the same command again")
 
     def _of_all(self, order: Callable[[str], tuple[Any, ...]], names: Collection[str] | None) -> dict[str, Any]:
         """The answers of the hosts that are there, without those that have none."""

@@ -52,7 +52,9 @@ def group(
         parent = unified or memory_controller(root)
         if parent is None or (io and unified is None):
             wanted = "io" if io else "memory"
-            raise HostError(f"this host has no cgroup {wanted} controller that can be used; leave that factor alone")
+            raise HostError(
+                f"this host has no cgroup {wanted} controller that can be used; remove the factor that needs it"
+            )
         if parent == root:
             # Writeback is charged to its group only where both controllers are on (cgroup-v2.rst, Writeback).
             for controller in ("memory", "io") if io else ("memory",):

@@ -55,7 +55,7 @@ def apply(page: int, needed: int, own: int, root: Path = _ROOT) -> dict[str, Any
             why = _why_fewer(page, root)
             journal.undo(number)
             raise HostError(
-                f"asked for {short} more huge pages of {human_size(page)}, got {came} and returned them: {why}"
+                f"requested {short} more huge pages of {human_size(page)}, got {came} and returned them: {why}"
             )
         entry |= {"set": str(after.persistent), "ours": None}
         _keep([*applied, entry])

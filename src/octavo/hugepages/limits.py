@@ -70,7 +70,7 @@ def no_mmap(kind: str) -> Limit:
         "shared_memory_type",
         "error",
         f"shared_memory_type = {kind}",
-        "PostgreSQL takes huge pages with mmap only: on does not start, try runs without",
+        "PostgreSQL uses huge pages with mmap only: huge_pages = on does not start, try runs without them",
         "shared_memory_type = mmap",
     )
 
@@ -98,8 +98,8 @@ def _pending(server: ServerPages | None) -> list[Limit]:
             "pending restart",
             "warning",
             f"settings wait for a restart ({', '.join(server.unsettled)})",
-            "all of this is about those in force; with the new ones it may need more",
-            "stop it and ask again by --pgdata, or restart it first",
+            "the plan is for those in force; with the new ones it may need more",
+            "stop it and use --pgdata, or restart it first",
         )
     ]
 
@@ -128,7 +128,7 @@ def judge_groups(limits: list[GroupLimit], pool: PoolState, needed: int | None, 
                 RESERVATIONS,
                 severity,
                 f"{reserved.group} allows {_allowed(reserved)} of {size} pages",
-                f"{once}{wanted} is refused at start (ENOMEM): on does not start, try runs without",
+                f"{once}{wanted} is refused at start (ENOMEM): huge_pages = on does not start, try runs without",
                 f"raise {reserved.name} there; in Kubernetes the pod's hugepages limit does it",
             )
         )
@@ -141,7 +141,7 @@ def judge_groups(limits: list[GroupLimit], pool: PoolState, needed: int | None, 
                 severity if mapped else "warning",
                 f"{touched.group} allows {_allowed(touched)} of {size} pages; the host's pool has {pool.available} "
                 "available",
-                f"{once}pages that the pool has and the group does not allow are promised at start and refused when "
+                f"{once}pages that the pool has and the group does not allow are reserved at start and refused when "
                 "touched: initdb, and a server with huge_pages = try (the default) or on, dies of SIGBUS (Bus error) "
                 "or cannot read blocks whole",
                 f"raise {touched.name} there (Kubernetes: the pod's hugepages limit), or go "

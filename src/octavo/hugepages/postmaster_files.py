@@ -34,7 +34,7 @@ def refuse_running(data: Path, proc: Path = _PROC) -> None:
     if found := running_on(data, proc):
         where = ", in a container" if found.apart else ""
         dsn = _dsn(found.socket, found.port)
-        raise UsageError(f"a server (pid {found.pid}{where}) runs on {data}; ask it: --dsn {dsn}")
+        raise UsageError(f"a server (pid {found.pid}{where}) runs on {data}; use --dsn {dsn}")
 
 
 def running_on(data: Path, proc: Path = _PROC) -> Running | None:

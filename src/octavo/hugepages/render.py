@@ -21,7 +21,7 @@ def print_plan(document: dict[str, Any], screen: "Console") -> None:
             f"PostgreSQL {server['version']}: {human_size(server['shared_memory_bytes'])} of shared memory, "
             f"{human_size(server['shared_buffers_bytes'])} of it shared_buffers; {_settings(server)}",
         )
-        _say(screen, f"asked: {server['source']}")
+        _say(screen, f"source: {server['source']}")
         if document["not_here"]:
             _say(screen, f"Pools and limits below are this host's, not the server's: {document['not_here']}.")
     _print_pools(screen, document)
@@ -52,7 +52,7 @@ def print_apply(document: dict[str, Any], screen: "Console") -> None:
     if document["asked_pages"]:
         _say(
             screen,
-            "until the next boot; octavo hugepages plan shows how to keep them, octavo hugepages undo gives them back",
+            "until the next boot; octavo hugepages plan shows how to keep them, octavo hugepages undo returns them",
         )
     _print_limits(screen, [one for one in document["limits"] if one["severity"] != "note"])
 
@@ -158,8 +158,8 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
     if not chosen["fits_memory"]:
         _say(
             screen,
-            f"at boot: nothing. {chosen['pool_pages']:,} of these pages are more than nine tenths of this machine's "
-            "memory; it would take what it can get of them, and might not boot.",
+            f"at boot: nothing. {chosen['pool_pages']:,} of these pages are more than 90 % of this machine's memory; "
+            "the kernel would allocate as many as it can, and the machine might not boot.",
         )
     elif chosen["sysctl"]:
         print(f"at boot, in {SYSCTL_FILE}:")
@@ -175,7 +175,7 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
             f"program needs them, {chosen['pool_pages'] - spare:,} are enough.",
         )
     print("now, as root: octavo hugepages apply (the same options)")
-    print("in postgresql.conf, once the pages are there:")
+    print("in postgresql.conf, once the pages are allocated:")
     for line in chosen["postgresql_conf"]:
         print(f"    {line}")
     for other in document["advice"]:
@@ -183,7 +183,7 @@ def _print_advice(screen: "Console", document: dict[str, Any]) -> None:
             lines = "; ".join(other["postgresql_conf"])
             why = ", at boot, before memory is fragmented" if other["boot_only"] else ""
             print(f"With pages of {human_size(other['page_bytes'])}{why}:")
-            print(f"    {other['kernel_command_line'] or 'more than nine tenths of the memory: not to be had'}")
+            print(f"    {other['kernel_command_line'] or 'more than 90 % of the memory: not available'}")
             print(f"    {lines}")
     print("\nIf the pages are not available")
     for setting in ("on", "try"):

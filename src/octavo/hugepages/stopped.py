@@ -58,7 +58,7 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
                 arguments += ["-c", f"huge_page_size={size // 1024}kB"]
             finished = children.run(arguments, journal, role="postgres -C", account=owner)
             if finished.returncode == 124:
-                raise UsageError(f"--pgdata {pgdata}: {program} does not say {name}, but waits for something")
+                raise UsageError(f"--pgdata {pgdata}: {program} printed no {name} in time")
             if finished.returncode != 0:
                 raise UsageError(f"--pgdata {pgdata}: {program} refuses it{given}: {_words(finished.stderr)}")
             return finished.stdout.strip()

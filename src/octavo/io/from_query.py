@@ -83,7 +83,7 @@ def visited_by(connection: "psycopg.Connection[Any]", sql: str) -> VisitedBlocks
         raise HostError(f"--from-query: {_first_line(error)}; check --dsn, or take a query that is quicker") from error
     except psycopg.Error as error:
         raise UsageError(
-            f"--from-query: {_first_line(error)}; the query must be one SELECT that the server takes"
+            f"--from-query: {_first_line(error)}; the query must be one SELECT that the server accepts"
         ) from error
 
 
@@ -167,7 +167,7 @@ def _where(cursor: "psycopg.Cursor[Any]", relation: str) -> tuple[Path, int, int
     assert row is not None
     directory, path, block, blocks = row
     if not directory:
-        raise HostError("--from-query: this user may not ask where the data is; name the table's FILE as well")
+        raise HostError("--from-query: this user may not read the data directory's path; name the table's FILE as well")
     file = Path(directory) / path
     try:
         with_segments(file)[0].stat()

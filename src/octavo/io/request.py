@@ -134,7 +134,7 @@ def _max_request(request: SweepRequest, block: int) -> int:
     size = parse_size(request.max_request)
     if size < block:
         raise UsageError(
-            f"--max-request {request.max_request} is smaller than a block of {format_size(block)}; allow more"
+            f"--max-request {request.max_request} is smaller than a block of {format_size(block)}; increase it"
         )
     return size
 

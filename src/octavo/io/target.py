@@ -42,7 +42,7 @@ def prepare(
     """
     if make_bytes is not None:
         if len(paths) != 1:
-            raise UsageError("--make makes one file; name one")
+            raise UsageError("--make creates one file; name one")
         make(paths[0], make_bytes, observe)
     found: list[Path] = []
     for path in paths:

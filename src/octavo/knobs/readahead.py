@@ -28,7 +28,7 @@ class Readahead:
             return "the filesystem of the data names no readahead"
         page = os.sysconf("SC_PAGE_SIZE")
         if parse_size(level) % page:
-            return f"readahead is counted in memory pages of {format_size(page)} here; {level} is no multiple"
+            return f"readahead is counted in memory pages of {format_size(page)} here; {level} is not a multiple"
         return not_writable(file)
 
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> AbstractContextManager[Achieved]:

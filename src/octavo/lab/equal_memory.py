@@ -22,7 +22,7 @@ def buffers_within(memory: int, data_block: int, shared_memory: Callable[[int], 
     low, high = 16 * data_block // _MB, memory // _MB
     if shared_memory(max(low * _MB, 16 * data_block)) > memory:
         raise OctavoError(
-            f"{memory // _MB} MB of shared memory hold no 16 buffers of {data_block // _KB} kB beside the rest of it"
+            f"{memory // _MB} MB of shared memory have no room for 16 buffers of {data_block // _KB} kB beside the rest"
         )
     for _ in range(_STEPS):
         if high - low <= 1:

@@ -258,7 +258,7 @@ def wait_for(what: str, happened: Callable[[], bool], patience_seconds: float = 
     started = time.monotonic()
     while not happened():
         if time.monotonic() - started > patience_seconds:
-            raise OctavoError(f"waited {patience_seconds:.0f} s for {what}, in vain")
+            raise OctavoError(f"gave up after {patience_seconds:.0f} s: {what}")
         time.sleep(0.01)
     return time.monotonic() - started
 

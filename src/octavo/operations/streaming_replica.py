@@ -22,7 +22,7 @@ def _check(sandbox: Sandbox) -> OperationEvidence:
             same = contents.check_same(expected, contents.read(replica), "the replica")
             lag = first(primary, "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")
             if lag != 1:
-                raise OctavoError("the primary does not say that a replica is streaming")
+                raise OctavoError("the primary's pg_stat_replication has no streaming replica")
             promote(replica)
             contents.write(replica, 200)
     return OperationEvidence(

@@ -34,7 +34,7 @@ def package(build: Build, format: str, directory: Path, journal: Journal, *, loc
     is missing, or the package cannot be written there, OctavoError when the build is not whole.
     """
     if format not in FORMATS:
-        raise UsageError(f"--package: there is no format {format!r}; allowed: {', '.join(FORMATS)}")
+        raise UsageError(f"--package {format}: unknown format; allowed: {', '.join(FORMATS)}")
     make_directory_for_files(directory)
     work = make_directory(octavo_home() / "scratch") / f"package-{journal.token[:8]}"
     entry = journal.record("directory", path=str(work))

@@ -54,5 +54,5 @@ def _read(tarball: Path, sha256: str) -> Release:
             if member.isfile() and path.rpartition("/")[2] in _LICENCE_FILES and (file := archive.extractfile(member)):
                 licences.append((path, file.read().decode()))
     if not licences:
-        raise OctavoError(f"{tarball} has no COPYRIGHT; a package may not go without PostgreSQL's licence")
+        raise OctavoError(f"{tarball} has no COPYRIGHT; a package must contain PostgreSQL's licence")
     return Release(tuple(sorted(licences, key=lambda licence: (licence[0].count("/"), licence[0]))), epoch)

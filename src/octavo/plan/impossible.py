@@ -130,7 +130,8 @@ def _counted_in_blocks(levels: Levels, settings: Settings) -> str | None:
             return f"{name} {text} is not from {low} to {high}, {limit.fewest} to {limit.most} blocks"
         if count % limit.multiple:
             return (
-                f"{name} {text} is no multiple of {limit.multiple} blocks ({format_size(limit.multiple * data_block)})"
+                f"{name} {text} is not a multiple of {limit.multiple} blocks "
+                f"({format_size(limit.multiple * data_block)})"
             )
     return None
 
@@ -223,7 +224,7 @@ def _minimal_wal(levels: Levels, settings: Settings) -> str | None:
         return "wal_level minimal needs max_wal_senders 0"
     for name in ("archive_mode", "summarize_wal"):
         if settings.get(name, "off").lower() in ("on", "true", "yes", "1", "always"):
-            return f"wal_level minimal goes with {name} off only"
+            return f"wal_level minimal needs {name} off"
     return None
 
 

@@ -114,7 +114,7 @@ def _write_until_killed(server: Server, output: Path) -> int:
         children.ended(server.journal, entry)
     match = _PROCESSED.search(read_tail(output))
     if match is None:
-        raise OctavoError("pgbench did not say how many transactions were processed")
+        raise OctavoError("the output of pgbench has no number of transactions")
     return int(match[1])
 
 

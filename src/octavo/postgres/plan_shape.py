@@ -126,7 +126,7 @@ def known_nodes(plan: object) -> list[Mapping[str, object]]:
         below: list[object] = []
         for node in level:
             if not isinstance(node, dict):
-                raise OctavoError(f"the plan has a node that is none: {one_line(str(node)[:40])!r}")
+                raise OctavoError(f"the plan has an invalid node: {one_line(str(node)[:40])!r}")
             known = cast(dict[str, object], node)
             children = known.get("Plans", [])
             if not isinstance(known.get("Node Type"), str) or not isinstance(children, list):
@@ -134,17 +134,17 @@ def known_nodes(plan: object) -> list[Mapping[str, object]]:
             found.append(known)
             below += cast(list[object], children)
         if len(found) > _MOST_NODES:
-            raise OctavoError(f"the plan has more than {_MOST_NODES} nodes, which is more than is read")
+            raise OctavoError(f"the plan has more than {_MOST_NODES} nodes, the limit")
         level = below
         if not level:
             return found
-    raise OctavoError(f"the plan is more than {_DEEPEST} nodes deep, which is more than is read")
+    raise OctavoError(f"the plan is more than {_DEEPEST} nodes deep, the limit")
 
 
 def parse(text: str | bytes) -> Shape:
     """The shape of the plan in EXPLAIN's or auto_explain's JSON. Raises OctavoError when there is none in it."""
     if len(text) > MOST_TEXT:
-        raise OctavoError(f"a plan of {len(text) // 1024**2} MB is none that is read; give EXPLAIN (FORMAT JSON)")
+        raise OctavoError(f"a plan of {len(text) // 1024**2} MB is too large; give the output of EXPLAIN (FORMAT JSON)")
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -69,7 +69,7 @@ def unpack_file(tarball: IO[bytes], target: Path) -> Path:
         raise OctavoError(f"{tarball.name} cannot be unpacked: {error}; remove it and run again") from error
     roots = [entry for entry in target.iterdir() if entry.is_dir()]
     if len(roots) != 1:
-        raise OctavoError(f"{tarball.name} has {len(roots)} directories at its top and not one; give another tarball")
+        raise OctavoError(f"{tarball.name} has {len(roots)} top-level directories instead of one; give another tarball")
     return roots[0]
 
 

@@ -73,7 +73,7 @@ def position_of(rows: Sequence[Mapping[str, Any]]) -> Position:
             return Position(end, timeline, block, segment)
     except (ValueError, KeyError):
         pass
-    raise OctavoError("the server's WAL has a position that cannot be; the load may have replaced functions")
+    raise OctavoError("the server reports an impossible WAL position; the load may have replaced functions")
 
 
 def contents(server: Server, start: int, end: Position, most: int = MOST_BYTES) -> WalContents:

@@ -30,7 +30,7 @@ def _of_file(error: Any, path: Path, doing: str) -> OctavoError | None:
     if name.startswith("SQLITE_CONSTRAINT") or not isinstance(error, sqlite3.Error):
         return None
     if isinstance(error, sqlite3.OperationalError) and "decode to UTF-8" in str(error):
-        return damaged(path, "text that is none in it")  # the error quotes what is there
+        return damaged(path, "invalid text")  # the error quotes what is there
     if name == "SQLITE_NOTADB":
         return OctavoError(f"{path} is not a store: {error}; move it away to start a new one")
     if name.startswith("SQLITE_CORRUPT"):

@@ -57,8 +57,8 @@ def check_plan(address: StoreAddress, run: str, plan: Mapping[str, Any], cells: 
         raise HostError(f"what {run} was begun with cannot be read: {error}; start a new run") from error
     if begun != _digest(plan, cells):
         raise UsageError(
-            f"{run} has another plan in the store than it was begun with, so that it does not go on; start a new run, "
-            "and find out who may write to the store"
+            f"{run} has another plan in the store than it was begun with and is not continued; start a new run, and "
+            "check who may write to the store"
         )
 
 

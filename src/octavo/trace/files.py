@@ -84,10 +84,10 @@ def require_accesses(path: Path, summary: Summary) -> None:
         return
     if summary["properties"].get("source") == COUNTERS:
         raise HostError(
-            f"{path} has the server's counters and no page accesses (octavo trace --counters), so that nothing is "
-            "known of other sizes; record where bpftrace or a tracing build can run"
+            f"{path} has the server's counters and no page accesses (octavo trace --counters), so that no other size "
+            "can be simulated; record with bpftrace or a tracing build"
         )
-    raise HostError(f"{path} has no accesses; record for longer, while the server works")
+    raise HostError(f"{path} has no accesses; record for longer, while the server is in use")
 
 
 def lost_share(summary: Summary) -> float:

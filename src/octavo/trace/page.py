@@ -19,7 +19,10 @@ def render(document: dict[str, Any]) -> str:
         {"light": own(coloured(plain, LIGHT)), "dark": own(coloured(plain, DARK)), "caption": caption}
         for chart, caption in (
             (hit_ratios(document, PLAIN), _caption(document)),
-            (working_sets(document, PLAIN), "Bytes of all pages that were accessed: what a larger page drags along."),
+            (
+                working_sets(document, PLAIN),
+                "Bytes of all accessed pages: larger pages include data that was not accessed.",
+            ),
         )
         for plain in (chart.svg(PLAIN),)
     ]
@@ -56,7 +59,7 @@ def _facts(document: dict[str, Any]) -> list[str]:
 def _caption(document: dict[str, Any]) -> str:
     here = " The vertical line is the running server’s size." if document["shared_buffers_from"] == "server" else ""
     split = any(curve["layout"] != "merged" for curve in document["curves"])
-    ends = " Dashed and dotted: the two ends of what smaller pages can do." if split else ""
+    ends = " Dashed and dotted: the bounds for smaller pages." if split else ""
     points = " Points: PostgreSQL’s clock sweep." if document["clock_sweep"] else ""
     return f"Hit ratio of an LRU cache by its size, a line for each page size.{ends}{points}{here}"
 

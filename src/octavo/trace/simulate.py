@@ -146,7 +146,7 @@ def servers(summary: Summary, request: SimulationRequest) -> list[SimulatedServe
         if memory <= size:
             raise UsageError(
                 f"--memory {format_size(memory)} has no room for a page cache beside shared_buffers of "
-                f"{human_size(size)}; name more"
+                f"{human_size(size)}; increase --memory"
             )
     points = [
         SimulatedServer(

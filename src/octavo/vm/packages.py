@@ -54,7 +54,7 @@ class Archive:
             raise HostError(f"Debian's {SUITE} has no {meta}: {apt.problem(finished) or 'it depends on no kernel'}")
         found = listed(self._apt_get("download", "--print-uris", names[0]))
         if len(found) != 1:
-            raise HostError(f"Debian's {SUITE} lists {names[0]} and does not say where it is; try again later")
+            raise HostError(f"Debian's {SUITE} lists {names[0]} without a location; try again later")
         return found[0]
 
     def fetch(self, packages: Sequence[Package], into: Path) -> None:

@@ -132,7 +132,7 @@ class _Log:
             self.offset += len(piece)
             whole, found, self.rest = (self.rest + piece).rpartition(b"\n")
             if self.offset > end or len(self.rest) > _LONGEST_LINE:
-                raise OctavoError("pgbench's log holds more than pgbench writes")
+                raise OctavoError("pgbench's log has lines that are not pgbench's")
             if found:
                 yield from whole.decode(errors="replace").splitlines()
         # pgbench goes on writing at its own place: what lies before is a hole from now on.

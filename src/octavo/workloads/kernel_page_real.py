@@ -246,14 +246,14 @@ def read(outcome: "Outcome", block: int) -> Counted:
     if tuple(parts) != _PARTS:
         raise OctavoError(f"the machine wrote other parts than {', '.join(_PARTS)}: {', '.join(parts)}")
     if parts["layout"].strip() != "0|0|0":
-        raise OctavoError("the machine's table is not one row a block in the order of its rows")
+        raise OctavoError("the emulated machine's table does not have one row per block in the order of the rows")
     before, after = _disk(parts["before"]), _disk(parts["after"])
     kernel = re.fullmatch(r"\s*([0-9]{4,6})\s+Hugepagesize:\s+([0-9]{3,8}) kB\s*", parts["kernel"])
     if kernel is None:
-        raise OctavoError("the machine does not say what its kernel's pages are")
+        raise OctavoError("the emulated machine's output has no page size")
     tables = re.fullmatch(r"\s*([0-9]{1,12}) [0-9]{1,6}\s*", parts["tables"])
     if tables is None:
-        raise OctavoError("the machine does not say what its page tables take")
+        raise OctavoError("the emulated machine's output has no page tables")
     page = int(kernel[1])
     return Counted(
         _explained(parts["plan"]), block, after[0] - before[0], after[1] - before[1], page, page,
@@ -265,7 +265,7 @@ def _disk(text: str) -> tuple[int, int]:
     """Requests and bytes that a disk has read (Documentation/block/stat.rst)."""
     match = re.match(r"\s*([0-9]{1,15})\s+[0-9]{1,15}\s+([0-9]{1,15})\s", text)
     if match is None:
-        raise OctavoError("the machine does not say what its disk has read")
+        raise OctavoError("the emulated machine's output has no disk counters")
     return int(match[1]), int(match[2]) * _SECTOR
 
 

@@ -38,7 +38,7 @@ RULE = DoctorRule(
     "block-sizes",
     "Do tools support these block sizes?",
     "the data or the WAL block is not 8 kB",
-    "what PostgreSQL's own tools do at each block size is in docs/builds.md; pgbackrest/pgbackrest 1820 and pull "
+    "what PostgreSQL's own tools do at each block size is in docs/switching.md; pgbackrest/pgbackrest 1820 and pull "
     "request 2197, "
     "postgrespro/pg_probackup 491",
     _judge,

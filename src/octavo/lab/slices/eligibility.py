@@ -65,7 +65,7 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
         if plan.slice is not None:
             return "slice: with this workload a slice is one query"
     if plan.workload in _TAILS:
-        return f"the workload {plan.workload} measures the longest gap, which slices would determine"
+        return f"the workload {plan.workload} measures the longest gap, which would be that of the slices"
     if len(cells) < 2:
         return "there is only one cell"
     if others := [name for name in plan.instruments if name != _OF_A_GROUP]:

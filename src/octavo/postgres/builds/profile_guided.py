@@ -59,12 +59,12 @@ def train(
     _serve(workspace, root / "bin", data, progress)
     # The object of the server that is in all of the training.
     if not any(build.rglob("*bufmgr*.gcda")):
-        raise OctavoError("the training left no profile of gcc; a build with pgo needs gcc")
+        raise OctavoError("the training wrote no gcc profile; a build with pgo needs gcc")
     # meson 1.0 takes it from `setup --reconfigure` for the configuration after that one only.
     workspace.run("meson", "configure", build, training.USE, doing=CONFIGURATION)
     meson.configure(workspace, tree, build, options)
     if "-fprofile-generate" in (build / "build.ninja").read_text():
-        raise OctavoError("meson does not compile with the profile that it has made; a newer meson may")
+        raise OctavoError("this meson cannot compile with the profile; try a newer one")
 
 
 def _serve(workspace: BuildWorkspace, programs: Path, data: Path, progress: Progress) -> None:
@@ -90,7 +90,7 @@ def _serve(workspace: BuildWorkspace, programs: Path, data: Path, progress: Prog
         server.terminate()  # its own profile is written when it ends by itself
         server.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
-        raise OctavoError("the server of the training did not end") from None
+        raise OctavoError("the training server did not stop") from None
     finally:
         if server.poll() is None:
             server.kill()
@@ -109,6 +109,4 @@ def _wait(server: "subprocess.Popen[bytes]", programs: Path, data: Path, workspa
             return
         time.sleep(0.1)
     message = (data / "training.log").read_text(errors="replace").strip().splitlines()
-    raise OctavoError(
-        f"the server of the training did not start: {message[-1][:300] if message else 'it gave no reason'}"
-    )
+    raise OctavoError(f"the training server did not start: {message[-1][:300] if message else 'it gave no reason'}")

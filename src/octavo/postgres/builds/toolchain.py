@@ -21,9 +21,7 @@ def describe_compiler(compiler: str, journal: Journal) -> str:
     """The compiler's version and the machine that it compiles for: a part of a build's key."""
     path = shutil.which(compiler, path=children.PLAIN_PATH)
     if path is None:
-        raise HostError(
-            f"the compiler {compiler} is missing; script/bootstrap installs gcc, another one is yours to install"
-        )
+        raise HostError(f"the compiler {compiler} is missing; install it (script/bootstrap installs gcc only)")
     account = children.build_account()
     version, machine = (
         children.check(

@@ -118,7 +118,7 @@ class WorkerClient:
         """
         digests = copy_out(self.tree, finished_place(number), target, self.account, earlier=earlier)
         if own := next((name for name in (MANIFEST, RECORDS) if os.path.lexists(target / name)), None):
-            raise OctavoError(f"{self.subject} installs {own}, where Octavo notes what is in a build")
+            raise OctavoError(f"{self.subject} installs {own}, where Octavo's record of a build is")
         return digests
 
     def obey(self, line: str, progress: Progress, ready: Callable[[int], None]) -> str:

@@ -152,7 +152,7 @@ def _check_tablespaces(server: Server) -> None:
     """Raises OctavoError when the data has one of its own: it lies elsewhere, and copies would share it."""
     own = "SELECT FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global')"
     if server.connection.execute(own).fetchone() is not None:
-        raise OctavoError("the data has a tablespace of its own, which a dataset cannot have; dump it without")
+        raise OctavoError("the data has a tablespace, which datasets do not support; use pg_dump --no-tablespaces")
 
 
 def _check(build: Build, data: Path, spec: DatasetSpec, journal: Journal, account: Account) -> str:

@@ -254,7 +254,9 @@ def _check_layout(server: Server, rows: int) -> None:
         "pg_relation_size('demo') / current_setting('block_size')::int AS blocks FROM demo"
     ).fetchone()
     if row != {"rows": rows, "elsewhere": 0, "blocks": rows}:
-        raise OctavoError(f"the table is not one row a block in the order of its rows: {row}, {rows} asked for")
+        raise OctavoError(
+            f"the table does not have one row per block in the order of the rows: {row}, {rows} requested"
+        )
 
 
 def _is_direct(server: Server) -> bool:

@@ -91,8 +91,8 @@ def _database(values: Mapping[str, str]) -> str:
     connected = _connected(values[_CONNECT]) if _CONNECT in values else None
     if _DBNAME in values and connected is not None and connected != counted:
         raise UsageError(
-            f"{_CONNECT} leads to the database {connected[:40]!r} and {_DBNAME} is {counted[:40]!r}, so that another "
-            "database is counted than is used; write the same"
+            f"{_CONNECT} leads to the database {connected[:40]!r} and {_DBNAME} is {counted[:40]!r}: PGIO would "
+            "count in another database than it uses; write the same name in both"
         )
     return counted if _DBNAME in values or connected is None else connected
 

@@ -69,4 +69,6 @@ def fill(server: Server, levels: Levels, load: int) -> None:
             "bytes"
         ]
         if found != rows * block:
-            raise OctavoError(f"{table} has {human_size(found)} and not one row a block, {human_size(rows * block)}")
+            raise OctavoError(
+                f"{table} has {human_size(found)} instead of {human_size(rows * block)}, one row per block"
+            )

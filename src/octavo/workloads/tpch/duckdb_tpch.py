@@ -52,7 +52,7 @@ def known() -> Known:
             texts = connection.execute("SELECT query_nr, query FROM tpch_queries()").fetchall()
             reported = connection.execute("SELECT scale_factor, query_nr, answer FROM tpch_answers()").fetchall()
     except duckdb.Error as error:
-        raise HostError(f"DuckDB does not give TPC-H's queries: {str(error).splitlines()[0]}") from error
+        raise HostError(f"could not read TPC-H's queries from DuckDB: {str(error).splitlines()[0]}") from error
     answers: dict[float, dict[int, tuple[tuple[str, ...], ...]]] = {}
     for scale, number, text in reported:
         answers.setdefault(float(scale), {})[int(number)] = rows_of(str(text))

@@ -126,7 +126,7 @@ def _last(texts: Sequence[str]) -> Mapping[str, Any]:
 def document(text: str) -> Mapping[str, Any]:
     """The plan that auto_explain wrote, checked. Raises OctavoError when it is none."""
     if len(text) > _MOST_PLAN:
-        raise OctavoError(f"a plan of {len(text):,} letters is not one of TPC-H's")
+        raise OctavoError(f"a plan of {len(text):,} characters is not one of TPC-H's")
     try:
         found = json.loads(text)
         checked(found["Plan"])
