@@ -1,6 +1,7 @@
 """docs/experiments/README.md: every claim has a command that Octavo accepts, a short answer and a verdict."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,15 @@ def test_numbers_follow_each_other_in_every_section() -> None:
     assert {"000", "001", "002", "003", "004"} <= by_document.keys()
     for document, numbers in by_document.items():
         assert numbers == list(range(1, len(numbers) + 1)), document
+
+
+def test_the_summary_counts_the_verdicts() -> None:
+    summary = re.search(
+        r"Of (\d+) claims and questions, (\d+) agree [^,]*, (\d+) disagree, (\d+) hold in part, (\d+) are open, "
+        r"and (\d+) cannot be tested",
+        " ".join(TABLE.read_text().split()),
+    )
+    assert summary is not None
+    counted = Counter(row[4].partition(":")[0] for row in ROWS)
+    expected = [len(ROWS)] + [counted[verdict] for verdict in ("agree", "disagree", "part", "open", "not here")]
+    assert [int(number) for number in summary.groups()] == expected
