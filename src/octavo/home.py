@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from octavo.errors import HostError
+from octavo.host.owner import owner_of
 
 # A Unix socket's path holds 107 bytes and a terminator (unix(7), sun_path).
 SOCKET_PATH_LIMIT = 107
@@ -74,8 +75,8 @@ def _own_home(home: Path) -> Path:
     there would be what they have put there."""
     with suppress(FileNotFoundError):
         facts = home.stat()
-        if facts.st_uid not in {0, os.geteuid()}:
-            raise HostError(f"OCTAVO_HOME={home} belongs to user {facts.st_uid}; name a directory of your own")
+        if (owner := owner_of(facts)) not in {0, os.geteuid()}:
+            raise HostError(f"OCTAVO_HOME={home} belongs to user {owner}; name a directory of your own")
         if facts.st_mode & stat.S_IWOTH:
             raise _open_to_all(home)
     return home
@@ -87,11 +88,19 @@ def _open_to_all(home: Path) -> HostError:
 
 def changer_of(facts: os.stat_result, trusted: Collection[int]) -> str | None:
     """Why others than these users can put something else in the place of a step (`resolve_by_steps`), None if not."""
-    if facts.st_uid not in trusted:
-        return f"belongs to user {facts.st_uid}"
+    if (owner := owner_of(facts)) not in trusted:
+        return f"belongs to user {owner}" if owner == facts.st_uid else f"is in a filesystem that user {owner} mounted"
     if stat.S_ISDIR(facts.st_mode) and facts.st_mode & _WRITABLE_BY_OTHERS and not facts.st_mode & stat.S_ISVTX:
         return "is writable by others"
     return None
+
+
+def changer_of_file(facts: os.stat_result, trusted: Collection[int]) -> str | None:
+    """The same of a step that may be a file: why others can change what is in it, too."""
+    if why := changer_of(facts, trusted):
+        return why
+    is_open = stat.S_ISREG(facts.st_mode) and facts.st_mode & _WRITABLE_BY_OTHERS
+    return "is writable by others" if is_open else None
 
 
 def resolve_by_steps(path: Path, look: Callable[[Path], None], name: str) -> Path:
@@ -129,7 +138,7 @@ def _check_roots(home: Path, step: Path) -> None:
         if (why := changer_of(facts, {0})) is None:
             return
         if stat.S_ISLNK(facts.st_mode):
-            raise HostError(f"OCTAVO_HOME={home}: {step} is a link of user {facts.st_uid}'s; name another")
+            raise HostError(f"OCTAVO_HOME={home}: {step} is a link of user {owner_of(facts)}'s; name another")
         raise HostError(f"OCTAVO_HOME={home}: {step} {why}, who could get root's rights by it; use another directory")
 
 
@@ -157,7 +166,7 @@ def _is_own(path: Path, kind: Callable[[int], bool]) -> bool:
         facts = path.lstat()
     except OSError:
         return False
-    return kind(facts.st_mode) and facts.st_uid == os.geteuid()
+    return kind(facts.st_mode) and owner_of(facts) == os.geteuid()
 
 
 def _tighten(path: Path, most: int) -> None:
@@ -196,8 +205,8 @@ def _own_directory(path: Path, mode: int) -> Path:
         raise HostError(f"cannot make {path}: {error.strerror}; set XDG_RUNTIME_DIR to a directory of yours") from error
     if not stat.S_ISDIR(facts.st_mode):
         why = "is not a directory"
-    elif facts.st_uid != os.geteuid():
-        why = f"belongs to user {facts.st_uid}"
+    elif (owner := owner_of(facts)) != os.geteuid():
+        why = f"belongs to user {owner}"
     elif facts.st_mode & _WRITABLE_BY_OTHERS:
         why = f"is writable by others (mode {stat.S_IMODE(facts.st_mode):04o})"
     else:

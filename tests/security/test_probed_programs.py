@@ -53,7 +53,7 @@ def test_a_program_that_others_can_change_is_refused(
         pass
     os.chown(postgres, 0, 0)
     postgres.chmod(0o757)
-    with pytest.raises(HostError, match="can be written by others"), executable(server):
+    with pytest.raises(HostError, match="is writable by others"), executable(server):
         pass
 
 

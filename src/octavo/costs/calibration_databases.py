@@ -19,6 +19,7 @@ from octavo.home import make_directory, octavo_home
 from octavo.host import children, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.host.owner import owner_of
 from octavo.host.page_cache import forget
 from octavo.knobs import device
 from octavo.knobs.base import KnobTarget
@@ -173,7 +174,7 @@ def _forgets(connection: Connection[DictRow]) -> Callable[[], None] | None:
         _, owner = peer_of(connection.fileno())
         oid = _value(connection, "SELECT oid FROM pg_database WHERE datname = current_database()")
         directory = Path(str(_value(connection, "SELECT current_setting('data_directory')")))
-        if directory.stat().st_uid != owner or os.geteuid() not in (0, owner):
+        if owner_of(directory.stat()) != owner or os.geteuid() not in (0, owner):
             return None
     except (OSError, psycopg.Error):
         return None

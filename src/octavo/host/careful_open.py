@@ -5,6 +5,8 @@ import os
 import stat
 from pathlib import Path
 
+from octavo.host.owner import owner_of
+
 # Without waiting for the other end of a FIFO, and without becoming anybody's terminal.
 CAREFULLY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _MOST_TEXT = 256 * 1024**2
@@ -68,4 +70,4 @@ def _no_links_of_others(directory: int) -> int:
     facts = os.fstat(directory)
     # As root: what others can write. Else a user's own group is the user's affair.
     writable = 0o022 if os.geteuid() == 0 else 0o002
-    return 0 if facts.st_uid in {0, os.geteuid()} and not facts.st_mode & writable else os.O_NOFOLLOW
+    return 0 if owner_of(facts) in {0, os.geteuid()} and not facts.st_mode & writable else os.O_NOFOLLOW

@@ -26,6 +26,7 @@ from typing import IO, Any, Literal, Self, cast
 from octavo.errors import OctavoError
 from octavo.home import make_directory, octavo_home, replace_file, secure_home, sync_directory
 from octavo.host.kernel_text import shown
+from octavo.host.owner import owner_of
 from octavo.host.process import ProcessIdentity, end, find_by_environment, is_alive, itself
 from octavo.host.trusted_paths import state_path
 from octavo.host.undo import Entry, Undone, cut, thaw, undo
@@ -230,8 +231,8 @@ def _restore_one(path: Path, directory: int) -> list[Undone]:
 
 def _not_ours(facts: os.stat_result) -> str | None:
     """Why others can have written what has these facts, or None."""
-    if facts.st_uid != os.geteuid():
-        return f"belongs to user {facts.st_uid}"
+    if (owner := owner_of(facts)) != os.geteuid():
+        return f"belongs to user {owner}"
     if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"is writable by others (mode {stat.S_IMODE(facts.st_mode):04o})"
     return None

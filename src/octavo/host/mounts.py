@@ -48,10 +48,10 @@ def _mount(line: str) -> Mount | None:
     source, _, options = rest.partition(" ")
     if len(fields) < 6 or not kind:
         return None
-    return Mount(fields[2], Path(_plain(fields[4])), kind, _plain(source), _plain(fields[3]), options)
+    return Mount(fields[2], Path(unescaped(fields[4])), kind, unescaped(source), unescaped(fields[3]), options)
 
 
-def _plain(text: str) -> str:
-    """Without the octal escapes that stand for blanks, newlines and backslashes; each is a byte."""
+def unescaped(text: str) -> str:
+    """A path of the table without the octal escapes that stand for blanks, newlines and backslashes; each is a byte."""
     raw = re.sub(rb"\\([0-3][0-7]{2})", lambda match: bytes([int(match[1], 8)]), os.fsencode(text))
     return os.fsdecode(raw)

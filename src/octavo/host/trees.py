@@ -20,6 +20,7 @@ from octavo.host.careful_open import CAREFULLY, open_directory
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
+from octavo.host.owner import owner_of
 from octavo.host.removal import remove as remove  # with the rest of what is done to trees
 from octavo.host.tree_walk import walk
 
@@ -268,5 +269,5 @@ def _give(descriptor: int, uid: int, gid: int, mode: int) -> None:
 def _check_ours(directory: Path) -> None:
     """Raises HostError unless the directory is ours (root's, or this user's) and nobody else may write it."""
     facts = directory.stat()
-    if facts.st_uid not in {0, os.geteuid()} or (facts.st_mode & 0o022 and not facts.st_mode & stat.S_ISVTX):
+    if owner_of(facts) not in {0, os.geteuid()} or (facts.st_mode & 0o022 and not facts.st_mode & stat.S_ISVTX):
         raise HostError(f"{directory} can be written by others; chown and chmod it, or set OCTAVO_HOME")

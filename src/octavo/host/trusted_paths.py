@@ -13,6 +13,7 @@ from pathlib import Path
 
 from octavo.errors import HostError, OctavoError
 from octavo.home import octavo_home, runtime_directory
+from octavo.host.owner import owner_of
 
 _BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 # The kernel's files; tests plant others.
@@ -82,7 +83,7 @@ def _enter(inside: int, name: str, path: Path) -> int:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=inside)
     ours = (0, os.geteuid())
     around = os.fstat(inside)
-    if facts.st_uid not in ours or around.st_uid not in ours or around.st_mode & _BY_OTHERS:
+    if owner_of(facts) not in ours or owner_of(around) not in ours or around.st_mode & _BY_OTHERS:
         raise NotOursError(f"{path}: {name} on the way to it is a link that others can have made")
     return os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=inside)
 
@@ -96,7 +97,7 @@ def _roots() -> list[Path]:
     roots = [home, home.resolve()]
     if home.is_dir():
         own = (Path(entry.path) for entry in os.scandir(home) if entry.is_symlink())
-        roots += [link.resolve() for link in own if link.lstat().st_uid in (0, os.geteuid()) and link.is_dir()]
+        roots += [link.resolve() for link in own if owner_of(link.lstat()) in (0, os.geteuid()) and link.is_dir()]
     with suppress(HostError):  # what is not ours alone has nothing of ours in it
         runtime = runtime_directory()
         roots += [runtime, runtime.resolve()]
@@ -104,7 +105,7 @@ def _roots() -> list[Path]:
     for place in (Path(f"/run/user/{os.geteuid()}/octavo"), Path(tempfile.gettempdir()) / f"octavo-{os.geteuid()}"):
         with suppress(OSError):
             facts = place.lstat()
-            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.geteuid() and not facts.st_mode & _BY_OTHERS:
+            if stat.S_ISDIR(facts.st_mode) and owner_of(facts) == os.geteuid() and not facts.st_mode & _BY_OTHERS:
                 roots.append(place)
     return roots
 

@@ -17,6 +17,7 @@ from octavo.home import changer_of, resolve_by_steps
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.host.owner import owner_of
 from octavo.host.safe_read import read_text
 from octavo.hugepages.postmaster_files import last_options, refuse_running
 from octavo.postgres.versions import is_version, major_of
@@ -110,7 +111,7 @@ def _check_steps(pgdata: Path, data: Path, steps: Mapping[Path, os.stat_result])
     """For root: raises UsageError when a step is not root's or the data's owner's, or others may change it."""
     if os.geteuid() != 0:
         return
-    trusted = {0, steps[data].st_uid}
+    trusted = {0, owner_of(steps[data])}
     for step, facts in steps.items():
         if why := changer_of(facts, trusted):
             raise UsageError(
@@ -121,10 +122,10 @@ def _check_steps(pgdata: Path, data: Path, steps: Mapping[Path, os.stat_result])
 def _check_whose(configuration: Path, file: Path, data: Path) -> None:
     """Raises UsageError when the configuration is somebody else's than the data: what it has the server load would run
     as the data's owner."""
-    owner = data.stat().st_uid
+    owner = owner_of(data.stat())
     for path in (configuration, file):
         facts = path.stat()
-        if facts.st_uid not in {0, owner} or facts.st_mode & 0o002:
+        if owner_of(facts) not in {0, owner} or facts.st_mode & 0o002:
             raise UsageError(f"{path} is neither root's nor that of the owner of {data}, or others may write it")
 
 
@@ -137,7 +138,7 @@ def _text(path: Path) -> str:
 
 def _owner(data: Path) -> Account | None:
     """Who the programs run as, None for ourselves: PostgreSQL refuses root, and others may not look inside."""
-    owner = children.owner_account(data.stat().st_uid)
+    owner = children.owner_account(owner_of(data.stat()))
     if os.geteuid() == 0:
         return owner
     if owner.uid != os.geteuid():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from octavo.host import children
 from octavo.host.journal import Journal
+from octavo.host.owner import owner_of
 
 # `libz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007fe2e2a42000)`; the loader itself has no arrow.
 _LIBRARY = re.compile(r"\s*(?:\S+ => )?(/\S+) \(0x")
@@ -51,7 +52,7 @@ def _read(path: Path) -> None:
         return
     try:
         facts = os.fstat(place)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in (0, os.geteuid()):
+        if not stat.S_ISREG(facts.st_mode) or owner_of(facts) not in (0, os.geteuid()):
             return
         with suppress(OSError), Path(f"/proc/self/fd/{place}").open("rb", buffering=0) as file:  # proc(5)
             for offset in range(0, min(facts.st_size, _MOST_BYTES), _CHUNK_BYTES):

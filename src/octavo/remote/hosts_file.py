@@ -25,14 +25,13 @@ What a host does not say is the defaults' word. Passwords have no place in it: s
 import os
 import re
 import shlex
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from octavo.errors import UsageError
-from octavo.home import changer_of, resolve_by_steps
+from octavo.home import changer_of_file, resolve_by_steps
 from octavo.toml import parse_toml, read_toml
 from octavo.units import parse_duration
 
@@ -122,10 +121,7 @@ def _read(path: Path) -> tuple[str, str | None]:
         except OSError as error:
             problems.append(f"{step}: {error.strerror}")
             return
-        why = changer_of(facts, {0})
-        if why is None and stat.S_ISREG(facts.st_mode) and facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            why = "is writable by others"
-        if why is not None:
+        if (why := changer_of_file(facts, {0})) is not None:
             problems.append(f"{step} {why}")
 
     if os.geteuid() == 0:

@@ -18,6 +18,7 @@ from typing import cast
 
 from octavo.errors import HostError
 from octavo.home import changer_of, resolve_by_steps
+from octavo.host.owner import owner_of
 from octavo.host.safe_read import read_text
 from octavo.report.text_file import make_directory_for_files, refuse_planted
 
@@ -86,8 +87,8 @@ def refuse_foreign(target: Path) -> None:
     if not stat.S_ISDIR(facts.st_mode):
         what = "a link" if stat.S_ISLNK(facts.st_mode) else "no directory"
         raise HostError(f"{target} is {what}; name a directory that is empty or not there")
-    if facts.st_uid != os.geteuid():
-        raise HostError(f"{target} belongs to user {facts.st_uid}; name a directory of your own")
+    if (owner := owner_of(facts)) != os.geteuid():
+        raise HostError(f"{target} belongs to user {owner}; name a directory of your own")
     present = set(_files(target))
     strange = sorted(present - _made(target))
     if strange:

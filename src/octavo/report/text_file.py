@@ -9,6 +9,7 @@ from pathlib import Path
 
 from octavo.errors import HostError
 from octavo.home import replace_file
+from octavo.host.owner import owner_of
 
 
 def make_directory_for_files(directory: Path) -> None:
@@ -52,6 +53,6 @@ def refuse_planted(path: Path) -> None:
     except OSError:  # not there, or what is wrong with it is said when it is written
         return
     shared = around.st_mode & stat.S_ISVTX and around.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if shared and facts.st_uid not in (os.geteuid(), around.st_uid):
+    if shared and (owner := owner_of(facts)) not in (os.geteuid(), owner_of(around)):
         what = "a link" if stat.S_ISLNK(facts.st_mode) else "there already"
-        raise HostError(f"{path} is {what} of user {facts.st_uid} in a shared directory; name another place")
+        raise HostError(f"{path} is {what} of user {owner} in a shared directory; name another place")

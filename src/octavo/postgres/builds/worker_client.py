@@ -25,6 +25,7 @@ from octavo.host import children, set_user_id, trees
 from octavo.host.children import Account, build_account
 from octavo.host.copy_out import copy_out
 from octavo.host.journal import Journal
+from octavo.host.owner import owner_of
 from octavo.host.published import MANIFEST
 from octavo.postgres.builds.cache import RECORDS
 from octavo.postgres.builds.spec import Progress
@@ -221,7 +222,7 @@ def compiler_caches(home: Path) -> Path:
             made.rename(top)
         except OSError:  # another command was first
             trees.remove(made)
-    if top.stat().st_uid != os.geteuid():
+    if owner_of(top.stat()) != os.geteuid():
         raise HostError(f"{top} does not belong to {os.geteuid()}; remove it")
     return top
 

@@ -8,6 +8,7 @@ from octavo.errors import HostError, UsageError
 from octavo.host import children
 from octavo.host.children import Account
 from octavo.host.journal import Journal
+from octavo.host.owner import owner_of
 from octavo.postgres.sources.base import Source
 from octavo.postgres.sources.snapshot import opened_tree, take_snapshot, version_of_tree
 
@@ -49,7 +50,7 @@ def _owner(top: int) -> Account:
     """Whom the open checkout belongs to, when we are root, else ourselves."""
     if os.geteuid() != 0:
         return children.server_account()
-    return children.owner_account(os.fstat(top).st_uid)
+    return children.owner_account(owner_of(os.fstat(top)))
 
 
 def _git(path: Path, top: int, journal: Journal, *arguments: str) -> str:

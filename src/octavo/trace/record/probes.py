@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import HostError
+from octavo.home import changer_of_file
 from octavo.host.children import PLAIN_PATH
 from octavo.host.kernel_text import shown
 from octavo.postgres.builds.traced import MARK
@@ -61,7 +61,7 @@ def executable(postmaster: int, proc: Path = Path("/proc")) -> Generator[Path, N
     except OSError as error:
         raise HostError(f"the server's program cannot be read: {error.strerror}; record as root") from error
     try:
-        if why := changer_of_file(os.fstat(descriptor)):
+        if why := changer_of_file(os.fstat(descriptor), {0, os.geteuid()}):
             raise HostError(
                 f"{named} {why}, and bpftrace would read it as root; run a server that root has installed or one of "
                 "octavo build --traced, or record the server's counters alone (--counters)"
@@ -76,13 +76,6 @@ def executable(postmaster: int, proc: Path = Path("/proc")) -> Generator[Path, N
         yield Path(f"/proc/{os.getpid()}/root{opened}")
     finally:
         os.close(descriptor)
-
-
-def changer_of_file(facts: os.stat_result) -> str | None:
-    """Why others than root, or we ourselves, can change what is in a file; None if they cannot."""
-    if facts.st_uid not in {0, os.geteuid()}:
-        return f"belongs to user {facts.st_uid}"
-    return "can be written by others" if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else None
 
 
 def _contains(program: Path, name: bytes) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from octavo import _core
 from octavo.errors import HostError
+from octavo.host.owner import owner_of
 
 DIRECTORY = "octavo_trace"
 CONTROL = "control"
@@ -166,7 +167,7 @@ def recording(postmaster: int, proc: Path = Path("/proc")) -> Generator[TracedRe
         raise HostError(f"the server's data directory cannot be opened: {error.strerror}; record as root") from error
     owner = (found.st_uid, found.st_gid)
     try:
-        if os.fstat(data).st_uid != owner[0]:  # it may have gone anywhere that it may enter
+        if owner_of(os.fstat(data)) != owner[0]:  # it may have gone anywhere that it may enter
             raise HostError("the server's working directory is not its data directory; nothing is written there")
         with suppress(FileExistsError):
             os.mkdir(DIRECTORY, 0o700, dir_fd=data)

@@ -1,0 +1,95 @@
+"""A filesystem that a user has mounted says of its files what he likes: nothing in it is root's."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.security.conftest import needs_root
+
+from octavo.host.owner import mounted_by_users
+
+_FAKE = Path(__file__).with_name("fake_fuse.py")
+_NOT_OFFERED = 77
+_TABLE = """\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+40 27 0:44 / /sys/fs/fuse/connections rw - fusectl fusectl rw
+41 27 0:45 / /home/eve/a\\040b rw,nosuid,nodev - fuse.sshfs x,user_id=0 rw,user_id=1000,group_id=1000,allow_other
+42 27 0:46 / /mnt/roots rw - fuse.sshfs host: rw,user_id=0,group_id=0,allow_other
+43 27 0:47 / /mnt/host rw - virtiofs share rw
+44 27 8:17 / /media/eve/stick rw,nosuid,nodev - fuseblk /dev/sdb1 rw,user_id=1000,group_id=1000
+45 27 7:3 / /run/media/eve/IMAGE rw,nosuid,nodev - ext4 /dev/loop3 rw
+46 27 7:4 / /mnt/nobodys rw,nosuid,nodev - ext4 /dev/loop4 rw
+47 27 7:5 / /mnt/admins rw - ext4 /dev/loop5 rw
+"""
+_NOTES = """\
+ID=45 SRC=/dev/loop3 TARGET=/run/media/eve/IMAGE ROOT=/ OPTS=uhelper=udisks2
+ID=46 SRC=/dev/loop4 TARGET=/mnt/nobodys ROOT=/ OPTS=noauto,user=nobody
+ID=47 SRC=/dev/loop5 TARGET=/mnt/admins ROOT=/ OPTS=_netdev,x-user=eve
+"""
+
+
+def test_who_has_mounted_what(tmp_path: Path) -> None:
+    (tmp_path / "mountinfo").write_text(_TABLE)
+    (tmp_path / "utab").write_text(_NOTES)
+    found = mounted_by_users(tmp_path / "mountinfo", tmp_path / "utab")
+    assert [(str(mount.target), user) for mount, user in found] == [
+        ("/home/eve/a b", 1000), ("/media/eve/stick", 1000), ("/run/media/eve/IMAGE", 65534), ("/mnt/nobodys", 65534),
+    ]  # fmt: skip
+    assert len(mounted_by_users(tmp_path / "mountinfo", tmp_path / "missing")) == 2
+
+
+# Each line says what is asked and what the answer was; "root's" is what the filesystem says of all of it.
+_ASK = """
+import os, sys
+from pathlib import Path
+from octavo.errors import OctavoError
+from octavo.home import changer_of_file, octavo_home
+from octavo.host import careful_open, journal, trees, trusted_paths
+from octavo.host.owner import owner_of
+from octavo.hugepages import stopped
+from octavo.postgres.sources import git
+from octavo.remote import hosts_file
+from octavo.report import site_directory
+place = Path(sys.argv[1])
+program, directory = place / "postgres", place / "directory"
+facts = program.stat()
+assert (facts.st_uid, facts.st_mode & 0o777) == (0, 0o755)
+def tell(what, ask):
+    try: print(what, ask(), sep=": ")
+    except (OctavoError, OSError) as error: print(what, type(error).__name__, error, sep=": ")
+tell("owner", lambda: owner_of(facts))
+tell("program", lambda: changer_of_file(facts, {0}))
+tell("link", lambda: careful_open.read_text(place / "link"))
+os.environ["OCTAVO_HOME"] = str(directory)
+tell("home", octavo_home)
+del os.environ["OCTAVO_HOME"]
+tell("parent", lambda: trees._check_ours(directory))
+tell("journal", lambda: journal._not_ours(directory.stat()))
+tell("site", lambda: site_directory._refuse_changeable(directory))
+tell("git", lambda: git._owner(os.open(directory, os.O_RDONLY)).uid)
+tell("cluster", lambda: stopped._owner(directory).uid)
+tell("hosts", lambda: hosts_file._read(program))
+"""
+
+
+@needs_root
+def test_nothing_in_it_is_roots(shared: Path) -> None:
+    (shared / "mounted").mkdir()
+    command = ["unshare", "--mount", sys.executable, _FAKE, shared / "mounted"]
+    asked = [sys.executable, "-c", _ASK, shared / "mounted"]
+    finished = subprocess.run([*command, *asked], capture_output=True, text=True, check=False, timeout=60)
+    if finished.returncode == _NOT_OFFERED:
+        pytest.skip("this host has no filesystems in user space")
+    assert finished.returncode == 0, finished.stderr
+    told = dict(line.split(": ", 1) for line in finished.stdout.splitlines())
+    theirs = "in a filesystem that user 65534 mounted"
+    assert told["owner"] == told["git"] == told["cluster"] == "65534"
+    assert theirs in told["program"]
+    assert theirs in told["home"]
+    assert theirs in told["site"]
+    assert told["link"].startswith("OSError")  # a link of root's, as far as stat(2) says
+    assert "can be written by others" in told["parent"]
+    assert told["journal"] == "belongs to user 65534"
+    assert "UsageError" in told["hosts"] or theirs in told["hosts"]
