@@ -96,6 +96,27 @@ os.mkdir("directory", 0o6755)
 print()
 print(*sorted((name, oct(os.stat(name).st_mode & 0o6000)) for name in os.listdir(".") if name != "try.py"))
 """
+_SPACES = """
+import ctypes, os, platform, signal, subprocess, threading
+libc = ctypes.CDLL(None, use_errno=True)
+clone, unshare = (56, 272) if platform.machine() == "x86_64" else (220, 97)
+NEW_USER, NEW_NET = 0x10000000, 0x40000000
+def tried(*arguments):
+    pid = libc.syscall(*arguments)
+    if pid == 0 and arguments[0] != unshare: os._exit(0)
+    print("made" if pid >= 0 else ctypes.get_errno(), end=" ")
+tried(clone, NEW_USER | signal.SIGCHLD, 0, 0, 0, 0)
+tried(clone, NEW_USER | NEW_NET | signal.SIGCHLD, 0, 0, 0, 0)
+tried(435, (ctypes.c_uint64 * 11)(NEW_USER, 0, 0, 0, signal.SIGCHLD), 88)
+tried(435, (ctypes.c_uint64 * 11)(0, 0, 0, 0, signal.SIGCHLD), 88)
+tried(unshare, NEW_USER)
+# What may be done: threads and processes, as always.
+seen = []
+thread = threading.Thread(target=lambda: seen.append(subprocess.run(["sh", "-c", "exit 7"]).returncode))
+thread.start()
+thread.join()
+print(*seen)
+"""
 _RINGS = """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -135,6 +156,17 @@ def test_rings_are_for_children_that_need_them(journal: Journal, account: Accoun
     assert _python(_RINGS, journal, account, place).strip() == str(errno.ENOSYS)
     allowed = _python(_RINGS, journal, account, place, rings=True).strip()
     assert allowed in {ours.strip(), str(errno.EPERM)}
+
+
+@needs_root
+@pytest.mark.skipif(not mode_filter.is_available(), reason="no filter of system calls here")
+@pytest.mark.parametrize("rings", [False, True])
+def test_no_child_of_the_accounts_is_root_in_a_namespace_of_its_own(
+    rings: bool, journal: Journal, account: Account, place: Path
+) -> None:
+    """There it could mount, and have the kernel make the set-user-ID file that the filter keeps it from making."""
+    refused = [errno.EPERM, errno.EPERM, errno.ENOSYS, errno.ENOSYS, errno.EPERM, 7]
+    assert _python(_SPACES, journal, account, place, rings=rings).split() == list(map(str, refused))
 
 
 # A file made by io_uring_enter(2): IORING_OP_OPENAT with a mode, which a filter does not see.

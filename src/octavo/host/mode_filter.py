@@ -6,6 +6,10 @@ it by a filter of system calls (seccomp(2)), which it and all that it starts kee
 calls that ask for the same there do not exist for it: openat2(2), and io_uring_setup(2), but for a child that needs
 `rings`: a server with io_method = io_uring, and PostgreSQL's own tests.
 
+Nor does it make a user namespace, in which it would have all capabilities: there it could mount a filesystem in user
+space with such a file in it, below an overlay, and have the kernel copy that up to where it may write
+(Documentation/filesystems/overlayfs.rst). Of clone3(2), too, the filter does not see what is asked for.
+
 A child that has root's terminal, such as psql of `octavo shell`, could type into it what root's shell reads afterwards:
 that ioctl(2) is refused too.
 
@@ -32,27 +36,35 @@ from octavo.host import made_below
 class _Machine:
     """Numbers of system calls: the kernel's arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h;
     `name` is AUDIT_ARCH_* (include/uapi/linux/audit.h). `modes` has the argument that is the mode, by call, `opens`
-    those that are flags and mode, of a call that uses its mode only when it makes a file.
+    those that are flags and mode, of a call that uses its mode only when it makes a file; `spaces` has the
+    argument that has the flags for namespaces.
     """
 
     name: int
     seccomp: int
     modes: dict[int, int]
     opens: dict[int, tuple[int, int]]
+    spaces: dict[int, int]
     ioctl: int
 
 
 _FCHMODAT2 = 452
 _MACHINES = {
-    # chmod, fchmod, fchmodat, creat, mknod, mknodat; open, openat
+    # chmod, fchmod, fchmodat, creat, mknod, mknodat; open, openat; clone, unshare
     "x86_64": _Machine(
-        0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2, 85: 1, 133: 1, 259: 2}, {2: (1, 2), 257: (2, 3)}, 16
+        0xC000003E, 317, {90: 1, 91: 1, 268: 2, _FCHMODAT2: 2, 85: 1, 133: 1, 259: 2}, {2: (1, 2), 257: (2, 3)},
+        {56: 0, 272: 0}, 16,
     ),
-    # fchmod, fchmodat, mknodat; openat
-    "aarch64": _Machine(0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, 29),
-    "riscv64": _Machine(0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, 29),
-}
-_OPENAT2, _IO_URING_SETUP = 437, 425  # on every machine
+    # fchmod, fchmodat, mknodat; openat; clone, unshare
+    "aarch64": _Machine(
+        0xC00000B7, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, {220: 0, 97: 0}, 29
+    ),
+    "riscv64": _Machine(
+        0xC00000F3, 277, {52: 1, 53: 2, _FCHMODAT2: 2, 33: 2}, {56: (2, 3)}, {220: 0, 97: 0}, 29
+    ),
+}  # fmt: skip
+_OPENAT2, _IO_URING_SETUP, _CLONE3 = 437, 425, 435  # on every machine
+_NEW_USER = 0x10000000  # CLONE_NEWUSER
 _MAKING = 0o100 | 0o20000000  # O_CREAT and what O_TMPFILE has beside O_DIRECTORY, alike on these machines
 # Typing into the terminal, and on the console pasting into it (ioctl_tty(2), ioctl_console(2)).
 _TYPE, _CONSOLE = 0x5412, 0x541C  # TIOCSTI, TIOCLINUX
@@ -132,8 +144,8 @@ def install(*, rings: bool = False) -> bool:
 
 
 def _program(machine: _Machine, *, rings: bool) -> bytes:
-    """Calls for another machine (32 bits on 64, x32) do not exist, nor those whose mode is not seen. A mode with one of
-    the bits is not permitted, nor is typing."""
+    """Calls for another machine (32 bits on 64, x32) do not exist, nor those whose mode or flags are not seen. A mode
+    with one of the bits is not permitted, nor are a user namespace and typing."""
     program = [
         _instruction(_LOAD, _ARCHITECTURE),
         _instruction(_EQUAL, machine.name, 1, 0),
@@ -142,7 +154,7 @@ def _program(machine: _Machine, *, rings: bool) -> bytes:
         _instruction(_AT_LEAST, _X32, 0, 1),
         _instruction(_RETURN, _FAIL | errno.ENOSYS),
     ]
-    for number in (_OPENAT2,) if rings else (_OPENAT2, _IO_URING_SETUP):
+    for number in (_OPENAT2, _CLONE3) if rings else (_OPENAT2, _CLONE3, _IO_URING_SETUP):
         program += [_instruction(_EQUAL, number, 0, 1), _instruction(_RETURN, _FAIL | errno.ENOSYS)]
     for number, (flags, argument) in machine.opens.items():
         program += [
@@ -154,11 +166,12 @@ def _program(machine: _Machine, *, rings: bool) -> bytes:
             _instruction(_RETURN, _FAIL | errno.EPERM),
             _instruction(_RETURN, _ALLOW),
         ]
-    for number, argument in machine.modes.items():
+    refused = [(*one, _BITS) for one in machine.modes.items()] + [(*one, _NEW_USER) for one in machine.spaces.items()]
+    for number, argument, bits in refused:
         program += [
             _instruction(_EQUAL, number, 0, 4),
             _instruction(_LOAD, _ARGUMENTS + 8 * argument),  # the lower half: these machines are little-endian
-            _instruction(_ANY_BIT, _BITS, 0, 1),
+            _instruction(_ANY_BIT, bits, 0, 1),
             _instruction(_RETURN, _FAIL | errno.EPERM),
             _instruction(_RETURN, _ALLOW),
         ]
