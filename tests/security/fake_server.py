@@ -1,4 +1,5 @@
-"""What speaks just enough of PostgreSQL's protocol to be connected to: it accepts everybody, and answers no query."""
+"""What speaks just enough of PostgreSQL's protocol to be connected to: it accepts everybody, and answers no query, or
+each with the same row."""
 
 import socket
 import struct
@@ -11,6 +12,28 @@ from dataclasses import dataclass, field
 _ASK = b"R" + struct.pack("!II", 8, 3)
 _WELCOME = b"R" + struct.pack("!II", 8, 0) + b"Z" + struct.pack("!I", 5) + b"I"
 _PROTOCOL = 3
+_READY = b"Z" + struct.pack("!I", 5) + b"I"
+
+
+@dataclass(frozen=True)
+class Column:
+    """The one column of every answer: its value, the type that it says it has, name, and format (1: binary)."""
+
+    value: bytes
+    oid: int = 25
+    name: bytes = b"answer"
+    format: int = 0
+
+    def answer(self) -> bytes:
+        """RowDescription, DataRow, CommandComplete and ReadyForQuery."""
+        described = self.name + b"\0" + struct.pack("!IHIHiH", 0, 0, self.oid, 65535, -1, self.format)
+        return b"".join(
+            (
+                b"T" + struct.pack("!IH", 6 + len(described), 1) + described,
+                b"D" + struct.pack("!IHI", 10 + len(self.value), 1, len(self.value)) + self.value,
+                b"C" + struct.pack("!I", 4 + len(b"SELECT 1\0")) + b"SELECT 1\0" + _READY,
+            )
+        )
 
 
 @dataclass
@@ -22,10 +45,15 @@ class Heard:
 
 
 @contextmanager
-def answering(listener: socket.socket, *, asks_password: bool = False) -> Generator[Heard, None, None]:
-    """Answers, in a thread, each client of a listening socket, one after the other; it may ask for a password first."""
+def answering(
+    listener: socket.socket, *, asks_password: bool = False, column: Column | None = None
+) -> Generator[Heard, None, None]:
+    """Answers, in a thread, each client of a listening socket, one after the other; it may ask for a password first.
+
+    With a `column` each query gets that row.
+    """
     heard = Heard()
-    thread = threading.Thread(target=_serve, args=(listener, heard, asks_password))
+    thread = threading.Thread(target=_serve, args=(listener, heard, asks_password, column))
     thread.start()
     try:
         yield heard
@@ -36,7 +64,7 @@ def answering(listener: socket.socket, *, asks_password: bool = False) -> Genera
         listener.close()
 
 
-def _serve(listener: socket.socket, heard: Heard, asks_password: bool) -> None:
+def _serve(listener: socket.socket, heard: Heard, asks_password: bool, column: Column | None) -> None:
     while True:
         try:
             client, _ = listener.accept()
@@ -44,6 +72,21 @@ def _serve(listener: socket.socket, heard: Heard, asks_password: bool) -> None:
             return
         with client, suppress(OSError, struct.error):
             _greet(client, heard, asks_password)
+            if column is not None:
+                _answer(client, column)
+            while client.recv(4096):  # until the client leaves
+                pass
+
+
+def _answer(client: socket.socket, column: Column) -> None:
+    """Until the client leaves."""
+    while True:
+        kind, length = struct.unpack("!cI", _exactly(client, 5))
+        _exactly(client, length - 4)
+        if kind == b"Q":
+            client.sendall(column.answer())
+        elif kind == b"X":
+            raise OSError
 
 
 def _greet(client: socket.socket, heard: Heard, asks_password: bool) -> None:
@@ -60,8 +103,6 @@ def _greet(client: socket.socket, heard: Heard, asks_password: bool) -> None:
         _, length = struct.unpack("!cI", _exactly(client, 5))
         heard.passwords.append(_exactly(client, length - 4))
     client.sendall(_WELCOME)
-    while client.recv(4096):  # until the client leaves
-        pass
 
 
 def _exactly(client: socket.socket, length: int) -> bytes:

@@ -53,8 +53,8 @@ def test_a_server_that_never_answers_is_left(planted: Path, monkeypatch: pytest.
 
 def test_an_answer_without_end_is_left(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when it is larger than the memory: libpq would keep all of it."""
-    peaks = itertools.count(0, 1 << 40)
-    monkeypatch.setattr(user_connection, "_peak_bytes", lambda: next(peaks))
+    sizes = itertools.count(0, 1 << 40)
+    monkeypatch.setattr(user_connection, "_resident_bytes", lambda: next(sizes))
     with pytest.raises(HostError, match="takes more than 25% of the memory"):
         in_time(lambda: connect(f"{_DSN}{planted}", "octavo", _LIMITS, 0))
 

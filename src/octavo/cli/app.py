@@ -139,6 +139,8 @@ def _call(arguments: list[str]) -> int:
     except Exception as error:  # click's own errors carry a message, its exits only a code
         code: int | None = getattr(error, "exit_code", None)
         if code is None:
+            if (problem := _of_a_server(error)) is not None:
+                raise HostError(problem) from error
             raise
         if message := getattr(error, "format_message", None):
             text = str(message())
@@ -147,6 +149,20 @@ def _call(arguments: list[str]) -> int:
             print(text if help_itself else _in_a_line(text, getattr(error, "ctx", None)), file=sys.stderr)
         return code
     return 0
+
+
+def _of_a_server(error: Exception) -> str | None:
+    """What a server answered that no command expects: it has gone, or is no PostgreSQL; None for other errors."""
+    if "psycopg" not in sys.modules:
+        return None
+    import psycopg
+
+    if not isinstance(error, psycopg.Error):
+        return None
+    from octavo.postgres.user_connection import without_secrets
+
+    text = without_secrets(" ".join(str(error).split()))
+    return f"the server no longer responds as PostgreSQL does: {text or type(error).__name__}; see its log"
 
 
 def _in_a_line(text: str, context: typer.Context | None) -> str:

@@ -1,6 +1,7 @@
 """Connections to a user's server: read-only and with short time limits, whatever stands between, and no password told.
 
-Who listens at a socket of this host may be any local user's program. What it sends has a bound in time and memory.
+Who listens at a socket of this host may be any local user's program. What it sends has a bound in time and memory, and
+is plain values or psycopg.Error (`server_answers`).
 
 Nor does what another user of the database has made there run as ours: names that we do not qualify are PostgreSQL's own
 (`search_path`), for the owner of a database can set another path for all who connect to it, and whoever may create
@@ -11,30 +12,29 @@ neither limits nor read-only nor our path. So they are asked for; where they do 
 of its own that sets them (SET LOCAL). A plain SET would stay on the pooler's connection, for other clients.
 """
 
+import math
 import os
 import re
-import resource
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
 from psycopg import conninfo
-from psycopg.abc import RV, Buffer, PQGen
-from psycopg.adapt import Loader
+from psycopg.abc import RV, PQGen
 from psycopg.rows import DictRow, dict_row, tuple_row
 
 from octavo.errors import HostError, UsageError
+from octavo.postgres.server_answers import SHARE_OF_MEMORY, AnswerCursor, plain
 from octavo.units import parse_duration
 
 _OLDEST = 150000
 _CONNECT_SECONDS = 10
 # Beyond statement_timeout, which the server keeps or does not: a busy one may take so long to say that it has ended.
 _LATE_SECONDS = 10.0
-# What an answer may take of memory; libpq has all of it before anybody can look at it.
-_SHARE_OF_MEMORY = 0.25
 _NO_DSN = (
     "--dsn is not a connection string; write one for psql, such as 'host=/run/postgresql dbname=shop' or "
     "postgresql://user@host/shop (a password belongs in ~/.pgpass or PGPASSFILE)"
@@ -62,22 +62,33 @@ class SessionLimits:
 class UsersConnection(psycopg.Connection[DictRow]):
     """A read-only autocommit connection. `limits` are for each transaction to set, None where the session has them.
 
-    An answer has to be there within `patience` seconds, and to fit a part of the memory; else psycopg.OperationalError
-    is raised, and the connection is closed.
+    An answer has to be there within `patience` seconds, all answers together within `most_waiting`, and one has to fit
+    a part of the memory; else psycopg.OperationalError is raised, and the connection is closed. `waited`: seconds so
+    far.
     """
 
     limits: SessionLimits | None = None
     patience: float = _CONNECT_SECONDS
+    most_waiting: float = math.inf
+    waited: float = 0.0
 
     def wait(self, gen: PQGen[RV], *arguments: Any, **options: Any) -> RV:
         """As psycopg does it, within these bounds."""
-        return super().wait(_bounded(gen, self.patience, self.pgconn.finish), *arguments, **options)
+        seconds = min(self.patience, self.most_waiting - self.waited)
+        if seconds <= 0:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"the server's answers have taken {self.waited:.0f} s")
+        began = time.monotonic()
+        try:
+            return super().wait(_bounded(gen, seconds, self.pgconn.finish), *arguments, **options)
+        finally:
+            self.waited += time.monotonic() - began
 
 
 def _bounded(work: PQGen[RV], seconds: float, close: Callable[[], None]) -> PQGen[RV]:
     """The same steps; psycopg takes one at least ten times a second."""
     deadline = time.monotonic() + seconds
-    most = _peak_bytes() + _SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    most = _resident_bytes() + SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         wanted = next(work)
         while True:
@@ -86,8 +97,8 @@ def _bounded(work: PQGen[RV], seconds: float, close: Callable[[], None]) -> PQGe
             problem = None
             if time.monotonic() > deadline:
                 problem = f"the server has not answered within {seconds:g} s"
-            elif _peak_bytes() > most:
-                problem = f"the server's response takes more than {_SHARE_OF_MEMORY:.0%} of the memory"
+            elif _resident_bytes() > most:
+                problem = f"the server's response takes more than {SHARE_OF_MEMORY:.0%} of the memory"
             if problem is not None:
                 close()
                 raise psycopg.OperationalError(problem)
@@ -95,16 +106,9 @@ def _bounded(work: PQGen[RV], seconds: float, close: Callable[[], None]) -> PQGe
         return end.value
 
 
-def _peak_bytes() -> int:
-    """The most memory that this process has had so far (getrusage(2), ru_maxrss)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-class _OfAnyBytes(Loader):
-    """Text of a database that does not say what its bytes mean."""
-
-    def load(self, data: Buffer) -> str:
-        return bytes(data).decode(errors="replace")
+def _resident_bytes() -> int:
+    """The memory that this process has now (proc_pid_statm(5)): an earlier answer, however large, is no measure."""
+    return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldest: int = _OLDEST) -> UsersConnection:
@@ -124,17 +128,17 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
         "connect_timeout": asked.get("connect_timeout") or _CONNECT_SECONDS,
     }
     password = str(asked.get("password") or os.environ.get("PGPASSWORD", ""))
+    factory: Any = AnswerCursor  # of dictionaries, as its rows are
     try:
-        connection = UsersConnection.connect(**settings, autocommit=True, row_factory=dict_row)
+        connection = UsersConnection.connect(
+            **settings, autocommit=True, row_factory=dict_row, cursor_factory=factory, context=plain()
+        )
     except psycopg.Error as error:
         problem = without_secrets(" ".join(str(error).split()), password).removeprefix("connection failed: ")
         hint = "set --dsn, or PGHOST, PGUSER and the like"
         if "Peer authentication failed" in problem and os.geteuid() == 0:
             hint = "run as the server's user, or CREATE ROLE root LOGIN IN ROLE pg_monitor and give no user in --dsn"
         raise HostError(f"could not connect to the server: {problem}; {hint}") from None
-    if connection.info.encoding == "ascii":  # SQL_ASCII: psycopg would give bytes for every text
-        for kind in ("text", "name", "varchar", "bpchar"):
-            connection.adapters.register_loader(kind, _OfAnyBytes)
     connection.patience = _patience(limits)
     try:
         _hold_to(connection, limits, oldest)

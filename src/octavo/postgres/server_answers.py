@@ -1,0 +1,158 @@
+"""What a user's server answers, made plain: numbers of a size, text, lists of text, JSON; whatever it sends.
+
+Any local user can listen at a socket as PostgreSQL's, and say of a column that it is a numeric, and send 1E+999999999,
+which takes all of the memory to become an integer; or a date, or lists in lists, at which whoever shows them fails. So
+types are not believed beyond these, numbers are ours, and what cannot be read is psycopg.DataError as any other error
+of the server's.
+"""
+
+import json
+import os
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from typing import Any, ClassVar, Self
+
+import psycopg
+from psycopg import postgres
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import AdaptersMap, Loader
+from psycopg.pq import Format
+from psycopg.rows import Row
+
+# What an answer may take of memory.
+SHARE_OF_MEMORY = 0.25
+# About what Python takes for a row, and for each value in it, beside what libpq has of them.
+_ROW_BYTES, _VALUE_BYTES = 300, 100
+# PostgreSQL counts in 64 bits; sums of such counters are numerics of some more.
+_MOST_DIGITS, _LONGEST_NUMBER = 40, 1000
+_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^,{}"\\]+)', re.DOTALL)
+_WHOLE = ("int2", "int4", "int8", "oid", "xid", "xid8", "cid")
+_REAL = ("float4", "float8")
+_LISTS = ("text", "name", "varchar")
+
+
+class _Text(Loader):
+    """Whatever its bytes are: a database may not know what they mean (SQL_ASCII)."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        encoding = self.connection.info.encoding if self.connection is not None else "ascii"
+        self._encoding = "utf-8" if encoding == "ascii" else encoding
+
+    def load(self, data: Buffer) -> Any:
+        return bytes(data).decode(self._encoding, errors="replace")
+
+
+class _Whole(Loader):
+    def load(self, data: Buffer) -> int:
+        if len(data) > _MOST_DIGITS:
+            raise psycopg.DataError("an integer in the server's answer is too long")
+        return int(bytes(data))
+
+
+class _Numeric(Loader):
+    """An integer where it is one, else a floating-point number."""
+
+    def load(self, data: Buffer) -> int | float:
+        number = Decimal(bytes(data).decode()) if len(data) <= _LONGEST_NUMBER else Decimal("NaN")
+        if not number.is_finite() or number.adjusted() > _MOST_DIGITS:
+            raise psycopg.DataError("a number in the server's answer is too large")
+        return int(number) if number == number.to_integral_value() else float(number)
+
+
+class _Words(_Text):
+    """An array of one dimension, of text."""
+
+    def load(self, data: Buffer) -> Any:
+        text: str = super().load(data)
+        if not (text.startswith("{") and text.endswith("}")):
+            raise psycopg.DataError("an array in the server's answer is none of text")
+        found = _ELEMENT.finditer(text[1:-1])
+        return [re.sub(r"\\(.)", r"\1", one[1], flags=re.DOTALL) if one[2] is None else one[2] for one in found]
+
+
+class _Json(Loader):
+    def load(self, data: Buffer) -> Any:
+        return json.loads(bytes(data))
+
+
+class _Refused(Loader):
+    """We ask for text; what comes in another format was not asked for."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        del data
+        raise psycopg.DataError("the server's answer is not in the format that was asked for")
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What psycopg makes a connection's adapters of."""
+
+    adapters: AdaptersMap
+    connection: None = None
+
+
+@cache
+def plain() -> _Context:
+    """For `psycopg.Connection.connect(context=…)`: what the server's types become."""
+    found = AdaptersMap(postgres.adapters)
+    special: dict[str, type[Loader]] = {
+        **dict.fromkeys(_WHOLE, _Whole), "numeric": _Numeric, "json": _Json, "jsonb": _Json,
+    }  # fmt: skip
+    for kind in postgres.types:
+        found.register_loader(kind.oid, _Refused)
+        found.register_loader(kind.array_oid, _Refused)
+        if kind.name not in (*_REAL, "bool"):
+            found.register_loader(kind.oid, special.get(kind.name, _Text))
+        found.register_loader(kind.array_oid, _Words if kind.name in _LISTS else _Text)
+    found.register_loader(0, _Refused)
+    found.register_loader(0, _Text)
+    return _Context(found)
+
+
+@contextmanager
+def as_data_error() -> Generator[None, None, None]:
+    """What fails at the server's answer fails as psycopg's own errors do."""
+    try:
+        yield
+    except (psycopg.Error, StopIteration):
+        raise
+    except Exception as error:
+        raise psycopg.DataError(f"the server's answer is not PostgreSQL's ({type(error).__name__})") from None
+
+
+class AnswerCursor(psycopg.Cursor[Row]):
+    """A cursor that raises psycopg.Error and nothing else, and takes no answer that would fill the memory."""
+
+    _most_bytes: ClassVar[float] = SHARE_OF_MEMORY * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def execute(self, *arguments: Any, **options: Any) -> Self:
+        """As psycopg's."""
+        with as_data_error():
+            super().execute(*arguments, **options)
+            if (result := self.pgresult) is not None:
+                takes = result.ntuples * (_ROW_BYTES + result.nfields * _VALUE_BYTES)
+                if takes > self._most_bytes:
+                    raise psycopg.DataError(f"the server's answer has {result.ntuples} rows, too many for the memory")
+        return self
+
+    def fetchone(self) -> Row | None:
+        """As psycopg's."""
+        with as_data_error():
+            return super().fetchone()
+
+    def fetchall(self) -> list[Row]:
+        """As psycopg's."""
+        with as_data_error():
+            return super().fetchall()
+
+    def __next__(self) -> Row:
+        """As psycopg's."""
+        with as_data_error():
+            return super().__next__()
