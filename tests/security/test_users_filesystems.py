@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.security.conftest import needs_root
 
+from octavo.doctor.collect import find
+from octavo.host.mounts import Mount
 from octavo.host.owner import mounted_by_users
 
 _FAKE = Path(__file__).with_name("fake_fuse.py")
@@ -93,3 +95,56 @@ def test_nothing_in_it_is_roots(shared: Path) -> None:
     assert "can be written by others" in told["parent"]
     assert told["journal"] == "belongs to user 65534"
     assert "UsageError" in told["hosts"] or theirs in told["hosts"]
+
+
+def _rows(*paths: Path) -> str:
+    rows = [f"0: 2 0 00010000 0001 01 1 {path}" for path in paths]
+    return "\n".join(["Num RefCount Protocol Flags Type St Inode Path", *rows])
+
+
+def test_the_doctor_goes_into_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by its name nor by a link: a filesystem that does not answer would hold the doctor up for ever."""
+    theirs, proc = tmp_path / "theirs", tmp_path / "proc"
+    theirs.mkdir()
+    (tmp_path / "link").symlink_to(theirs)
+    (proc / "net").mkdir(parents=True)
+    (proc / "net/unix").write_text(_rows(theirs / ".s.PGSQL.1", tmp_path / "link/.s.PGSQL.2", tmp_path / ".s.PGSQL.3"))
+    asked: list[Path] = []
+    real = Path.stat
+
+    def stat(path: Path, **options: bool) -> object:
+        asked.append(path)
+        return real(path, **options)
+
+    def mounted_by_users(*_: object) -> list[tuple[Mount, int]]:
+        return [(Mount("0:45", theirs, "fuse", "x"), 1000)]
+
+    monkeypatch.setattr(find, "mounted_by_users", mounted_by_users)
+    monkeypatch.setattr(Path, "stat", stat)
+    assert find.listeners(proc) == []
+    assert [path for path in asked if path.name.startswith(".s.")] == [tmp_path / ".s.PGSQL.3"]
+
+
+def test_many_processes_cost_no_more_than_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody can have thousands that are called postgres, and as many sockets: each would be asked for each."""
+    proc = tmp_path / "proc"
+    (proc / "net").mkdir(parents=True)
+    (proc / "net/unix").write_text(_rows())
+    for pid in range(2, 200):
+        (proc / str(pid) / "net").mkdir(parents=True)
+        (proc / str(pid) / "stat").write_text(f"{pid} (postgres) S 1 {' '.join(['0'] * 48)}\n")
+        (proc / str(pid) / "net/unix").hardlink_to(proc / "net/unix")  # one network namespace
+        (proc / str(pid) / "root").symlink_to("/")
+    assert list(find._places(proc)) == [(proc / "net/unix", Path("/"))]  # pyright: ignore[reportPrivateUsage]
+    (proc / "7/net/unix").unlink()
+    (proc / "7/net/unix").write_text(_rows(tmp_path / ".s.PGSQL.3", tmp_path / ".s.PGSQL.4"))
+    assert (proc / "7/net/unix", Path("/")) in list(find._places(proc))  # pyright: ignore[reportPrivateUsage]
+    looked_at: list[Path] = []
+
+    def avoid(path: Path, _: object) -> None:
+        looked_at.append(path)
+
+    monkeypatch.setattr(find, "_avoid", avoid)
+    monkeypatch.setattr(find, "_MOST_LOOKED_AT", 1)
+    assert find.listeners(proc) == []
+    assert looked_at == [tmp_path / ".s.PGSQL.3"]

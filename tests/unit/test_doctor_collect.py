@@ -3,6 +3,7 @@
 # pyright: reportPrivateUsage=false
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -201,8 +202,9 @@ def test_a_directory_of_anybody_adds_nothing_to_the_connection(monkeypatch: pyte
 
     asked: list[dict[str, Any]] = []
 
-    def connect(dsn: str) -> None:
+    def connect(dsn: str) -> SimpleNamespace:
         asked.append(conninfo_to_dict(dsn))
+        return SimpleNamespace(connection=SimpleNamespace())
 
     monkeypatch.setattr(examine_module, "_connect", connect)
     examine_module._connect_to(Listener("/x' port=1 sslkey=/etc/shadow", 5432, os.geteuid()))

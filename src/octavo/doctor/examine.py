@@ -10,11 +10,13 @@ from typing import Any
 
 from octavo.doctor import report
 from octavo.doctor.collect import gather
-from octavo.doctor.collect.find import Listener, acting_as, listeners
+from octavo.doctor.collect.find import Listener, acting_as, avoid_users_mounts, listeners
 from octavo.doctor.collect.server import LIMITS, OLDEST
 from octavo.doctor.facts import Fact, Facts
 from octavo.doctor.subjects import Subject, rules_on
 from octavo.errors import HostError, OctavoError
+from octavo.host.in_time import in_time
+from octavo.host.owner import owner_of
 from octavo.postgres.own_connection import NO_PASSWORDS, forget_environment, peer_of
 from octavo.postgres.user_connection import UsersConnection, connect
 
@@ -23,6 +25,12 @@ APPLICATION = "octavo doctor"
 _MOST_SOCKETS = 100
 _SLOW_SECONDS = 5.0
 _MOST_SLOW, _MOST_SLOW_OF_A_USER = 20, 3
+# What one that was only found may have us wait, for all that it is asked in one look.
+_MOST_WAITING_SECONDS = 30.0
+# And how long looking at it may take besides the time that it is watched: what it leads us to may not answer, either.
+_MOST_LOOKING_SECONDS = 60.0
+_SILENT = "not examined, because others do not respond; give it with --dsn"
+_WRONG = (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, IndexError, RecursionError)
 _PORT = re.compile(r"[0-9]{1,5}")
 # Where libpq is told to go by who started us.
 _TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")
@@ -41,30 +49,51 @@ def rules_of(dsn: str | None, subject: Subject) -> list[dict[str, Any]]:
 
 
 class ExaminedServer:
-    """A server that is looked at, once or again and again."""
+    """A server that is looked at, once or again and again. `owner`: of its socket, where it was only found."""
 
-    def __init__(self, name: str, connection: UsersConnection) -> None:
+    def __init__(self, name: str, connection: UsersConnection, owner: int | None = None) -> None:
         self.name = name
         self.connection = connection
+        self.owner = owner
+        self._stuck = False
         self._known: list[Fact] = []
 
     def look(self, seconds: float, more: Iterable[Fact] = ()) -> dict[str, Any]:
         """What is said of it now; `more` is known from elsewhere. Raises HostError as `facts`."""
-        return report.part(self.name, Facts([*self.facts(seconds).values(), *more]))
+        if self.owner is None:
+            return self._look(seconds, more)
+        try:
+            if self._stuck:
+                raise TimeoutError
+            return in_time(lambda: self._look(seconds, more), seconds + _MOST_LOOKING_SECONDS)
+        except TimeoutError:
+            self._stuck = True
+            raise HostError(f"{self.name}: the server, or its data directory, does not respond") from None
+
+    def _look(self, seconds: float, more: Iterable[Fact]) -> dict[str, Any]:
+        found = Facts([*self.facts(seconds).values(), *more])
+        try:
+            return report.part(self.name, found)
+        except _WRONG as error:
+            raise HostError(self._not_postgres(error)) from error
 
     def facts(self, seconds: float) -> Facts:
         """All facts of it now. Raises HostError when it has gone, or answers as no PostgreSQL does."""
         import psycopg
 
+        self.connection.waited = 0.0
         try:
             facts = gather.of_server(self.connection, seconds, self._known)
         except psycopg.Error as error:
             raise HostError(f"{self.name}: the server no longer responds: {' '.join(str(error).split())}") from None
-        except (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, IndexError) as error:
-            raise HostError(f"{self.name}: its responses are not PostgreSQL's ({type(error).__name__})") from error
+        except _WRONG as error:
+            raise HostError(self._not_postgres(error)) from error
         if facts["server.databases_bytes"].is_known:
             self._known = [facts[name] for name in gather.DEAR]
         return facts
+
+    def _not_postgres(self, error: Exception) -> str:
+        return f"{self.name}: its responses are not PostgreSQL's ({type(error).__name__})"
 
     def close(self) -> None:
         """Ends the connection."""
@@ -78,14 +107,24 @@ def look_at(
 
     Raises HostError when it is the only one.
     """
+    slow: Counter[int] = Counter()
     for patient in patients:
+        if patient.owner is not None and _has_waited_enough(slow, patient.owner):
+            yield _not_asked(patient.name, _SILENT)
+            continue
         try:
             found = patient.look(seconds, more)
         except HostError as error:
             if len(patients) == 1:
                 raise
             found = _not_asked(patient.name, str(error))
+        if patient.owner is not None:
+            slow[patient.owner] += patient.connection.waited > _SLOW_SECONDS
         yield found
+
+
+def _has_waited_enough(slow: Counter[int], owner: int) -> bool:
+    return slow[owner] >= _MOST_SLOW_OF_A_USER or slow.total() >= _MOST_SLOW
 
 
 def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]]]:
@@ -105,16 +144,17 @@ def patients(dsn: str | None) -> tuple[list[ExaminedServer], list[dict[str, Any]
     refused: list[dict[str, Any]] = []
     slow: Counter[int] = Counter()
     for listener in _ordered(found)[:_MOST_SOCKETS]:
-        if slow[listener.owner] >= _MOST_SLOW_OF_A_USER or slow.total() >= _MOST_SLOW:
-            refused.append(_not_asked(str(listener), "not examined, because others do not respond; give it with --dsn"))
+        if _has_waited_enough(slow, listener.owner):
+            refused.append(_not_asked(str(listener), _SILENT))
             continue
         began = time.monotonic()
         try:
             patient = _connect_to(listener)
         except OctavoError as error:
-            slow[listener.owner] += time.monotonic() - began > _SLOW_SECONDS
             refused.append(_not_asked(str(listener), str(error)))
             continue
+        finally:
+            slow[listener.owner] += time.monotonic() - began > _SLOW_SECONDS
         # A server may listen in several directories. Of one in another PID namespace the pid is 0.
         pid, _ = peer_of(patient.connection.fileno())
         if asked.setdefault(pid or -len(asked) - 1, patient) is not patient:
@@ -132,9 +172,14 @@ def _ordered(found: list[Listener]) -> list[Listener]:
 
 
 def _connect(dsn: str | None) -> ExaminedServer:
+    import psycopg
+
     connection = connect(dsn, APPLICATION, LIMITS, OLDEST)
-    info = connection.info
-    return ExaminedServer(f"host={info.host} port={info.port}", connection)
+    try:
+        return ExaminedServer(f"host={connection.info.host} port={connection.info.port}", connection)
+    except psycopg.Error as error:  # it now says of its encoding what it has not said before
+        connection.close()
+        raise HostError(f"the server's responses are not PostgreSQL's: {error}") from None
 
 
 def _connect_to(listener: Listener) -> ExaminedServer:
@@ -154,6 +199,7 @@ def _connect_to(listener: Listener) -> ExaminedServer:
             user = pwd.getpwuid(listener.owner).pw_name
         except KeyError:
             raise HostError(f"{listener}: user {listener.owner} has no name") from None
+    avoid_users_mounts(Path(listener.directory))
     # Nothing is imported below: where Octavo is may be root's alone to read.
     with acting_as(listener.owner):
         # Quoted: a directory may be named by anybody.
@@ -166,11 +212,13 @@ def _connect_to(listener: Listener) -> ExaminedServer:
             passfile=NO_PASSWORDS,
         )
         try:
-            return _connect(dsn)
+            found = _connect(dsn)
         except HostError as error:
             if "no password supplied" not in str(error):
                 raise
             raise HostError(f"{listener} asks for a password; name the server with --dsn if it is yours") from None
+    found.owner, found.connection.most_waiting = listener.owner, _MOST_WAITING_SECONDS
+    return found
 
 
 def _not_asked(name: str, problem: str) -> dict[str, Any]:
@@ -190,7 +238,7 @@ def on(pgdata: Path) -> ExaminedServer | None:
 
     try:
         found = running_on(pgdata) if (pgdata / "postmaster.pid").exists() else None
-        owner = pgdata.stat().st_uid
+        owner = owner_of(pgdata.stat())
     except OSError as error:
         raise HostError(f"--pgdata {pgdata}: {error.strerror}; run as the server's user or as root") from None
     # The server's user writes both.

@@ -7,17 +7,23 @@ process in another one. A listening socket has the flag __SO_ACCEPTCON (0x10000)
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from octavo.errors import HostError
+from octavo.home import resolve_by_steps
 from octavo.host.kernel_text import lines
+from octavo.host.owner import mounted_by_users, owner_of
 from octavo.host.process_table import read_table
 
 # A comma in a directory's name would make two hosts of it.
 _SOCKET = re.compile(r"^(/[^,]*)/\.s\.PGSQL\.(\d{1,5})$")
 _LISTENS = 0x10000
+# Anybody can have as many processes called postgres, namespaces and sockets as he may make.
+_MOST_LOOKED_AT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +41,108 @@ class Listener:
 def listeners(proc: Path = Path("/proc")) -> list[Listener]:
     """Every server's sockets that can be reached from here, by port. None where the kernel does not say."""
     found: dict[tuple[int, int], Listener] = {}
-    # Our own namespaces first: what is seen there needs no detour over another process's root.
-    for table, root in ((proc / "net/unix", Path("/")), *_namespaces(proc)):
+    by_users = {mount.target for mount, _ in mounted_by_users()}
+    looked_at = 0
+    for table, root in _places(proc):
         for path, port in _sockets(table):
+            if (looked_at := looked_at + 1) > _MOST_LOOKED_AT:
+                break
             there = root / path.removeprefix("/")
             try:
+                if not root.is_relative_to(proc):
+                    _avoid(there, by_users)
                 facts = there.stat()
-            except (OSError, ValueError):  # in another mount namespace, or not for us
+            except (OSError, ValueError, HostError):  # in another mount namespace, or not for us
                 continue
             if stat.S_ISSOCK(facts.st_mode):
-                found.setdefault((facts.st_dev, facts.st_ino), Listener(str(there.parent), port, facts.st_uid))
+                found.setdefault((facts.st_dev, facts.st_ino), Listener(str(there.parent), port, owner_of(facts)))
     return sorted(found.values(), key=lambda one: (one.port, one.directory))
 
 
-def _namespaces(proc: Path) -> Generator[tuple[Path, Path], None, None]:
-    """The sockets and the root of every postmaster."""
+def avoid_users_mounts(path: Path) -> None:
+    """Raises HostError for a path into a filesystem that a user mounted: whoever goes in may wait there for ever.
+
+    One below /proc/PID/root is another namespace's, and is looked at when it is found.
+    """
+    if not path.is_relative_to("/proc"):
+        _avoid(path, {mount.target for mount, _ in mounted_by_users()})
+
+
+def _avoid(path: Path, by_users: set[Path]) -> None:
+    def look(step: Path) -> None:
+        if step in by_users:
+            raise HostError(f"{step} is in a filesystem that a user mounted; name the server with --dsn")
+
+    resolve_by_steps(path, look, str(path))
+
+
+def _places(proc: Path) -> Generator[tuple[Path, Path], None, None]:
+    """Where names of sockets are, and the root that they are seen from: our own namespaces, then those of postmasters.
+
+    Each is named once, however many processes are in it, and those of users with few such processes come first.
+    """
+    own = proc / "net/unix"
+    yield own, Path("/")
     table = read_table(proc)
-    for process in table.values():
-        parent = table.get(process.parent)
-        if process.is_postgres and (parent is None or not parent.is_postgres):
-            yield proc / str(process.pid) / "net/unix", Path("/")
-            yield proc / str(process.pid) / "net/unix", proc / str(process.pid) / "root"
+    pids = [
+        process.pid
+        for process in table.values()
+        if process.is_postgres and ((parent := table.get(process.parent)) is None or not parent.is_postgres)
+    ]
+    users = {pid: user for pid in pids if (user := _user(proc / str(pid))) is not None}
+    by_user = Counter(users.values())
+    ours = _namespace(proc / "self")
+    # A file of /proc/net is another one in each network namespace, and the same one within.
+    seen = {(_number(own), ours, "/")}
+    for pid in sorted(users, key=lambda pid: (by_user[users[pid]], pid)):
+        process = proc / str(pid)
+        sockets = process / "net/unix"
+        for mounts, root in ((ours, "/"), (_namespace(process), _root(process))):
+            if root is not None and (key := (_number(sockets), mounts, root)) not in seen:
+                seen.add(key)
+                if mounts == ours:
+                    yield sockets, Path(root)
+                elif not _has_users_mounts(process):
+                    yield sockets, process / "root"
+
+
+def _has_users_mounts(process: Path) -> bool:
+    """Whether the process's namespace has one in which one could wait."""
+    try:
+        return bool(mounted_by_users(process / "mountinfo"))
+    except OSError:
+        return True
+
+
+def _user(process: Path) -> int | None:
+    try:
+        return process.stat().st_uid
+    except OSError:
+        return None
+
+
+def _number(file: Path) -> tuple[int, int] | None:
+    try:
+        facts = file.stat()
+    except OSError:
+        return None
+    return facts.st_dev, facts.st_ino
+
+
+def _namespace(process: Path) -> str | None:
+    """The mount namespace; None where it is not for us, and neither is its root."""
+    try:
+        return str((process / "ns/mnt").readlink())
+    except OSError:
+        return None
+
+
+def _root(process: Path) -> str | None:
+    """Where the process's root is in its namespace, by its name alone: what is there may not answer."""
+    try:
+        return str((process / "root").readlink())
+    except OSError:
+        return None
 
 
 def _sockets(table: Path) -> Generator[tuple[str, int], None, None]:

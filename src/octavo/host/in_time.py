@@ -1,0 +1,32 @@
+"""Work that somebody else may hold up for ever, such as a look into a filesystem that does not answer."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+def in_time(work: Callable[[], Result], seconds: float) -> Result:
+    """What the work gives or raises. Raises TimeoutError when it has not ended within so many seconds.
+
+    It then goes on in a thread of its own, which ends with the process. No call may change the process's user from
+    then on: that waits for every thread (nptl(7)).
+    """
+    found: list[Result] = []
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:
+            problems.append(error)
+
+    thread = threading.Thread(target=run, name="in time", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if problems:
+        raise problems[0]
+    if not found:
+        raise TimeoutError
+    return found[0]
