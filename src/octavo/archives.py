@@ -1,21 +1,96 @@
-"""Unpacking tar archives of others: nothing lands outside of the target, by whatever entry, on every Python.
+"""Reading and unpacking tar archives of others: nothing lands outside of the target, by any entry, on every Python.
+
+`opened` reads no more than an archive can need: `tarfile` keeps every entry, takes a long name of any length into
+memory, and before Python 3.11.14 and 3.13.6 goes round for ever where an entry has a size below zero (CVE-2025-8194).
 
 Not by `TarFile.extractall(filter=…)`: Python 3.11.2, which is Debian 12's, does not have it (it came with 3.11.4), and
 what it filters differs with the version. Here an archive has directories, files and links that stay inside; another
 entry is refused by its name, before anything is written.
 """
 
+import lzma
 import os
 import shutil
 import stat
 import tarfile
+import zlib
 from pathlib import Path, PurePosixPath
+from typing import IO, Any, ClassVar
 
 from octavo.errors import OctavoError
 
 _SPECIAL_BITS = stat.S_ISUID | stat.S_ISGID
 # The year 2514; some filesystems end before.
 _LATEST = 2**34
+# A source has 10,000 entries, a dump one for each table; a release unpacked has 200 MB. What comes before an entry
+# says its long name, and who owns it.
+_MOST_ENTRIES = 250_000
+_MOST_BYTES = 8 * 1024**3
+_LONGEST_HEADER, _MOST_OF_HEADERS = 8 * 1024, 64 * 1024**2
+_HEADERS = (
+    tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
+)  # fmt: skip
+# What is raised for one that is damaged, or none.
+DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, lzma.LZMAError, zlib.error)
+
+
+class _Entry(tarfile.TarInfo):
+    """An entry whose header is read up to a size. Holes in files (GNU's sparse ones) have none of ours."""
+
+    def _proc_member(self, archive: "_Archive") -> tarfile.TarInfo:
+        if self.type in _HEADERS:
+            archive.of_headers += self.size
+            if self.size > _LONGEST_HEADER or archive.of_headers > _MOST_OF_HEADERS:
+                raise archive.refused("the headers of its entries are too long")
+        if self.type == tarfile.GNUTYPE_SPARSE:
+            raise archive.refused("it has a sparse file")
+        tar: Any = super()
+        return tar._proc_member(archive)
+
+    def _proc_gnusparse_10(self, _next: object, _headers: object, archive: "_Archive") -> None:
+        raise archive.refused("it has a sparse file")
+
+
+class _Archive(tarfile.TarFile):
+    """An archive that is read up to a size, and never backwards."""
+
+    tarinfo: ClassVar[type[tarfile.TarInfo]] = _Entry  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, *arguments: Any, most_bytes: int | None, **options: Any) -> None:
+        self.most_bytes = most_bytes
+        self.of_headers = 0
+        super().__init__(*arguments, **options)
+
+    def next(self) -> tarfile.TarInfo | None:
+        """As TarFile does it. Raises OctavoError for more than an archive can need."""
+        known: Any = self  # what the types of the library leave out
+        is_read, before = known.firstmember is not None, self.offset
+        try:
+            member = super().next()
+        except (lzma.LZMAError, zlib.error) as error:
+            raise tarfile.ReadError(str(error)) from None
+        if member is None or is_read:
+            return member
+        if self.offset <= before or member.size < 0:
+            raise self.refused("an entry ends before it begins")
+        if len(known.members) > _MOST_ENTRIES:
+            raise self.refused(f"it has more than {_MOST_ENTRIES:,} entries")
+        if self.most_bytes is not None and self.offset > self.most_bytes:
+            raise self.refused(f"it has more than {self.most_bytes // 1024**3} GB")
+        return member
+
+    def refused(self, why: str) -> OctavoError:
+        """The error for an archive that is not read."""
+        return OctavoError(f"{self.name or 'the archive'} is refused: {why}; give another archive")
+
+
+def opened(file: IO[bytes], *, mode: str = "r:*", most_bytes: int | None = _MOST_BYTES) -> tarfile.TarFile:
+    """The archive in an open file; `mode` as in `tarfile.open`, `most_bytes` of it unpacked, None for any number.
+
+    Raises what is in `DAMAGED`, and OctavoError for what no archive needs, then and when its entries are read.
+    """
+    tar: Any = _Archive  # what a mode may be is written out for `tarfile.open`
+    return tar.open(fileobj=file, mode=mode, most_bytes=most_bytes)
 
 
 def extract(archive: tarfile.TarFile, target: Path) -> None:

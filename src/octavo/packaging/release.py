@@ -1,17 +1,17 @@
 """What a package takes from the release's source: its licences and its date."""
 
-import tarfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from octavo.archives import time_of
+from octavo.archives import DAMAGED, opened, time_of
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.source import find_source
 
 _LICENCE_FILES = ("COPYRIGHT", "COPYING", "LICENSE")
+_LONGEST_LICENCE = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,16 @@ def release_of(build: Build, journal: Journal, local: Path | None) -> Release:
 def _read(tarball: Path, sha256: str) -> Release:
     licences: list[tuple[str, str]] = []
     epoch = 0
-    with tarfile.open(tarball) as archive:
-        for member in archive:
-            epoch = max(epoch, time_of(member, tarball))
-            path = member.name.partition("/")[2]
-            if member.isfile() and path.rpartition("/")[2] in _LICENCE_FILES and (file := archive.extractfile(member)):
-                licences.append((path, file.read().decode()))
+    try:
+        with tarball.open("rb") as opened_tarball, opened(opened_tarball) as archive:
+            for member in archive:
+                epoch = max(epoch, time_of(member, tarball))
+                path = member.name.partition("/")[2]
+                is_licence = member.isreg() and path.rpartition("/")[2] in _LICENCE_FILES
+                if is_licence and (file := archive.extractfile(member)):
+                    licences.append((path, file.read(_LONGEST_LICENCE).decode(errors="replace")))
+    except DAMAGED as error:
+        raise OctavoError(f"{tarball} cannot be read: {error}; give another source") from error
     if not licences:
         raise OctavoError(f"{tarball} has no COPYRIGHT; a package must contain PostgreSQL's licence")
     return Release(tuple(sorted(licences, key=lambda licence: (licence[0].count("/"), licence[0]))), epoch)

@@ -10,13 +10,12 @@ import io
 import json
 import lzma
 import re
-import tarfile
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from octavo.archives import extract
+from octavo.archives import DAMAGED, extract, opened
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host import children
@@ -64,12 +63,12 @@ def unpack(name: str, content: bytes, digest: str, journal: Journal) -> Build:
             return there
         with unpublished(name, journal) as root:
             try:
-                with tarfile.open(fileobj=io.BytesIO(_decompressed(name, content))) as archive:
+                with opened(io.BytesIO(_decompressed(name, content)), mode="r:") as archive:
                     archive.name = name
                     extract(archive, root)
                 manifest = json.loads((root / MANIFEST).read_bytes())
                 _check(name, root, manifest)
-            except (tarfile.TarError, EOFError, ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+            except (*DAMAGED, KeyError, TypeError, AttributeError) as error:
                 raise OctavoError(f"{name}: the received archive is not a valid build ({error!r:.200})") from error
             reported = children.check(
                 children.run([root / "bin" / "postgres", "--version"], journal, role="smoke test",

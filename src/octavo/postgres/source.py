@@ -4,13 +4,12 @@ What a user gives (a tarball, a tree, a git checkout) and what is fetched (Debia
 tarball) all become a tarball with its version, its digest and its origin in words.
 """
 
-import tarfile
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from octavo.archives import extract
+from octavo.archives import DAMAGED, extract, opened
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
 from octavo.host.journal import Journal
@@ -63,9 +62,9 @@ def unpack_file(tarball: IO[bytes], target: Path) -> Path:
     Raises OctavoError when it is none, not one of a source, or has an entry that leads outside.
     """
     try:
-        with tarfile.open(fileobj=tarball) as archive:
+        with opened(tarball) as archive:
             extract(archive, target)
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except DAMAGED as error:
         raise OctavoError(f"{tarball.name} cannot be unpacked: {error}; remove it and run again") from error
     roots = [entry for entry in target.iterdir() if entry.is_dir()]
     if len(roots) != 1:

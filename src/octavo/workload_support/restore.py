@@ -1,12 +1,12 @@
 """Restoring a user's pg_dump archive: custom or directory format with pg_restore, plain SQL with psql."""
 
 import re
-import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from psycopg import sql
 
+from octavo import archives
 from octavo.errors import OctavoError, UsageError
 from octavo.host.safe_read import lines_of
 from octavo.host.trees import shown
@@ -81,13 +81,13 @@ def is_sql(archive: Path) -> bool:
 def _check_members(archive: Path) -> None:
     """Raises UsageError for a tar that holds anything but files: pg_dump writes no links."""
     try:
-        with files.opened(archive) as file, tarfile.open(fileobj=file, mode="r:", errors="surrogateescape") as members:
+        with files.opened(archive) as file, archives.opened(file, mode="r:", most_bytes=None) as members:
             for member in members:
                 if not member.isreg():
                     raise UsageError(
                         f"{archive}: {shown(member.name)} in it is not a regular file; archives must not contain links"
                     )
-    except (tarfile.TarError, ValueError, ArithmeticError, EOFError) as error:
+    except (*archives.DAMAGED, ArithmeticError) as error:
         raise UsageError(f"{archive} is a damaged tar archive: {error}") from None
 
 

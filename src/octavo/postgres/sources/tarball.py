@@ -1,10 +1,10 @@
 """A local tarball, such as a release, or a snapshot under any name."""
 
 import os
-import tarfile
 from pathlib import Path
 from typing import IO
 
+from octavo.archives import DAMAGED, opened
 from octavo.errors import UsageError
 from octavo.host import careful_open
 from octavo.host.journal import Journal
@@ -54,12 +54,12 @@ def _copy(file: IO[bytes], copy: Path, path: Path) -> None:
 
 def _version_inside(file: IO[bytes]) -> str | None:
     try:
-        with tarfile.open(fileobj=file) as archive:
+        with opened(file) as archive:
             for member in archive:
                 name = member.name.removeprefix("./").partition("/")[2]
                 text = archive.extractfile(member) if name in TELLING_FILES else None
                 if text and (version := version_in_text(name, text.read(_MOST_TEXT).decode(errors="replace"))):
                     return version
-    except (tarfile.TarError, EOFError, OSError):
+    except DAMAGED:
         pass
     return None
