@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from octavo.binary import read as binary
 from octavo.doctor.json_file import read_json
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.imports import rows
 from octavo.io import request
+from octavo.postgres import extension
 from octavo.postgres.wal_contents import Position, position_of
 
 
@@ -37,7 +39,7 @@ def test_what_is_too_large_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-@pytest.mark.parametrize("read", [_read_list, read_json, rows.read_text])
+@pytest.mark.parametrize("read", [_read_list, read_json, rows.read_text, binary.read])
 def test_a_link_in_a_directory_of_another_user_is_not_followed(read: object, tmp_path: Path) -> None:
     assert callable(read)
     (tmp_path / "secret").write_text("[]")
@@ -47,6 +49,20 @@ def test_a_link_in_a_directory_of_another_user_is_not_followed(read: object, tmp
     os.chown(theirs, 65534, 65534)
     with pytest.raises((HostError, UsageError), match="symbolic link"):
         read(theirs / "link")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_an_extension_is_not_taken_through_a_link_of_another_user(tmp_path: Path) -> None:
+    """What is read goes to the account of builds, and into what it makes."""
+    secret, theirs = tmp_path / "secret", tmp_path / "theirs"
+    secret.mkdir()
+    (secret / "key").write_text("root's")
+    theirs.mkdir()
+    (theirs / "extension").symlink_to(secret)
+    os.chown(theirs, 65534, 65534)
+    with pytest.raises(UsageError, match="extension"):
+        extension.source_digest(theirs / "extension")
+    assert extension.source_digest(secret)
 
 
 _POSITION: dict[str, object] = {"position": 2**40, "timeline": "00000001", "block": 8192, "segment": 16 * 1024**2}

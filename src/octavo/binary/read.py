@@ -1,5 +1,6 @@
 """Reading programs: a file, those of a package or of an archive, those below a directory."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from octavo.binary.core_types import ElfReport
 from octavo.errors import HostError
+from octavo.host.careful_open import open_directory, open_file
 
 # A directory of more is no installation of PostgreSQL.
 _MOST_FILES = 200_000
@@ -31,17 +33,14 @@ def read(path: Path) -> list[Program]:
     when there is no answer at all.
     """
     try:
-        descriptor = os.open(path, _OPEN)
+        descriptor = _opened(path)
+    except NotADirectoryError:
+        raise HostError(f"{path} is not a file, package or directory") from None
     except OSError as error:
         raise HostError(f"{path}: {error.strerror}") from None
     try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            found = list(_below(path, descriptor))
-        elif stat.S_ISREG(mode):
-            found = _of(str(path), descriptor)
-        else:
-            raise HostError(f"{path} is not a file, package or directory")
+        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        found = list(_below(path, descriptor)) if is_directory else _of(str(path), descriptor)
     finally:
         os.close(descriptor)
     if not found:
@@ -49,6 +48,16 @@ def read(path: Path) -> list[Program]:
     if len(found) == 1 and found[0].problem and found[0].name == str(path):
         raise HostError(f"{path} {found[0].problem}")
     return found
+
+
+def _opened(path: Path) -> int:
+    """A regular file or a directory, never through a link that others could have put there. Raises OSError."""
+    try:
+        return open_file(path)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    return open_directory(path)
 
 
 def read_one(path: Path) -> ElfReport:

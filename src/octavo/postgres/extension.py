@@ -190,7 +190,7 @@ def _read(directory: Path, archive: tarfile.TarFile | None) -> str:
                 os.close(descriptor)
 
     try:
-        top = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        top = careful_open.open_directory(directory)
         try:
             read(top, "")
         finally:
