@@ -1,5 +1,7 @@
 """`octavo build exec` runs programs of a build as whoever asks; root is told when others wrote them."""
 
+# pyright: reportPrivateUsage=false
+
 import os
 from pathlib import Path
 
@@ -8,15 +10,38 @@ import pytest
 from octavo.cli import build_cache
 from octavo.host import foreground
 from octavo.postgres.builds.cache import RECORDS, Build
+from octavo.postgres.builds.make import Planned, _whose_cache
+from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.builds.usage import not_postgresqls
+from octavo.postgres.sources.base import Source
 
 _CHECKED = "Debian source package postgresql-18_18.6-3, signature checked by apt"
+
+
+def test_flags_of_others_do_not_meet_the_cache_of_releases(tmp_path: Path) -> None:
+    """A plan may name a plugin, which then runs as the account of all builds, and may write into the cache it has."""
+    release = Source("18.6", tmp_path / "a", "f" * 64, _CHECKED)
+    own = Source("18.6", tmp_path / "a", "f" * 64, "local file a", given=tmp_path / "a")
+
+    def cache(source: Source, *flags: str, compiler: str = "gcc") -> str:
+        return _whose_cache(Planned(BuildSpec("18", compiler=compiler, flags=flags), source, {}))
+
+    assert cache(release) == cache(release, "-O3", "-fno-plt") == cache(release, compiler="clang-16") == "releases"
+    others = [
+        cache(release, "-fplugin=/home/eve/x.so"), cache(release, "-fplugin=x"), cache(release, "-B/home/eve"),
+        cache(release, "-O3", "-Dexit(x)=abort()"), cache(release, compiler="python3"), cache(own),
+        cache(own, "-B/home/eve"),
+    ]  # fmt: skip
+    assert len({"releases", *others}) == 1 + len(others)
 
 
 @pytest.mark.parametrize(
     ("origin", "extension", "told"),
     [
         (_CHECKED, None, ""),
+        (_CHECKED, "-Dc_args=-O3 -march=native", ""),
+        (_CHECKED, "-Dc_args=-O3 -fplugin=/tmp/x.so", "itself, compiled by gcc -O3 -fplugin=/tmp/x.so"),
+        (_CHECKED, "CFLAGS=-O2 -B/tmp", "itself, compiled by gcc -O2 -B/tmp"),
         ("https://example.org/a.tar.bz2, sha256 known to Octavo", None, ""),
         ("https://example.org/a.tar.bz2, sha256 as published beside it", None, "itself from https://example.org"),
         ("local source tree pg", None, "itself from local source tree pg"),
@@ -27,10 +52,11 @@ def test_root_is_told_whose_programs_it_runs(
     origin: str, extension: str | None, told: str,
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    build = Build("one", tmp_path, {"origin": origin})
+    flags = [extension] if extension and "=" in extension else []
+    build = Build("one", tmp_path, {"origin": origin, "options": ["-Dcassert=false", *flags]})
     (tmp_path / RECORDS).mkdir()
     (tmp_path / RECORDS / ".half.begun").touch()
-    if extension:
+    if extension and not flags:
         (tmp_path / RECORDS / f"{extension}.json").write_text("{}")
     assert ", ".join(not_postgresqls(build)).startswith(told)
     ran: list[list[str]] = []
@@ -49,4 +75,8 @@ def test_root_is_told_whose_programs_it_runs(
         said = capfd.readouterr().err
         assert said.startswith(f"psql runs as root, and the build has {told}" if told and uid == 0 else "")
         assert bool(said) == bool(told and uid == 0)
+        build_cache.print_environment()
+        printed = capfd.readouterr()
+        assert printed.out.startswith("export PATH=")
+        assert bool(printed.err) == bool(told and uid == 0)
     assert ran == [["psql"]] * 2

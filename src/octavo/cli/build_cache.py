@@ -180,7 +180,9 @@ def print_environment(
     """
     import shlex
 
-    print(f'export PATH={shlex.quote(str(_chosen(data_block, wal_block, pg, name).prefix / "bin"))}:"$PATH"')
+    build = _chosen(data_block, wal_block, pg, name)
+    _warn_root("what that shell finds first", build)
+    print(f'export PATH={shlex.quote(str(build.prefix / "bin"))}:"$PATH"')
 
 
 def execute(
@@ -196,16 +198,23 @@ def execute(
 
     Example: octavo build exec --data-block 4kB -- psql -h /tmp -c 'show block_size'
     """
+    from octavo.host.foreground import become
+    from octavo.postgres.builds.usage import user_environment
+
+    build = _chosen(data_block, wal_block, pg, name)
+    _warn_root(command[0], build)
+    become(command, user_environment(build))
+
+
+def _warn_root(what: str, build: "Build") -> None:
+    """Tells root whose programs the build has, other than PostgreSQL's."""
     import os
     import sys
 
-    from octavo.host.foreground import become
-    from octavo.postgres.builds.usage import not_postgresqls, user_environment
+    from octavo.postgres.builds.usage import not_postgresqls
 
-    build = _chosen(data_block, wal_block, pg, name)
     if os.geteuid() == 0 and (foreign := not_postgresqls(build)):
-        print(f"{command[0]} runs as root, and the build has {', '.join(foreign)}", file=sys.stderr)
-    become(command, user_environment(build))
+        print(f"{what} runs as root, and the build has {', '.join(foreign)}", file=sys.stderr)
 
 
 def _chosen(data_block: str, wal_block: str, pg: str, name: str | None) -> "Build":

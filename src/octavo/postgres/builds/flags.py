@@ -27,6 +27,13 @@ _CPUINFO = Path("/proc/cpuinfo")
 _MOST_BYTES = 16 * 1024**2
 _DEFINED = re.compile(r"^#define (\w+) ", re.MULTILINE)
 _FLAGS = re.compile(r"^(?:flags|Features)\s*:(.*)$", re.MULTILINE)
+# Flags that choose among a compiler's own ways. All others may have it read a file, load a plugin or run a program
+# that somebody else has put there, or put anything into the code of programs that the build itself runs, as macros do.
+_OF_ITS_OWN = re.compile(
+    r"-(?!fplugin|fpass-plugin|fuse-ld|fprofile|fauto-profile|mllvm)"
+    r"(?:O(?:[0-3sgz]|fast)?|g[0-3]?|pipe|m[a-z0-9][A-Za-z0-9._+=-]*|f[a-z][a-z0-9-]*(?:=[a-z0-9-]+)?)"
+)
+_COMPILER = re.compile(r"(?:[a-z0-9_]+-linux-gnu-)?(?:gcc|clang|cc)(?:-[0-9]{1,3})?")
 _ERROR = re.compile(r"error: (.+)", re.IGNORECASE)
 _NOTHING = "/dev/null"
 
@@ -57,6 +64,21 @@ def refused(compiler: str, flags: Sequence[str], journal: Journal, cpuinfo: Path
         return None
     lacks = missing(macros.stdout, has)
     return f"this CPU has no {', '.join(lacks)}, which {words} makes use of" if lacks else None
+
+
+def are_harmless(compiler: str, flags: Sequence[str]) -> bool:
+    """Whether a compiler with these flags runs and reads nothing but what is its own and the sources'.
+
+    A plan may be anybody's, and its flags with it.
+
+    >>> are_harmless("gcc-12", ["-O3", "-march=x86-64-v3", "-fno-plt"]), are_harmless("gcc", ["-fplugin=/tmp/x.so"])
+    (True, False)
+    >>> [are_harmless("gcc", [flag]) for flag in ("-B/tmp", "-Dexit(x)=abort()", "-include/tmp/x.h", "-specs=x")]
+    [False, False, False, False]
+    >>> are_harmless("python3", []), are_harmless("aarch64-linux-gnu-gcc", ["-mcpu=neoverse-n1"])
+    (False, True)
+    """
+    return _COMPILER.fullmatch(compiler) is not None and all(map(_OF_ITS_OWN.fullmatch, flags))
 
 
 def missing(macros: str, has: set[str]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from octavo.errors import OctavoError, UsageError
 from octavo.host.journal import Journal
-from octavo.postgres.builds import cross, recipe, traced, training
+from octavo.postgres.builds import cross, flags, recipe, traced, training
 from octavo.postgres.builds.cache import Build, key_of, locked, publish, read_build, unpublished
 from octavo.postgres.builds.findings import shipped
 from octavo.postgres.builds.installation import make_manifest
@@ -206,6 +206,14 @@ def _make_together(
         _make(place, missing, progress, finished)
 
 
+def _whose_cache(planned: Planned) -> str:
+    """Whose results the compiler's cache has: the source's, and where flags may have others' programs run, theirs."""
+    spec, whose = planned.spec, planned.source.whose
+    if flags.are_harmless(spec.compiler, spec.flags):
+        return whose
+    return f"{whose}, compiled by {' '.join((spec.compiler, *spec.flags))}"
+
+
 def _make(
     place: WorkerClient,
     planned: Sequence[Planned],
@@ -234,7 +242,7 @@ def _make(
             pending.remove(number)
             finished(number)
 
-    cache = first.source.whose if cached else None
+    cache = _whose_cache(first) if cached else None
     stages = Stages(costs(len(planned), known=bool(shipped(first.source.version)), trained=trained), progress)
     place.make(asked, first.source.tarball, cache=cache, progress=stages, ready=ready)
     if pending:

@@ -12,6 +12,7 @@ from octavo.errors import OctavoError, UsageError
 from octavo.host import children, published
 from octavo.host.journal import Journal
 from octavo.host.published import MANIFEST
+from octavo.postgres.builds import traced
 from octavo.postgres.builds.cache import (
     RECORDS,
     Build,
@@ -20,8 +21,12 @@ from octavo.postgres.builds.cache import (
     locked,
     read_build,
 )
+from octavo.postgres.builds.flags import are_harmless
 from octavo.postgres.builds.spec import BuildSpec
 from octavo.postgres.sources.base import is_checked
+
+# Where flags of the compiler are in the options of meson and of configure.
+_FLAGS = ("-Dc_args=", "CFLAGS=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +51,15 @@ def user_environment(build: Build) -> dict[str, str]:
 
 
 def not_postgresqls(build: Build) -> list[str]:
-    """What in the build was made from sources that are no checked release of PostgreSQL's: its own, its extensions."""
+    """What in the build was made from sources that are no checked release of PostgreSQL's, or with flags that may have
+    had others' programs run: its own, its extensions."""
     origin: str = build.manifest.get("origin", "an unknown source")
     own = [] if is_checked(origin) else [f"itself from {origin}"]
+    compiler: str = build.manifest.get("compiler_command", "gcc")
+    given = [option.partition("=")[2] for option in build.manifest.get("options", ()) if option.startswith(_FLAGS)]
+    words = [word for text in given for word in text.split() if word != traced.COMPILER_FLAG]
+    if not are_harmless(compiler, words):
+        own.append(f"itself, compiled by {' '.join((compiler, *words))}")
     records = (build.prefix / RECORDS).glob("[!.]*.json")
     return own + sorted(f"the extension {path.stem}" for path in records)
 
