@@ -11,7 +11,7 @@ from octavo.plan.model import Plan
 from octavo.plan.parse import parse_plan
 from octavo.plan.sizes import sizes_of
 from octavo.toml import read_toml
-from octavo.workload_support.files import relative_to
+from octavo.workload_support.files import authors_of, relative_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,8 @@ def find_plan(
 
     Levels that are relative paths start from the directory of the plan's file.
     """
-    text = read_toml(Path(wanted)) if wanted.endswith(".toml") else preset_text(wanted)
-    with relative_to(Path(wanted).parent):
+    own = wanted.endswith(".toml")
+    authors = authors_of(Path(wanted)) if own else ()  # before it is read: what only root can change by then stays so
+    text = read_toml(Path(wanted)) if own else preset_text(wanted)
+    with relative_to(Path(wanted).parent, authors):
         return parse_plan(text, origin=wanted, changes=changes, rounds=rounds, size=size, budget=budget), text

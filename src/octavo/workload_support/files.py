@@ -6,30 +6,62 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Generator, Sequence
+import subprocess
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
-from octavo.errors import UsageError
-from octavo.host import careful_open, tree_walk, trees
+from octavo.errors import HostError, UsageError
+from octavo.home import changer_of_file, resolve_by_steps
+from octavo.host import careful_open, children, tree_walk, trees
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
+from octavo.host.owner import NOBODY, owner_of
 
 _PIECE = 1024**2
 _base: ContextVar[Path | None] = ContextVar("base directory for relative paths in levels", default=None)
+_authors: ContextVar[Collection[int]] = ContextVar("users who can change what names the files", default=())
+_LOOK_SECONDS = 60
 
 
 @contextmanager
-def relative_to(directory: Path) -> Generator[None, None, None]:
-    """Within it, levels that are relative paths start from this directory (a plan's), not from the current one."""
-    token = _base.set(directory.absolute())
+def relative_to(directory: Path, authors: Collection[int] = ()) -> Generator[None, None, None]:
+    """Within it, levels that are relative paths start from this directory (a plan's), not from the current one.
+
+    `authors` are the users besides root who can change the plan: what they may not read it cannot name, for it is lent
+    to the servers, where other files that the plan names may have programs run.
+    """
+    base, writers = _base.set(directory.absolute()), _authors.set(authors)
     try:
         yield
     finally:
-        _base.reset(token)
+        _base.reset(base)
+        _authors.reset(writers)
+
+
+def authors_of(plan: Path) -> list[int]:
+    """For root: the users who can change a plan's file, or put another one there; nobody for a place that is open to
+    many. Raises UsageError when it cannot be read."""
+    found: list[int] = []
+
+    def look(step: Path) -> None:
+        facts = step.lstat()
+        if changer_of_file(facts, {0}):
+            found.append(owner_of(facts) or NOBODY)
+
+    if os.geteuid() == 0:
+        try:
+            resolve_by_steps(plan.absolute(), look, str(plan))
+        except OSError as error:
+            raise UsageError(f"{plan} cannot be read: {error.strerror}") from None
+        except HostError:
+            raise UsageError(f"{plan} cannot be read: it is a link to itself") from None
+        except ValueError:
+            raise UsageError(f"{plan} cannot be read: it is no name of a file") from None
+    return sorted(set(found))
 
 
 def absolute(text: str) -> Path:
@@ -44,7 +76,27 @@ def absolute(text: str) -> Path:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path} cannot be read: permission denied")
+    for uid in _authors.get():
+        _check_readable_by(children.owner_account(uid), path)
     return path
+
+
+def _check_readable_by(account: Account, path: Path) -> None:
+    """Raises UsageError unless the user may read the file, or all files of the directory."""
+    groups = "--clear-groups" if account.gid == NOBODY else "--init-groups"
+    rights = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", groups, "--"]
+    try:
+        found = subprocess.run(
+            [*rights, "find", "-H", path, "!", "-readable", "-print", "-quit"],
+            capture_output=True, check=False, timeout=_LOOK_SECONDS, cwd="/", env={"PATH": children.PLAIN_PATH},
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"{path} cannot be looked at as {account.name}: {error}") from None
+    if found.returncode != 0 or found.stdout:
+        raise UsageError(
+            f"{path} is not for {account.name} to read, who can change the plan that names it; have the plan and its "
+            "directory belong to root alone"
+        )
 
 
 def opened(path: Path) -> IO[bytes]:
