@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.security.conftest import needs_root
 
+from octavo.doctor.collect.stopped import stopped_facts
 from octavo.errors import UsageError
 from octavo.hugepages import stopped
 from octavo.postgres.sources import git
@@ -67,6 +68,20 @@ def test_the_owners_own_links_are_followed_once(shared: Path) -> None:
     (shared / "link").symlink_to("data")
     os.chown(shared / "link", _OWNER, -1, follow_symlinks=False)
     assert _directories(shared / "link") == (data, data)
+
+
+@pytest.mark.parametrize("answer", ["9" * 5000, "", "none"])
+def test_what_a_library_of_the_owners_prints_is_a_line(answer: str, shared: Path) -> None:
+    """`postgres -C` loads what the configuration names, as the data's owner."""
+    data = _cluster(shared / "data")
+    programs = shared / "bin"
+    programs.mkdir()
+    says = f'case "$*" in *--version*) echo "postgres (PostgreSQL) 18.6" ;; *) echo "{answer}" ;; esac'
+    (programs / "postgres").write_text(f"#!/bin/sh\n{says}\n")
+    (programs / "postgres").chmod(0o755)
+    with pytest.raises(UsageError, match="does not answer as PostgreSQL does") as raised:
+        stopped_facts(data, programs)
+    assert len(str(raised.value)) < 500
 
 
 def test_no_path_at_all_is_no_cluster(shared: Path) -> None:

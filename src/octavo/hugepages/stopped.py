@@ -64,7 +64,12 @@ def asking(pgdata: Path, bindir: Path | None) -> Generator[tuple[Callable[[str, 
                 raise UsageError(f"--pgdata {pgdata}: {program} refuses it{given}: {_words(finished.stderr)}")
             return finished.stdout.strip()
 
-        yield ask, f"postgres -C, {program} ({how}){given}"
+        try:
+            yield ask, f"postgres -C, {program} ({how}){given}"
+        except (ValueError, IndexError) as error:  # what a library of the data's owner may print
+            raise UsageError(
+                f"--pgdata {pgdata}: {program} does not answer as PostgreSQL does ({error!r:.100})"
+            ) from None
 
 
 def _directories(pgdata: Path) -> tuple[Path, Path]:
