@@ -12,6 +12,7 @@ from octavo.errors import UsageError
 from octavo.fleet import session as fleet
 from octavo.fleet.dask_hosts import DaskHosts
 from octavo.fleet.outbox import Outbox
+from octavo.fleet.received import ReceivedTrials
 from octavo.host import lock
 from octavo.lab import session
 from octavo.lab.events import Event
@@ -19,7 +20,7 @@ from octavo.lab.run_record import extended
 from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan
 from octavo.store.address import ServerAddress
-from octavo.store.records import RunRecord
+from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.run_files import remember_plan, run_directory
 from octavo.store.store import Store
 
@@ -27,6 +28,15 @@ TEAMS = ServerAddress("postgresql://anna@stores/octavo", {})
 BAD = ["/etc/logrotate.d", "../../etc/cron.d", "..", ".", "", ".hidden", "a/b", "a\nb", "a" * 300, "-rf"]
 _OPEN = Store.open
 Resume = Callable[[str], object]
+
+
+def test_an_identity_of_any_text_is_no_number_of_a_delivery() -> None:
+    """Identities are in the store, too."""
+    texts = ["box/7", "box/9", "box/x", f"box/{'9' * 5000}", "box/٣", "/", "box"]
+    trials = [
+        TrialRecord("a", 1, 1, 1, 1, "ok", None, 0.0, 1.0, 7, facts={"host": "db1"}, identity=text) for text in texts
+    ]
+    assert ReceivedTrials(trials, lambda _: (), lambda _: None).have("db1") == {"box": 9}
 
 
 class Reached(Exception):

@@ -14,6 +14,7 @@ Commit = Callable[[Sequence[TrialRecord]], Sequence[TrialRecord]]
 _MOST_WAITING = 1000
 # Seconds that a host's clock may be off before its trials' times are corrected: a delivery takes some of them.
 _CLOCK_SLACK = 5.0
+_LONGEST_NUMBER = 18
 
 
 class ReceivedTrials:
@@ -86,7 +87,8 @@ def _stored_before(trials: Sequence[TrialRecord]) -> dict[tuple[str, str], int]:
         if (host := (trial.facts or {}).get("host")) and trial.identity:
             box, _, number = trial.identity.rpartition("/")
             key = str(host), box
-            found[key] = max(found.get(key, 0), int(number))
+            if number.isascii() and number.isdecimal() and len(number) <= _LONGEST_NUMBER:  # a store may say anything
+                found[key] = max(found.get(key, 0), int(number))
     return found
 
 
