@@ -160,7 +160,8 @@ def _tree_in_blocks(workplace: TestWorkspace, name: str, directories: Sequence[s
     for directory in ("src/test/perl", *directories):
         shutil.copytree(tree / directory, copy / directory)
         for file in (copy / directory).rglob("*.p[lm]"):
-            file.write_text(_SHARED_BUFFERS.sub(_as_blocks, file.read_text()))
+            text = file.read_text(errors="surrogateescape")
+            file.write_text(_SHARED_BUFFERS.sub(_as_blocks, text), errors="surrogateescape")
     return copy
 
 
