@@ -24,6 +24,8 @@ METRICS: tuple[tuple[str, str], ...] = (
     ("wal_bytes_per_transaction", "wal_bytes_per_transaction"),
     ("full_page_images_per_transaction", "wal_full_page_images_per_transaction"),
 )
+# Levels of the factor `device` that are the machine's own: what it gives is measured (--device), not named.
+_OWN_DEVICES = ("native", "loop")
 # How the reasons of trials begin that others disturbed (docs/validity.md).
 _DISTURBED = ("foreign processes", "steal")
 # Below so much a ratio says nothing: in a read-only run a few bytes are logged.
@@ -107,7 +109,7 @@ def compare(
             shared_buffers=(condition.shared_buffers,),
             memory=memory,
             kernel_page=request.kernel_page,
-            device=request.device if condition.device == "native" else condition.device,
+            device=request.device if condition.device in _OWN_DEVICES else condition.device,
             recorded_device=request.recorded_device,
             clients=condition.clients,
             checkpoint=request.checkpoint,
@@ -164,7 +166,7 @@ def _points(
         least = next((value for start, value in _LEAST.items() if name.startswith(start)), 0.0)
         if name.startswith("device_") and condition.device == "native":
             continue  # it counts everybody's requests
-        if name == "tps" and condition.device == "native" and any(trial["status"] != "ok" for trial in trials):
+        if name == "tps" and condition.device in _OWN_DEVICES and any(trial["status"] != "ok" for trial in trials):
             continue  # how much CPU others leave is not predicted
         if not values or interval is None or median(values) <= least:
             continue
@@ -210,11 +212,11 @@ def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     found: list[dict[str, Any]] = []
     for metric, _ in METRICS:
-        for group, limited in (("native", False), ("limited", True)):
+        for group, is_own in (("native", True), ("limited", False)):
             here = [
                 one
                 for one in points
-                if one["metric"] == metric and (one["device"] != "native") == limited and math.isfinite(one["error"])
+                if one["metric"] == metric and (one["device"] in _OWN_DEVICES) == is_own and math.isfinite(one["error"])
             ]
             if here:
                 errors = sorted(abs(one["error"]) for one in here)

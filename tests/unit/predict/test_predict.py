@@ -197,6 +197,17 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
         parse_where(["mode"])
 
 
+def test_a_private_volume_without_limits_is_the_machine_s_own_device(tmp_path: Path) -> None:
+    path = made(tmp_path / "t.octrace")
+    trials = [trial("8kB", device=device, tps=700.0, transactions=7000.0, device_reads=5000.0)
+              for device in ("native", "loop")]  # fmt: skip
+    found = compare(Request(path, device="iops=500"), {"trials": trials}, {}, 15 * MB)
+    tps = {one["device"]: one["predicted"] for one in found["points"] if one["metric"] == "tps"}
+    assert tps["loop"] == tps["native"]
+    assert [one["device"] for one in found["points"] if one["metric"].startswith("device_")] == ["loop"]
+    assert {row["device"] for row in found["summary"]} == {"native"}
+
+
 def test_images_of_a_cycle_are_read_off_the_first_one() -> None:
     rates = Rates("merged", {}, 0.0, True, 0.0, True, 0.0, 1.0, ((100.0, 80.0), (200.0, 120.0)))
     assert [rates.images(count) for count in (50.0, 100.0, 150.0, 400.0)] == [0.8, 0.8, pytest.approx(100 / 150), 0.5]
