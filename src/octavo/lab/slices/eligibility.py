@@ -25,7 +25,8 @@ from octavo.workloads.base import Levels, RunsInPieces, RunsInTurns, Workload
 
 # What a server has beside its buffers and its database in the page cache.
 _SERVER_BYTES = 128 * 1024**2
-_MOST_OF_MEMORY = 0.8
+# The rest is for the client, the lab and the kernel; what the estimate has too little costs page cache, no memory.
+_MOST_OF_MEMORY = 0.9
 _SPARE_OF_DISK = 1.1
 _Sliced = (RunsInTurns, RunsInPieces)
 # Levels that a cell must have, with what would go wrong in other words.
@@ -156,7 +157,10 @@ def no_room(needs: Sequence[tuple[Levels, int, int]]) -> str | None:
     wanted = sum(_memory(levels, database) for levels, database, _ in needs)
     there = meminfo("MemAvailable", Path("/proc"))
     if wanted > _MOST_OF_MEMORY * there:
-        return f"the cells together need {human_size(wanted)} of memory; {human_size(there)} is available"
+        return (
+            f"the cells together need {human_size(wanted)} of memory, more than {_MOST_OF_MEMORY:.0%} of the "
+            f"{human_size(there)} available"
+        )
     copies = int(_SPARE_OF_DISK * sum(copy for _, _, copy in needs))
     free = shutil.disk_usage(make_directory(octavo_home() / "scratch")).free
     if copies > free:
