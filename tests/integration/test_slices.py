@@ -1,7 +1,7 @@
 """Whole rounds in slices on real servers, with everything small."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -153,6 +153,26 @@ def test_where_slices_are_not_sound_the_run_says_why_and_goes_on(home: Path) -> 
     (said,) = [event.text for event in events if isinstance(event, Notice) and "sequential trials" in event.text]
     assert said == "sequential trials instead of slices: cache: a cold cache is filled only once"
     assert ended.outcome.failed == 0
+
+
+def test_cells_that_do_not_fit_at_once_take_turns_in_groups(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_most_three(needs: Sequence[object]) -> str | None:
+        return "there is room for three" if len(needs) > 3 else None
+
+    monkeypatch.setattr(eligibility, "no_room", at_most_three)
+    compared = {
+        '[baseline]\ndata_block = "8kB"': '[baseline]\nsettings.work_mem = "4MB"',
+        'data_block = ["4kB", "8kB"]': 'settings.work_mem = ["4MB", "1MB", "2MB"]',
+    }
+    _, document, events = run(changed(compared))
+    parts: dict[int, list[str]] = {}
+    for trial in document["trials"]:
+        assert (trial["status"], trial["facts"].get("interleave")) == ("ok", "slices")
+        again = " again" if "again" in trial["cell"] else ""
+        parts.setdefault(trial["part"], []).append(trial["levels"]["settings.work_mem"] + again)
+    assert [sorted(levels) for levels in parts.values()] == [["1MB", "4MB", "4MB again"], ["2MB", "4MB", "4MB again"]]
+    (said,) = [event.text for event in events if isinstance(event, Notice) and "slices" in event.text]
+    assert said == "slices in 2 groups of cells, each with the baseline: there is room for three"
 
 
 def test_a_cell_that_fails_does_not_take_the_others_along(home: Path) -> None:

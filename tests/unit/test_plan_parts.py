@@ -7,7 +7,7 @@ from tests.unit.plans import changed_plan
 
 from octavo.errors import HostError
 from octavo.plan.cells import Cell, make_cells
-from octavo.plan.parts import parts_of_round
+from octavo.plan.parts import groups_at_once, parts_of_round
 
 BLOCKS = ["1kB", "2kB", "4kB", "8kB", "16kB", "32kB"]
 
@@ -117,3 +117,15 @@ def test_forty_two_datasets_are_parted_quickly() -> None:
     cells = with_datasets(42)
     parts = parts_of_round(cells, {cell.dataset: 7 for cell in cells}, 14 + 10 * 7)
     assert [len(part) - 2 for part in parts] == [10, 10, 10, 10, 2]
+
+
+@given(st.integers(0, 12), st.integers(2, 14))
+def test_groups_that_are_up_at_once_have_the_baseline_and_every_cell_is_in_one(others: int, most: int) -> None:
+    cells = with_datasets(others)
+    groups = groups_at_once(cells, lambda some: len(some) <= most)
+    if most < 3 or others == 0:
+        assert groups == [cells]
+        return
+    assert all(group[:2] == cells[:2] and len(group) <= most for group in groups)
+    assert [cell for group in groups for cell in group[2:]] == cells[2:]
+    assert len(groups) == -(-others // (most - 2))

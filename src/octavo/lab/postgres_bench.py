@@ -29,7 +29,7 @@ from octavo.lab.validity.watch import Watcher
 from octavo.plan.cells import Cell, load_of
 from octavo.plan.factors import build_of
 from octavo.plan.model import LONGEST_SLICE, Plan
-from octavo.plan.parts import parts_of_round
+from octavo.plan.parts import groups_at_once, parts_of_round
 from octavo.postgres.builds import flags, variants
 from octavo.postgres.builds.cache import Build, find_build
 from octavo.postgres.builds.make import ensure_builds
@@ -71,6 +71,7 @@ class PostgresBench:
         self._broken: dict[object, str] = {}  # what cannot be made (a build, a load), and why
         self._checked: set[str] = set()
         self._singly: set[str] = set()  # conditions that are measured trial by trial
+        self._in_groups: set[str] = set()  # conditions whose cells are not all up at once
         self._shortest: dict[str, float] = {}  # slices by condition, in seconds, where they were found too short
         self.room = 0
         self._logs = run_directory(run)
@@ -126,15 +127,7 @@ class PostgresBench:
         """The conditions whose cells may be up at once, by what is known before there is room for them."""
         if self._plan.interleave == "trials":
             return set()
-        mine: dict[str, list[Cell]] = {}
-        for cell in cells:
-            mine.setdefault(cell.condition, []).append(cell)
-        return {
-            condition
-            for condition, its in mine.items()
-            if eligibility.why_not(self._plan, self._workload, its) is None
-            and eligibility.not_here(its, self._plan.instruments) is None
-        }
+        return {condition for condition, its in _by_condition(cells).items() if self._why_singly(its) is None}
 
     def close(self) -> None:
         """Gives back what the whole run had."""
@@ -174,9 +167,29 @@ class PostgresBench:
         self._builds.update(zip(specs, builds, strict=True))
 
     def parts(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        """As few parts as the room for datasets allows; see `plan.parts`."""
+        """As few parts as the room for datasets allows, and for what is up at once; see `plan.parts`."""
         sizes = {cell.dataset: bytes_of_load(self._workload, cell.levels) for cell in cells}
-        return parts_of_round(cells, sizes, self.room)
+        return [one for part in parts_of_round(cells, sizes, self.room) for one in self._parts_at_once(part)]
+
+    def _parts_at_once(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+        """The part, or several where the cells of a condition take turns and are not all up at once."""
+        groups = [self._groups_of(condition, its) for condition, its in _by_condition(cells).items()]
+        count = max((len(its) for its in groups), default=1)
+        members = [{cell.id for its in groups if place < len(its) for cell in its[place]} for place in range(count)]
+        return [[cell for cell in cells if cell.id in mine] for mine in members]
+
+    def _groups_of(self, condition: str, cells: list[Cell]) -> list[list[Cell]]:
+        if self._plan.interleave == "trials" or condition in self._singly or self._why_singly(cells):
+            return [cells]
+        reason = self._no_room(cells)
+        if reason is None:
+            return [cells]
+        groups = groups_at_once(cells, lambda some: self._no_room(some) is None)
+        if len(groups) > 1 and condition not in self._in_groups:
+            self._in_groups.add(condition)
+            name = condition + ": " if condition else ""
+            self._notify(Notice(f"{name}slices in {len(groups)} groups of cells, each with the baseline: {reason}"))
+        return groups
 
     def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
         """Makes the loads that the cells need in this round, so that no trial is broken off by one."""
@@ -217,21 +230,26 @@ class PostgresBench:
         """Whether slices are sound for these cells and there is room for all of them; why not is said once."""
         if self._plan.interleave == "trials" or cells[0].condition in self._singly:
             return False
-        if reason := eligibility.why_not(self._plan, self._workload, cells) or eligibility.not_here(
-            cells, self._plan.instruments
-        ):
+        if reason := self._why_singly(cells) or self._no_room(cells):
             self._measure_singly(cells[0].condition, reason)
             return False
+        return True
+
+    def _why_singly(self, cells: Sequence[Cell]) -> str | None:
+        """Why slices are not sound for a condition's cells, or None."""
+        return eligibility.why_not(self._plan, self._workload, cells) or eligibility.not_here(
+            cells, self._plan.instruments
+        )
+
+    def _no_room(self, cells: Sequence[Cell]) -> str | None:
+        """Why these cells cannot all be up at once, or None."""
         needs = [
             (cell.levels, self._workload.database_bytes(cell.levels), bytes_of_copy(self._workload, cell.levels))
             for cell in cells
         ]
-        if reason := (
+        return (
             self._pools.not_at_once(cells) or eligibility.no_room(needs) or eligibility.too_dirty(self._workload, needs)
-        ):
-            self._measure_singly(cells[0].condition, reason)
-            return False
-        return True
+        )
 
     def _measure_singly(self, condition: str, reason: str) -> None:
         self._singly.add(condition)
@@ -345,3 +363,10 @@ class PostgresBench:
         if doubt.rule == "duration" and facts.get("turns_dropped"):
             reason = f"other processes disturbed {facts['turns_dropped']} of {facts['turns']} turns: {reason}"
         return Measurement("invalid", reason, observations, settings, build.manifest, facts, series)
+
+
+def _by_condition(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.condition, []).append(cell)
+    return found

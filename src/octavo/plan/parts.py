@@ -1,6 +1,6 @@
 """Incomplete rounds: where not all datasets fit the disk at once, a round runs in parts, each with its baselines."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from octavo.errors import HostError
@@ -65,6 +65,25 @@ def parts_of_round(cells: Sequence[Cell], bytes_by_dataset: Mapping[str, int], r
         if group not in leading:
             next(part for part in parts if group.datasets <= _datasets(part)).append(group)
     return [_cells_of(part, cells) for part in parts]
+
+
+def groups_at_once(cells: Sequence[Cell], fits: Callable[[Sequence[Cell]], bool]) -> list[list[Cell]]:
+    """A condition's cells in groups that fit at once, each with the baseline and the control; cells keep their order.
+
+    One group of all where a cell does not even fit with its baseline and control.
+    """
+    leading = [cell for cell in cells if cell.baseline or cell.control]
+    groups: list[list[Cell]] = []
+    for cell in cells:
+        if cell in leading:
+            continue
+        if groups and fits([*leading, *groups[-1], cell]):
+            groups[-1].append(cell)
+        elif fits([*leading, cell]):
+            groups.append([cell])
+        else:
+            return [list(cells)]
+    return [[cell for cell in cells if cell in leading or cell in group] for group in groups] or [list(cells)]
 
 
 def _groups(cells: Sequence[Cell]) -> list[_Group]:
