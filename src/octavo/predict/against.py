@@ -19,7 +19,7 @@ from octavo.units import parse_size
 METRICS: tuple[tuple[str, str], ...] = (
     ("tps", "tps"),
     ("reads_per_transaction", "block_reads_per_transaction"),
-    ("device_reads_per_transaction", "device_reads"),  # over transactions
+    ("device_reads_per_transaction", "device_read_requests_per_transaction"),
     ("device_read_bytes_per_transaction", "device_read_bytes_per_transaction"),
     ("wal_bytes_per_transaction", "wal_bytes_per_transaction"),
     ("full_page_images_per_transaction", "wal_full_page_images_per_transaction"),
@@ -161,7 +161,7 @@ def _points(
 ) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for name, metric in METRICS:
-        values = [value for trial in trials if (value := _measured(trial, name, metric)) is not None]
+        values = [value for trial in trials if (value := _measured(trial, metric)) is not None]
         interval = row["figures"][name]
         least = next((value for start, value in _LEAST.items() if name.startswith(start)), 0.0)
         if name.startswith("device_") and condition.device == "native":
@@ -192,15 +192,11 @@ def _points(
     return found
 
 
-def _measured(trial: Mapping[str, Any], name: str, metric: str) -> float | None:
-    """A trial's observation; what is predicted per transaction and observed in all, over its transactions."""
-    seen = {one["metric"]: float(one["value"]) for one in trial["observations"] if one["item"] is None}
-    if metric not in seen:
-        return None
-    if name.endswith("_per_transaction") and not metric.endswith("_per_transaction"):
-        transactions = seen.get("transactions")
-        return seen[metric] / transactions if transactions else None
-    return seen[metric]
+def _measured(trial: Mapping[str, Any], metric: str) -> float | None:
+    """A trial's observation."""
+    return next(
+        (float(one["value"]) for one in trial["observations"] if one["item"] is None and one["metric"] == metric), None
+    )
 
 
 def summary(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

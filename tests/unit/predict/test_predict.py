@@ -171,8 +171,8 @@ def trial(block: str, device: str = "iops=500", **observed: float) -> dict[str, 
 def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
     request = Request(made(tmp_path / "t.octrace"))
     trials = [
-        trial("8kB", tps=700.0, transactions=7000.0, device_reads=5000.0, wal_bytes_per_transaction=3.0),
-        trial("32kB", tps=650.0, transactions=6500.0, device_reads=5000.0),
+        trial("8kB", tps=700.0, device_read_requests_per_transaction=0.7, wal_bytes_per_transaction=3.0),
+        trial("32kB", tps=650.0, device_read_requests_per_transaction=0.8),
         {**trial("4kB", tps=1.0), "status": "invalid", "reason": "too short"},
     ]
     found = compare(request, {"trials": trials}, {"mode": "read-only"}, 15 * MB)
@@ -180,7 +180,7 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
     assert set(metrics) == {
         (name, block) for name in ("tps", "device_reads_per_transaction") for block in (8192, 32768)
     }
-    assert metrics["device_reads_per_transaction", 8192]["measured"] == pytest.approx(5 / 7)
+    assert metrics["device_reads_per_transaction", 8192]["measured"] == 0.7
     one = metrics["tps", 8192]
     assert one["error"] == pytest.approx(one["predicted"] / 700 - 1)
     assert {row["metric"]: row["count"] for row in found["summary"]} == {"tps": 2, "device_reads_per_transaction": 2}
@@ -199,7 +199,7 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
 
 def test_a_private_volume_without_limits_is_the_machine_s_own_device(tmp_path: Path) -> None:
     path = made(tmp_path / "t.octrace")
-    trials = [trial("8kB", device=device, tps=700.0, transactions=7000.0, device_reads=5000.0)
+    trials = [trial("8kB", device=device, tps=700.0, device_read_requests_per_transaction=0.7)
               for device in ("native", "loop")]  # fmt: skip
     found = compare(Request(path, device="iops=500"), {"trials": trials}, {}, 15 * MB)
     tps = {one["device"]: one["predicted"] for one in found["points"] if one["metric"] == "tps"}
