@@ -1,8 +1,6 @@
 """A build that travels: what is packed, and what is refused where it arrives."""
 
-import io
 import json
-import lzma
 import os
 import tarfile
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from octavo.errors import OctavoError
 from octavo.host.journal import Journal
 from octavo.host.published import MANIFEST
 from octavo.packaging import travel
-from octavo.packaging.travel import digest_of, pack, unpack
+from octavo.packaging.travel import pack, unpack
 from octavo.postgres.builds.cache import Build, builds_directory, read_build
 from octavo.postgres.source import sha256_of
 
@@ -45,31 +43,38 @@ def away(build: Build) -> None:
 
 
 @pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where a build is packed."""
+    return tmp_path / "packed"
+
+
+@pytest.fixture
 def build(home: Path) -> Build:
     return make_build(f"18.0-b8w8-{os.urandom(6).hex()}")
 
 
-def test_a_build_arrives_as_it_was_and_only_once(build: Build, journal: Journal) -> None:
-    content = pack(build)
-    assert pack(build) == content
+def test_a_build_arrives_as_it_was_and_only_once(build: Build, journal: Journal, file: Path) -> None:
+    digest = pack(build, file)
+    assert pack(build, file.with_name("again")) == digest
     away(build)
     try:
-        taken = unpack(build.name, content, digest_of(content), journal)
+        taken = unpack(build.name, file, digest, journal)
         assert taken.manifest == build.manifest
         assert (taken.prefix / "lib" / "libpq.so").readlink() == Path("libpq.so.5")
         assert (taken.prefix / "bin" / "postgres").stat().st_mode & 0o777 == 0o755
-        assert unpack(build.name, content, digest_of(content), journal) == taken
+        assert unpack(build.name, file, digest, journal) == taken
     finally:
         away(build)
 
 
-def changed(content: bytes, change: Callable[[Path], None], tmp_path: Path) -> bytes:
-    with tarfile.open(fileobj=io.BytesIO(lzma.decompress(content))) as archive:
-        archive.extractall(tmp_path, filter="data")
-    change(tmp_path)
-    file = tmp_path.with_suffix(".tar.xz")
-    travel.write_tar(tmp_path, file, 0)
-    return file.read_bytes()
+def changed(file: Path, change: Callable[[Path], None]) -> str:
+    """Packs what was packed again, changed; the digest of it."""
+    place = file.with_name("changed")
+    with tarfile.open(file) as archive:
+        archive.extractall(place, filter="data")
+    change(place)
+    travel.write_tar(place, file, 0)
+    return sha256_of(file)
 
 
 def _rewritten(file: str, text: str) -> Callable[[Path], None]:
@@ -100,40 +105,54 @@ def _leading_out(root: Path) -> None:
     ],
 )
 def test_what_is_not_whole_is_refused(
-    build: Build, journal: Journal, tmp_path: Path, change: Callable[[Path], None], reason: str
+    build: Build, journal: Journal, file: Path, change: Callable[[Path], None], reason: str
 ) -> None:
-    other = changed(pack(build), change, tmp_path)
+    pack(build, file)
+    other = changed(file, change)
     away(build)
     with pytest.raises(OctavoError, match=reason):
-        unpack(build.name, other, digest_of(other), journal)
+        unpack(build.name, file, other, journal)
     assert read_build(build.name) is None
     assert not list(builds_directory().glob(f".new-{build.name}*"))
 
 
-def test_what_is_no_build_of_that_digest_or_name_is_refused(build: Build, journal: Journal) -> None:
-    content = pack(build)
+def test_what_is_no_build_of_that_digest_or_name_is_refused(build: Build, journal: Journal, file: Path) -> None:
+    digest = pack(build, file)
     away(build)
     with pytest.raises(OctavoError, match="differs from the sent one"):
-        unpack(build.name, content, digest_of(b""), journal)
+        unpack(build.name, file, "0" * 64, journal)
     for name in ("../../etc", "18.0-b8w8-zz", build.name.upper()):
         with pytest.raises(OctavoError, match="not a name of a build"):
-            unpack(name, content, digest_of(content), journal)
+            unpack(name, file, digest, journal)
     other = f"18.0-b8w8-{os.urandom(6).hex()}"
     with pytest.raises(OctavoError, match="is of another build"):
-        unpack(other, content, digest_of(content), journal)
+        unpack(other, file, digest, journal)
+
+
+def test_what_is_not_an_archive_or_too_large_is_refused(
+    build: Build, journal: Journal, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = pack(build, file)
+    content = file.read_bytes()
+    away(build)
+    with monkeypatch.context() as patch, pytest.raises(OctavoError, match="is larger than a build"):
+        patch.setattr(travel, "_MOST_UNPACKED", 1000)
+        patch.setattr(travel, "_AT_ONCE", 500)
+        unpack(build.name, file, digest, journal)
     for cut in (content[:-50], b"", b"\0" * 100):
+        file.write_bytes(cut)
         with pytest.raises(OctavoError, match="the received archive"):
-            unpack(build.name, cut, digest_of(cut), journal)
+            unpack(build.name, file, sha256_of(file), journal)
 
 
-def test_a_server_that_does_not_start_here_is_refused(home: Path, journal: Journal) -> None:
+def test_a_server_that_does_not_start_here_is_refused(home: Path, journal: Journal, file: Path) -> None:
     build = make_build(f"18.0-b8w8-{os.urandom(6).hex()}")
     program = build.prefix / "bin" / "postgres"
     program.write_text("#!/bin/sh\nexit 1\n")
     manifest = {**build.manifest, "files": {**build.manifest["files"], "bin/postgres": sha256_of(program)}}
     (build.prefix / MANIFEST).write_text(json.dumps(manifest))
-    content = pack(build)
+    digest = pack(build, file)
     away(build)
     with pytest.raises(OctavoError, match="which was made on another host"):
-        unpack(build.name, content, digest_of(content), journal)
+        unpack(build.name, file, digest, journal)
     assert read_build(build.name) is None

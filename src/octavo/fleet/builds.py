@@ -8,22 +8,21 @@ it makes it himself, as every host does that comes later.
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from octavo import workloads
-from octavo.errors import OctavoError
-from octavo.fleet.dask_hosts import DaskHosts, Order
+from octavo.fleet.dask_hosts import DaskHosts
+from octavo.fleet.transfer import answers, send
 from octavo.fleet.workshop import BENCH
 from octavo.host.journal import Journal
 from octavo.host.kernel_pages import distribution
-from octavo.lab.events import Notice, Notify
+from octavo.lab.events import Notice, Notify, Preparing
 from octavo.lab.runnable import cannot_run, class_here, left_out, missing_program, other_class
-from octavo.packaging.travel import digest_of, pack, unpack
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 from octavo.postgres.builds.cache import read_build
 from octavo.postgres.builds.make import ensure_builds, plan_builds
 from octavo.postgres.builds.spec import BuildSpec
+from octavo.units import human_count
 
 # Flags that make a build for the very CPU that it is compiled on.
 _FOR_THIS_CPU = "=native"
@@ -41,15 +40,6 @@ class WantedBuild:
     is_there: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A build on its way."""
-
-    name: str
-    content: bytes
-    digest: str
-
-
 def spread(
     hosts: DaskHosts,
     expected: Collection[str],
@@ -61,7 +51,7 @@ def spread(
     """Has every build that several hosts need made on one of them, and sent to the others. What goes wrong is told:
     then hosts make their own. Those that are `expected` are waited for a little."""
     names = sorted(hosts.wait_for(expected, _ARRIVAL_SECONDS))
-    wanted: dict[str, list[WantedBuild]] = _each(
+    wanted: dict[str, list[WantedBuild]] = answers(
         hosts, [(name, wanted_here, workload, tuple(cells), classes.get(name)) for name in names], notify
     )
     groups: dict[tuple[str, str], dict[str, WantedBuild]] = {}
@@ -79,24 +69,12 @@ def spread(
         travelling.append((name, maker, takers))
         if maker in lacking:
             makers.setdefault(maker, []).append(members[maker].spec)
-    _each(hosts, [(maker, make_here, specs) for maker, specs in makers.items()], notify)
+    for maker, specs in makers.items():
+        notify(Preparing(f"{human_count(len(specs), 'build')} on {maker}, for several hosts"))
+    answers(hosts, [(maker, make_here, specs) for maker, specs in makers.items()], notify)
     for name, maker, takers in travelling:
-        if (sent := _each(hosts, [(maker, pack_here, name)], notify).get(maker)) is None:
-            continue
-        if digest_of(sent.content) != sent.digest:
-            notify(Notice(f"{maker}: {name} arrived damaged; the hosts make their own"))
-            continue
-        took = _each(hosts, [(taker, unpack_here, sent) for taker in takers], notify)
+        took = send(hosts, name, maker, takers, notify)
         notify(Notice(f"{name}: made on {maker}, sent to {', '.join(took) or 'no host'}"))
-
-
-def _each(hosts: DaskHosts, orders: Sequence[Order], notify: Notify) -> dict[str, Any]:
-    """The answers by host, without those of hosts that fail, which is told."""
-    answers = hosts.answers(orders)
-    for answer in answers.values():
-        if isinstance(answer, Exception):
-            notify(Notice(f"{answer}; it makes its own builds"))
-    return {host: answer for host, answer in answers.items() if not isinstance(answer, Exception)}
 
 
 def wanted_here(workload: str, cells: Sequence[Cell], of_class: str | None) -> list[WantedBuild]:
@@ -122,29 +100,6 @@ def make_here(specs: Sequence[BuildSpec]) -> None:
     def work() -> None:
         with Journal() as journal:
             ensure_builds(specs, journal)
-
-    BENCH.do(work)
-
-
-def pack_here(name: str) -> Packed:
-    """A task: the build as it travels. Raises OctavoError when it is not there."""
-
-    def work() -> Packed:
-        build = read_build(name)
-        if build is None:
-            raise OctavoError(f"the build {name} is not there")
-        content = pack(build)
-        return Packed(name, content, digest_of(content))
-
-    return BENCH.do(work)
-
-
-def unpack_here(packed: Packed) -> None:
-    """A task: takes a build that another host has made. Raises OctavoError when it is not what it should be."""
-
-    def work() -> None:
-        with Journal() as journal:
-            unpack(packed.name, packed.content, packed.digest, journal)
 
     BENCH.do(work)
 

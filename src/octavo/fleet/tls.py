@@ -28,7 +28,6 @@ _QUIET: dict[str, Any] = {
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
     "distributed.worker.multiprocessing-method": "spawn",
-    "distributed.admin.large-graph-warning-threshold": "1GiB",  # a build travels as an argument
 }
 
 

@@ -5,10 +5,12 @@ The functions at the end are the tasks that Dask runs here. In Octavo's own work
 after the other, as it does in `octavo run`: a signal interrupts it, and it goes on when the connection is lost.
 """
 
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
+from pathlib import Path
 from queue import Queue
 from threading import Lock
 from typing import Any, TypeVar
@@ -17,6 +19,7 @@ from octavo.errors import HostError
 from octavo.fleet.identity import package_digest
 from octavo.fleet.orders import Delivery, PartOrder, Report, RunOrder
 from octavo.fleet.outbox import Outbox, remove_delivered
+from octavo.home import octavo_home
 from octavo.host.journal import Journal, recover
 from octavo.host.lock import host_lock
 from octavo.lab.events import Event, Notice, Preparing
@@ -31,6 +34,11 @@ Result = TypeVar("Result")
 
 # A run whose coordinator has not asked for so long, in seconds, gives way to another one.
 _FORGOTTEN_AFTER = 600.0
+
+
+def parcels() -> Path:
+    """Where builds wait that are sent to other hosts or arrive from them (`fleet.transfer`)."""
+    return octavo_home() / "fleet" / "parcels"
 
 
 class Workshop:
@@ -53,6 +61,7 @@ class Workshop:
         with ExitStack() as stack:
             stack.enter_context(host_lock())
             self._notices += recover()
+            shutil.rmtree(parcels(), ignore_errors=True)  # of a transfer whose coordinator was killed
             journal = stack.enter_context(Journal())
             self._outbox = Outbox(order.run, lambda line: self._notify(Notice(line)))
             stack.callback(self._outbox.close)

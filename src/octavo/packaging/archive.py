@@ -11,10 +11,11 @@ _PRESET = 6
 _AR_MAGIC = b"!<arch>\n"
 
 
-def write_tar(tree: Path, file: Path, epoch: int) -> None:
-    """Writes everything below the tree into a tar.xz: in the order of names, owned by root, dated `epoch` (seconds)."""
+def write_tar(tree: Path, file: Path, epoch: int, preset: int = _PRESET) -> None:
+    """Writes everything below the tree into a tar.xz: in the order of names, owned by root, dated `epoch` (seconds).
+    `preset` is xz's."""
     with (
-        lzma.open(file, "wb", format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, preset=_PRESET) as compressed,
+        lzma.open(file, "wb", format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, preset=preset) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.GNU_FORMAT) as archive,
     ):
         # Not the tree itself: unpacking it would change the directory that it is unpacked into.

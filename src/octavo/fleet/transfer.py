@@ -1,0 +1,159 @@
+"""A build on its way from the host that has it to those that lack it: packed into a file there, sent in pieces.
+
+Each piece is a task's result or argument. All of them pass the coordinator and the scheduler, whose loops carry
+everything else of the fleet as well: a whole build in one message would stop them for seconds, and be in memory there
+once for each host. Until its digest is checked, what has arrived is a file apart from the cache, which the next
+transfer or run on the host removes.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from octavo.errors import HostError, OctavoError
+from octavo.fleet.workshop import BENCH, parcels
+from octavo.home import make_directory, octavo_home
+from octavo.host.journal import Journal
+from octavo.lab.events import Notice, Notify, Preparing
+from octavo.packaging.travel import MOST_PACKED, check_name, pack, unpack
+from octavo.postgres.builds.cache import read_build
+from octavo.units import human_size
+
+# What one message has of a build, in bytes; to how many hosts it is sent at once.
+PIECE = 1024**2
+_TAKERS_AT_ONCE = 16
+# Seconds between two lines about a transfer.
+_BETWEEN_LINES = 5.0
+
+
+class Hosts(Protocol):
+    """The hosts of `dask_hosts`, as far as they are needed here."""
+
+    def answers(self, orders: Sequence[Any]) -> dict[str, Any]:
+        """The answers to orders, one a host, by host; the error of one that fails."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A build that is packed: its size in bytes, and its sha256."""
+
+    name: str
+    size: int
+    digest: str
+
+
+def send(hosts: Hosts, name: str, maker: str, takers: Sequence[str], notify: Notify) -> list[str]:
+    """Sends a build that `maker` has to others; those that have it then. What fails is told: then hosts make theirs."""
+    notify(Preparing(f"{name}: packing on {maker}, to send it to {', '.join(takers)}"))
+    packed: Packed | None = answers(hosts, [(maker, pack_here, name)], notify).get(maker)
+    left: list[str] = []
+    if packed is not None:
+        left = _send_pieces(hosts, packed, maker, takers, notify)
+        left = list(answers(hosts, [(taker, unpack_here, packed) for taker in left], notify))
+    hosts.answers([(host, forget_here) for host in (maker, *takers)])  # who is away forgets it when it has its next run
+    return left
+
+
+def answers(hosts: Hosts, orders: Sequence[Any], notify: Notify) -> dict[str, Any]:
+    """The answers by host, without those of hosts that fail, which is told."""
+    found = hosts.answers(orders)
+    for answer in found.values():
+        if isinstance(answer, Exception):
+            notify(Notice(f"{answer}; it makes its own builds"))
+    return {host: answer for host, answer in found.items() if not isinstance(answer, Exception)}
+
+
+def _send_pieces(hosts: Hosts, packed: Packed, maker: str, takers: Sequence[str], notify: Notify) -> list[str]:
+    """Sends the file piece by piece; those that have all of them."""
+    left, told = list(takers), time.monotonic()
+    for offset in range(0, packed.size, PIECE):
+        if time.monotonic() - told > _BETWEEN_LINES:
+            told = time.monotonic()
+            notify(Preparing(f"{packed.name}: {human_size(offset)} of {human_size(packed.size)} sent"))
+        piece: bytes | None = answers(hosts, [(maker, piece_here, packed.name, offset)], notify).get(maker)
+        if piece is None:
+            return []
+        took: list[str] = []
+        for first in range(0, len(left), _TAKERS_AT_ONCE):
+            some = left[first : first + _TAKERS_AT_ONCE]
+            took += answers(hosts, [(taker, take_here, packed.name, offset, piece) for taker in some], notify)
+        if not (left := took):
+            return []
+    return left
+
+
+def pack_here(name: str) -> Packed:
+    """A task: packs the build for `piece_here`. Raises OctavoError when it is not there, or there is no room."""
+
+    def work() -> Packed:
+        build = read_build(name)
+        if build is None:
+            raise OctavoError(f"the build {name} is not there")
+        file = _new(name)
+        digest = pack(build, file)
+        return Packed(name, file.stat().st_size, digest)
+
+    return BENCH.do(work)
+
+
+def piece_here(name: str, offset: int) -> bytes:
+    """A task: a piece of the packed build. Raises OctavoError when that is not there any more."""
+
+    def work() -> bytes:
+        try:
+            with _file(name).open("rb") as file:
+                return os.pread(file.fileno(), PIECE, offset)
+        except OSError as error:
+            raise HostError(f"the packed build {name} cannot be read: {error.strerror}") from error
+
+    return BENCH.do(work)
+
+
+def take_here(name: str, offset: int, piece: bytes) -> None:
+    """A task: adds a piece to what has arrived. Raises OctavoError when one before it is missing, or there is no
+    room."""
+
+    def work() -> None:
+        path = _file(name) if offset else _new(name)
+        try:
+            with path.open("ab") as file:
+                if file.tell() != offset or offset + len(piece) > MOST_PACKED:
+                    raise OctavoError(f"{name}: a piece of the archive is missing, or it is larger than a build")
+                file.write(piece)
+        except OSError as error:
+            raise HostError(f"{name} cannot be received: {error.strerror}; make room in {octavo_home()}") from error
+
+    return BENCH.do(work)
+
+
+def unpack_here(packed: Packed) -> None:
+    """A task: takes the build that has arrived into the cache. Raises OctavoError when it is not what was sent."""
+
+    def work() -> None:
+        with Journal() as journal:
+            unpack(packed.name, _file(packed.name), packed.digest, journal)
+
+    BENCH.do(work)
+
+
+def forget_here() -> None:
+    """A task: removes what was packed or has arrived."""
+    BENCH.do(lambda: shutil.rmtree(parcels(), ignore_errors=True))
+
+
+def _new(name: str) -> Path:
+    """Where a build that is packed or arrives is from now on; what was there is removed."""
+    path = _file(name)
+    shutil.rmtree(parcels(), ignore_errors=True)
+    make_directory(parcels(), 0o700)
+    return path
+
+
+def _file(name: str) -> Path:
+    check_name(name)
+    return parcels() / name
