@@ -44,14 +44,16 @@ def init(
 
     chosen = read_fleet(file)
     if renew or not certificates.has_authority():
-        certificates.make_authority()
+        launch.renew_authority(chosen)
         print(f"authority: {certificates.directory() / 'ca.pem'}")
     failed = 0
     for answer in launch.send_certificates(chosen.hosts):
         failed += answer.failure is not None
         print(f"{answer.host.name}: {answer.failure or 'has its certificate'}")
     if failed:
-        raise HostError(f"{failed} of {len(chosen.hosts)} hosts have no certificate; run the same command again")
+        raise HostError(
+            f"{failed} of {len(chosen.hosts)} hosts have no new certificate; try again with: octavo fleet init {file}"
+        )
 
 
 @fleet.command()
@@ -175,11 +177,12 @@ def facts() -> None:
     from octavo.host.checks import check_host, disturbing
 
     try:
-        certified = bool(certificates.paths_of(certificates.HOST))
+        certificates.paths_of(certificates.HOST)
+        certificate = certificates.authority_digest()
     except HostError:
-        certified = False
+        certificate = None
     found = disturbing(check_host(make_directory(octavo_home())))
-    print_json({"versions": versions(), "certificate": certified, "disturbed": [str(one) for one in found]})
+    print_json({"versions": versions(), "certificate": certificate, "disturbed": [str(one) for one in found]})
 
 
 @host.command("class")

@@ -4,6 +4,7 @@ Keys are elliptic (NIST P-256), made here, and never leave the state directory b
 host. Dask compares no host names: every certificate of the authority opens every door (docs/security.md).
 """
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,14 @@ def directory() -> Path:
 def has_authority() -> bool:
     """Whether this machine has the authority's key."""
     return _file(f"{AUTHORITY}.key").exists()
+
+
+def authority_digest() -> str | None:
+    """The sha256 of the authority's certificate here, if there is one: whose certificates are accepted."""
+    try:
+        return hashlib.sha256(_read(f"{AUTHORITY}.pem").encode()).hexdigest()
+    except HostError:
+        return None
 
 
 def make_authority() -> None:
@@ -77,6 +86,8 @@ def issue(name: str) -> dict[str, str]:
     authority_key = serialization.load_pem_private_key(_read(f"{AUTHORITY}.key").encode(), password=None)
     authority = x509.load_pem_x509_certificate(_read(f"{AUTHORITY}.pem").encode())
     assert isinstance(authority_key, ec.EllipticCurvePrivateKey)
+    if authority.public_key() != authority_key.public_key():  # killed while both were written
+        raise HostError(f"{_file(AUTHORITY)}.key and .pem do not match; make new ones: octavo fleet init --renew")
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     certificate = (

@@ -48,16 +48,30 @@ def send_certificates(hosts: Sequence[RemoteHost]) -> list[HostAnswer]:
     return ask_hosts(hosts, lambda _: ["install"], made)
 
 
+def renew_authority(fleet: FleetFile) -> None:
+    """Makes a new authority. What runs accepts certificates of an earlier one until it ends: workers that are left on
+    hosts are stopped. Raises UsageError while the fleet runs."""
+    if certificates.has_authority():
+        if daemon.running(daemon.SCHEDULER) is not None:
+            raise UsageError(
+                "the fleet is running, and would accept the earlier certificates until it is stopped; "
+                "stop it first: octavo fleet stop"
+            )
+        ask_hosts(fleet.hosts, lambda _: ["stop"])
+    certificates.make_authority()
+
+
 def check(hosts: Sequence[RemoteHost]) -> list[HostFacts]:
     """What the hosts are, in their order; equal to each other and to this Octavo, or with a problem."""
     from octavo.fleet.identity import versions
 
-    ours = versions()
-    return [_facts_of(answer, ours) for answer in ask_hosts(hosts, lambda _: ["facts"])]
+    ours, authority = versions(), certificates.authority_digest()
+    return [_facts_of(answer, ours, authority) for answer in ask_hosts(hosts, lambda _: ["facts"])]
 
 
-def _facts_of(answer: HostAnswer, ours: Mapping[str, str]) -> HostFacts:
-    """What a host's answer says, whatever it is; `ours` are the versions here."""
+def _facts_of(answer: HostAnswer, ours: Mapping[str, str], authority: str | None = None) -> HostFacts:
+    """What a host's answer says, whatever it is; `ours` are the versions here, `authority` is the digest of this
+    machine's."""
     name = answer.host.name
     if answer.failure is not None:
         return HostFacts(name, {}, [], answer.failure)
@@ -65,7 +79,7 @@ def _facts_of(answer: HostAnswer, ours: Mapping[str, str]) -> HostFacts:
         facts: dict[str, Any] = json.loads(answer.output)
         theirs = {what: one_line(facts["versions"][what])[:_LONGEST] for what in ours}
         disturbed = [one_line(one)[:_LONGEST] for one in list(facts["disturbed"])[:_MOST_DISTURBED]]
-        certified = bool(facts["certificate"])
+        certificate = facts["certificate"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return HostFacts(name, {}, [], "the output is not Octavo's")
     unequal = [what for what in ours if theirs[what] != ours[what]]
@@ -73,8 +87,10 @@ def _facts_of(answer: HostAnswer, ours: Mapping[str, str]) -> HostFacts:
     if unequal:
         what = unequal[0]
         problem = f"another {what}: {theirs[what][:12]}, here {ours[what][:12]}; install the same Octavo"
-    elif not certified:
+    elif not certificate:
         problem = "no certificate; octavo fleet init hosts.toml sends it"
+    elif authority is not None and certificate != authority:
+        problem = "a certificate of another authority; octavo fleet init hosts.toml sends a new one"
     return HostFacts(name, theirs, disturbed, problem)
 
 

@@ -1,17 +1,21 @@
 """The outbox, the certificates and what ssh is told."""
 
+import json
 import sqlite3
 import ssl
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from octavo.errors import HostError, UsageError
-from octavo.fleet import certificates
+from octavo.fleet import certificates, daemon, launch
 from octavo.fleet.outbox import Outbox
 from octavo.fleet.tls import split_address, tls_address
-from octavo.remote.hosts_file import RemoteHost, parse_fleet
+from octavo.host.process import ProcessIdentity, itself
+from octavo.remote.hosts_file import FleetFile, RemoteHost, parse_fleet
 from octavo.remote.ssh import HostAnswer, command_line
 from octavo.store.records import TrialRecord
 from octavo.store.set_aside import SetAside
@@ -84,6 +88,58 @@ def test_certificates_are_secret_and_of_one_authority() -> None:
     Path(key).chmod(0o644)
     with pytest.raises(HostError, match="may be read by others"):
         certificates.paths_of(certificates.HOST)
+
+
+def test_halves_of_two_authorities_issue_nothing() -> None:
+    """As after a kill between the two files."""
+    certificates.make_authority()
+    key = certificates.directory() / "ca.key"
+    before = key.read_bytes()
+    certificates.make_authority()
+    key.write_bytes(before)
+    with pytest.raises(HostError, match="do not match; make new ones: octavo fleet init --renew"):
+        certificates.issue("alpha")
+
+
+def test_an_authority_is_renewed_when_nothing_runs_that_accepts_the_earlier_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[list[str]] = []
+
+    def ask(hosts: Sequence[RemoteHost], words: Callable[[RemoteHost], list[str]]) -> list[HostAnswer]:
+        asked.extend(words(host) for host in hosts)
+        return []
+
+    monkeypatch.setattr(launch, "ask_hosts", ask)
+    fleet = FleetFile((RemoteHost("a", "a"), RemoteHost("b", "b")), "10.0.0.1:8786", 60.0)
+    launch.renew_authority(fleet)
+    assert not asked  # there was none before
+    first = certificates.authority_digest()
+    scheduler: list[ProcessIdentity | None] = [itself()]
+
+    def running(name: str) -> ProcessIdentity | None:
+        return scheduler[-1]
+
+    monkeypatch.setattr(daemon, "running", running)
+    with pytest.raises(UsageError, match="stop it first: octavo fleet stop"):
+        launch.renew_authority(fleet)
+    assert certificates.authority_digest() == first
+    scheduler.append(None)
+    launch.renew_authority(fleet)
+    assert asked == [["stop"], ["stop"]]
+    assert certificates.authority_digest() != first
+
+
+def test_a_certificate_of_another_authority_is_a_problem() -> None:
+    def problem(certificate: str | None) -> str | None:
+        facts: dict[str, Any] = {"versions": {"octavo": "1"}, "certificate": certificate, "disturbed": []}
+        answer = HostAnswer(RemoteHost("a", "a"), 0, json.dumps(facts).encode())
+        found = launch._facts_of(answer, {"octavo": "1"}, "of ours")  # pyright: ignore[reportPrivateUsage]
+        return found.problem
+
+    assert problem("of ours") is None
+    assert "no certificate; octavo fleet init" in (problem(None) or "")
+    assert "of another authority; octavo fleet init" in (problem("of an earlier one") or "")
 
 
 def test_without_certificates_nothing_is_opened() -> None:
