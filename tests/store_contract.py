@@ -120,6 +120,7 @@ class StoreContract:
             dataclasses.replace(there, cell="b"),
             a_trial(identity=new_identity(), observations=(Observation("tps", math.nan, "1/s"),)),
             a_trial(identity=new_identity(), round=2**80),
+            a_trial(identity=new_identity(), observations=(Observation("tps", 1.0, "1/s", None, 2**33),)),
             a_trial(identity=new_identity(), observations=(Observation("tps", "x", "1/s"),)),  # type: ignore[arg-type]
         )
         good = [a_trial(identity=new_identity(), position=position) for position in range(9)]

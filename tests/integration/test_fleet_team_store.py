@@ -60,5 +60,6 @@ def test_a_store_whose_server_is_restarted_has_every_trial_once(fleet: Network, 
     with closing(Store.open_to_read(server_address(url))) as store:
         found = [(one.round, host_of_part(one.part), one.cell) for one in store.trials(newest(fleet))]
     assert len(found) == len(set(found)) == 2 * ROUNDS * CELLS
+    assert newest(fleet) in fleet.coordinator.octavo("runs").stdout
     assert not (fleet.coordinator.home / "octavo.sqlite").exists()
     assert_as_found(fleet)
