@@ -41,6 +41,10 @@ class Series:
         """
         return cls(metric, unit, pack_seconds(seconds), pack_values(values), item)
 
+    def __reduce__(self) -> tuple[type["Series"], tuple[str, str, bytes, bytes, str | None]]:
+        """As that of an observation: a trial has dozens, which travel to the coordinator."""
+        return Series, (self.metric, self.unit, self.packed_seconds, self.packed_values, self.item)
+
     @property
     def seconds(self) -> tuple[float, ...]:
         """The moments, to the millisecond."""

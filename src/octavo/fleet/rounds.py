@@ -78,6 +78,7 @@ class FleetRounds:
         self._lost = GivenUpCells(run, cells, notify)
         self._reported_round = 0
         self._stored = self._started
+        self._happened = False
         self._beginning: dict[str, int] = {}
         self._skipped = {trial.cell for trial in self.trials if trial.status == "skipped"}
 
@@ -125,8 +126,8 @@ class FleetRounds:
         while (ending := self._hand_out()) is None:
             # Hosts that come in together go on first; then all that they brought is stored at once: a commit waits
             # for the disk, and what waits here is on the hosts' disks.
-            happened = self._take_all(_PAUSE if self._received.is_waiting else 1.0)
-            if not happened or self._received.is_full or self._clock.now() - self._stored > _LONGEST_WAIT:
+            self._happened = self._take_all(_PAUSE if self._received.is_waiting else 1.0)
+            if not self._happened or self._received.is_full or self._clock.now() - self._stored > _LONGEST_WAIT:
                 self._store_received()
             self._drop_unreachable()
         self._store_received()
@@ -142,7 +143,9 @@ class FleetRounds:
             self._note_unrunnable_cells()
         self._complete = self._complete_now()
         endings: set[Ending] = set()
-        for most in range(1, _ASKED_AT_ONCE + 1):  # nobody waits for his first one while others get their second
+        # Nobody waits for his first one while others get their second, nor for those that are about to begin.
+        coming = self._happened and any(host.state == "beginning" for host in waiting)
+        for most in range(1, (1 if coming else _ASKED_AT_ONCE) + 1):
             for host in self._members.values():
                 self._hand_out_to(host, most, endings)
         if waiting or any(host.asked for host in self._members.values()):
@@ -262,8 +265,6 @@ class FleetRounds:
             taken += 1
             full = taken >= _MOST_EVENTS or self._received.is_full
             event = None if full else self._hosts.next_event(0.0)
-        if taken:
-            self._crew.keep()
         if self._beginning:
             beginning, self._beginning = self._beginning, {}
             self._crew.begin(beginning)
@@ -332,6 +333,7 @@ class FleetRounds:
 
     def _store_received(self) -> None:
         self._stored = self._clock.now()
+        self._crew.keep()
         stored = self._received.store()
         kept = [for_rounds(one) for one in stored]
         self.trials += kept

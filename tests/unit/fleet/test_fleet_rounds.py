@@ -196,6 +196,31 @@ def test_a_host_has_its_next_part_before_it_has_finished_one() -> None:
     assert next(numbers for numbers in asked if numbers) == [1, 2]
 
 
+def test_every_host_has_its_first_part_before_any_has_its_second() -> None:
+    fleet = Fleet("a", "b", "c")
+    take = fleet.hosts.next_event
+    fleet.hosts.next_event = lambda seconds: take(seconds) if seconds else None  # they come in one after the other
+    fleet.work()
+    assert fleet.hosts.asked[:3] == [("a", 1), ("b", 1), ("c", 1)]
+    assert sorted(fleet.places()) == whole(1, 2, 3)
+
+
+def test_what_hosts_are_is_stored_before_their_trials() -> None:
+    fleet = Fleet("a", "b")
+    stored: list[str] = []
+    commit = fleet.commit
+
+    def committed(records: Sequence[TrialRecord]) -> list[TrialRecord]:
+        stored.append("trials")
+        return commit(records)
+
+    fleet.hosts.keep = lambda: stored.append("hosts")
+    fleet.commit = committed
+    fleet.work()
+    assert stored[0] == "hosts"
+    assert "trials" in stored
+
+
 def test_what_is_decided_ends_on_all_hosts() -> None:
     fleet = Fleet("a", "b")
     fleet.decided_after = 2
