@@ -34,6 +34,8 @@ FEW_CONDITIONS = 6
 _MOST_LOSERS, _MOST_NAMED = 8, 4
 # A gain from here on is said as a factor, a smaller one in percent.
 _AS_FACTOR = 1.25
+# Levels that say nothing without their factor.
+_WORDS = frozenset({"off", "on", "none", "never", "always", "as-found"})
 _BOTTLENECKS = {
     "bytes": "the device's bandwidth",
     "requests": "the device's requests per second",
@@ -340,6 +342,8 @@ def _about(document: Document) -> Row:
 def _name(document: Document, cell: Row, *, alone: bool = False) -> str:
     """The baseline's levels; `alone`: of the first compared factor, where the second does not matter."""
     factors = compared(document)
+    if len(factors) == 1 and (level := str(cell["levels"].get(factors[0]))) in _WORDS:
+        return f"{factors[0].removeprefix('settings.')} = {level}"
     if factors and is_plural(factors[0]) and (len(factors) == 1 or alone):
         return spaced(cell["levels"].get(factors[0]))
     return "the baseline" if cell["label"] == "baseline" else spaced(cell["label"])

@@ -48,6 +48,15 @@ def test_of_few_conditions_each_has_its_line(store: Store) -> None:
     assert any(line.startswith("Read-only: ") for line in found.lines)
 
 
+def test_a_baseline_that_is_a_word_has_its_factor_s_name(store: Store) -> None:
+    compared = {
+        '[baseline]\ndata_block = "8kB"': '[baseline]\nhuge_pages = "off"',
+        'data_block = ["4kB", "8kB"]': 'huge_pages = ["off", "2MB"]',
+        'mode = ["read-only", "read-write"]': 'mode = "read-only"',
+    }
+    assert "huge_pages = off" in answer(made(store, changed_plan(compared))).headline
+
+
 def test_levels_that_are_as_good_are_named_together(store: Store) -> None:
     blocks = 'data_block = ["2kB", "4kB", "8kB", "16kB"]\nwal_block = ["4kB", "8kB"]'
     plan = changed_plan(
