@@ -7,6 +7,7 @@ from sqlalchemy import (
     Column,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
@@ -103,27 +104,36 @@ trial = Table(
     Index("trial_of_run", "run", "id"),
 )
 
+
+def _of_a_trial() -> ForeignKeyConstraint:
+    """Only on SQLite. PostgreSQL looks for the trial once for each of its 240 rows: 3 ms of CPU time instead of 1.
+    They are inserted in the transaction that inserts their trial, with the number that this returned."""
+    return ForeignKeyConstraint(["trial"], ["trial.id"]).ddl_if(dialect="sqlite")
+
+
 observation = Table(
     "observation",
     metadata,
-    Column("trial", BigInteger, ForeignKey("trial.id"), primary_key=True),
+    Column("trial", BigInteger, primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("item", Text),
     Column("repetition", Integer, nullable=False),
     Column("metric", Text, nullable=False),
     Column("value", Float, nullable=False),
     Column("unit", Text, nullable=False),
+    _of_a_trial(),
 )
 
 # A figure as it went during a trial, packed as `octavo.series` says.
 series = Table(
     "series",
     metadata,
-    Column("trial", BigInteger, ForeignKey("trial.id"), primary_key=True),
+    Column("trial", BigInteger, primary_key=True),
     Column("number", Integer, primary_key=True),
     Column("metric", Text, nullable=False),
     Column("item", Text),
     Column("unit", Text, nullable=False),
     Column("seconds", LargeBinary, nullable=False),
     Column("numbers", LargeBinary, nullable=False),
+    _of_a_trial(),
 )
