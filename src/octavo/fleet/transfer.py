@@ -30,7 +30,7 @@ _TAKERS_AT_ONCE = 16
 _BETWEEN_LINES = 5.0
 
 
-class Hosts(Protocol):
+class TransferHosts(Protocol):
     """The hosts of `dask_hosts`, as far as they are needed here."""
 
     def answers(self, orders: Sequence[Any]) -> dict[str, Any]:
@@ -47,7 +47,7 @@ class Packed:
     digest: str
 
 
-def send(hosts: Hosts, name: str, maker: str, takers: Sequence[str], notify: Notify) -> list[str]:
+def send(hosts: TransferHosts, name: str, maker: str, takers: Sequence[str], notify: Notify) -> list[str]:
     """Sends a build that `maker` has to others; those that have it then. What fails is told: then hosts make theirs."""
     notify(Preparing(f"{name}: packing on {maker}, to send it to {', '.join(takers)}"))
     packed: Packed | None = answers(hosts, [(maker, pack_here, name)], notify).get(maker)
@@ -59,7 +59,7 @@ def send(hosts: Hosts, name: str, maker: str, takers: Sequence[str], notify: Not
     return left
 
 
-def answers(hosts: Hosts, orders: Sequence[Any], notify: Notify) -> dict[str, Any]:
+def answers(hosts: TransferHosts, orders: Sequence[Any], notify: Notify) -> dict[str, Any]:
     """The answers by host, without those of hosts that fail, which is told."""
     found = hosts.answers(orders)
     for answer in found.values():
@@ -68,7 +68,7 @@ def answers(hosts: Hosts, orders: Sequence[Any], notify: Notify) -> dict[str, An
     return {host: answer for host, answer in found.items() if not isinstance(answer, Exception)}
 
 
-def _send_pieces(hosts: Hosts, packed: Packed, maker: str, takers: Sequence[str], notify: Notify) -> list[str]:
+def _send_pieces(hosts: TransferHosts, packed: Packed, maker: str, takers: Sequence[str], notify: Notify) -> list[str]:
     """Sends the file piece by piece; those that have all of them."""
     left, told = list(takers), time.monotonic()
     for offset in range(0, packed.size, PIECE):
