@@ -187,8 +187,7 @@ class PostgresBench:
         groups = groups_at_once(cells, lambda some: self._no_room(some) is None)
         if len(groups) > 1 and condition not in self._in_groups:
             self._in_groups.add(condition)
-            name = condition + ": " if condition else ""
-            self._notify(Notice(f"{name}slices in {len(groups)} groups of cells, each with the baseline: {reason}"))
+            self._tell(condition, f"slices in {len(groups)} groups of cells, each with the baseline: {reason}")
         return groups
 
     def prepare(self, cells: Sequence[Cell], round_number: int) -> None:
@@ -253,7 +252,10 @@ class PostgresBench:
 
     def _measure_singly(self, condition: str, reason: str) -> None:
         self._singly.add(condition)
-        self._notify(Notice(f"{condition + ': ' if condition else ''}sequential trials instead of slices: {reason}"))
+        self._tell(condition, f"sequential trials instead of slices: {reason}")
+
+    def _tell(self, condition: str, text: str) -> None:
+        self._notify(Notice(f"{condition}: {text}" if condition else text))
 
     def measure_by_turns(
         self, cells: Sequence[Cell], loads: Sequence[int], *, round_number: int, seed: int
@@ -321,9 +323,7 @@ class PostgresBench:
             self._measure_singly(condition, moved)
         else:
             self._shortest[condition] = 2 * seconds
-            self._notify(
-                Notice(f"{condition + ': ' if condition else ''}{moved}; slices last twice as long from now on")
-            )
+            self._tell(condition, f"{moved}; slices last twice as long from now on")
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
         """One trial: copy, start, warm, checkpoint, watch, run, judge, stop."""
