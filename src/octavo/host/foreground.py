@@ -109,8 +109,18 @@ def no_more_interrupts() -> None:
 
     Ignored and not only blocked: threads of libraries, such as numpy's, take what the main thread blocks.
     """
+    sys.unraisablehook = _report_but_for_signals
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
+
+
+def _report_but_for_signals(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Leaves out the OSError of a signal that came just before it was ignored.
+
+    Python prints it with a traceback: "ignored due to race condition" (Modules/signalmodule.c).
+    """
+    if not isinstance(unraisable.exc_value, OSError) or unraisable.object is not None:
+        sys.__unraisablehook__(unraisable)
 
 
 @contextmanager
