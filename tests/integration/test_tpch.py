@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from tests.integration.loads import row, serving
 
@@ -97,6 +98,7 @@ def test_queries_take_turns_with_all_cells_up_at_once(home: Path, builds: dict[s
         facts = trial["facts"]
         assert set(seconds_of(trial)) == {None, "q6", "q14"}
         assert (facts["interleave"], facts["turns"] - facts["turns_dropped"]) == ("slices", 2)
+        assert (facts["slice_seconds"] == 0.1) == facts["stopped_between_slices"].startswith("server and client")
         assert set(facts["results"]) == set(facts["plans"]) == {"q6", "q14"}
 
 
@@ -196,6 +198,31 @@ def test_a_query_that_takes_too_long_is_cut_off_and_the_others_go_on(
     assert result.facts["timed_out"] == ["q9 (1)"]
     with pytest.raises(OctavoError, match="every query was cancelled after 3s"):
         queries.run(server, {**levels, "queries": "9"})
+
+
+def test_a_query_is_waited_for_in_parts(server: Server) -> None:
+    session = queries.open_session(server, _LEVELS)
+    running = session.begin(server, "SELECT count(*) FROM lineitem a, lineitem b WHERE a.l_partkey = b.l_partkey")
+    running.go()
+    parts = 1
+    while not running.wait(0.001):
+        parts += 1
+    ran = running.end(12.5)
+    assert ran.rows is not None and ran.plan is not None
+    assert parts > 1 and ran.seconds == ran.used.seconds == 12.5
+    endless = session.begin(server, "SELECT pg_sleep(600)")
+    endless.go()
+    assert not endless.wait(0.001)
+    endless.cancel()
+    assert endless.wait(60)
+    assert endless.end(1.0).rows is None
+    broken = session.begin(server, "SELECT 1 / 0")
+    broken.go()
+    assert broken.wait(60)
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        broken.end(1.0)
+    assert session.run(server, "SELECT 1").rows == (("1",),)
+    session.connection.close()
 
 
 @pytest.mark.parametrize("statement", [

@@ -104,7 +104,7 @@ def test_without_a_reference_every_cell_must_give_what_the_first_one_gave() -> N
 
 
 def ran(seconds: float, rows: tuple[answers.Row, ...] | None = (("1",),)) -> Ran:
-    return Ran(seconds, rows, PLAN, EARLY, LATE)
+    return Ran(seconds, rows, PLAN, usage.between(EARLY, LATE))
 
 
 def numbers(observations: tuple[Observation, ...], metric: str) -> dict[tuple[str | None, int], float]:

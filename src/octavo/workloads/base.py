@@ -149,6 +149,32 @@ class PieceRun:
     keep: Callable[[], None]
 
 
+class Running(Protocol):
+    """What runs on a server, and can be waited for in parts."""
+
+    def go(self) -> None:
+        """Starts it. Raises psycopg.Error."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, after so long at the most. Raises psycopg.Error when the server is gone."""
+        ...
+
+    def cancel(self) -> None:
+        """Asks the server to break it off, so that it ends soon. Raises psycopg.Error."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BegunPiece:
+    """A piece whose run is prepared. `timeout`: after so many seconds it is cancelled. `end` is called when it has
+    ended, with the seconds that it took; it raises OctavoError or psycopg.Error when the trial has failed."""
+
+    running: Running
+    timeout: float
+    end: Callable[[float], PieceRun]
+
+
 class Pieces(Protocol):
     """A trial that is measured piece by piece, on a server that stands still in between."""
 
@@ -157,8 +183,8 @@ class Pieces(Protocol):
         """The pieces in their order; the same for all cells of a condition."""
         ...
 
-    def run(self, piece: Piece) -> PieceRun:
-        """Runs a piece once. Raises OctavoError or psycopg.Error when the trial has failed."""
+    def begin(self, piece: Piece) -> BegunPiece:
+        """Prepares one run of a piece. Raises OctavoError or psycopg.Error when the trial has failed."""
         ...
 
     def result(self) -> WorkloadResult:
@@ -168,7 +194,8 @@ class Pieces(Protocol):
 
 @runtime_checkable
 class RunsInPieces(Protocol):
-    """A workload whose trials can be measured piece by piece: with `interleave = "slices"` a slice is a piece."""
+    """A workload whose trials can be measured piece by piece, with all cells taking turns over each piece
+    (`interleave = "slices"`)."""
 
     def pieces(self, server: Server, levels: Levels) -> AbstractContextManager[Pieces]:
         """The pieces of a trial, on a warm server."""

@@ -1,5 +1,6 @@
-"""Turns over pieces: order, what a disturbed turn costs, and a cell that fails."""
+"""Turns over pieces, whole and in slices: order, what a disturbed turn costs, a timeout, and a cell that fails."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from octavo.lab.slices.order import turns as orders_of
 from octavo.lab.slices.pieces import PieceRunner, PieceTurns, run
 from octavo.plan.cells import make_cells
 from octavo.plan.parse import parse_plan
-from octavo.workloads.base import Piece, PieceRun, WorkloadResult
+from octavo.workloads.base import BegunPiece, Piece, PieceRun, WorkloadResult
 
 NAMES = [("q1", 1), ("q1", 2), ("q2", 1), ("q3", 1)]
 LIMITS = DisturbanceLimits(0.02, 0.05, 0.0)
@@ -47,14 +48,18 @@ class World:
 
 @dataclass
 class Cell:
-    """Takes so many seconds for a piece; fails at some."""
+    """Takes so many seconds for a piece, and one more to prepare it; fails at some."""
 
     world: World
     name: str
     seconds: float
     fails_at: Sequence[Piece] = ()
+    timeout: float = math.inf
     how: str = "nothing"
     kept: list[Piece] = field(default_factory=list[Piece])
+    found: list[float] = field(default_factory=list[float])
+    left: float = 0.0
+    cancelled: bool = False
 
     @property
     def names(self) -> list[Piece]:
@@ -66,20 +71,43 @@ class Cell:
     def thaw(self) -> None:
         self.world.log.append(f"thaw {self.name}")
 
-    def run(self, piece: Piece) -> PieceRun:
-        self.world.time += self.seconds
+    def begin(self, piece: Piece) -> BegunPiece:
+        self.world.time += 1
         self.world.log.append(f"{self.name} {piece[0]}.{piece[1]}")
-        if piece in self.fails_at:
-            raise OctavoError(f"{piece[0]}: wrong result")
-        return PieceRun(self.seconds, lambda: self.kept.append(piece))
+
+        def end(seconds: float) -> PieceRun:
+            if piece in self.fails_at:
+                raise OctavoError(f"{piece[0]}: wrong result")
+            self.found.append(seconds)
+            return PieceRun(seconds, lambda: self.kept.append(piece))
+
+        return BegunPiece(self, self.timeout, end)
+
+    def go(self) -> None:
+        self.left, self.cancelled = self.seconds, False
+        self.world.log.append(f"{self.name} begins")
+
+    def wait(self, seconds: float) -> bool:
+        if self.cancelled:
+            return True
+        ran = min(seconds, self.left)
+        self.world.time += ran
+        self.left -= ran
+        self.world.log.append(f"{self.name} runs {ran:g}")
+        return self.left == 0
+
+    def cancel(self) -> None:
+        self.cancelled = True
 
     def result(self) -> WorkloadResult:
         raise NotImplementedError
 
 
-def turn_all(world: World, cells: Sequence[Cell]) -> tuple[PieceTurns, list[PieceRunner]]:
+def turn_all(
+    world: World, cells: Sequence[Cell], slice_seconds: float | None = None
+) -> tuple[PieceTurns, list[PieceRunner]]:
     runners = [PieceRunner(cell, cell) for cell in cells]
-    turns = run(runners, NAMES, orders_of(len(cells), "seed"), LIMITS, world, world, lambda _: None)
+    turns = run(runners, NAMES, orders_of(len(cells), "seed"), slice_seconds, LIMITS, world, world, lambda _: None)
     return turns, runners
 
 
@@ -89,12 +117,66 @@ def test_each_piece_is_a_turn_in_which_every_cell_runs_alone() -> None:
     turns, runners = turn_all(world, cells)
     assert turns.seconds == [[1.0, 2.0, 3.0]] * len(NAMES)
     assert all(cell.kept == NAMES for cell in cells)
-    assert (turns.kept, len(turns.slices), [runner.ran for runner in runners]) == (4, 4, [4.0, 8.0, 12.0])
-    for thaw, ran, freeze in zip(*(world.log[start::3] for start in range(3)), strict=True):
-        name = thaw.removeprefix("thaw ")
-        assert ran.startswith(f"{name} ") and freeze == f"freeze {name}"
-    firsts = [world.log[9 * turn].removeprefix("thaw ") for turn in range(len(NAMES))]
+    assert (turns.kept, len(turns.slices), [runner.ran for runner in runners]) == (4, 4, [8.0, 12.0, 16.0])
+    assert_one_runs_at_a_time(world)
+    whole = [line for line in world.log if " runs " in line]
+    assert sorted(whole[:3]) == ["a runs 1", "b runs 2", "c runs 3"]
+    firsts = [whole[3 * turn][0] for turn in range(len(NAMES))]
     assert len(set(firsts)) > 1
+
+
+def assert_one_runs_at_a_time(world: World) -> None:
+    running: str | None = None
+    for line in world.log:
+        match line.split():
+            case ["thaw", name]:
+                assert running is None
+                running = name
+            case ["freeze", name]:
+                assert running == name
+                running = None
+            case [name, *_]:
+                assert running == name
+            case _:
+                raise AssertionError(line)
+
+
+def test_in_slices_all_cells_are_in_the_middle_of_a_piece_at_once() -> None:
+    world = World()
+    cells = [Cell(world, name, seconds) for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 0.75))]
+    turns, runners = turn_all(world, cells, slice_seconds=0.5)
+    assert turns.seconds == [[1.0, 2.0, 0.75]] * len(NAMES)
+    assert all(cell.kept == NAMES for cell in cells)
+    assert [cell.found for cell in cells] == [[1.0] * 4, [2.0] * 4, [0.75] * 4]
+    assert turns.facts()["slice_seconds"] == 0.5
+    assert [runner.ran for runner in runners] == [8.0, 12.0, 7.0]  # with what prepares them
+    assert_one_runs_at_a_time(world)
+    first = world.log[: world.log.index("a q1.2")]
+    ran = [line for line in first if " runs " in line]
+    assert sorted(ran[:3]) == ["a runs 0.5", "b runs 0.5", "c runs 0.5"]
+    assert sorted(ran[3:6]) == ["a runs 0.5", "b runs 0.5", "c runs 0.25"]
+    assert ran[6:] == ["b runs 0.5", "b runs 0.5"]
+    assert max(first.index(f"{name} q1.1") for name in "abc") < min(first.index(f"{name} begins") for name in "abc")
+
+
+def test_what_others_take_from_one_cell_over_all_its_slices_disturbs_a_turn() -> None:
+    one_slice = World(steal={2: 0.5})  # of the six of the first turn
+    cells = [Cell(one_slice, "a", 3.0), Cell(one_slice, "b", 3.0)]
+    turns, _ = turn_all(one_slice, cells, slice_seconds=1.0)
+    assert (len(turns.slices), turns.kept, turns.disturbances[0]) == (5, 4, pytest.approx(0.5 / 3 / 0.02))
+    every = World(steal=dict.fromkeys(range(1000), 0.5))
+    turns, _ = turn_all(every, [Cell(every, "a", 3.0), Cell(every, "b", 3.0)], slice_seconds=1.0)
+    assert (len(turns.slices), turns.kept, turns.disturbances[0]) == (4, 4, pytest.approx(0))
+
+
+@pytest.mark.parametrize("slice_seconds", [None, 1.0])
+def test_a_piece_is_cancelled_after_so_much_time_of_its_own(slice_seconds: float | None) -> None:
+    world = World()
+    cells = [Cell(world, "a", 1.0), Cell(world, "b", 60.0, timeout=2.5)]
+    turns, _ = turn_all(world, cells, slice_seconds)
+    assert [cell.found for cell in cells] == [[1.0] * 4, [2.5] * 4]
+    assert turns.kept == 4
+    assert cells[1].cancelled
 
 
 def test_a_disturbed_turn_is_run_again_for_all_and_the_better_one_counts() -> None:
@@ -117,10 +199,11 @@ def test_where_others_are_never_quiet_no_more_than_half_as_many_turns_are_added(
     assert all(cell.kept == NAMES for cell in cells)
 
 
-def test_a_cell_that_fails_is_out_and_the_others_go_on() -> None:
+@pytest.mark.parametrize("slice_seconds", [None, 0.5])
+def test_a_cell_that_fails_is_out_and_the_others_go_on(slice_seconds: float | None) -> None:
     world = World()
     cells = [Cell(world, "a", 1.0), Cell(world, "b", 2.0, fails_at=[("q1", 2)])]
-    turns, runners = turn_all(world, cells)
+    turns, runners = turn_all(world, cells, slice_seconds)
     assert [runner.error for runner in runners] == [None, "q1: wrong result"]
     assert (cells[0].kept, cells[1].kept) == (NAMES, NAMES[:1])
     assert turns.seconds == [[1.0, 2.0]]
@@ -129,13 +212,23 @@ def test_a_cell_that_fails_is_out_and_the_others_go_on() -> None:
 
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [("", None), ('cache = "cold"', None), ('phase = "load"', "written back"), ('wal_regime = "steady"', "steady")],
+    [
+        ("", None),
+        ('cache = "cold"', None),
+        ("slice", None),
+        ('slice cache = "cold"', "one whole query"),
+        ('phase = "load"', "written back"),
+        ('wal_regime = "steady"', "steady"),
+    ],
 )
 def test_where_queries_may_take_turns(change: str, reason: str | None) -> None:
+    slice_length = 'slice = "250ms"' if "slice" in change else ""
+    change = change.removeprefix("slice").strip()
     text = f"""
 name = "olap"
 question = "?"
 workload = "tpch"
+{slice_length}
 [baseline]
 data_block = "8kB"
 [factors]

@@ -63,8 +63,8 @@ def why_not(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
         for cell in cells:
             if reason := workload.why_not_in_pieces(cell.levels):
                 return reason
-        if plan.slice is not None:
-            return "slice: with this workload a slice is one query"
+        if plan.slice is not None and not may_stop_within_pieces([cell.levels for cell in cells]):
+            return "slice: with cold caches or a limited device a slice is one whole query"
     if plan.workload in _TAILS:
         return f"the workload {plan.workload} measures the longest gap, which would be that of the slices"
     if len(cells) < 2:
@@ -100,6 +100,15 @@ def _volumes(workload: RunsInTurns | RunsInPieces, cells: Sequence[Cell]) -> str
                 if levels.get(name, AS_FOUND) != AS_FOUND:
                     return f"{name} is set on one device, but each cell has its own volume"
     return None
+
+
+def may_stop_within_pieces(cells: Sequence[Levels]) -> bool:
+    """Whether cells of a workload in pieces may stand still in the middle of one: where all it needs is in memory. What
+    a device reads ahead, and what its limit saves up meanwhile, would be had for nothing."""
+    return all(
+        levels.get("cache", "warm") == "warm" and not device.is_limited(levels) and not device.needs_volume(levels)
+        for levels in cells
+    )
 
 
 def shortest_slice(cells: Sequence[Cell]) -> float:

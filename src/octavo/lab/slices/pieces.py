@@ -1,9 +1,13 @@
-"""Turns over the pieces of a trial, such as queries: a slice is one piece of one cell, and ends when the piece does.
+"""Turns over the pieces of a trial, such as queries: all cells take turns over one piece, and then over the next.
 
-Piece by piece all cells take turns in a balanced order, each alone while the others stand still, so that what is
-compared lies seconds apart and not a whole trial. A turn in which others took more of the CPU from one slice than from
-another is run again for all cells, as long as no more than half as many turns again are needed; of a piece's turns the
-least disturbed one counts. Which that is depends on what others did, and on no cell's numbers.
+Where a cell can be stopped in the middle of a piece, all cells have begun theirs, and each runs for a short slice in a
+balanced order until its piece has ended: what is compared lies fractions of a second apart, and slow noise of the
+machine meets all cells alike. A piece's time is that of its slices. Where it cannot (cold caches, limited devices, no
+control groups) a slice is a whole piece.
+
+A turn in which others took more of the CPU from one cell than from another is run again for all cells, as long as no
+more than half as many turns again are needed; of a piece's turns the least disturbed one counts. Which that is depends
+on what others did, and on no cell's numbers.
 """
 
 import math
@@ -17,9 +21,10 @@ import psycopg
 from octavo.errors import OctavoError
 from octavo.lab.failure_reason import failure_reason
 from octavo.lab.slices.count import DisturbanceLimits, Slice, disturbance
+from octavo.lab.slices.disturbance import CpuSnapshot
 from octavo.lab.slices.freeze import Freezer
 from octavo.lab.slices.turns import Meter, TurnsClock
-from octavo.workloads.base import Piece, PieceRun, Pieces
+from octavo.workloads.base import BegunPiece, Piece, PieceRun, Pieces
 
 # Turns that are run again, as a share of those that there must be.
 _MOST_AGAIN = 0.5
@@ -34,26 +39,74 @@ class PieceRunner:
     pieces: Pieces
     ran: float = 0.0
     error: str | None = None
+    _begun: BegunPiece | None = None
+    _sent: bool = False
+    _cancelled: bool = False
 
-    def run(self, piece: Piece, clock: TurnsClock) -> tuple[float, float, PieceRun | None]:
-        """One slice: when the cell was let go and when it was stopped, and what it gave; None puts the cell out."""
+    def begin(self, piece: Piece, clock: TurnsClock) -> None:
+        """Prepares a piece, which is no part of its time."""
+        self._begun, self._sent, self._cancelled = None, False, False
+
+        def prepare() -> None:
+            self._begun = self.pieces.begin(piece)
+
+        self._let_go(prepare, clock)
+
+    def run(self, seconds: float, used: float, clock: TurnsClock) -> tuple[float, float, bool]:
+        """One slice of at most so long of the piece that has had `used` seconds: when the cell was let go and when it
+        stood still, and whether the piece has ended. When the piece ends, or fails, the slice does."""
+        begun, ended, until = self._begun, False, 0.0
+        assert begun is not None
+
+        def go_on() -> None:
+            nonlocal ended, until
+            try:
+                if not self._sent:
+                    begun.running.go()
+                    self._sent = True
+                if used >= begun.timeout and not self._cancelled:
+                    begun.running.cancel()
+                    self._cancelled = True
+                left = math.inf if self._cancelled else begun.timeout - used
+                ended = begun.running.wait(min(seconds, left))
+            finally:
+                until = clock.now()
+
+        began, stood_still = self._let_go(go_on, clock)
+        return began, until if ended else stood_still, ended or self.error is not None
+
+    def end(self, seconds: float, clock: TurnsClock) -> PieceRun | None:
+        """What the piece gave, in so many seconds; None puts the cell out."""
+        found: PieceRun | None = None
+
+        def finish() -> None:
+            nonlocal found
+            assert self._begun is not None
+            found = self._begun.end(seconds)
+
+        if self.error is None:
+            self._let_go(finish, clock)
+        return found
+
+    def _let_go(self, do: Callable[[], None], clock: TurnsClock) -> tuple[float, float]:
         began = clock.now()
         self.freezer.thaw()
-        found: PieceRun | None = None
         try:
-            found = self.pieces.run(piece)
+            do()
         except (OctavoError, psycopg.Error) as error:
             self.error = failure_reason(error)
-        ended = clock.now()
         self.freezer.freeze()
-        self.ran += clock.now() - began
-        return began, ended, found
+        ended = clock.now()
+        self.ran += ended - began
+        return began, ended
 
 
 @dataclass(slots=True)
 class PieceTurns:
-    """What ran: by turn the slices of the cells that were in, by place; seconds of the pieces' turns that count."""
+    """What ran: by turn each cell's slices put together, in the turn's first order; seconds of the pieces' turns that
+    count. `slice_seconds` is how long a slice was, None where it was a whole piece."""
 
+    slice_seconds: float | None = None
     slices: list[list[Slice]] = field(default_factory=list[list[Slice]])
     disturbances: list[float] = field(default_factory=list[float])
     kept: int = 0
@@ -70,7 +123,7 @@ class PieceTurns:
         }
         if every:
             facts |= {
-                "slice_seconds": median(one.ended - one.began for one in every),
+                "slice_seconds": self.slice_seconds or median(one.ended - one.began for one in every),
                 "steal_share": math.fsum(one.steal for one in every) / len(every),
                 "foreign_cpu_share": math.fsum(one.foreign for one in every) / len(every),
             }
@@ -85,25 +138,58 @@ class _Turn:
     runs: dict[int, PieceRun]
 
 
+@dataclass(slots=True)
+class _CellSlices:
+    """A cell's slices of one turn: when the first began, their seconds, and what others took in them."""
+
+    began: float | None = None
+    seconds: float = 0.0
+    steal: float = 0.0
+    foreign: float = 0.0
+
+    def add(self, began: float, ended: float, steal: float, foreign: float) -> None:
+        """One more slice, with the shares of the machine that others took."""
+        self.began = began if self.began is None else self.began
+        self.seconds += ended - began
+        self.steal += steal * (ended - began)
+        self.foreign += foreign * (ended - began)
+
+    def together(self, turn: int) -> Slice:
+        """As one slice, with the shares of all its time."""
+        began, seconds = self.began or 0.0, self.seconds
+        shares = (self.steal / seconds, self.foreign / seconds) if seconds > 0 else (0.0, 0.0)
+        return Slice(turn, began, began + seconds, *shares)
+
+
 def run(
     runners: Sequence[PieceRunner],
     names: Sequence[Piece],
     orders: Iterator[list[int]],
+    slice_seconds: float | None,
     limits: DisturbanceLimits,
     meter: Meter,
     clock: TurnsClock,
     show: Callable[[PieceTurns], None],
 ) -> PieceTurns:
-    """All pieces of all cells. A cell whose piece fails has no more slices. `show` is called after each piece."""
-    turns = PieceTurns()
+    """All pieces of all cells, in slices of `slice_seconds`, or whole where that is None.
+
+    A cell whose piece fails has no more slices. `show` is called after each piece.
+    """
+    turns = PieceTurns(slice_seconds)
     again = math.floor(_MOST_AGAIN * len(names))
+    turn_of = _sliced_turn if slice_seconds is not None else _whole_turn
     for piece in names:
         best: _Turn | None = None
         while True:
-            order = [place for place in next(orders) if runners[place].error is None]
-            if not order:
+            inside = [place for place, runner in enumerate(runners) if runner.error is None]
+            if not inside:
                 return turns
-            turn = _one(runners, piece, order, limits, meter, clock, turns)
+            measured = _Measured(meter, clock, slice_seconds or math.inf)
+            runs = turn_of(runners, piece, orders, measured)
+            mine = [measured.cells[place].together(len(turns.slices)) for place in inside if place in measured.cells]
+            turns.slices.append(mine)
+            turns.disturbances.append(disturbance(mine, limits) if mine else 0.0)
+            turn = _Turn(turns.disturbances[-1], runs)
             if best is None or turn.disturbance < best.disturbance:
                 best = turn
             if turn.disturbance <= 1 or again == 0:
@@ -118,26 +204,61 @@ def run(
     return turns
 
 
-def _one(
-    runners: Sequence[PieceRunner],
-    piece: Piece,
-    order: Sequence[int],
-    limits: DisturbanceLimits,
-    meter: Meter,
-    clock: TurnsClock,
-    turns: PieceTurns,
-) -> _Turn:
-    number = len(turns.slices)
-    slices: list[Slice] = []
+@dataclass(slots=True)
+class _Measured:
+    """The slices of a turn while it goes on."""
+
+    meter: Meter
+    clock: TurnsClock
+    slice_seconds: float
+    cells: dict[int, _CellSlices] = field(default_factory=dict[int, _CellSlices])
+    _last: CpuSnapshot | None = None
+
+    def slice_of(self, place: int, runner: PieceRunner) -> bool:
+        """One slice; whether the piece has ended."""
+        mine = self.cells.setdefault(place, _CellSlices())
+        before = self._last or self.meter.read()
+        began, ended, done = runner.run(self.slice_seconds, mine.seconds, self.clock)
+        self._last = self.meter.read()
+        mine.add(began, ended, *self.meter.shares(before, self._last))
+        return done
+
+
+def _whole_turn(
+    runners: Sequence[PieceRunner], piece: Piece, orders: Iterator[list[int]], measured: _Measured
+) -> dict[int, PieceRun]:
+    """One cell after the other, each with all that belongs to its piece."""
     runs: dict[int, PieceRun] = {}
-    before = meter.read()
-    for place in order:
-        began, ended, found = runners[place].run(piece, clock)
-        after = meter.read()
-        slices.append(Slice(number, began, ended, *meter.shares(before, after)))
-        before = after
-        if found is not None:
-            runs[place] = found
-    turns.slices.append(slices)
-    turns.disturbances.append(disturbance(slices, limits))
-    return _Turn(turns.disturbances[-1], runs)
+    for place in next(orders):
+        runner = runners[place]
+        if runner.error is not None:
+            continue
+        runner.begin(piece, measured.clock)
+        while runner.error is None and not measured.slice_of(place, runner):
+            pass  # a piece that is cut off has one slice more
+        _end(runner, place, measured, runs)
+    return runs
+
+
+def _sliced_turn(
+    runners: Sequence[PieceRunner], piece: Piece, orders: Iterator[list[int]], measured: _Measured
+) -> dict[int, PieceRun]:
+    """All cells begin; then they run in slices until all have ended, and then each gives what it has."""
+    waiting = {place for place, runner in enumerate(runners) if runner.error is None}
+    for place in sorted(waiting):
+        runners[place].begin(piece, measured.clock)
+    open_ = {place for place in waiting if runners[place].error is None}
+    while open_:
+        for place in next(orders):
+            if place in open_ and measured.slice_of(place, runners[place]):
+                open_.remove(place)
+    runs: dict[int, PieceRun] = {}
+    for place in sorted(waiting):
+        _end(runners[place], place, measured, runs)
+    return runs
+
+
+def _end(runner: PieceRunner, place: int, measured: _Measured, runs: dict[int, PieceRun]) -> None:
+    found = None if runner.error is not None else runner.end(measured.cells[place].seconds, measured.clock)
+    if found is not None:
+        runs[place] = found

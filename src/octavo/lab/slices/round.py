@@ -27,6 +27,8 @@ from octavo.lab.slices.ageing import ages_slowly
 from octavo.lab.slices.count import DisturbanceLimits, rates_by_turn
 from octavo.lab.slices.disturbance import CpuMeter
 from octavo.lab.slices.effects import AfterEffects, TurnRatio, after_effects, ratio_of
+from octavo.lab.slices.eligibility import may_stop_within_pieces
+from octavo.lab.slices.freeze import StandsStill
 from octavo.lab.slices.order import turns as orders_of
 from octavo.lab.slices.pieces import PieceTurns
 from octavo.lab.slices.pieces import run as run_pieces
@@ -50,6 +52,8 @@ from octavo.workloads.base import RunsInPieces, RunsInTurns
 
 # Slices so long that a trial has no more turns than these tell nothing that trials do not.
 _FEWEST_TURNS = 8
+# Short beside the seconds for which a machine is fast or slow, and long beside the caches that a slice finds cold.
+_SLICE_OF_A_PIECE = 0.1
 
 
 class SlowError(OctavoError):
@@ -218,7 +222,8 @@ def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceReques
 
 
 def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceRequest) -> TurnsDone:
-    """The same for trials of pieces, each of which takes as long as it takes."""
+    """The same for trials of pieces, each of which takes as long as it takes: in slices where every cell can be stopped
+    in the middle of one."""
     runners = [cell.pieces for cell in cells if cell.pieces is not None]
     names = runners[0].pieces.names
     base = next((place for place, cell in enumerate(cells) if cell.name == wanted.baseline), None)
@@ -229,11 +234,14 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
         by_name = {name: ratio for name, ratio in found.items() if ratio is not None}
         wanted.show(by_name, so_far.kept / len(names), ended)
 
+    levels = [cell.trial.levels for cell in cells]
+    within = may_stop_within_pieces(levels) and not any(isinstance(runner.freezer, StandsStill) for runner in runners)
+    seconds = (wanted.slice_seconds or _SLICE_OF_A_PIECE) if within else None
     watch = equipment.watcher.start(server_of(cells[0]).directory)
     orders = orders_of(len(runners), wanted.order)
     limits = limits_of(equipment.thresholds)
     with CpuMeter() as meter:
-        done = run_pieces(runners, names, orders, limits, meter, turns.Monotonic(), show)
+        done = run_pieces(runners, names, orders, seconds, limits, meter, turns.Monotonic(), show)
     surroundings = watch()
     for cell, runner in zip(cells, runners, strict=True):
         cell.read_bytes = read_since(cell.processes, server_of(cell).process.pid)

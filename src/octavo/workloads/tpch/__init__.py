@@ -126,10 +126,7 @@ class Tpch:
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
         """Every query once."""
         if levels["phase"] == "queries":
-            session = queries.open_session(server, levels)
-            for number in queries.chosen(levels):
-                queries.run_one(server, levels, number, session)
-            session.connection.close()
+            queries.warm(server, levels)
 
     def pieces(self, server: Server, levels: Levels) -> AbstractContextManager[Pieces]:
         """The queries, one at a time."""

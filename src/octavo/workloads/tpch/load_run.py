@@ -40,7 +40,7 @@ class _Load:
         self.observations.append(observe(metrics.SECONDS, step.seconds, item=item))
         if step.name == "copy":
             self.observations.append(observe(metrics.WAITED, step.waited, item=item))
-        self.observations += usage.used(self._before, now, item, 1)
+        self.observations += usage.observations(usage.between(self._before, now), item, 1)
         end = wal_contents.position(self.server)
         self._wal += end.end - self._wal_began
         self.observations.append(observe(metrics.WAL_BYTES, float(end.end - self._wal_began), item=item))

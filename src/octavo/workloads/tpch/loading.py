@@ -48,7 +48,7 @@ def load(
     Raises OctavoError or psycopg.Error when one fails.
     """
     with generator.lent_program(server) as program, server.connect(DATABASE) as connection:
-        session = Session(connection, explain, 0.0)
+        session = Session(connection, explain)
         session.capture_nested()
         for name in steps:
             before(name)

@@ -1,5 +1,6 @@
 """The 22 queries one after the other: each a few times, cold or warm, its result checked, its plan kept."""
 
+import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,12 +14,12 @@ from octavo.observation import Observation, observe
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration
 from octavo.workload_support.explained import nodes
-from octavo.workloads.base import Levels, Piece, PieceRun, WorkloadResult
+from octavo.workloads.base import BegunPiece, Levels, Piece, PieceRun, WorkloadResult
 from octavo.workloads.tpch import metrics, usage
 from octavo.workloads.tpch.captured import Captured
 from octavo.workloads.tpch.costs import cost_settings
 from octavo.workloads.tpch.duckdb_tpch import QUERIES, known
-from octavo.workloads.tpch.query import Ran, Session
+from octavo.workloads.tpch.query import Ran, Session, run_whole
 from octavo.workloads.tpch.references import References, references
 
 # On these the cost of capturing plans is measured: short ones of many kinds of nodes.
@@ -43,7 +44,7 @@ class Power:
     def add(self, number: int, repetition: int, ran: Ran, identity: str | None) -> None:
         """One run of a query, with the identity of its result; None where it was cut off."""
         item = f"q{number}"
-        self.observations += usage.used(ran.before, ran.after, item, repetition, processes=1 + _workers(ran.plan))
+        self.observations += usage.observations(ran.used, item, repetition, processes=1 + _workers(ran.plan))
         if ran.rows is None:
             self.timed_out.append(f"{item} ({repetition})")
             self.observations.append(observe(metrics.TIMED_OUT, 1.0, item=item, repetition=repetition))
@@ -92,6 +93,7 @@ class QueryPieces:
     levels: Levels
     power: Power
     session: Session | None
+    cold_session: Session | None = None
     restarts: int = 0
     seconds: float = 0.0
 
@@ -101,31 +103,50 @@ class QueryPieces:
         repetitions = range(1, int(self.levels["repetitions"]) + 1)
         return [(f"q{number}", repetition) for number in chosen(self.levels) for repetition in repetitions]
 
-    def run(self, piece: Piece) -> PieceRun:
-        """One run; in a cold cell the server is restarted with empty caches before.
+    def begin(self, piece: Piece) -> BegunPiece:
+        """A run of a query: planned once before in a warm cell, so that the catalogs are read; in a cold one the server
+        is restarted with empty caches.
 
-        Raises OctavoError when the result is wrong, psycopg.Error when the server refuses.
+        Raises OctavoError or psycopg.Error when the server refuses; at its end also when the result is wrong.
         """
         item, repetition = piece
         number, began = int(item.removeprefix("q")), time.monotonic()
-        if self.levels["cache"] == "cold":
+        query = known().queries[number]
+        if self.session is None:
             self.server.restart(lambda: drop_caches(self.server.directory))
             self.restarts += 1
-        ran = run_one(self.server, self.levels, number, self.session, self.power)
-        identity = None
-        if ran.rows is not None:
-            identity = self.power.references.check(number, ran.rows, self.levels["data_block"])
-        self.seconds += time.monotonic() - began
-        ratio = None
-        if self.session is not None and repetition == 1 and number in CAPTURE_PROBES and ran.rows is not None:
-            ratio = self.session.capture_ratio(self.server, known().queries[number])
+            self.cold_session = session = open_session(self.server, self.levels)
+        else:
+            session = self.session
+            session.plan_beforehand(query)
+        running = session.begin(self.server, query)
+        prepared = time.monotonic() - began
 
-        def keep() -> None:
-            self.power.add(number, repetition, ran, identity)
-            if ratio is not None:
-                self.power.add_capture(number, ratio)
+        def end(seconds: float) -> PieceRun:
+            ran, identity, ratio = running.end(seconds), None, None
+            self.power.cpu_seconds += running.cpu
+            self.seconds += prepared + seconds
+            if ran.rows is not None:
+                identity = self.power.references.check(number, ran.rows, self.levels["data_block"])
+            if self.session is None:
+                self.close()
+            elif repetition == 1 and number in CAPTURE_PROBES and ran.rows is not None:
+                ratio = session.capture_ratio(self.server, query)
 
-        return PieceRun(ran.seconds, keep)
+            def keep() -> None:
+                self.power.add(number, repetition, ran, identity)
+                if ratio is not None:
+                    self.power.add_capture(number, ratio)
+
+            return PieceRun(ran.seconds, keep)
+
+        return BegunPiece(running, session.timeout, end)
+
+    def close(self) -> None:
+        """Closes its sessions."""
+        for session in (self.session, self.cold_session):
+            if session is not None:
+                session.connection.close()
 
     def result(self) -> WorkloadResult:
         """Of the runs that were kept. Raises OctavoError when every query was cut off."""
@@ -141,41 +162,35 @@ def pieces(server: Server, levels: Levels) -> Generator[QueryPieces, None, None]
     """The queries of a trial. Raises HostError or OctavoError when there is nothing to compare their results with."""
     power = Power(levels, references(server, levels["scale"]), costs=cost_settings(server, levels))
     session = None if levels["cache"] == "cold" else open_session(server, levels)
+    queries = QueryPieces(server, levels, power, session)
     try:
-        yield QueryPieces(server, levels, power, session)
+        yield queries
     finally:
-        if session is not None:
-            session.connection.close()
+        queries.close()
 
 
 def run(server: Server, levels: Levels) -> WorkloadResult:
-    """All repetitions of all queries, one after the other. Raises as `QueryPieces.run` and `result` do."""
+    """All repetitions of all queries, one after the other. Raises as `QueryPieces.begin` and `result` do."""
     with pieces(server, levels) as queries:
         for piece in queries.names:
-            queries.run(piece).keep()
+            begun = queries.begin(piece)
+            begun.end(run_whole(begun.running, begun.timeout)).keep()
         return queries.result()
 
 
-def run_one(server: Server, levels: Levels, number: int, session: Session | None, power: Power | None = None) -> Ran:
-    """One run of a query, in a session of its own where there is none yet."""
-    mine = session or open_session(server, levels)
+def warm(server: Server, levels: Levels) -> None:
+    """Every query once."""
+    session = open_session(server, levels)
     try:
-        query = known().queries[number]
-        if session is not None:
-            mine.plan_beforehand(query)
-        cpu = time.thread_time()
-        ran = mine.run(server, query)
-        if power is not None:
-            power.cpu_seconds += time.thread_time() - cpu
-        return ran
+        for number in chosen(levels):
+            session.run(server, known().queries[number])
     finally:
-        if session is None:
-            mine.connection.close()
+        session.connection.close()
 
 
 def open_session(server: Server, levels: Levels) -> Session:
     """A session with the settings of the levels."""
-    timeout = 0.0 if levels["query_timeout"] == "none" else parse_duration(levels["query_timeout"])
+    timeout = math.inf if levels["query_timeout"] == "none" else parse_duration(levels["query_timeout"])
     settings = cost_settings(server, levels)
     session = Session(server.connect(DATABASE), levels["explain"], timeout)
     for name, value in settings.items():

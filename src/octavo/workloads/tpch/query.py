@@ -1,17 +1,21 @@
 """One timed run of a query in a session of its own settings, with its plan as auto_explain gives it from that run."""
 
 import json
+import math
+import select
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import psycopg
-from psycopg.rows import tuple_row
+from psycopg.adapt import Transformer
+from psycopg.pq import ExecStatus
 
 from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
 from octavo.workload_support.explained import checked
+from octavo.workloads.base import Running
 from octavo.workloads.tpch import usage
 from octavo.workloads.tpch.answers import Row, as_text
 
@@ -19,6 +23,7 @@ from octavo.workloads.tpch.answers import Row, as_text
 # measured, so that none reads it.
 EXPLAIN = {"analyze": "on", "plan": "off", "off": None}
 _MOST_PLAN = 4 * 1024**2
+_CANCEL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +36,92 @@ class Ran:
     seconds: float
     rows: tuple[Row, ...] | None
     plan: Mapping[str, Any] | None
+    used: usage.Usage
+
+
+@dataclass(slots=True)
+class RunningQuery:
+    """A query that can be waited for in parts, so that its server may stand still in between.
+
+    `cpu` counts this process's CPU seconds. The device's counters are those of the parts: between them the device
+    works for others.
+    """
+
+    session: "Session"
+    server: Server
+    query: str
+    captures: bool
     before: usage.UsageSnapshot
-    after: usage.UsageSnapshot
+    device: tuple[int, ...] | None = None
+    cpu: float = 0.0
+
+    def go(self) -> None:
+        """Sends it. Raises psycopg.Error."""
+        connection = self.session.connection.pgconn
+        connection.send_query(self.query.encode())
+        while connection.flush():
+            select.select((), (connection.socket,), ())
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended, after so long at the most. Raises psycopg.Error when the connection is lost."""
+        cpu, device = time.thread_time(), usage.device_counters(self.server)
+        ended = self._wait(seconds)
+        self.cpu += time.thread_time() - cpu
+        part = usage.grown(device, usage.device_counters(self.server))
+        if part is not None:
+            self.device = tuple(map(sum, zip(self.device or (0,) * len(part), part, strict=True)))
+        return ended
+
+    def _wait(self, seconds: float) -> bool:
+        connection, deadline = self.session.connection.pgconn, time.monotonic() + seconds
+        while True:
+            connection.consume_input()
+            if not connection.is_busy():
+                return True
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            select.select((connection.socket,), (), (), None if math.isinf(left) else left)
+
+    def cancel(self) -> None:
+        """Asks the server to end it. Raises psycopg.Error."""
+        self.session.connection.cancel_safe(timeout=_CANCEL_SECONDS)
+
+    def end(self, seconds: float) -> Ran:
+        """What it gave, when it has ended and took so long. Raises as `Session.run` does."""
+        cpu = time.thread_time()
+        rows = self._rows()
+        self.cpu += time.thread_time() - cpu
+        texts = tuple(self.session.texts)  # what is set from here on has plans, too
+        used = usage.between(self.before, usage.snapshot(self.server))
+        used = replace(used, seconds=seconds, device=self.device)
+        if self.captures:
+            self.session.set("auto_explain.log_min_duration", "-1")
+        return Ran(seconds, rows, _last(texts) if self.captures and rows is not None else None, used)
+
+    def _rows(self) -> tuple[Row, ...] | None:
+        connection, rows, error = self.session.connection, tuple[Row, ...](), None
+        while (result := connection.pgconn.get_result()) is not None:
+            if result.status == ExecStatus.TUPLES_OK:
+                values = Transformer(connection)
+                values.set_pgresult(result)
+                rows = tuple(as_text(row) for row in values.load_rows(0, result.ntuples, tuple))
+            elif result.status == ExecStatus.FATAL_ERROR:
+                error = psycopg.errors.error_from_result(result)
+        if error is not None and not isinstance(error, psycopg.errors.QueryCanceled):
+            raise error
+        return rows if error is None else None
 
 
 class Session:
     """A connection that runs queries and keeps the plans that auto_explain sends it."""
 
-    def __init__(self, connection: psycopg.Connection[Any], explain: str, timeout: float) -> None:
-        """`explain` is a level of the factor; `timeout` in seconds, 0 for none. Raises psycopg.Error."""
+    def __init__(self, connection: psycopg.Connection[Any], explain: str, timeout: float = math.inf) -> None:
+        """`explain` is a level of the factor; `timeout` in seconds. Raises psycopg.Error."""
         self.connection = connection
         self.texts: list[str] = []
+        self.timeout = timeout
         self._captures = EXPLAIN[explain] is not None
-        self._timeout = str(round(timeout * 1000))
         connection.add_notice_handler(self._keep)
         if self._captures:
             connection.execute("LOAD 'auto_explain'")
@@ -51,38 +129,21 @@ class Session:
                 "log_analyze": EXPLAIN[explain], "log_buffers": EXPLAIN[explain], "log_timing": "off",
                 "log_settings": "on", "log_format": "json", "log_level": "notice", "log_min_duration": "-1",
             }.items():  # fmt: skip
-                self._set(f"auto_explain.{name}", str(value))
+                self.set(f"auto_explain.{name}", str(value))
 
-    def run(self, server: Server, query: str, *, capture: bool = True) -> Ran:
-        """Runs the query once, with its plan where the session captures plans and unless `capture` is false.
-
-        Raises psycopg.Error but for the timeout, OctavoError when no plan came with it.
-        """
+    def begin(self, server: Server, query: str, *, capture: bool = True) -> RunningQuery:
+        """A query that has not been sent yet, with its plan where the session captures plans and unless `capture` is
+        false. Raises psycopg.Error."""
         captures = self._captures and capture
         if captures:
-            self._set("auto_explain.log_min_duration", "0")
-        before = usage.snapshot(server)
-        if self._timeout != "0":
-            self._set("statement_timeout", self._timeout)
-        cursor = self.connection.cursor(row_factory=tuple_row)
+            self.set("auto_explain.log_min_duration", "0")
         self.texts.clear()
-        started = time.perf_counter()
-        try:
-            cursor.execute(query.encode())
-            cut_off = False
-        except psycopg.errors.QueryCanceled:
-            cut_off = True
-        seconds = time.perf_counter() - started
-        texts = tuple(self.texts)  # what is set from here on has plans, too
-        after = usage.snapshot(server)
-        if self._timeout != "0":
-            self._set("statement_timeout", "0")
-        if captures:
-            self._set("auto_explain.log_min_duration", "-1")
-        if cut_off:
-            return Ran(seconds, None, None, before, after)
-        rows = tuple(as_text(row) for row in cursor.fetchall())
-        return Ran(seconds, rows, _last(texts) if captures else None, before, after)
+        return RunningQuery(self, server, query, captures, usage.snapshot(server))
+
+    def run(self, server: Server, query: str, *, capture: bool = True) -> Ran:
+        """Runs the query once. Raises psycopg.Error but for the timeout, OctavoError when no plan came with it."""
+        running = self.begin(server, query, capture=capture)
+        return running.end(run_whole(running, self.timeout))
 
     def capture_ratio(self, server: Server, query: str) -> float | None:
         """Time with plan capture over time without it, by three runs: without, with, without, so that a slow drift of
@@ -101,20 +162,34 @@ class Session:
     def capture_nested(self) -> None:
         """From now on every plan is kept, also those of queries within statements."""
         if self._captures:
-            self._set("auto_explain.log_nested_statements", "on")
-            self._set("auto_explain.log_min_duration", "0")
+            self.set("auto_explain.log_nested_statements", "on")
+            self.set("auto_explain.log_min_duration", "0")
 
     def captured(self) -> list[Mapping[str, Any]]:
         """The plans that are kept. Raises OctavoError for what is none."""
         return [document(text) for text in self.texts]
 
-    def _set(self, name: str, value: str) -> None:
+    def set(self, name: str, value: str) -> None:
+        """A setting of the session. Raises psycopg.Error."""
         self.connection.execute("SELECT set_config(%s, %s, false)", (name, value))
 
     def _keep(self, notice: psycopg.errors.Diagnostic) -> None:
         message = notice.message_primary or ""
         if message.startswith("duration:") and "plan:\n" in message:
             self.texts.append(message.partition("plan:\n")[2])
+
+
+def run_whole(running: Running, timeout: float) -> float:
+    """Sends it, waits until it has ended, and cancels it after `timeout` seconds. Returns how long it took.
+
+    Raises psycopg.Error.
+    """
+    started = time.perf_counter()
+    running.go()
+    if not running.wait(timeout):
+        running.cancel()
+        running.wait(math.inf)
+    return time.perf_counter() - started
 
 
 def _last(texts: Sequence[str]) -> Mapping[str, Any]:

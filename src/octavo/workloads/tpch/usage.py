@@ -39,29 +39,49 @@ class UsageSnapshot:
     device: tuple[int, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What was used in `seconds`: CPU seconds of the server's processes, and for how long they waited for a processor;
+    by how much the device's counters grew, None where it has none."""
+
+    seconds: float
+    cpu: float
+    waited: float
+    device: tuple[int, ...] | None
+
+
 def snapshot(server: Server) -> UsageSnapshot:
     """Now. Processes that have ended count with their parent, which is in ticks of the kernel (1/100 s mostly)."""
     used, waited = (sum(each) for each in zip((0.0, 0.0), *_cpu(server.process.pid), strict=True))
-    return UsageSnapshot(time.perf_counter(), used, waited, _device(server.directory))
+    return UsageSnapshot(time.perf_counter(), used, waited, device_counters(server))
 
 
-def used(
-    before: UsageSnapshot, after: UsageSnapshot, item: str, repetition: int, *, processes: int = 1
-) -> list[Observation]:
-    """What was used in between. `processes` is how many of the server's worked at once."""
-    seconds = after.at - before.at
-    cpu = max(0.0, after.cpu - before.cpu)
-    found = {CPU: cpu}
-    if seconds > 0:
-        processors = seconds * min(processes, os.cpu_count() or 1)
-        found[CPU_SHARE] = min(1.0, cpu / processors)
-        found[CPU_WAIT_SHARE] = min(1.0, max(0.0, after.waited - before.waited) / processors)
-    if seconds > 0 and before.device is not None and after.device is not None:
-        reads, read, writes, written, busy, weighted = (
-            float(late - early) for early, late in zip(before.device, after.device, strict=True)
-        )
+def between(before: UsageSnapshot, after: UsageSnapshot) -> Usage:
+    """What was used from one to the other."""
+    return Usage(
+        after.at - before.at, max(0.0, after.cpu - before.cpu), max(0.0, after.waited - before.waited),
+        grown(before.device, after.device),
+    )  # fmt: skip
+
+
+def grown(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """By how much the device's counters grew; None where it has none."""
+    if before is None or after is None:
+        return None
+    return tuple(late - early for early, late in zip(before, after, strict=True))
+
+
+def observations(used: Usage, item: str, repetition: int, *, processes: int = 1) -> list[Observation]:
+    """What was used, as the trial's. `processes` is how many of the server's worked at once."""
+    found = {CPU: used.cpu}
+    if used.seconds > 0:
+        processors = used.seconds * min(processes, os.cpu_count() or 1)
+        found[CPU_SHARE] = min(1.0, used.cpu / processors)
+        found[CPU_WAIT_SHARE] = min(1.0, used.waited / processors)
+    if used.seconds > 0 and used.device is not None:
+        reads, read, writes, written, busy, weighted = map(float, used.device)
         found |= {READS: reads, READ_BYTES: read, WRITES: writes, WRITTEN_BYTES: written}
-        found[BUSY] = min(1.0, busy / 1000 / seconds)
+        found[BUSY] = min(1.0, busy / 1000 / used.seconds)
         if busy > 0:
             found[QUEUE] = weighted / busy
     return [observe(metric, value, item=item, repetition=repetition) for metric, value in found.items()]
@@ -80,11 +100,13 @@ def _cpu(postmaster: int) -> Iterator[tuple[float, float]]:
             yield process.cpu, 0.0
 
 
-def _device(directory: Path) -> tuple[int, ...] | None:
+def device_counters(server: Server) -> tuple[int, ...] | None:
+    """Of the device below the data directory: reads and bytes, writes and bytes, milliseconds that it was busy, and
+    those of all its requests. None where it has none."""
     from octavo._core import device_statistics
 
     try:
-        now = device_statistics(str(directory))
+        now = device_statistics(str(server.directory))
     except (LookupError, OSError, ValueError):
         return None
     return (
