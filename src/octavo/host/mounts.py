@@ -3,9 +3,10 @@
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from octavo.host.kernel_text import lines, words
+from octavo.host.kernel_text import read, words
 
 _TABLE = Path("/proc/self/mountinfo")
 
@@ -27,7 +28,7 @@ class Mount:
 
 def mounts(table: Path = _TABLE) -> list[Mount]:
     """All mounts, the later ones over the earlier. A line that is none is left out."""
-    return [mount for line in lines(table) if (mount := _mount(line)) is not None]
+    return list(_parsed(read(table)))
 
 
 def at(target: Path, table: Path = _TABLE) -> Mount | None:
@@ -38,6 +39,11 @@ def at(target: Path, table: Path = _TABLE) -> Mount | None:
 def below(directory: Path, table: Path = _TABLE) -> list[Mount]:
     """What is mounted on the directory or in it."""
     return [mount for mount in mounts(table) if mount.target.is_relative_to(directory)]
+
+
+@lru_cache(maxsize=2)  # it is read each time, as it may change, and asked for with every file whose owner counts
+def _parsed(table: str) -> tuple[Mount, ...]:
+    return tuple(mount for line in table.split("\n") if line and (mount := _mount(line)) is not None)
 
 
 def _mount(line: str) -> Mount | None:
