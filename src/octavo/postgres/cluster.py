@@ -39,6 +39,7 @@ def initialise(
 ) -> None:
     """Runs initdb into a new directory, which the account owns. Sizes in bytes.
 
+    It is not written back file by file: what is kept of it (a load, a graft's stock) is synced as a whole, later.
     Raises HostError when it is there already or the account cannot reach it, OctavoError when initdb fails.
     """
     make_directory(directory.parent)
@@ -49,7 +50,7 @@ def initialise(
         checksum_option = ""  # off was the default, and the option to say so came with 18
     arguments = [
         build.program("initdb"), "--pgdata", directory, "--username", SUPERUSER, "--auth=trust", "--encoding=UTF8",
-        "--locale=C", "--no-instructions", f"--wal-segsize={wal_segment // 1024**2}", checksum_option,
+        "--locale=C", "--no-instructions", "--no-sync", f"--wal-segsize={wal_segment // 1024**2}", checksum_option,
     ]  # fmt: skip
     children.check(
         children.run([argument for argument in arguments if argument], journal, role="initdb", account=account),
