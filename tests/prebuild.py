@@ -1,6 +1,11 @@
-"""Makes the builds that all tests share: `python -m tests.prebuild`, while tests run that need none of them."""
+"""Makes the builds that all tests share, while tests run that need none: `python -m tests.prebuild [ARGUMENTS]`.
 
+With arguments Python goes on with these, in the same process, when the builds are there.
+"""
+
+import os
 import signal
+import sys
 
 from tests.state import shared_builds, shared_state
 
@@ -13,6 +18,8 @@ def main() -> None:
         signal.signal(stop, signal.default_int_handler)
     with shared_state(), Journal() as journal:
         shared_builds(journal)
+    if then := sys.argv[1:]:
+        os.execv(sys.executable, [sys.executable, *then])  # noqa: S606 (arguments of script/test)
 
 
 if __name__ == "__main__":
