@@ -28,8 +28,6 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 
-pytestmark = pytest.mark.alone  # its knob is the machine's
-
 
 @dataclass(frozen=True)
 class Checkout:
@@ -96,6 +94,7 @@ def followed(page: str, checkout: Checkout) -> Iterator[tuple[str, str]]:
                 yield command, checkout.command(command)
 
 
+@pytest.mark.alone  # its knob is the machine's
 def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
     page = PAGE.read_text()
     if os.geteuid() != 0:  # the knob needs root; its cells would be skipped
@@ -116,6 +115,7 @@ def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
     assert {cell["levels"]["rows"] for cell in document["cells"]} == {"20000"}
 
 
+@pytest.mark.beside  # it goes as far as the tests of the page, and runs nothing
 @pytest.mark.parametrize(
     ("was", "mistake", "named"),
     [
