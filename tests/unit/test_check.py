@@ -252,6 +252,17 @@ def test_the_parser_reads_what_diff_writes(expected: list[str], actual: list[str
     assert sorted([*kept, *diff.added]) == sorted(actual)
 
 
+def test_the_lines_of_all_hunks_are_in_their_file_in_their_order() -> None:
+    hunks = [f"@@ -{line},2 +{line},3 @@\n kept\n-was {line}\n+is {line}\n+--- {line}\n" for line in range(1, 20_001)]
+    first = "diff -U3 /e/one.out /a/one.out\n--- /e/one.out\tthen\n+++ /a/one.out\tnow\n"
+    second = "diff -U3 /e/two.out /a/two.out\n--- /e/two.out\tthen\n+++ /a/two.out\tnow\n@@ -7,1 +6,0 @@\n-gone\n"
+    one, two = parse_diffs(first + "".join(hunks) + second)
+    assert (one.expected, one.actual) == (Path("/e/one.out"), Path("/a/one.out"))
+    assert one.removed == tuple(f"was {line}" for line in range(1, 20_001))
+    assert one.added == tuple(text for line in range(1, 20_001) for text in (f"is {line}", f"--- {line}"))
+    assert (two.test, two.removed, two.added) == ("two", ("gone",), ())
+
+
 @pytest.mark.parametrize(
     "broken", ["@@ -1 +1 @@\n-a\n+b\n", "--- a\tx\nb\n", "--- a\tx\n+++ b\ty\n@@ -1,3 +1 @@\n-a\n"]
 )

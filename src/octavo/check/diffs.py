@@ -23,12 +23,22 @@ class FileDiff:
         return self.actual.stem
 
 
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """A FileDiff whose hunks are still being read: there can be as many of them as lines."""
+
+    expected: Path
+    actual: Path
+    removed: list[str]
+    added: list[str]
+
+
 def parse_diffs(text: str) -> list[FileDiff]:
     """The compared files with their differences. Raises ValueError when the text is no unified diff.
 
     Hunks are read by the line counts that they announce: a test's output may look like a header.
     """
-    found: list[FileDiff] = []
+    found: list[_Lines] = []
     lines = iter(text.split("\n"))
     for line in lines:
         if line.startswith("--- "):
@@ -36,16 +46,14 @@ def parse_diffs(text: str) -> list[FileDiff]:
             after = next(lines, "")
             if not after.startswith("+++ "):
                 raise ValueError(f"no file is compared with {before}")
-            found.append(FileDiff(before, _path(after), (), ()))
+            found.append(_Lines(before, _path(after), [], []))
         elif match := _RANGES.match(line):
             if not found:
                 raise ValueError("a hunk without files")
-            last = found[-1]
-            removed, added = _hunk(lines, int(match[1] or 1), int(match[2] or 1))
-            found[-1] = FileDiff(last.expected, last.actual, last.removed + removed, last.added + added)
+            _read_hunk(lines, int(match[1] or 1), int(match[2] or 1), found[-1])
         elif line and not line.startswith(("diff ", "\\")):
             raise ValueError(f"{line!r} is outside a hunk")
-    return found
+    return [FileDiff(one.expected, one.actual, tuple(one.removed), tuple(one.added)) for one in found]
 
 
 def _path(line: str) -> Path:
@@ -53,19 +61,17 @@ def _path(line: str) -> Path:
     return Path(line[4:].split("\t")[0])
 
 
-def _hunk(lines: Iterator[str], before: int, after: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    removed: list[str] = []
-    added: list[str] = []
+def _read_hunk(lines: Iterator[str], before: int, after: int, found: _Lines) -> None:
     while before > 0 or after > 0:
         line = next(lines, None)
         if line is None:
             raise ValueError("the last hunk is cut off")
         match line[:1]:
             case "-":
-                removed.append(line[1:])
+                found.removed.append(line[1:])
                 before -= 1
             case "+":
-                added.append(line[1:])
+                found.added.append(line[1:])
                 after -= 1
             case " ":
                 before -= 1
@@ -74,4 +80,3 @@ def _hunk(lines: Iterator[str], before: int, after: int) -> tuple[tuple[str, ...
                 pass
             case _:
                 raise ValueError(f"{line!r} is not a line of a hunk")
-    return tuple(removed), tuple(added)
