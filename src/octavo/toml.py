@@ -16,11 +16,14 @@ _MOST_PARTS = 100
 _NO_KEY = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*""")
 
 
-def read_toml(path: Path) -> str:
-    """The text of a TOML file. Raises UsageError when it is no regular file, no text, too large or unreadable."""
+def read_toml(path: Path, *, way_out: str) -> str:
+    """The text of a TOML file. Raises UsageError when it is no regular file, no text, too large or unreadable, and
+    with `way_out` when there is no such file."""
     try:
         # A link is the user's own here, and may be followed.
         text = read_text(path.resolve(strict=True), _MOST_BYTES)
+    except FileNotFoundError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}; {way_out}") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except RuntimeError:  # pathlib's word for links in a circle

@@ -93,6 +93,10 @@ def test_whoever_can_put_another_plan_there_has_written_it(shared: Path, theirs:
     (shared / "link").symlink_to(plan)
     assert files.authors_of(Path(plan)) == files.authors_of(shared / "link") == [_NOBODY]
     (theirs / "circle").symlink_to(theirs / "circle")
-    for name in ("missing.toml", "circle", "a\0b"):
+    assert files.authors_of(theirs / "missing.toml") == [_NOBODY]
+    assert files.authors_of(shared / "missing.toml") == [_NOBODY]  # another may make it before it is read
+    with pytest.raises(UsageError, match=r"No such file .*octavo presets show"):
+        find_plan(str(shared / "missing.toml"))
+    for name in ("circle", "a\0b"):
         with pytest.raises(UsageError, match="cannot be read"):
             files.authors_of(theirs / name)

@@ -214,7 +214,7 @@ def test_pgio_conf_is_for_plans_of_pgio(tmp_path: Path, capsys: pytest.CaptureFi
     _, levels = pgio_conf.read(str(path), "pgio-lio")
     assert levels["schemas"] == ["4"]
     assert capsys.readouterr().out == ""
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"cannot be read: No such file .*--set"):
         pgio_conf.read(str(tmp_path / "none"), "pgio-lio")
 
 

@@ -42,6 +42,8 @@ from octavo.plan.thresholds import Percentage
 from octavo.toml import parse_toml, read_toml
 from octavo.units import format_size, parse_size
 
+_WAY_OUT = "docs/report.md has an example"
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -106,7 +108,7 @@ class Map(_Strict):
 
 def read_map(path: Path) -> Map:
     """The checked map. Raises UsageError, one line that names the key."""
-    content = parse_toml(read_toml(path), path)
+    content = parse_toml(read_toml(path, way_out=_WAY_OUT), path)
     try:
         return Map.model_validate(content)
     except ValidationError as error:

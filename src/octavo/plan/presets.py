@@ -13,6 +13,8 @@ from octavo.plan.sizes import sizes_of
 from octavo.toml import read_toml
 from octavo.workload_support.files import authors_of, relative_to
 
+_WAY_OUT = "octavo presets show NAME > FILE.toml makes one to start from"
+
 
 @dataclass(frozen=True, slots=True)
 class Preset:
@@ -66,6 +68,6 @@ def find_plan(
     """
     own = wanted.endswith(".toml")
     authors = authors_of(Path(wanted)) if own else ()  # before it is read: what only root can change by then stays so
-    text = read_toml(Path(wanted)) if own else preset_text(wanted)
+    text = read_toml(Path(wanted), way_out=_WAY_OUT) if own else preset_text(wanted)
     with relative_to(Path(wanted).parent, authors):
         return parse_plan(text, origin=wanted, changes=changes, rounds=rounds, size=size, budget=budget), text

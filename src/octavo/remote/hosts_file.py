@@ -41,6 +41,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,31}")
 _MOST_CHARACTERS = 4096
+_WAY_OUT = 'write one: [[host]] and below it name = "db1" for each host (docs/fleet.md)'
 
 
 # How Octavo is called on hosts of which the file does not say it.
@@ -126,7 +127,7 @@ def _read(path: Path) -> tuple[str, str | None]:
 
     if os.geteuid() == 0:
         resolve_by_steps(path.absolute(), look, str(path))
-    text = read_toml(path)
+    text = read_toml(path, way_out=_WAY_OUT)
     if not problems:
         return text, None
     return text, f"{path}: {problems[0]}, and its commands run with root's rights; have it belong to root alone"

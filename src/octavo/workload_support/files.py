@@ -44,7 +44,7 @@ def relative_to(directory: Path, authors: Collection[int] = ()) -> Generator[Non
 
 def authors_of(plan: Path) -> list[int]:
     """For root: the users who can change a plan's file, or put another one there; nobody for a place that is open to
-    many. Raises UsageError when it cannot be read."""
+    many, or for a file that is not there. Raises UsageError when it cannot be read."""
     found: list[int] = []
 
     def look(step: Path) -> None:
@@ -55,6 +55,8 @@ def authors_of(plan: Path) -> list[int]:
     if os.geteuid() == 0:
         try:
             resolve_by_steps(plan.absolute(), look, str(plan))
+        except FileNotFoundError:  # who reads it says so; if it comes before that, anybody may have put it there
+            found.append(NOBODY)
         except OSError as error:
             raise UsageError(f"{plan} cannot be read: {error.strerror}") from None
         except HostError:

@@ -67,5 +67,5 @@ def test_what_is_no_list_of_hosts_is_told_in_a_line(text: str, told: str) -> Non
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"cannot be read: No such file .*; write one: \[\[host\]\]"):
         read_hosts(tmp_path / "hosts.toml")

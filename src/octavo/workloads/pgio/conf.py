@@ -40,6 +40,7 @@ KEYS = (*_FACTORS, _DBNAME, _CONNECT, _CREATE)
 _DEFAULT_DATABASE = "pg10"
 # Of a connection string: what leads to a server, and servers are Octavo's own.
 _LEADS_ELSEWHERE = ("host", "hostaddr", "port", "service")
+_WAY_OUT = "name PGIO's configuration, or set its factors with --set (docs/workloads.md)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Conf:
 
 def read_conf(path: Path) -> Conf:
     """The file's keys. Raises UsageError, one line that names the file and the line in it."""
-    return parse_conf(read_toml(path), str(path))
+    return parse_conf(read_toml(path, way_out=_WAY_OUT), str(path))
 
 
 def parse_conf(text: str, origin: str) -> Conf:
