@@ -1,15 +1,20 @@
 """What a run will take is told before it begins: everything that takes time is in it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from octavo import workloads
 from octavo.knobs import device
 from octavo.lab.estimate import RunEstimate, estimate
+from octavo.lab.loads import bytes_of_copy, bytes_of_load
+from octavo.lab.slices import eligibility
 from octavo.plan.cells import make_cells
 from octavo.plan.presets import find_plan
-from octavo.workloads import tpcc_like, tpch
+from octavo.postgres.datasets import disk_space
+from octavo.units import parse_size
+from octavo.workloads import find, tpcc_like, tpch
 
 from .plans import changed_plan, small_plan
 
@@ -82,6 +87,57 @@ def test_repetitions_of_invalid_trials_are_told_apart() -> None:
     each = needs.trial_seconds / needs.trials
     assert compared and others
     assert needs.repeat_seconds == pytest.approx(plan.rounds * each * (len(compared) + 2 * others), rel=0.01)
+
+
+@pytest.fixture
+def four_servers_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host whose memory has room for four of the small plan's servers at once, and disk for all."""
+    levels = make_cells(small_plan())[0].levels
+    one = parse_size(levels["shared_buffers"]) + find("pgbench").database_bytes(levels) + 128 * 1024**2
+
+    def memory(field: str, proc: Path) -> int:
+        return int(4.5 * one / 0.9)
+
+    def disk(path: Path) -> SimpleNamespace:
+        return SimpleNamespace(free=2**50)
+
+    monkeypatch.setattr(eligibility, "meminfo", memory)
+    monkeypatch.setattr(eligibility.shutil, "disk_usage", disk)
+    monkeypatch.setattr(disk_space, "available", lambda: 2**50)
+
+
+def of_six_sizes(interleave: str, **levels: list[str]) -> RunEstimate:
+    """The estimate of a condition with 6 data blocks and a control; rounds: 4."""
+    sizes = ["1kB", "2kB", "4kB", "8kB", "16kB", "32kB"]
+    text = {"rounds = 4\n": f'rounds = 4\ninterleave = "{interleave}"\n'}
+    plan = changed_plan(text, data_block=sizes, mode=["read-only"], **levels)
+    return estimate(plan, make_cells(plan), find(plan.workload))
+
+
+@pytest.mark.usefixtures("four_servers_fit")
+def test_baselines_and_controls_of_each_group_of_cells_are_counted() -> None:
+    """Five sizes beside a baseline and a control, two of them at a time: three groups, each with both."""
+    grouped, singly = of_six_sizes("slices"), of_six_sizes("trials")
+    assert (singly.trials, singly.again, singly.uncounted) == (4 * 7, 0, False)
+    assert (grouped.trials, grouped.again, grouped.uncounted) == (4 * (5 + 3 * 2), 4 * 2 * 2, False)
+    assert grouped.trial_seconds == pytest.approx(singly.trial_seconds * grouped.trials / singly.trials, rel=0.01)
+
+
+@pytest.mark.usefixtures("four_servers_fit")
+def test_groups_that_huge_pages_force_are_said_to_be_uncounted() -> None:
+    needs = of_six_sizes("slices", huge_pages=["2MB"])
+    assert (needs.again, needs.uncounted) == (0, True)
+
+
+def test_baselines_of_parts_that_the_disk_forces_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = make_cells(small_plan())[0]
+    workload = find("pgbench")
+    # Room for the datasets of a baseline, its control and two more cells.
+    room = int(4.5 * bytes_of_load(workload, cell.levels)) + bytes_of_copy(workload, cell.levels)
+    monkeypatch.setattr(disk_space, "available", lambda: room)
+    assert of_six_sizes("trials").again == 4 * 2 * 2
+    monkeypatch.setattr(disk_space, "available", lambda: 0)  # the run says so itself
+    assert of_six_sizes("trials").again == 0
 
 
 def test_the_probe_of_a_limited_device() -> None:

@@ -99,11 +99,16 @@ def _print_order(plan: "Plan", cells: "Sequence[Cell]", seed: int, drawn: bool, 
 
 
 def _print_needs(needs: "HostEstimate", indent: str = "") -> None:
-    from octavo.units import human_size
+    from octavo.units import human_count, human_size
 
     print(f"{indent or chr(10)}builds needed: {', '.join(needs.builds) or 'none, all cached'}")
     print(f"{indent}loads needed: {needs.loads}")
     print(f"{indent}disk: about {human_size(needs.disk_bytes)} ({human_size(needs.free_bytes)} free)")
+    if needs.again:
+        what = human_count(needs.again, "trial")
+        print(f"{indent}parts of rounds: cells that do not fit at once; their baselines and controls add {what}")
+    if needs.uncounted:
+        print(f"{indent}not counted: further baselines and controls, if there are too few huge pages for all servers")
 
 
 def _time(plan: "Plan", found: "Sequence[HostEstimate]") -> str:

@@ -12,6 +12,7 @@ from octavo.knobs import device, fragmentation
 from octavo.lab import steady
 from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, is_copied, loads_of
 from octavo.lab.part import most_tries
+from octavo.lab.round_shape import round_shape
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
@@ -40,7 +41,9 @@ _CYCLE_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 class RunEstimate:
     """Builds and loads still to be made, bytes still to be written, seconds for everything.
 
-    `repeat_seconds`: for repetitions of invalid trials, at most; they are in no other number.
+    `again`: how many of the trials are of baselines and controls that a round measures again, because its cells do not
+    fit at once; `uncounted`: with huge pages there may be more of them. `repeat_seconds`: for repetitions of invalid
+    trials, at most; they are in no other number.
     """
 
     builds: tuple[BuildSpec, ...]
@@ -48,6 +51,8 @@ class RunEstimate:
     disk_bytes: int
     prepare_seconds: float
     trials: int
+    again: int
+    uncounted: bool
     trial_seconds: float
     repeat_seconds: float
 
@@ -66,6 +71,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
     trial_seconds = repeat_seconds = 0.0
     largest = 0
     seen: set[tuple[str, int]] = set()
+    shape = round_shape(plan, cells, workload)
     for cell in cells:
         spec = build_of(cell.levels)
         build = find_build(spec)
@@ -87,8 +93,9 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
         if cell.levels["wal_regime"] == "steady":
             cycle = _cycle_seconds({**plan.settings, **settings_of(cell.levels)})
             each += min(_STEADY_CYCLES * cycle, steady.LONGEST_SECONDS)
-        trial_seconds += plan.rounds * each
-        repeat_seconds += plan.rounds * each * (most_tries(cell) - 1)
+        trials = plan.rounds * shape.times[cell.id]
+        trial_seconds += trials * each
+        repeat_seconds += trials * each * (most_tries(cell) - 1)
     families = {replace(spec, data_block="8kB", wal_block="8kB", data_segment="1GB") for spec in missing}
     further = len(missing) - len(families)
     build_cpu_seconds = len(families) * _BUILD_CPU_SECONDS + further * _FURTHER_BUILD_CPU_SECONDS
@@ -98,7 +105,9 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
         loads=loads,
         disk_bytes=load_bytes + largest + len(missing) * _BUILD_BYTES,
         prepare_seconds=build_seconds + load_seconds,
-        trials=plan.rounds * len(cells),
+        trials=plan.rounds * sum(shape.times.values()),
+        again=plan.rounds * (sum(shape.times.values()) - len(cells)),
+        uncounted=shape.uncounted,
         trial_seconds=trial_seconds,
         repeat_seconds=repeat_seconds,
     )

@@ -15,7 +15,8 @@ from octavo.text import one_line
 
 @dataclass(frozen=True, slots=True)
 class HostEstimate:
-    """`skipped`: by cell why it cannot run here. `builds` and `loads` are still to be made, `disk_bytes` be written."""
+    """`skipped`: by cell why it cannot run here. `builds` and `loads` are still to be made, `disk_bytes` be written.
+    The others are as in RunEstimate."""
 
     skipped: Mapping[str, str]
     builds: tuple[str, ...]
@@ -24,6 +25,8 @@ class HostEstimate:
     free_bytes: int
     prepare_seconds: float
     trials: int
+    again: int
+    uncounted: bool
     trial_seconds: float
     repeat_seconds: float
 
@@ -48,7 +51,7 @@ def host_estimate(plan: Plan, of_class: str | None = None) -> HostEstimate:
     needs = estimate(plan, [cell for cell in cells if cell.id not in skipped], workload)
     return HostEstimate(
         skipped, tuple(map(str, needs.builds)), needs.loads, needs.disk_bytes, free_bytes(), needs.prepare_seconds,
-        needs.trials, needs.trial_seconds, needs.repeat_seconds,
+        needs.trials, needs.again, needs.uncounted, needs.trial_seconds, needs.repeat_seconds,
     )  # fmt: skip
 
 
@@ -62,6 +65,8 @@ def host_estimate_of(document: Mapping[str, Any]) -> HostEstimate:
         free_bytes=int(document["free_bytes"]),
         prepare_seconds=float(document["prepare_seconds"]),
         trials=int(document["trials"]),
+        again=int(document["again"]),
+        uncounted=bool(document["uncounted"]),
         trial_seconds=float(document["trial_seconds"]),
         repeat_seconds=float(document["repeat_seconds"]),
     )

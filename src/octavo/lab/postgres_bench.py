@@ -17,7 +17,7 @@ from octavo.lab.declared_metrics import no_primary, undeclared
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
 from octavo.lab.failure_reason import failure_reason
 from octavo.lab.huge_page_pools import HugePagePools, Need, reported_pages
-from octavo.lab.loads import bytes_of_copy, bytes_of_load, dataset_spec, find_load, keep_only, make_load
+from octavo.lab.loads import bytes_of_load, dataset_spec, find_load, keep_only, make_load
 from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.runnable import cannot_run, class_here, missing_program, other_class
 from octavo.lab.slices import eligibility
@@ -26,7 +26,7 @@ from octavo.lab.slices.effects import TurnRatio
 from octavo.lab.trial import Equipment, Trial, WatchedTrial
 from octavo.lab.validity import first_doubt
 from octavo.lab.validity.watch import Watcher
-from octavo.plan.cells import Cell, load_of
+from octavo.plan.cells import Cell, by_condition, load_of
 from octavo.plan.factors import build_of
 from octavo.plan.model import LONGEST_SLICE, Plan
 from octavo.plan.parts import groups_at_once, parts_of_round
@@ -127,7 +127,7 @@ class PostgresBench:
         """The conditions whose cells may be up at once, by what is known before there is room for them."""
         if self._plan.interleave == "trials":
             return set()
-        return {condition for condition, its in _by_condition(cells).items() if self._why_singly(its) is None}
+        return {condition for condition, its in by_condition(cells).items() if self._why_singly(its) is None}
 
     def close(self) -> None:
         """Gives back what the whole run had."""
@@ -173,7 +173,7 @@ class PostgresBench:
 
     def _parts_at_once(self, cells: Sequence[Cell]) -> list[list[Cell]]:
         """The part, or several where the cells of a condition take turns and are not all up at once."""
-        groups = [self._groups_of(condition, its) for condition, its in _by_condition(cells).items()]
+        groups = [self._groups_of(condition, its) for condition, its in by_condition(cells).items()]
         count = max((len(its) for its in groups), default=1)
         members = [{cell.id for its in groups if place < len(its) for cell in its[place]} for place in range(count)]
         return [[cell for cell in cells if cell.id in mine] for mine in members]
@@ -242,13 +242,7 @@ class PostgresBench:
 
     def _no_room(self, cells: Sequence[Cell]) -> str | None:
         """Why these cells cannot all be up at once, or None."""
-        needs = [
-            (cell.levels, self._workload.database_bytes(cell.levels), bytes_of_copy(self._workload, cell.levels))
-            for cell in cells
-        ]
-        return (
-            self._pools.not_at_once(cells) or eligibility.no_room(needs) or eligibility.too_dirty(self._workload, needs)
-        )
+        return self._pools.not_at_once(cells) or eligibility.not_at_once(self._workload, cells)
 
     def _measure_singly(self, condition: str, reason: str) -> None:
         self._singly.add(condition)
@@ -363,10 +357,3 @@ class PostgresBench:
         if doubt.rule == "duration" and facts.get("turns_dropped"):
             reason = f"other processes disturbed {facts['turns_dropped']} of {facts['turns']} turns: {reason}"
         return Measurement("invalid", reason, observations, settings, build.manifest, facts, series)
-
-
-def _by_condition(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
-    found: dict[str, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(cell.condition, []).append(cell)
-    return found

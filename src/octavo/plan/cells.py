@@ -109,6 +109,14 @@ def order_of_round(cells: Sequence[Cell], round_number: int, attempt: int, seed:
     return order
 
 
+def by_condition(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
+    """The cells of each condition, in their order."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        found.setdefault(cell.condition, []).append(cell)
+    return found
+
+
 def with_their_baselines(cells: Sequence[Cell], open_cells: Collection[str]) -> list[Cell]:
     """The open cells with the baselines and controls of their conditions, in the order of the plan."""
     conditions = {cell.condition for cell in cells if cell.id in open_cells}

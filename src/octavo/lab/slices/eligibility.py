@@ -16,6 +16,7 @@ from octavo.instruments import profile
 from octavo.knobs import device
 from octavo.knobs.base import AS_FOUND
 from octavo.knobs.volume_types import parse_device
+from octavo.lab.loads import bytes_of_copy
 from octavo.lab.slices.turns import USUAL
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
@@ -159,6 +160,14 @@ def _seconds(settings: Mapping[str, str], name: str, otherwise: float) -> float:
         return float(reported) if reported.isdecimal() else parse_duration(reported)
     except UsageError:
         return otherwise
+
+
+def not_at_once(workload: Workload, cells: Sequence[Cell]) -> str | None:
+    """Why the servers of these cells cannot all be up, by what they need beside huge pages, or None."""
+    needs = [
+        (cell.levels, workload.database_bytes(cell.levels), bytes_of_copy(workload, cell.levels)) for cell in cells
+    ]
+    return no_room(needs) or too_dirty(workload, needs)
 
 
 def no_room(needs: Sequence[tuple[Levels, int, int]]) -> str | None:

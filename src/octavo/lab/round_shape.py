@@ -1,0 +1,54 @@
+"""How often a round measures each cell: baselines and controls again where the cells do not fit at once."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from octavo.errors import HostError
+from octavo.lab.loads import bytes_of_load, room_for_loads
+from octavo.lab.slices import eligibility
+from octavo.plan.cells import Cell, by_condition
+from octavo.plan.model import Plan
+from octavo.plan.parts import groups_at_once, parts_of_round
+from octavo.workloads.base import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class RoundShape:
+    """`times`: by cell how often a round measures it. `uncounted`: cells with huge pages may be up in groups, which
+    their servers are asked for only once they are built; the baselines of these groups are not in `times`."""
+
+    times: Mapping[str, int]
+    uncounted: bool
+
+
+def round_shape(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RoundShape:
+    """The shape by the memory and the disk that this host has now, before anything is built."""
+    sizes = {cell.dataset: bytes_of_load(workload, cell.levels) for cell in cells}
+    try:
+        parts = parts_of_round(cells, sizes, room_for_loads(workload, cells) if cells else 0)
+    except HostError:  # a cell that does not fit: the run ends with that, and says so
+        parts = [list(cells)]
+    times: Counter[str] = Counter()
+    uncounted = False
+    for part in parts:
+        for its in by_condition(part).values():
+            groups, known = _groups(plan, its, workload)
+            uncounted = uncounted or not known
+            times.update(cell.id for group in groups for cell in group)
+    return RoundShape(times, uncounted)
+
+
+def _groups(plan: Plan, cells: list[Cell], workload: Workload) -> tuple[list[list[Cell]], bool]:
+    """A condition's cells in the groups that are up at once, and whether these are known."""
+    if (
+        plan.interleave == "trials"
+        or eligibility.why_not(plan, workload, cells)
+        or eligibility.not_here(cells, plan.instruments)
+    ):
+        return [cells], True
+    if any(cell.levels.get("huge_pages", "off") != "off" for cell in cells):
+        return [cells], False
+    if eligibility.not_at_once(workload, cells) is None:
+        return [cells], True
+    return groups_at_once(cells, lambda some: eligibility.not_at_once(workload, some) is None), True
