@@ -1,6 +1,8 @@
 """A build that one host has is sent to the one that lacks it, and measured with there."""
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -39,7 +41,8 @@ def fleet(home: Path) -> Iterator[Network]:
 
 
 def test_a_build_travels_to_the_host_that_lacks_it(fleet: Network) -> None:
-    """More than a minute: each of two hosts makes loads and measures three cells."""
+    """More than a minute: each of two hosts makes loads and measures three cells. Then one has copies of the other's
+    loads, as where its disk was copied: they are no loads of its own."""
     alpha, beta = fleet.hosts
     plan = fleet.coordinator.home / "oltp-blocks-demo.toml"
     plan.write_text(tolerant_plan("oltp-blocks-demo"))
@@ -61,3 +64,9 @@ def test_a_build_travels_to_the_host_that_lacks_it(fleet: Network) -> None:
         (run,) = [path.name for path in (fleet.coordinator.home / "runs").iterdir()]
         measured = {((trial.facts or {})["host"], trial.status) for trial in store.trials(run)}
     assert measured == {("alpha", "ok"), ("beta", "ok")}
+    shutil.rmtree(beta.home / "datasets")
+    subprocess.run(["cp", "-a", alpha.home / "datasets", beta.home / "datasets"], check=True)
+    again = fleet.coordinator.octavo("run", str(plan), *_SHORT, "--fleet", str(fleet.file), check=False)
+    assert again.returncode == 0, again.stderr
+    found = re.findall(r"the run continues without (\w+): its load \S+ is a copy of (\w+)'s", again.stderr)
+    assert [set(one) for one in found] == [{"alpha", "beta"}]

@@ -420,3 +420,13 @@ def test_a_copy_takes_its_load_and_its_wal() -> None:
     spec = DatasetSpec((), 64 * MB, 100 * MB, True, 1)
     assert spec.recycled_segments == 2  # min_wal_size allows no fewer
     assert spec.wal_bytes == 3 * 64 * MB
+
+
+def test_only_copies_of_a_load_have_its_identity(place: Path) -> None:
+    one, other = make_load("one"), make_load("other", size=101 * MB)
+    (place / "copy").mkdir()
+    (place / "copy" / published.MANIFEST).write_bytes((place / "one" / published.MANIFEST).read_bytes())
+    published.note_use(place / "copy")
+    copy = cache.read_load("copy")
+    assert copy is not None
+    assert copy.identity == one.identity != other.identity

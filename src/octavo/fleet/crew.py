@@ -63,7 +63,8 @@ class HostNotes:
             self.note(fleet={**hosts, **{name: {**hosts.get(name, {}), "number": new[name]} for name in new}})
 
     def began(self, name: str, report: Report) -> str | None:
-        """Notes what a host is, for `keep`; why it may not take part, when it is another one than before."""
+        """Notes what a host is, for `keep`; why it may not take part: it is another one than before, of another class,
+        or has loads that were made on another host, which would be counted as independent ones."""
         hosts = self.hosts
         before: Mapping[str, Any] = hosts[name].get("host", {})
         now = report.environment.get("host", {})
@@ -81,8 +82,16 @@ class HostNotes:
                     f"it is of class {report.host_class}, the others of {other['class']}: effects may differ with it; "
                     f"list both as levels of {HOST_CLASS} in a new run"
                 )
+        loads = {of: set(other.get("loads", ())) for of, other in hosts.items()}
+        for of in loads.keys() - {name}:
+            if copies := sorted(load for load, identity in report.loads.items() if identity in loads[of]):
+                return (
+                    f"its load {copies[0]} is a copy of {of}'s, and would count as an independent one; on {name}: "
+                    f"octavo cache rm {' '.join(copies)}"
+                )
         hosts[name] = {
             **hosts[name],
+            "loads": sorted(loads[name].union(report.loads.values())),
             "class": report.host_class,
             "room_bytes": report.room,
             **{key: report.environment.get(key) for key in _OF_A_HOST},

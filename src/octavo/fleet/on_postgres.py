@@ -1,5 +1,7 @@
 """A host of a fleet as `octavo run` would find it: PostgreSQL's builds and loads are made there."""
 
+from functools import partial
+
 from octavo import workloads
 from octavo.fleet.orders import Ready, RunOrder
 from octavo.home import make_directory, octavo_home
@@ -31,4 +33,5 @@ def on_postgres(order: RunOrder, plan: Plan, journal: Journal, notify: Notify) -
         bench.close()
         raise
     environment = environment_of(plan, cells, bench.builds, found)
-    return Ready(bench, WallClock(), environment, bench.close, cannot, bench.room)
+    loads = partial(bench.loads_there, [cell for cell in cells if cell.id not in cannot])
+    return Ready(bench, WallClock(), environment, bench.close, cannot, bench.room, loads)

@@ -59,12 +59,14 @@ class PartOrder:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A host that is ready. `cannot`: the cells that it cannot run, by id, with the reason. `host_class`: its class."""
+    """A host that is ready. `cannot`: the cells that it cannot run, by id, with the reason. `host_class`: its class.
+    `loads`: those that it has already; see Ready."""
 
     environment: Mapping[str, Any]
     cannot: Mapping[str, str]
     room: int
     host_class: str = ""
+    loads: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Where a host measures. `close` gives back what the whole run had."""
+    """Where a host measures. `close` gives back what the whole run had; `loads` are the loads of the run that the host
+    has by now: by name an identity that only copies have in common."""
 
     bench: Bench
     clock: Clock
@@ -92,6 +95,7 @@ class Ready:
     close: Callable[[], None]
     cannot: Mapping[str, str] = field(default_factory=dict[str, str])
     room: int = 0
+    loads: Callable[[], Mapping[str, str]] = dict[str, str]
 
 
 class Prepare(Protocol):

@@ -80,7 +80,8 @@ class Workshop:
         """What this host is, and cannot do."""
         mine = self.order.host_class or class_here()
         others = {cell.id: why for cell in self.order.cells if (why := other_class(cell, mine))}
-        return Report(self._ready.environment, {**self._ready.cannot, **others}, self._ready.room, mine)
+        cannot = {**self._ready.cannot, **others}
+        return Report(self._ready.environment, cannot, self._ready.room, mine, self._ready.loads())
 
     def begin_again(self) -> None:
         """The coordinator may not have heard what was sent last, and asks for everything anew."""

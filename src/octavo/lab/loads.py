@@ -11,7 +11,7 @@ from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
 from octavo.postgres.datasets import cache, disk_space
 from octavo.postgres.datasets.load import ensure_dataset, find_dataset, load_bytes
-from octavo.postgres.datasets.spec import Dataset, DatasetSpec
+from octavo.postgres.datasets.spec import Dataset, DatasetSpec, load_name
 from octavo.postgres.pinned import pinned_settings
 from octavo.units import parse_size
 from octavo.workloads.base import FillsAlike, Levels, Workload
@@ -59,6 +59,12 @@ def room_for_loads(workload: Workload, cells: Collection[Cell]) -> int:
 def find_load(build: Build, workload: Workload, levels: Levels, load: int) -> Dataset | None:
     """The load, grafted for this cell, if it is in the cache; then it stays there until it is let go."""
     return find_dataset(build, dataset_spec(workload, levels, load), _settings(build, levels))
+
+
+def identity_of_load(build: Build, workload: Workload, levels: Levels, load: int) -> tuple[str, str] | None:
+    """The name and the identity of the load if it is in the cache, whoever may remove it then."""
+    found = cache.read_load(load_name(build, dataset_spec(workload, levels, load), _settings(build, levels)))
+    return None if found is None else (found.name, found.identity)
 
 
 def make_load(

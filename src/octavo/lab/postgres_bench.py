@@ -17,7 +17,15 @@ from octavo.lab.declared_metrics import no_primary, undeclared
 from octavo.lab.events import BuildProgress, Notice, Notify, Preparing, TurnsGoOn
 from octavo.lab.failure_reason import failure_reason
 from octavo.lab.huge_page_pools import HugePagePools, Need, reported_pages
-from octavo.lab.loads import bytes_of_load, dataset_spec, find_load, keep_only, make_load
+from octavo.lab.loads import (
+    bytes_of_load,
+    dataset_spec,
+    find_load,
+    identity_of_load,
+    keep_only,
+    loads_of,
+    make_load,
+)
 from octavo.lab.phase_timings import PhaseTimings
 from octavo.lab.runnable import cannot_run, class_here, missing_program, other_class
 from octavo.lab.slices import eligibility
@@ -207,6 +215,13 @@ class PostgresBench:
             if cell.id not in self._checked:
                 self._check_settings(cell, load)
                 self._checked.add(cell.id)
+
+    def loads_there(self, cells: Sequence[Cell]) -> dict[str, str]:
+        """Of the loads that the cells will need those that are in the cache: their identities by name."""
+        needed = {(cell.dataset, load): cell for cell in cells for load in loads_of(cell, self._plan)}
+        built = ((self._builds.get(build_of(cell.levels)), cell, load) for (_, load), cell in needed.items())
+        found = (identity_of_load(build, self._workload, cell.levels, load) for build, cell, load in built if build)
+        return dict(one for one in found if one)
 
     def _check_settings(self, cell: Cell, load: int) -> None:
         """Lets the build's own server read the settings without starting. Raises UsageError naming a bad one."""

@@ -24,9 +24,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def report(of_class: str = "x86", *, hostname: str = "one") -> Report:
+def report(of_class: str = "x86", *, hostname: str = "one", **loads: str) -> Report:
     host = {"hostname": hostname, "kernel": "Linux 6.12", "cpu": "some"}
-    return Report({"host": host, "builds": []}, {}, 7, of_class)
+    return Report({"host": host, "builds": []}, {}, 7, of_class, loads)
 
 
 def test_a_host_is_noted_and_the_first_one_is_what_reports_show(store: Store) -> None:
@@ -47,6 +47,20 @@ def test_a_host_that_is_another_one_than_before_takes_no_part(store: Store) -> N
     notes.number({"a": 1})
     notes.began("a", report(hostname="one"))
     assert "hostname changed since the run began" in (notes.began("a", report(hostname="two")) or "")
+
+
+def test_a_host_with_copies_of_anothers_loads_takes_no_part(store: Store) -> None:
+    notes = HostNotes(store, "run")
+    notes.number({"a": 1, "b": 2, "c": 3})
+    assert notes.began("a", report(one="1111", two="2222")) is None
+    assert notes.began("b", report(hostname="two", one="3333")) is None  # of the same name, and made there
+    why = notes.began("c", report(hostname="three", one="1111", two="2222", three="5555")) or ""
+    assert "its load one is a copy of a's" in why and why.endswith("octavo cache rm one two")
+    assert notes.began("c", report(hostname="three", three="5555")) is None
+    notes.keep()
+    resumed = HostNotes(store, "run")
+    assert resumed.began("a", report(two="2222", one="4444")) is None  # made anew
+    assert "is a copy of a's" in (resumed.began("b", report(hostname="two", one="1111")) or "")
 
 
 def test_a_host_of_another_class_takes_no_part_unless_classes_are_levels(store: Store) -> None:

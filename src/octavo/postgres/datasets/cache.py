@@ -5,6 +5,8 @@ goes with its process, however that ends.
 """
 
 import fcntl
+import hashlib
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +35,11 @@ class Load:
     def size(self) -> int:
         """Bytes on disk."""
         return int(self.manifest["directory_bytes"])
+
+    @property
+    def identity(self) -> str:
+        """The same for copies of a load alone: how long it took to make, in its manifest, is like a random number."""
+        return hashlib.sha256(json.dumps(self.manifest, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def datasets_directory() -> Path:
