@@ -25,6 +25,16 @@ from octavo.store.store import Store
 # Runs a statement of a test's own on the database, and returns its rows.
 Sql = Callable[[str], list[tuple[Any, ...]]]
 
+# What makes the tables of this version those of the first one.
+TO_THE_FIRST_VERSION = (
+    "DROP INDEX trial_identity",
+    "ALTER TABLE trial DROP COLUMN identity",
+    "ALTER TABLE cell DROP COLUMN dataset",
+    "ALTER TABLE trial DROP COLUMN part",
+    "DROP TABLE series",
+    "UPDATE schema_version SET version = 1",
+)
+
 
 def add_run(
     store: Store, identifier: str, *, started: float = 0.0, status: RunStatus = "finished", token: str = ""
@@ -250,14 +260,7 @@ class StoreContract:
         with closing(Store.open(address)) as store:
             add_run(store, "one")
             store.add_trial("one", a_trial())
-        for statement in (
-            "DROP INDEX trial_identity",
-            "ALTER TABLE trial DROP COLUMN identity",
-            "ALTER TABLE cell DROP COLUMN dataset",
-            "ALTER TABLE trial DROP COLUMN part",
-            "DROP TABLE series",
-            "UPDATE schema_version SET version = 1",
-        ):
+        for statement in TO_THE_FIRST_VERSION:
             sql(statement)
         with closing(Store.open_to_read(address)) as store:
             assert [cell.dataset for cell in store.cells("one")] == [cell.id for cell in make_cells(small_plan())]

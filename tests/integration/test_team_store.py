@@ -15,7 +15,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 from tests.integration.servers import data_directory, running
-from tests.store_contract import Sql, StoreContract, a_trial, add_run
+from tests.store_contract import TO_THE_FIRST_VERSION, Sql, StoreContract, a_trial, add_run
 
 from octavo.errors import HostError, OctavoError, StoreAwayError, UsageError
 from octavo.host.children import Account
@@ -23,6 +23,7 @@ from octavo.host.journal import Journal
 from octavo.observation import Observation
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.cluster import Server
+from octavo.series import Series
 from octavo.store.address import ServerAddress, server_address
 from octavo.store.kept_trials import KeptTrials, new_identity
 from octavo.store.listing import list_runs
@@ -110,6 +111,24 @@ def ended(number: int, **changes: object) -> Any:
 
 class TestOnPostgreSQL(StoreContract):
     """The same tests as on SQLite."""
+
+
+def test_a_migrated_store_has_the_columns_of_a_new_one(store: Store, address: ServerAddress, sql: Sql) -> None:
+    columns = (
+        "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns "
+        "WHERE table_schema = current_schema() ORDER BY 1, 2"
+    )
+    new = sql(columns)
+    assert ("series", "trial", "bigint", "NO") in new
+    for statement in TO_THE_FIRST_VERSION:
+        sql(statement)
+    with closing(Store.open(address)) as migrated:
+        add_run(migrated, "one")
+        sql(f"ALTER SEQUENCE trial_id_seq RESTART WITH {2**33}")
+        went = Series.of("tps", "1/s", (0.5,), (0.1,))
+        assert migrated.add_trial("one", a_trial(series=(went,))) == 2**33
+        assert list(migrated.series([2**33])) == [(2**33, went)]
+    assert sql(columns) == new
 
 
 def test_a_claimed_run_is_running_until_its_coordinator_ends(store: Store, address: ServerAddress) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy import (
     Text,
 )
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 # What brings a store of an earlier version to the next one, on either database; `{binary}` is its type of bytes.
 MIGRATIONS: dict[int, tuple[str, ...]] = {
@@ -35,7 +35,10 @@ MIGRATIONS: dict[int, tuple[str, ...]] = {
         "ALTER TABLE trial ADD COLUMN identity TEXT",
         "CREATE UNIQUE INDEX trial_identity ON trial (identity)",
     ),
+    4: (),
 }
+# What a migration does on PostgreSQL besides. SQLite has no other integers than those of 64 bits.
+POSTGRESQL_MIGRATIONS: dict[int, tuple[str, ...]] = {4: ("ALTER TABLE series ALTER COLUMN trial TYPE BIGINT",)}
 
 metadata = MetaData()
 

@@ -330,9 +330,9 @@ def _migrate(connection: Connection) -> int:
         schema.metadata.create_all(connection)
         version = schema.SCHEMA_VERSION
         connection.execute(insert(schema.schema_version).values(version=version))
-    binary = "BLOB" if is_sqlite(connection) else "BYTEA"
+    binary, more = ("BLOB", {}) if is_sqlite(connection) else ("BYTEA", schema.POSTGRESQL_MIGRATIONS)
     while version in schema.MIGRATIONS:
-        for statement in schema.MIGRATIONS[version]:
+        for statement in (*schema.MIGRATIONS[version], *more.get(version, ())):
             connection.exec_driver_sql(statement.format(binary=binary))
         version += 1
         connection.execute(update(schema.schema_version).values(version=version))
