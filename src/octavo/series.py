@@ -13,6 +13,8 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, Self
 
+# Ten times a second for a month.
+_MOST_BYTES = 256 * 1024**2
 # zlib's window (2 to that power) and memory for so few bytes; the format is the same.
 _SMALL_BYTES, _SMALL_WINDOW, _SMALL_MEMORY = 512, 12, 4
 
@@ -100,7 +102,12 @@ def _deflate(numbers: "array[int] | array[float]") -> bytes:
 
 def _inflate(kind: Literal["d", "q"], packed: bytes) -> "array[int] | array[float]":
     numbers: array[int] | array[float] = array(kind)
-    numbers.frombytes(zlib.decompress(packed))
+    # A store of others may have a few bytes that become gigabytes.
+    unpacker = zlib.decompressobj()
+    content = unpacker.decompress(packed, _MOST_BYTES)
+    if not unpacker.eof:
+        raise ValueError("a series is damaged, or longer than any trial")
+    numbers.frombytes(content)
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

@@ -42,6 +42,7 @@ def compare(
     from octavo.errors import UsageError
     from octavo.report.compare_sentences import conclusion
     from octavo.store.address import store_address
+    from octavo.store.failures import content_of
     from octavo.store.listing import find_run
     from octavo.store.store import Store
 
@@ -49,27 +50,28 @@ def compare(
         raise UsageError("compare needs two or more runs: octavo compare RUN1 RUN2 (octavo runs lists them)")
     margin = None if fail_on is None else _margin(fail_on)
     ids = [find_run(store_address(), run) for run in runs]
-    with closing(Store.open_to_read(store_address())) as store:
-        document = make_comparison(store, ids, margin)
-    if html is not None:
-        from octavo.report.compare_html import render as page
-        from octavo.report.text_file import write_text
+    with content_of(" and ".join(ids), store_address()):
+        with closing(Store.open_to_read(store_address())) as store:
+            document = make_comparison(store, ids, margin)
+        if html is not None:
+            from octavo.report.compare_html import render as page
+            from octavo.report.text_file import write_text
 
-        print(write_text(page(document), html))
-        print(conclusion(document))
-    elif format is ComparisonFormat.text:
-        from octavo.cli.output import console
-        from octavo.report.compare_terminal import print_comparison
+            print(write_text(page(document), html))
+            print(conclusion(document))
+        elif format is ComparisonFormat.text:
+            from octavo.cli.output import console
+            from octavo.report.compare_terminal import print_comparison
 
-        print_comparison(document, console())
-    elif format is ComparisonFormat.json:
-        from octavo.report.as_json import render as as_json
+            print_comparison(document, console())
+        elif format is ComparisonFormat.json:
+            from octavo.report.as_json import render as as_json
 
-        print(as_json(document), end="")
-    else:
-        from octavo.report.compare_markdown import render
+            print(as_json(document), end="")
+        else:
+            from octavo.report.compare_markdown import render
 
-        print(render(document), end="")
+            print(render(document), end="")
     if document["regressions"]:
         raise typer.Exit(1)
     if not document["decided"]:

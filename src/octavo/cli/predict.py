@@ -157,16 +157,18 @@ def _against(
     from octavo.predict.against import compare, parse_where
     from octavo.predict.render_against import view
     from octavo.store.address import store_address
+    from octavo.store.failures import content_of
     from octavo.store.listing import find_run
     from octavo.store.store import Store
     from octavo.units import parse_size
 
     levels = parse_where(where)
     identifier = find_run(store_address(), run)
-    with closing(Store.open_to_read(store_address())) as store:
-        measured = make_document(store, identifier, most_numbers=None)
-    with counting() as observe:
-        document = compare(request, measured, levels, parse_size(private), observe, disturbed=disturbed)
+    with content_of(identifier, store_address()):
+        with closing(Store.open_to_read(store_address())) as store:
+            measured = make_document(store, identifier, most_numbers=None)
+        with counting() as observe:
+            document = compare(request, measured, levels, parse_size(private), observe, disturbed=disturbed)
     if format is TableFormat.json:
         print_json(document)
     else:

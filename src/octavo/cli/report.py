@@ -42,6 +42,7 @@ def report(
     from octavo.analysis.shown_metrics import MOST_NUMBERS
     from octavo.errors import UsageError
     from octavo.store.address import store_address
+    from octavo.store.failures import content_of
     from octavo.store.listing import find_run
     from octavo.store.store import Store
 
@@ -61,49 +62,50 @@ def report(
     if watch and (format is not ReportFormat.text or png is not None or svg is not None):
         raise UsageError("--watch draws on the terminal or writes --html; do not combine it with other output options")
     identifier = find_run(store_address(), run)
-    if watch:
-        from octavo.cli.output import console
-        from octavo.report.follow import follow
+    with content_of(identifier, store_address()):
+        if watch:
+            from octavo.cli.output import console
+            from octavo.report.follow import follow
 
+            with closing(Store.open_to_read(store_address())) as store:
+                follow(store, identifier, console(), html)
+            return
+        pictures = html is not None or png is not None or svg is not None
+        most = MOST_NUMBERS if pictures else 0 if format in (ReportFormat.text, ReportFormat.md) else None
+        gc.disable()  # the document of a long run has millions of objects that all live to the end
         with closing(Store.open_to_read(store_address())) as store:
-            follow(store, identifier, console(), html)
-        return
-    pictures = html is not None or png is not None or svg is not None
-    most = MOST_NUMBERS if pictures else 0 if format in (ReportFormat.text, ReportFormat.md) else None
-    gc.disable()  # the document of a long run has millions of objects that all live to the end
-    with closing(Store.open_to_read(store_address())) as store:
-        document = make_document(store, identifier, most_numbers=most)
-    if pictures:
-        if html is not None:
-            from octavo.report.files import write_html
+            document = make_document(store, identifier, most_numbers=most)
+        if pictures:
+            if html is not None:
+                from octavo.report.files import write_html
 
-            print(write_html(document, html))
-        if png is not None:
-            _charts(document, png, "png")
-        if svg is not None:
-            _charts(document, svg, "svg")
-    elif format is ReportFormat.text:
-        from octavo.cli.output import console
-        from octavo.report.terminal import print_report
+                print(write_html(document, html))
+            if png is not None:
+                _charts(document, png, "png")
+            if svg is not None:
+                _charts(document, svg, "svg")
+        elif format is ReportFormat.text:
+            from octavo.cli.output import console
+            from octavo.report.terminal import print_report
 
-        print_report(document, console())
-    elif format is ReportFormat.json:
-        from octavo.analysis.charted_series import all_series
-        from octavo.report.as_json import pieces
+            print_report(document, console())
+        elif format is ReportFormat.json:
+            from octavo.analysis.charted_series import all_series
+            from octavo.report.as_json import pieces
 
-        del document["series"]  # what a page draws of it
-        with closing(Store.open_to_read(store_address())) as store:
-            if series:
-                document["series"] = all_series(store, [trial["id"] for trial in document["trials"]])
-            sys.stdout.writelines(pieces(document))
-    elif format is ReportFormat.csv:
-        from octavo.report.csv_rows import write
+            del document["series"]  # what a page draws of it
+            with closing(Store.open_to_read(store_address())) as store:
+                if series:
+                    document["series"] = all_series(store, [trial["id"] for trial in document["trials"]])
+                sys.stdout.writelines(pieces(document))
+        elif format is ReportFormat.csv:
+            from octavo.report.csv_rows import write
 
-        write(document, sys.stdout)
-    else:
-        from octavo.report.markdown import render
+            write(document, sys.stdout)
+        else:
+            from octavo.report.markdown import render
 
-        print(render(document), end="")
+            print(render(document), end="")
 
 
 def _site(directory: Path) -> None:

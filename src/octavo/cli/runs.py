@@ -29,5 +29,6 @@ def runs(
     width = max(len(row["id"]) for row in found)
     print(f"{'run':{width}}  {'started':16}  {'status':11}  valid trials")
     for row in found:
-        started = datetime.fromtimestamp(row["started"]).strftime("%Y-%m-%d %H:%M")
-        print(f"{row['id']:{width}}  {started}  {row['status']:11}  {row['ok']} of {row['trials']}")
+        moment = row["started"]
+        started = "unknown" if moment is None else datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
+        print(f"{row['id']:{width}}  {started:16}  {row['status']:11}  {row['ok']} of {row['trials']}")

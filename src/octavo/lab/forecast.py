@@ -15,11 +15,12 @@ from octavo.analysis.interim import Role
 from octavo.analysis.interval import CONFIDENCE, critical_value
 from octavo.analysis.trials import used_trials, values_by_key
 from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS, Components, variance_components
-from octavo.errors import OctavoError
+from octavo.errors import HostError, OctavoError
 from octavo.plan.cells import Cell
 from octavo.plan.condition_text import condition_text
 from octavo.plan.model import Plan, restore_plan
 from octavo.store.address import StoreAddress
+from octavo.store.failures import content_of
 from octavo.store.listing import list_runs
 from octavo.store.records import TrialRecord
 from octavo.store.store import Store
@@ -103,18 +104,25 @@ def find_history(plan: Plan, store: StoreAddress) -> RunScatter | None:
         return None
     with closing(Store.open_to_read(store)) as opened:
         for row in listed[:_MOST_RUNS]:
-            record = opened.run(row["id"])
-            here = record.environment.get("host", {}).get("hostname") == platform.node()
-            if not here or "imported" in record.environment or record.plan.get("workload") != plan.workload:
-                continue
             try:
-                before = restore_plan(record.plan)
-            except OctavoError:  # of another version
+                with content_of(row["id"], store):
+                    found = _scatter_of_run(plan, opened, row["id"])
+            except HostError:
+                raise
+            except OctavoError:  # of another version, or nothing that Octavo writes
                 continue
-            found = scatter_of(before, opened.cells(record.id), opened.trials(record.id), next(iter(record.metrics)))
             if found:
-                return RunScatter(record.id, found)
+                return RunScatter(row["id"], found)
     return None
+
+
+def _scatter_of_run(plan: Plan, store: Store, run: str) -> dict[str, Scatter]:
+    """The same of one stored run; nothing of another workload's or another host's."""
+    record = store.run(run)
+    here = record.environment.get("host", {}).get("hostname") == platform.node()
+    if not here or "imported" in record.environment or record.plan.get("workload") != plan.workload:
+        return {}
+    return scatter_of(restore_plan(record.plan), store.cells(run), store.trials(run), next(iter(record.metrics)))
 
 
 def scatter_of(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> dict[str, Scatter]:

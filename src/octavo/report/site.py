@@ -15,7 +15,7 @@ from markupsafe import Markup
 from octavo.analysis.compare_document import make_comparison
 from octavo.analysis.document import make_document
 from octavo.analysis.shown_metrics import MOST_NUMBERS
-from octavo.errors import OctavoError, UsageError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.plan.model import restore_plan
 from octavo.report import compare_html, html
 from octavo.report.answer import answer
@@ -26,6 +26,7 @@ from octavo.report.memo import remembered
 from octavo.report.page_template import environment, own, style
 from octavo.report.picture import heat_grids
 from octavo.report.site_directory import replacing_directory
+from octavo.store.failures import content_of
 from octavo.store.store import Store
 
 INDEX = "index.html"
@@ -75,27 +76,32 @@ def write_site(store: Store, runs: Sequence[str], target: Path, said: Callable[[
 
 def _write_run(store: Store, run: str, before: str | None, names: dict[str, str], directory: Path) -> Listed:
     """The pages of one run, and what the list says of it."""
-    record = store.run(run)
     page = f"runs/{names[run]}.html"
     comparison = _compare(store, before, run, names, directory) if before else None
+    name, status = run, ""
     try:
-        document = remembered(make_document(store, run, most_numbers=MOST_NUMBERS))
-        _write(directory / page, html.render(document, home=f"../{INDEX}"))
-        found = answer(document)
-        headline, kind, thumbnail, problem = found.headline, found.kind, _thumbnail(document), None
-        question, started = str(document["run"]["question"] or ""), str(document["run"]["started"])
+        with content_of(run, store.address):
+            record = store.run(run)
+            name, status = str(record.name), str(record.status)
+            document = remembered(make_document(store, run, most_numbers=MOST_NUMBERS))
+            text = html.render(document, home=f"../{INDEX}")
+            found = answer(document)
+            headline, kind, thumbnail, problem = found.headline, found.kind, _thumbnail(document), None
+            question, started = str(document["run"]["question"] or ""), str(document["run"]["started"])
+        _write(directory / page, text)
+    except HostError:
+        raise
     except OctavoError as error:
         headline, kind, thumbnail, problem, page = "", "none", Markup(), clean(error), None
         question, started = "", ""
-    return Listed(
-        run, record.name, record.status, started, question, headline, kind, thumbnail, page, comparison, before, problem
-    )
+    return Listed(run, name, status, started, question, headline, kind, thumbnail, page, comparison, before, problem)
 
 
 def _compare(store: Store, before: str, run: str, names: dict[str, str], directory: Path) -> str | None:
     """The page that compares a run with the one before it; None where they have nothing in common."""
     try:
-        text = compare_html.render(make_comparison(store, [before, run]))
+        with content_of(run, store.address):
+            text = compare_html.render(make_comparison(store, [before, run]))
     except OctavoError:
         return None
     path = f"compare/{names[run]}.html"
@@ -109,7 +115,8 @@ def _earlier(store: Store, runs: Sequence[str]) -> dict[str, str]:
     newest: dict[Any, str] = {}
     for run in reversed(runs):
         try:
-            plan = restore_plan(store.run(run).plan)
+            with content_of(run, store.address):
+                plan = restore_plan(store.run(run).plan)
         except OctavoError:  # its line in the list says why it has no page
             continue
         key = plan.name, plan.workload, repr(plan.baseline), repr(plan.factors)

@@ -2,16 +2,20 @@
 
 import shutil
 import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from octavo.errors import HostError, OctavoError, StoreAwayError
 from octavo.store.address import ServerAddress, StoreAddress
+from octavo.text import one_line
 
 # With less than this free, whatever SQLite complains about comes from a full disk: it may not even make its log.
 _FULL_BELOW_BYTES = 256 * 1024
 # Of a server: it was shut down, crashed, starts; it has no connection left (errcodes-appendix of PostgreSQL's manual).
 _AWAY = ("08", "57P01", "57P02", "57P03", "57P05", "53300")
+_LONGEST_CAUSE = 160
 
 
 def explain(error: Any, store: StoreAddress, doing: str) -> OctavoError | None:
@@ -96,6 +100,26 @@ def damaged(store: StoreAddress, error: object) -> OctavoError:
     return OctavoError(
         f"the store {store} is damaged: {error}; restore a backup, or recover what is left: sqlite3 {store} .recover"
     )
+
+
+@contextmanager
+def content_of(run: str, store: StoreAddress) -> Generator[None, None, None]:
+    """Where a run is read and shown: in a team's store it may have any content, and what fails at it is OctavoError.
+
+    In a file, which nobody else can write, it is a defect of ours and stays one.
+    """
+    try:
+        yield
+    except (OctavoError, OSError):
+        raise
+    except Exception as error:
+        if not isinstance(store, ServerAddress):
+            raise
+        what = one_line(f"{type(error).__name__}: {error}")[:_LONGEST_CAUSE]
+        raise OctavoError(
+            f"{one_line(run)[:_LONGEST_CAUSE]} cannot be read: its content in the store is not what Octavo writes "
+            f"({what}); check who may write to the store"
+        ) from error
 
 
 def _is_full(path: Path) -> bool:

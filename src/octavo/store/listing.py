@@ -21,6 +21,7 @@ GROUP BY run.id
 ORDER BY run.started DESC, run.id DESC
 """
 # Reports of a large run take their time; what is meant to end sooner has a limit of its own.
+_LAST_MOMENT = 250_000_000_000  # a calendar ends with the year 9999
 READ_ONLY = "-c default_transaction_read_only=on"
 
 
@@ -37,9 +38,18 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
 def list_runs(store: StoreAddress) -> list[dict[str, Any]]:
     """The runs, newest first, each with `id`, `name`, `status`, `started`, `ended`, `trials` and `ok`.
 
-    A run that is marked as running but whose process is gone is `interrupted`. Raises OctavoError.
+    A run that is marked as running but whose process is gone is `interrupted`. What is no time, as a team's store may
+    have, is None. Raises OctavoError.
     """
-    return _on_server(store) if isinstance(store, ServerAddress) else _in_file(store)
+    rows = _on_server(store) if isinstance(store, ServerAddress) else _in_file(store)
+    for row in rows:
+        for name in ("started", "ended"):
+            row[name] = _time(row[name])
+    return rows
+
+
+def _time(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and 0 <= value < _LAST_MOMENT else None
 
 
 def _in_file(path: Path) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ class Store:
             if reported is None:
                 raise
             raise reported from error
-        except (ValueError, TypeError) as error:  # JSON that is none
+        except (ValueError, TypeError, RecursionError) as error:  # JSON that is none, or nested without end
             raise damaged(self.address, error) from error
 
     @contextmanager
