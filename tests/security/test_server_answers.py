@@ -160,6 +160,40 @@ def test_a_planted_server_does_not_end_the_doctor(
     assert refused[0]["problem"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["watch", "--once", "--interval", "100ms"],
+        ["trace", "record", "--counters", "--for", "200ms", "-o", "new.octrace"],
+        ["hugepages", "plan"],
+        ["hugepages", "verify"],
+    ],
+)
+def test_rows_that_are_not_those_of_a_query_are_one_line(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever the DSN leads to may answer each query with a column of another name."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(tmp_path / ".s.PGSQL.5432"))
+    listener.listen()
+    monkeypatch.setattr(user_connection, "_hold_to", _nothing)
+    monkeypatch.setattr(UsersConnection, "any_opened", False)
+    monkeypatch.setenv("OCTAVO_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    dsn = f"port=5432 user=nobody dbname=postgres sslmode=disable host={tmp_path}"
+    with (
+        fake_server.answering(listener, column=Column(b"7")),
+        pytest.raises(HostError, match=r"responses are not PostgreSQL's( |$)") as raised,
+    ):
+        app._call([*command, "--dsn", dsn])
+    assert str(raised.value).isprintable()
+
+
+def test_without_such_a_server_it_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UsersConnection, "any_opened", False)
+    assert app._of_a_server(KeyError("name")) is None
+
+
 class _Slow:
     """A connection that has waited for long."""
 

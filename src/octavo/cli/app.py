@@ -6,6 +6,8 @@ Heavy libraries are imported inside the verbs, where they are used, so that help
 import errno
 import os
 import sys
+import traceback
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -37,9 +39,10 @@ from octavo.extras import missing_extra
 from octavo.home import octavo_home, secure_home
 from octavo.host.foreground import interrupt_once, no_more_interrupts
 from octavo.host.journal import recover
-from octavo.text import guarded
+from octavo.text import guarded, one_line
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_LONGEST_CAUSE = 160
 
 app = typer.Typer(
     name="octavo",
@@ -157,10 +160,18 @@ def _of_a_server(error: Exception) -> str | None:
         return None
     import psycopg
 
+    from octavo.postgres.server_answers import WRONG
+    from octavo.postgres.user_connection import UsersConnection, without_secrets
+
+    if isinstance(error, WRONG) and UsersConnection.any_opened:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        what = one_line(f"{type(error).__name__}: {error}")[:_LONGEST_CAUSE]
+        return (
+            f"the server's responses are not PostgreSQL's ({what}; {Path(place.filename).name}, line {place.lineno}); "
+            "connect to PostgreSQL itself; if this is PostgreSQL, please report it"
+        )
     if not isinstance(error, psycopg.Error):
         return None
-    from octavo.postgres.user_connection import without_secrets
-
     text = without_secrets(" ".join(str(error).split()))
     return f"the server no longer responds as PostgreSQL does: {text or type(error).__name__}; see its log"
 

@@ -18,6 +18,7 @@ from octavo.errors import HostError, OctavoError
 from octavo.host.in_time import in_time
 from octavo.host.owner import owner_of
 from octavo.postgres.own_connection import NO_PASSWORDS, forget_environment, peer_of
+from octavo.postgres.server_answers import WRONG
 from octavo.postgres.user_connection import UsersConnection, connect
 
 APPLICATION = "octavo doctor"
@@ -30,7 +31,6 @@ _MOST_WAITING_SECONDS = 30.0
 # And how long looking at it may take besides the time that it is watched: what it leads us to may not answer, either.
 _MOST_LOOKING_SECONDS = 60.0
 _SILENT = "not examined, because others do not respond; give it with --dsn"
-_WRONG = (ValueError, KeyError, TypeError, ArithmeticError, AttributeError, IndexError, RecursionError)
 _PORT = re.compile(r"[0-9]{1,5}")
 # Where libpq is told to go by who started us.
 _TOLD = ("PGHOST", "PGHOSTADDR", "PGSERVICE", "PGPORT")
@@ -74,7 +74,7 @@ class ExaminedServer:
         found = Facts([*self.facts(seconds).values(), *more])
         try:
             return report.part(self.name, found)
-        except _WRONG as error:
+        except WRONG as error:
             raise HostError(self._not_postgres(error)) from error
 
     def facts(self, seconds: float) -> Facts:
@@ -86,7 +86,7 @@ class ExaminedServer:
             facts = gather.of_server(self.connection, seconds, self._known)
         except psycopg.Error as error:
             raise HostError(f"{self.name}: the server no longer responds: {' '.join(str(error).split())}") from None
-        except _WRONG as error:
+        except WRONG as error:
             raise HostError(self._not_postgres(error)) from error
         if facts["server.databases_bytes"].is_known:
             self._known = [facts[name] for name in gather.DEAR]

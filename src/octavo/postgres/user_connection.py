@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psycopg
 from psycopg import conninfo
@@ -64,9 +64,10 @@ class UsersConnection(psycopg.Connection[DictRow]):
 
     An answer has to be there within `patience` seconds, all answers together within `most_waiting`, and one has to fit
     a part of the memory; else psycopg.OperationalError is raised, and the connection is closed. `waited`: seconds so
-    far.
+    far. `any_opened`: whether this process has had one.
     """
 
+    any_opened: ClassVar[bool] = False
     limits: SessionLimits | None = None
     patience: float = _CONNECT_SECONDS
     most_waiting: float = math.inf
@@ -139,6 +140,7 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
         if "Peer authentication failed" in problem and os.geteuid() == 0:
             hint = "run as the server's user, or CREATE ROLE root LOGIN IN ROLE pg_monitor and give no user in --dsn"
         raise HostError(f"could not connect to the server: {problem}; {hint}") from None
+    UsersConnection.any_opened = True
     connection.patience = _patience(limits)
     try:
         _hold_to(connection, limits, oldest)
