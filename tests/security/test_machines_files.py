@@ -2,17 +2,20 @@
 
 # pyright: reportPrivateUsage=false
 
+import lzma
 import os
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.security.test_endless import in_time
+from tests.tools import needs
 
-from octavo.errors import HostError, UsageError
+from octavo.errors import HostError, OctavoError, UsageError
 from octavo.host import published, trees
-from octavo.vm import build, images, job, worker
+from octavo.vm import build, images, initramfs, job, worker
 
 
 def written(tmp_path: Path, files: dict[str, Path]) -> dict[str, tarfile.TarInfo]:
@@ -117,3 +120,65 @@ def test_a_manifest_that_is_none_is_no_image(text: str, own_home: Path) -> None:
     assert images.list_images() == []
     with pytest.raises(HostError, match="no image has a kernel page"):
         images.newest("aarch64", "4kB")
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """What a kernel's package unpacks to."""
+    tree = tmp_path / "package"
+    (tree / "boot").mkdir(parents=True)
+    (tree / "boot" / "vmlinuz-6").write_bytes(b"kernel")
+    (tree / "boot" / "config-6").write_bytes(b"")
+    (tree / "lib" / "modules").mkdir(parents=True)
+    (tree / "DEBIAN").mkdir()
+    (tree / "DEBIAN" / "control").write_text("Package: kernel\nVersion: 6\nArchitecture: all\nMaintainer: x\n")
+    return tree
+
+
+def make(package: Path, tmp_path: Path) -> None:
+    needs("dpkg-deb")
+    packages, tree = tmp_path / "packages", tmp_path / "tree"
+    packages.mkdir()
+    tree.mkdir()
+    kernel = packages / "kernel.deb"
+    subprocess.run(["dpkg-deb", "--build", "-Znone", package, kernel], check=True, capture_output=True)
+    in_time(lambda: worker._make(tree, packages, kernel, "17", {"init.sh": b""}))
+
+
+@pytest.mark.parametrize("name", ["boot/vmlinuz-6", "boot/config-6"])
+@pytest.mark.parametrize("what", ["fifo", "link"])
+def test_a_kernels_package_has_regular_files(name: str, what: str, package: Path, tmp_path: Path) -> None:
+    """It may be anybody's: a FIFO never ends, /dev/zero fills the memory."""
+    path = package / name
+    path.unlink()
+    if what == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises((OSError, OctavoError), match=r"is no regular file|Too many levels"):
+        make(package, tmp_path)
+
+
+@pytest.mark.parametrize("what", ["fifo", "link", "bomb", "cut"])
+def test_a_kernels_modules_are_regular_files_that_end(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(initramfs, "_MOST_BYTES", 1024**2)
+    path = tmp_path / "ext4.ko.xz"
+    if what == "fifo":
+        os.mkfifo(path)
+    elif what == "link":
+        path.symlink_to("/dev/zero")
+    else:
+        packed = lzma.compress(bytes(2 * 1024**2))
+        path.write_bytes(packed if what == "bomb" else packed[:-9])
+    with pytest.raises((OSError, OctavoError), match=r"is no regular file|Too many levels|is damaged, or larger"):
+        in_time(lambda: initramfs.read_module(path))
+    large = tmp_path / "raid0.ko"
+    with large.open("wb") as file:
+        file.truncate(initramfs._MOST_BYTES + 1)
+    with pytest.raises(OctavoError, match="is no regular file of at most 1 MB"):
+        initramfs.read_module(large)
+    whole = tmp_path / "xfs.ko.xz"
+    whole.write_bytes(lzma.compress(b"module"))
+    assert initramfs.read_module(whole) == b"module"

@@ -4,16 +4,21 @@ Format: the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
 """
 
 import lzma
+import os
 import re
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import OctavoError
+from octavo.host.careful_open import CAREFULLY
 
 DIRECTORY, FILE, PROGRAM, LINK = 0o040755, 0o100644, 0o100755, 0o120777
 _MAGIC = b"070701"
 _END = "TRAILER!!!"
+# The largest modules have a few MB, with debug information a hundred; what xz may take to unpack one.
+_MOST_BYTES, _MOST_MEMORY = 256 * 1024**2, 128 * 1024**2
 _DEPENDS = re.compile(rb"\0depends=([^\0]{0,4096})\0")
 
 
@@ -51,9 +56,26 @@ def modules_in(tree: Path) -> dict[str, Path]:
 
 
 def read_module(path: Path) -> bytes:
-    """A module as the kernel takes it, decompressed."""
-    content = path.read_bytes()
-    return lzma.decompress(content) if path.name.endswith(".xz") else content
+    """A module as the kernel takes it, decompressed. Raises OSError, lzma.LZMAError, and OctavoError for no module."""
+    content = read_regular(path, _MOST_BYTES)
+    if not path.name.endswith(".xz"):
+        return content
+    unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MOST_MEMORY)
+    module = unpacker.decompress(content, _MOST_BYTES)
+    if not unpacker.eof:
+        raise OctavoError(f"{path.name} is damaged, or larger than any module")
+    return module
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """What a file of a kernel's package holds, which may be anybody's: never through a link, and nothing that has no
+    end or is written to by others. Raises OSError, and OctavoError for what is no such file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | CAREFULLY)
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:
+            raise OctavoError(f"{path.name} is no regular file of at most {most // 1024**2} MB")
+        return file.read(most)
 
 
 def in_order(wanted: Iterable[str], there: Mapping[str, Path]) -> list[tuple[str, bytes]]:

@@ -6,6 +6,7 @@ says and takes from its tree what `copy_out` lets through.
 
 import hashlib
 import json
+import lzma
 import os
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from typing import IO, Any
 from octavo.errors import OctavoError
 from octavo.host import confine
 from octavo.host.careful_open import open_file
-from octavo.vm.initramfs import DIRECTORY, FILE, PROGRAM, Entry, in_order, modules_in, pack
+from octavo.vm.initramfs import DIRECTORY, FILE, PROGRAM, Entry, in_order, modules_in, pack, read_regular
 
 for _name in ("lzma", "encodings.ascii"):
     import_module(_name)
@@ -28,6 +29,8 @@ _MODULES = (
 )  # fmt: skip
 _TOOL_SECONDS = 300
 _CHUNK_BYTES = 1024**2
+# A kernel has 10 to 40 MB.
+_MOST_KERNEL = 256 * 1024**2
 _USERS = "root:x:0:0:root:/scratch:/bin/sh\npostgres:x:26:26:PostgreSQL:/scratch:/bin/sh\n"
 _GROUPS = "root:x:0:\npostgres:x:26:\n"
 _DIRECTORIES = (
@@ -61,7 +64,7 @@ def _made(asked: dict[str, Any], tree: Path, packages: Path, own: IO[bytes], gue
         _make(tree, packages, kernel, asked["postgres"], guest)
     except OctavoError as error:
         print(error)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, lzma.LZMAError, RecursionError, subprocess.SubprocessError) as error:
         print(f"making the image failed: {error}")
     else:
         return 0
@@ -84,10 +87,13 @@ def _make(tree: Path, packages: Path, kernel: Path, postgres: str, guest: dict[s
     output.mkdir()
     unpacked = tree / "kernel"
     _run("dpkg-deb", "--extract", str(kernel), str(unpacked))
-    (start,) = sorted(unpacked.glob("boot/vmlinuz-*")) or [_none("the kernel's package has no boot/vmlinuz")]
-    (output / "kernel").write_bytes(start.read_bytes())
+    starts = sorted(unpacked.glob("boot/vmlinuz-*"))
+    if len(starts) != 1:
+        raise OctavoError(f"the kernel's package has {len(starts)} files boot/vmlinuz-…, and not one")
+    (start,) = starts
+    (output / "kernel").write_bytes(read_regular(start, _MOST_KERNEL))
     configuration = next(iter(sorted(unpacked.glob("boot/config-*"))), None)
-    (output / "config").write_bytes(configuration.read_bytes() if configuration else b"")
+    (output / "config").write_bytes(read_regular(configuration, _MOST_KERNEL) if configuration else b"")
 
     root = tree / "root"
     _lay_out(root)
@@ -102,10 +108,6 @@ def _make(tree: Path, packages: Path, kernel: Path, postgres: str, guest: dict[s
         "mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", "-E", "root_owner=0:0,nodiscard", "-O", "^has_journal",
         "-m", "0", "-d", str(root), str(output / "root"), f"{size * 5 // 4 + 32768}k",
     )  # fmt: skip
-
-
-def _none(problem: str) -> Path:
-    raise OctavoError(problem)
 
 
 def _lay_out(root: Path) -> None:
