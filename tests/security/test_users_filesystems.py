@@ -42,6 +42,35 @@ def test_who_has_mounted_what(tmp_path: Path) -> None:
     assert len(mounted_by_users(tmp_path / "mountinfo", tmp_path / "missing")) == 2
 
 
+# The last mount is news that the kernel tells, and no file.
+_CHANGES = """
+import subprocess, sys
+from pathlib import Path
+from octavo.host.owner import MountedByUsers
+place = Path(sys.argv[1])
+(place / "utab").write_text(f"ID=1 SRC=none TARGET={place}/theirs ROOT=/ OPTS=user=nobody\\n")
+asked = MountedByUsers(notes=place / "utab")
+print(len(asked.by_device()))
+for command in ("mount -t tmpfs none", "umount"):
+    subprocess.run([*command.split(), place / "theirs"], check=True)
+    print(asked.by_device().get((place / "theirs").stat().st_dev), asked.by_device() is asked.by_device())
+(place / "utab").unlink()
+print(len(asked.by_device()))
+"""
+
+
+@needs_root
+def test_a_mount_is_seen_at_once_and_the_table_read_again_for_nothing_else(tmp_path: Path) -> None:
+    """A user's thousand mounts would slow down each command of root's: the home alone is asked about step by step."""
+    (tmp_path / "theirs").mkdir()
+    command = ["unshare", "--mount", sys.executable, "-c", _CHANGES, tmp_path]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    nothing, mounted, gone, without_notes = finished.stdout.splitlines()
+    assert mounted == "65534 True"
+    assert gone == "None True"
+    assert nothing == without_notes
+
+
 # Each line says what is asked and what the answer was; "root's" is what the filesystem says of all of it.
 _ASK = """
 import os, sys

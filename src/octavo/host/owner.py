@@ -9,9 +9,12 @@ with root as its owner. So whoever asks whether a file is root's asks here.
 import os
 import pwd
 import re
+import select
 from collections.abc import Generator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import Lock
+from typing import BinaryIO
 
 from octavo.host.mounts import Mount, mounts, unescaped
 
@@ -26,7 +29,7 @@ NOBODY = 65534
 
 def owner_of(facts: os.stat_result) -> int:
     """The user who can change what has these facts (stat(2)), be it by changing the filesystem."""
-    return _mounted_by().get(facts.st_dev, facts.st_uid)
+    return _MOUNTED.by_device().get(facts.st_dev, facts.st_uid)
 
 
 def mounted_by_users(table: Path = _TABLE, notes: Path = _NOTES) -> list[tuple[Mount, int]]:
@@ -46,6 +49,50 @@ def mounted_by_users(table: Path = _TABLE, notes: Path = _NOTES) -> list[tuple[M
         if user != 0:
             found.append((mount, user))
     return found
+
+
+class MountedByUsers:
+    """The same by the number of the device, read again only when it may be another: a user may have a thousand mounts,
+    and of each path all steps are asked about.
+
+    The kernel tells of every change of the mounts (poll(2) of mountinfo, proc_pid_mountinfo(5)).
+    """
+
+    def __init__(self, table: Path = _TABLE, notes: Path = _NOTES) -> None:
+        self._table, self._notes = table, notes
+        self._lock = Lock()
+        self._file: BinaryIO | None = None
+        self._noted: tuple[int, ...] | None = None
+        self._process = 0
+        self._found: Mapping[int, int] = {}
+
+    def by_device(self) -> Mapping[int, int]:
+        """Who has mounted what is not root's. Raises OSError where the kernel does not say what there is."""
+        with self._lock:
+            noted = self._when_noted()
+            if self._file is None or self._process != os.getpid() or noted != self._noted or _has_changed(self._file):
+                # A child's own: it would take the news from a file that it shares. Opened before it is read, so that
+                # what changes meanwhile is news.
+                file = self._table.open("rb")
+                self._found = _mounted_by(self._table, self._notes)
+                self._file, self._process, self._noted = file, os.getpid(), noted
+            return self._found
+
+    def _when_noted(self) -> tuple[int, ...] | None:
+        try:
+            facts = self._notes.stat()
+        except OSError:
+            return None
+        return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+_MOUNTED = MountedByUsers()
+
+
+def _has_changed(table: BinaryIO) -> bool:
+    asked = select.poll()
+    asked.register(table, select.POLLPRI)
+    return bool(asked.poll(0))
 
 
 def _mounted_by(table: Path = _TABLE, notes: Path = _NOTES) -> Mapping[int, int]:
