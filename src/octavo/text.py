@@ -4,9 +4,11 @@ import re
 from typing import Any, TextIO, cast
 
 # What a terminal obeys or what hides what is written: controls of C0 and C1, DEL, marks, embeddings, overrides and
-# isolates of writing direction (Unicode Standard Annex 9), separators of lines, what is no character at all.
+# isolates of writing direction (Unicode Standard Annex 9), separators of lines, what is invisible (such as tags) but
+# for the joiners that scripts and emoji need, what is no character at all.
 _UNPRINTABLE = (
-    "\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff"
+    "\x00-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ud800-\udfff\ufeff"
+    "\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f"
 )
 UNPRINTABLE = re.compile(f"[{_UNPRINTABLE}]")
 _BUT_LINES = re.compile(rf"(?![\n\t])[{_UNPRINTABLE}]")

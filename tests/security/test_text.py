@@ -43,6 +43,14 @@ def test_every_control_character_is_known() -> None:
     assert printable("a\n\tb — ü 漢 🐘") == "a\n\tb — ü 漢 🐘"
 
 
+def test_what_is_invisible_is_seen() -> None:
+    """A name with tags in it looks like another name, and is none."""
+    for character in "\u200b\u2060\u206a\ufff9\U000e0001\U000e0041":
+        assert one_line(f"a{character}b") == printable(f"a{character}b") == "a\ufffdb"
+    joined = "\u0646\u200c\u062e 👩\u200d💻 \u0600"
+    assert one_line(joined) == joined
+
+
 def test_a_console_shows_text_and_obeys_none(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr(sys, "stdout", guarded(out))
