@@ -149,7 +149,7 @@ class PieceRun:
     keep: Callable[[], None]
 
 
-class Running(Protocol):
+class RunningPiece(Protocol):
     """What runs on a server, and can be waited for in parts."""
 
     def go(self) -> None:
@@ -170,7 +170,7 @@ class BegunPiece:
     """A piece whose run is prepared. `timeout`: after so many seconds it is cancelled. `end` is called when it has
     ended, with the seconds that it took; it raises OctavoError or psycopg.Error when the trial has failed."""
 
-    running: Running
+    running: RunningPiece
     timeout: float
     end: Callable[[float], PieceRun]
 

@@ -15,7 +15,7 @@ from psycopg.pq import ExecStatus
 from octavo.errors import OctavoError
 from octavo.postgres.cluster import Server
 from octavo.workload_support.explained import checked
-from octavo.workloads.base import Running
+from octavo.workloads.base import RunningPiece
 from octavo.workloads.tpch import usage
 from octavo.workloads.tpch.answers import Row, as_text
 
@@ -36,7 +36,7 @@ class Ran:
     seconds: float
     rows: tuple[Row, ...] | None
     plan: Mapping[str, Any] | None
-    used: usage.Usage
+    used: usage.QueryUsage
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class Session:
             self.texts.append(message.partition("plan:\n")[2])
 
 
-def run_whole(running: Running, timeout: float) -> float:
+def run_whole(running: RunningPiece, timeout: float) -> float:
     """Sends it, waits until it has ended, and cancels it after `timeout` seconds. Returns how long it took.
 
     Raises psycopg.Error.

@@ -40,7 +40,7 @@ class UsageSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class QueryUsage:
     """What was used in `seconds`: CPU seconds of the server's processes, and for how long they waited for a processor;
     by how much the device's counters grew, None where it has none."""
 
@@ -56,9 +56,9 @@ def snapshot(server: Server) -> UsageSnapshot:
     return UsageSnapshot(time.perf_counter(), used, waited, device_counters(server))
 
 
-def between(before: UsageSnapshot, after: UsageSnapshot) -> Usage:
+def between(before: UsageSnapshot, after: UsageSnapshot) -> QueryUsage:
     """What was used from one to the other."""
-    return Usage(
+    return QueryUsage(
         after.at - before.at, max(0.0, after.cpu - before.cpu), max(0.0, after.waited - before.waited),
         grown(before.device, after.device),
     )  # fmt: skip
@@ -71,7 +71,7 @@ def grown(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> tupl
     return tuple(late - early for early, late in zip(before, after, strict=True))
 
 
-def observations(used: Usage, item: str, repetition: int, *, processes: int = 1) -> list[Observation]:
+def observations(used: QueryUsage, item: str, repetition: int, *, processes: int = 1) -> list[Observation]:
     """What was used, as the trial's. `processes` is how many of the server's worked at once."""
     found = {CPU: used.cpu}
     if used.seconds > 0:
