@@ -1,5 +1,7 @@
 """Presets as plans whose trials count on a busy machine too: for tests about the way, not about the numbers."""
 
+import re
+
 from octavo.plan.presets import preset_text
 
 _VALIDITY = """
@@ -13,6 +15,9 @@ shortest_duration = "50%"
 """
 
 
-def tolerant_plan(preset: str) -> str:
-    """The text of a preset with thresholds that no machine exceeds."""
-    return preset_text(preset) + _VALIDITY
+def tolerant_plan(preset: str, *, loads: int | None = None) -> str:
+    """The text of a preset with thresholds that no machine exceeds, and with so many loads where that is given."""
+    text = preset_text(preset)
+    if loads is not None:
+        text = re.sub(r"^loads = \d+$", f"loads = {loads}", text, flags=re.MULTILINE)
+    return text + _VALIDITY

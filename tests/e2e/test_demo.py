@@ -24,8 +24,8 @@ def demo(home: Path, builds: dict[str, Build]) -> subprocess.CompletedProcess[st
     """The preset, but for shorter trials that are believed on a busy machine too, and a fixed number of rounds."""
     del builds  # made before
     plan = home / "demo.toml"
-    fixed = tolerant_plan("oltp-blocks-demo").replace("control = true", 'stopping = "fixed"\ncontrol = true', 1)
-    plan.write_text(re.sub(r"^loads = \d+$", "loads = 2", fixed, flags=re.MULTILINE))
+    preset = tolerant_plan("oltp-blocks-demo", loads=2)
+    plan.write_text(preset.replace("control = true", 'stopping = "fixed"\ncontrol = true', 1))
     arguments = [
         "--set",
         "duration=2s",

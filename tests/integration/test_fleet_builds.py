@@ -22,7 +22,7 @@ pytestmark = needs_root
 _SHORT = (
     "--size", "quick", "--rounds", "1", "--seed", "7", "--set", "data_block=8kB,4kB",
     "--set", "scale=1", "--set", "duration=1s", "--set", "mode=read-only", "--set", "device=native",
-    "--set", "memory=none", "--set", "clients=2",
+    "--set", "memory=none", "--set", "clients=2", "--set", "recycled_wal=32MB",
 )  # fmt: skip
 
 
