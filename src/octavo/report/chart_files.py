@@ -8,6 +8,7 @@ from typing import Any, Literal
 from octavo.report import chart_run, chart_trials
 from octavo.report.chart_colours import PLAIN, Theme
 from octavo.report.chart_grid import grid_chart
+from octavo.report.chart_panel import LinePanel
 from octavo.report.chart_series import series_charts
 from octavo.report.chart_style import Chart
 from octavo.report.document import Document, clean, conditions
@@ -38,7 +39,7 @@ def write_charts(document: Document, directory: Path, kind: Literal["svg", "png"
     return found
 
 
-def every_chart(document: Document) -> Iterator[tuple[list[str], Chart]]:
+def every_chart(document: Document) -> Iterator[tuple[list[str], Chart | LinePanel]]:
     """The charts with the words of their names: what, which condition, which metric, which item."""
     metric = str(document["run"]["primary_metric"])
     by_condition: dict[str, Callable[[Document, Theme], Chart | None]] = {"points": chart_trials.points}

@@ -5,22 +5,21 @@ Each panel is a picture of its own, so that a page lays them out by its width.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
 
 from markupsafe import Markup
 
 from octavo.report import numbers
 from octavo.report.chart_colours import with_variables
-from octavo.report.chart_style import Chart, inline_data, leaf
+from octavo.report.chart_panel import LinePanel, rounded_up
 from octavo.report.document import Document, Row, conditions
+from octavo.report.page_template import own
 from octavo.report.series_lines import MOST_POINTS, ChartLine, LineStyle, line_styles, lines_of, whole_intervals
 
 # Of many conditions the first ones are drawn.
 MOST_CONDITIONS = 4
-WIDTH, HEIGHT, AXIS = 270, 110, 38
 
 # Metric, heading, what it note.
 FIGURES = (
@@ -73,22 +72,15 @@ class SeriesPart:
 
 def series_of(document: Document) -> SeriesPart | None:
     """The panels of every condition; None for a run without series."""
-    from altair.utils.schemapi import debug_mode
-
     shown, cell_of, looks = _shown(document)
     found: list[Panels] = []
-    with debug_mode(False):
-        for number, name in enumerate(list(shown)[:MOST_CONDITIONS]):
-            lines = {metric: lines_of(shown[name], metric, cell_of, looks) for metric, _, _ in FIGURES}
-            panels = [
-                panel
-                for metric, heading, note in FIGURES
-                if (panel := _panel(f"series{number}_{metric}", heading, note, *lines[metric]))
-            ]
-            if panels:
-                drawn = {line.look for every, _ in lines.values() for line in every}
-                legend = [(look.label, _swatch(look)) for look in dict.fromkeys(looks.values()) if look in drawn]
-                found.append(Panels(name, legend, panels))
+    for name in list(shown)[:MOST_CONDITIONS]:
+        lines = {metric: lines_of(shown[name], metric, cell_of, looks) for metric, _, _ in FIGURES}
+        panels = [panel for metric, heading, note in FIGURES if (panel := _panel(heading, note, *lines[metric]))]
+        if panels:
+            drawn = {line.look for every, _ in lines.values() for line in every}
+            legend = [(look.label, _swatch(look)) for look in dict.fromkeys(looks.values()) if look in drawn]
+            found.append(Panels(name, legend, panels))
     if not found:
         return None
     drawn_rows = [row for one in found for row in shown[one.condition]]
@@ -106,76 +98,42 @@ def _shown(document: Document) -> tuple[dict[str, list[Row]], dict[int, str], di
     return shown, cell_of, line_styles(document)
 
 
-def _panel(prefix: str, heading: str, note: str, lines: Sequence[ChartLine], unit: str) -> Panel | None:
+def _panel(heading: str, note: str, lines: Sequence[ChartLine], unit: str) -> Panel | None:
     """The panel; None where nothing happened."""
-    chart = _chart(prefix, heading, lines, unit)
-    return Panel(heading, unit, note, _drawing(chart.page())) if chart else None
+    chart = _chart(heading, note, lines, unit)
+    return Panel(heading, unit, note, own(chart.page())) if chart else None
 
 
-def series_charts(document: Document) -> Iterator[tuple[str, str, Chart]]:
+def series_charts(document: Document) -> Iterator[tuple[str, str, LinePanel]]:
     """Condition, metric and chart of every panel, each with its heading."""
     shown, cell_of, looks = _shown(document)
     for name in list(shown)[:MOST_CONDITIONS]:
         for metric, heading, note in FIGURES:
             lines, unit = lines_of(shown[name], metric, cell_of, looks)
-            if chart := _chart(f"series_{metric}", heading, lines, unit):
-                title = {"text": f"{heading} {unit}".strip(), "subtitle": note}
-                yield name, metric, replace(chart, spec={**chart.spec, "title": title})
+            if chart := _chart(heading, note, lines, unit):
+                yield name, metric, chart
 
 
-def _chart(prefix: str, heading: str, lines: Sequence[ChartLine], unit: str) -> Chart | None:
-    import altair as alt
-
+def _chart(heading: str, note: str, lines: Sequence[ChartLine], unit: str) -> LinePanel | None:
     highest = max((value for line in lines for value in line.values), default=0.0)
     if highest <= 0:
         return None
     end = max(line.seconds[-1] for line in lines)
-    looks = list(dict.fromkeys(line.look for line in lines))
-    names = [str(number) for number in range(len(looks))]  # two labels may be the same once they are clipped
-    name = dict(zip(looks, names, strict=True))
-    dots = all(len(line.seconds) == 1 for line in lines)
-    points = [
-        {"s": round(second, 3), "v": float(f"{value:.5g}"), "t": order, "c": name[line.look]}
-        for order, line in enumerate(lines)
-        for second, value in zip(line.seconds, line.values, strict=True)
-    ]
-    top = 100.0 if unit == "%" and highest <= 100 else highest
-    axis: dict[str, Any] = {"tickCount": 4, "title": None}
-    across = alt.Axis(**axis, grid=False, labelExpr="datum.label + ' s'", labelOverlap="greedy", labelSeparation=6)
-    short: dict[str, Any] = {"format": "~s"} if highest >= 1e4 else {}
-    up = alt.Axis(**axis, **short, domain=False, minExtent=AXIS, maxExtent=AXIS)
-    chart = alt.Chart(inline_data(points))
-    marked: Any = chart.mark_circle(size=22) if dots else chart.mark_line(strokeWidth=1.4, strokeJoin="round")
-    encoded = marked.encode(
-        x=alt.X("s:Q", scale=alt.Scale(domain=[0, end], nice=False), axis=across),
-        y=alt.Y("v:Q", scale=alt.Scale(domain=[0, top], nice=unit != "%"), axis=up),
-        detail=alt.Detail("t:N"),
-        color=alt.Color("c:N", legend=None, scale=alt.Scale(domain=names, range=[look.colour for look in looks])),
-        **({} if dots else {"strokeDash": alt.StrokeDash("c:N", legend=None, scale=_dashes(names, looks))}),
-    )
+    top = 100.0 if unit == "%" and highest <= 100 else highest if unit == "%" else rounded_up(highest)
     named = f"{heading}, {unit}" if unit else heading
     what = f"{named}: {len(lines)} trials over {numbers.seconds(end)}, at most {numbers.significant(highest)}."
-    return Chart(leaf(encoded.properties(width=WIDTH, height=HEIGHT)), prefix, what)
-
-
-def _dashes(names: list[str], looks: Sequence[LineStyle]) -> Any:
-    import altair as alt
-
-    return alt.Scale(domain=names, range=[list(look.dash) or [1, 0] for look in looks])
+    return LinePanel(what, lines, end, top, f"{heading} {unit}".strip(), note)
 
 
 def _swatch(look: LineStyle) -> Markup:
     """A short piece of a cell's line, for the legend."""
     dash = f' stroke-dasharray="{" ".join(map(str, look.dash))}"' if look.dash else ""
-    return _drawing(
-        '<svg width="26" height="8" aria-hidden="true">'
-        f'<line x1="0" x2="26" y1="4" y2="4" stroke-width="2" stroke="{look.colour}"{dash}/></svg>'
+    return own(
+        with_variables(
+            '<svg width="26" height="8" aria-hidden="true">'
+            f'<line x1="0" x2="26" y1="4" y2="4" stroke-width="2" stroke="{look.colour}"{dash}/></svg>'
+        )
     )
-
-
-def _drawing(svg: str) -> Markup:
-    """Markup of our own making, in the colours of the page."""
-    return Markup(with_variables(svg))  # noqa: S704  # texts are escaped by what draws
 
 
 def _caption(document: Document, rows: Sequence[Row], count: int, among: int) -> str:
@@ -199,5 +157,4 @@ def _caption(document: Document, rows: Sequence[Row], count: int, among: int) ->
 
 @cache
 def _style() -> Markup:
-    text = resources.files("octavo.report").joinpath("series.css").read_text(encoding="utf-8")
-    return Markup(text)  # noqa: S704  # our own file
+    return own(resources.files("octavo.report").joinpath("series.css").read_text(encoding="utf-8"))

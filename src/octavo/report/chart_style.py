@@ -101,13 +101,8 @@ class Chart:
         return slim(with_variables(self.svg(PLAIN)))
 
     def file(self, kind: Literal["svg", "png"]) -> bytes:
-        """A chart of placeholders as a file of its own, in the light theme; a PNG has two pixels a unit."""
-        import vl_convert
-
-        svg = coloured(self._drawn(PLAIN, hexadecimal(PLAIN.paper)), LIGHT)
-        if kind == "svg":
-            return svg.encode("utf-8", "replace")
-        return vl_convert.svg_to_png(svg, scale=2)
+        """As a file of its own, in the light theme."""
+        return file_of(self._drawn(PLAIN, hexadecimal(PLAIN.paper)), kind)
 
     def _drawn(self, theme: Theme, background: str) -> str:
         import altair as alt
@@ -116,6 +111,14 @@ class Chart:
         spec = printable(self.spec | {"config": _config(theme), "background": background, "padding": _PADDING})
         version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
         return vl_convert.vegalite_to_svg(spec, vl_version=version, allowed_base_urls=[])
+
+
+def file_of(svg: str, kind: Literal["svg", "png"]) -> bytes:
+    """An SVG document of placeholders in the light theme, as itself or as a PNG with two pixels a unit."""
+    import vl_convert
+
+    light = coloured(svg, LIGHT)
+    return light.encode("utf-8", "replace") if kind == "svg" else vl_convert.svg_to_png(light, scale=2)
 
 
 # Left and right: a browser's letters may be wider than those that the labels were measured with.

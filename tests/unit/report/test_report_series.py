@@ -64,7 +64,7 @@ def variable(colour: str) -> str:
 
 def paths(svg: str) -> list[ElementTree.Element]:
     """The lines of a panel."""
-    return [node for node in ElementTree.fromstring(svg).iter("path") if node.get("stroke-dasharray")]  # noqa: S314
+    return [node for node in ElementTree.fromstring(svg).iter("path") if node.get("stroke-linejoin")]  # noqa: S314
 
 
 def a_trial(cell: str, number: int, series: tuple[Series, ...] = (), position: int = 1) -> TrialRecord:
@@ -209,7 +209,7 @@ def test_a_trial_of_one_reading_is_a_dot(small: Document) -> None:
     assert part is not None
     svg = part.conditions[0].panels[0].drawing
     colours = [variable(colour) for colour in (PLAIN.ink, *PLAIN.cells)]
-    marks = [node for node in ElementTree.fromstring(svg).iter("path") if node.get("fill") in colours]  # noqa: S314
+    marks = [node for node in ElementTree.fromstring(svg).iter("circle") if node.get("fill") in colours]  # noqa: S314
     assert marks
 
 
