@@ -4,7 +4,7 @@ from octavo.errors import HostError
 
 # The modules of the extras in pyproject.toml; what `fleet` runs on is besides the lab's.
 FLEET = frozenset({"cryptography", "dask", "distributed"})
-LAB = frozenset({"altair", "duckdb", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_convert"})
+LAB = frozenset({"duckdb", "numpy", "pydantic", "scipy", "sqlalchemy", "vl_convert"})
 
 
 def missing_extra(error: ModuleNotFoundError) -> HostError | None:

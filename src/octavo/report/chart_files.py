@@ -22,20 +22,17 @@ _LONGEST = 60
 
 def write_charts(document: Document, directory: Path, kind: Literal["svg", "png"]) -> list[Path]:
     """Writes them below the directory and returns their paths. Raises HostError when one cannot be written."""
-    from altair.utils.schemapi import debug_mode
-
     document = remembered(document)
     make_directory_for_files(directory)
     found: list[Path] = []
     taken: set[str] = set()
-    with debug_mode(False):  # else each part of a chart is checked against the schema of all of Vega-Lite
-        for words, chart in every_chart(document):
-            name = file_name(words)
-            number = 2
-            while name in taken:
-                name, number = f"{file_name(words)}-{number}", number + 1
-            taken.add(name)
-            found.append(write_bytes(chart.file(kind), directory / f"{name}.{kind}"))
+    for words, chart in every_chart(document):
+        name = file_name(words)
+        number = 2
+        while name in taken:
+            name, number = f"{file_name(words)}-{number}", number + 1
+        taken.add(name)
+        found.append(write_bytes(chart.file(kind), directory / f"{name}.{kind}"))
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.report.chart_colours import Theme, ramp
-from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
+from octavo.report.chart_style import SHAPES, Chart, layered, mark, name, number, short_names, stacked, ticks
 from octavo.report.document import Document, clip, compared, conditions, levels, title, unit, words
 from octavo.report.numbers import BYTE_UNITS, SYMBOLS
 from octavo.report.plain import capital, condition_text
@@ -34,23 +34,20 @@ def _starts(document: Document) -> list[dict[str, Any]]:
     return [{"at": order - 0.5, "round": f"round {n}" if len(named) < MANY else str(n)} for n, order in named]
 
 
-def _run_axis(document: Document, field: str = "order") -> Any:
-    import altair as alt
-
+def _run_axis(document: Document, field: str = "order") -> dict[str, Any]:
     last = max(len(document["trials"]), 2)
-    scale = alt.Scale(domain=[0.5, last + 0.5], nice=False)
-    axis = alt.Axis(grid=False, tickMinStep=1, format="d")
-    return alt.X(f"{field}:Q", title="order in the run (trials)", scale=scale, axis=axis)
+    scale = {"domain": [0.5, last + 0.5], "nice": False}
+    axis = {"grid": False, "tickMinStep": 1, "format": "d"}
+    return number(field, title="order in the run (trials)", scale=scale, axis=axis)
 
 
-def _rounds(document: Document, theme: Theme) -> list[Any]:
-    import altair as alt
-
-    base = alt.Chart(inline_data(_starts(document)))
-    at = _run_axis(document, "at")
-    rule = base.mark_rule(color=theme.line).encode(x=at)
-    text = base.mark_text(align="left", dx=4, fontSize=11, color=theme.soft, baseline="bottom")
-    return [rule, text.encode(x=at, y=alt.YValue(-3), text=alt.Text("round:N"))]
+def _rounds(document: Document, theme: Theme) -> list[dict[str, Any]]:
+    starts, at = _starts(document), _run_axis(document, "at")
+    words = {"x": at, "y": {"value": -3}, "text": name("round")}
+    return [
+        mark("rule", starts, {"x": at}, color=theme.line),
+        mark("text", starts, words, align="left", dx=4, fontSize=11, color=theme.soft, baseline="bottom"),
+    ]
 
 
 def _dot(count: int) -> float:
@@ -61,8 +58,6 @@ def _dot(count: int) -> float:
 def over_time(document: Document, theme: Theme) -> Chart | None:
     """The primary metric of every measured trial over the order of the run, one panel for each condition, of many the
     first MOST_PANELS."""
-    import altair as alt
-
     found = measured_points(document)
     if not found:
         return None
@@ -71,11 +66,12 @@ def over_time(document: Document, theme: Theme) -> Chart | None:
     baselines = {cell["id"] for cell in document["cells"] if cell["baseline"]}
     others = [name for name in names if name not in {group[cell] for cell in baselines}]
     palette = {name: theme.cells[i % len(theme.cells)] for i, name in enumerate(others)}
-    colours = alt.Scale(domain=names, range=[palette.get(name, theme.ink) for name in names])
+    colours = {"domain": names, "range": [palette.get(name, theme.ink) for name in names]}
     if title_of_group is not None:
-        colours = alt.Scale(domain=names, range=ramp(theme, len(names)))
-    divisor, name = _scaled(document, primary, max(abs(p.value) for p in found))
-    axis = alt.Axis(tickCount=5)
+        colours = {"domain": names, "range": ramp(theme, len(names))}
+    legend = {"orient": "top", "columns": _columns(names), "symbolLimit": 40}
+    colour = name("group", title=title_of_group, scale=colours, legend=legend)
+    divisor, what = _scaled(document, primary, max(abs(p.value) for p in found))
     panels: list[dict[str, Any]] = []
     seen = {point.condition for point in found}
     for condition in [c for c in conditions(document) if c in seen][:MOST_PANELS]:
@@ -89,25 +85,22 @@ def over_time(document: Document, theme: Theme) -> Chart | None:
             for p in found
             if p.condition == condition and p.cell in baselines and p.used
         ]
-        y = alt.Y("value:Q", title=name, scale=_around(rows), axis=axis)
-        x = _run_axis(document)
-        layers = _rounds(document, theme)
-        joined = alt.Chart(inline_data(line)).mark_line(color=theme.ink, strokeWidth=1.2 if len(rows) <= CROWD else 0.6)
-        layers.append(joined.encode(x=x, y=y))
-        dots = alt.Chart(inline_data([row for row in rows if row["used"]]))
-        colour = alt.Color(
-            "group:N",
-            title=title_of_group,
-            scale=colours,
-            legend=alt.Legend(orient="top", columns=_columns(names), symbolLimit=40),
-        )
-        layers.append(dots.mark_circle(size=_dot(len(rows)), opacity=1).encode(x=x, y=y, color=colour))
-        unused = alt.Chart(inline_data([row for row in rows if not row["used"]]))
-        layers.append(unused.mark_point(shape=CROSS, size=230, color=theme.ink, strokeWidth=1.8).encode(x=x, y=y))
+        at = {
+            "x": _run_axis(document),
+            "y": number("value", title=what, scale=_around(rows), axis={"tickCount": 5}),
+        }
+        layers = [
+            *_rounds(document, theme),
+            mark("line", line, at, color=theme.ink, strokeWidth=1.2 if len(rows) <= CROWD else 0.6),
+            mark("circle", [r for r in rows if r["used"]], at | {"color": colour}, size=_dot(len(rows)), opacity=1),
+            mark(
+                "point", [r for r in rows if not r["used"]], at, shape=CROSS, size=230, color=theme.ink, strokeWidth=1.8
+            ),
+        ]
         heading = {"text": clip(capital(condition_text(condition)), 80) or "All trials", "offset": 22}
         panels.append(layered(layers, width=WIDTH, height=190, title=heading))
     spec = stacked(panels, 24, resolve={"scale": {"color": "shared", "y": "independent"}})
-    return Chart(spec, "run", f"{name} of each trial over the order of the run.")
+    return Chart(spec, "run", f"{what} of each trial over the order of the run.")
 
 
 def _groups(document: Document) -> tuple[dict[str, str], str | None, list[str]]:
@@ -138,14 +131,13 @@ def _scaled(document: Document, metric: str, most: float) -> tuple[float, str]:
     return 1.0, f"{clip(what, 40)}, {its}"
 
 
-def _around(rows: Sequence[Mapping[str, Any]]) -> Any:
+def _around(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A scale around the values, and not below zero where none of them is."""
-    import altair as alt
-
     values = [row["value"] for row in rows]
     low, high = min(values), max(values)
     pad = 0.08 * (high - low) or 0.08 * abs(high) or 1.0
-    return alt.Scale(domain=[max(0.0, low - pad) if low >= 0 else low - pad, high + pad], nice=False, zero=False)
+    ends = [max(0.0, low - pad) if low >= 0 else low - pad, high + pad]
+    return {"domain": ends, "nice": False, "zero": False}
 
 
 def _named(condition: str) -> str:
@@ -154,8 +146,6 @@ def _named(condition: str) -> str:
 
 def drift(document: Document, theme: Theme) -> Chart | None:
     """Every used trial relative to its own cell's geometric mean, all conditions together."""
-    import altair as alt
-
     found = drift_points(document)
     if not found:
         return None
@@ -163,24 +153,28 @@ def drift(document: Document, theme: Theme) -> Chart | None:
     rows = [{"order": p.order, "value": p.value, "condition": kinds[_named(p.condition)]} for p in found]
     low, high = min(p.value for p in found) / 1.005, max(p.value for p in found) * 1.005
     domain = list(kinds.values())
-    y = alt.Y(
-        "value:Q",
-        title="ratio to the cell's own mean",
-        scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(values=ticks(low, high), format=".2f"),
-    )
-    x = _run_axis(document)
-    layers = _rounds(document, theme)
-    one = alt.Chart(inline_data([{"one": 1}])).mark_rule(color=theme.ink)
-    layers.append(one.encode(y=alt.Y("one:Q")))
+    at = {
+        "x": _run_axis(document),
+        "y": number(
+            "value",
+            title="ratio to the cell's own mean",
+            scale={"type": "log", "domain": [low, high], "nice": False},
+            axis={"values": ticks(low, high), "format": ".2f"},
+        ),
+    }
     marks = range(len(domain))
-    colours = alt.Scale(domain=domain, range=[theme.loads[i % len(theme.loads)] for i in marks])
-    shapes = alt.Scale(domain=domain, range=[SHAPES[i % len(SHAPES)] for i in marks])
+    colours = {"domain": domain, "range": [theme.loads[i % len(theme.loads)] for i in marks]}
+    shapes = {"domain": domain, "range": [SHAPES[i % len(SHAPES)] for i in marks]}
     # More conditions than there are colours are not told apart.
-    legend = alt.Legend(orient="top", columns=_columns(domain)) if len(domain) <= len(theme.loads) else None
-    colour = alt.Color("condition:N", title=None, legend=legend, scale=colours)
-    dots = alt.Chart(inline_data(rows)).mark_point(size=_dot(len(rows)) * 0.8, strokeWidth=1.5)
-    shape = alt.Shape("condition:N", title=None, legend=legend, scale=shapes)
-    layers.append(dots.encode(x=x, y=y, color=colour, shape=shape))
+    legend = {"orient": "top", "columns": _columns(domain)} if len(domain) <= len(theme.loads) else None
+    kind = {
+        "color": name("condition", title=None, legend=legend, scale=colours),
+        "shape": name("condition", title=None, legend=legend, scale=shapes),
+    }
+    layers = [
+        *_rounds(document, theme),
+        mark("rule", [{"one": 1}], {"y": number("one")}, color=theme.ink),
+        mark("point", rows, at | kind, size=_dot(len(rows)) * 0.8, strokeWidth=1.5),
+    ]
     what = "Each trial relative to its own cell's mean over the order of the run."
     return Chart(layered(layers, width=WIDTH, height=170), "drift", what)

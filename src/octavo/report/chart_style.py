@@ -3,7 +3,7 @@
 import html
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -11,6 +11,7 @@ from octavo.report.chart_colours import LIGHT, PLAIN, Theme, coloured, hexadecim
 from octavo.report.document import clean, clip
 
 FONT = "system-ui, -apple-system, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif"
+_VEGA_LITE = "6.1"
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
@@ -51,32 +52,26 @@ def short_names(names: Iterable[str], length: int = 22) -> dict[str, str]:
     return found
 
 
-def inline_data(rows: Iterable[dict[str, Any]]) -> Any:
-    """Rows as the data of a chart.
-
-    Its channels are given as objects: for a bare "field:Q" altair hashes the schema of all of Vega-Lite.
-    """
-    import altair as alt
-
-    return alt.InlineData(values=tuple(rows))
+def mark(
+    kind: str, rows: Iterable[Mapping[str, Any]], encoding: Mapping[str, Any], **properties: Any
+) -> dict[str, Any]:
+    """Marks of one kind, one for each row, as Vega-Lite names them (https://vega.github.io/vega-lite/docs)."""
+    return {"mark": {"type": kind, **properties}, "data": {"values": list(rows)}, "encoding": dict(encoding)}
 
 
-def leaf(chart: Any) -> dict[str, Any]:
-    """The specification of a single altair chart, to be put into another.
-
-    altair itself copies all of a chart whenever it is layered or stacked, and hashes its data, which takes longer
-    than drawing it.
-    """
-    import altair as alt
-
-    rows = chart.data["values"]
-    chart.data = alt.Undefined
-    return {**chart.to_dict(validate=False, context={"top_level": False}), "data": {"values": list(rows)}}
+def number(field: str, **properties: Any) -> dict[str, Any]:
+    """A channel of the numbers of a field."""
+    return {"field": field, "type": "quantitative", **properties}
 
 
-def layered(charts: Iterable[Any], **properties: Any) -> dict[str, Any]:
-    """Altair charts on top of each other; `properties` as Vega-Lite names them."""
-    return {"layer": [leaf(chart) for chart in charts], **properties}
+def name(field: str, **properties: Any) -> dict[str, Any]:
+    """A channel of the names of a field."""
+    return {"field": field, "type": "nominal", **properties}
+
+
+def layered(marks: Iterable[Mapping[str, Any]], **properties: Any) -> dict[str, Any]:
+    """Marks on top of each other."""
+    return {"layer": list(marks), **properties}
 
 
 def stacked(panels: Sequence[dict[str, Any]], spacing: int, **properties: Any) -> dict[str, Any]:
@@ -105,12 +100,10 @@ class Chart:
         return file_of(self._drawn(PLAIN, hexadecimal(PLAIN.paper)), kind)
 
     def _drawn(self, theme: Theme, background: str) -> str:
-        import altair as alt
         import vl_convert
 
         spec = printable(self.spec | {"config": _config(theme), "background": background, "padding": _PADDING})
-        version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-        return vl_convert.vegalite_to_svg(spec, vl_version=version, allowed_base_urls=[])
+        return vl_convert.vegalite_to_svg(spec, vl_version=_VEGA_LITE, allowed_base_urls=[])
 
 
 def file_of(svg: str, kind: Literal["svg", "png"]) -> bytes:

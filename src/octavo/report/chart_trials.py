@@ -6,7 +6,7 @@ from typing import Any
 
 from octavo.report import numbers
 from octavo.report.chart_colours import Theme
-from octavo.report.chart_style import SHAPES, Chart, inline_data, layered, short_names, stacked, ticks
+from octavo.report.chart_style import SHAPES, Chart, layered, mark, name, number, short_names, stacked, ticks
 from octavo.report.document import Document, Row, clip, conditions, effects_by_key, main_cells, noise, title
 from octavo.report.memo import once
 from octavo.report.plain import capital, condition_text
@@ -43,8 +43,7 @@ def points(document: Document, theme: Theme, *, narrow: bool = False) -> Chart |
             layer["encoding"]["x"].pop("title", None)
             layer["encoding"]["x"] |= {"title": None} if "field" in layer["encoding"]["x"] else {}
     spec = stacked(drawn, 20, resolve={"scale": {"color": "shared", "shape": "shared"}})
-    name = clip(title(document, primary), 40)
-    what = f"{name} of each trial relative to the baseline trial of its round."
+    what = f"{clip(title(document, primary), 40)} of each trial relative to the baseline trial of its round."
     return Chart(spec, "points-narrow" if narrow else "points", what)
 
 
@@ -93,8 +92,6 @@ def _panel(
     narrow: bool,
 ) -> dict[str, Any] | None:
     """One condition: a row a cell with its trials above and its estimate with the interval below; None when empty."""
-    import altair as alt
-
     rows = [cell for cell in main_cells(document, condition)[0] if not cell["baseline"]]
     mine = {cell["id"] for cell in rows}
     values = [point.value for point in found if point.cell in mine]
@@ -103,61 +100,57 @@ def _panel(
         return None
     labels = {cell["id"]: f"{cell['label']}{' (A/A)' if cell['control'] else ''}" for cell in rows}
     short = short_names(labels.values(), 18 if narrow else 30)
-    name = {cell: short[label] for cell, label in labels.items()}
+    named = {cell: short[label] for cell, label in labels.items()}
     step = 34 if len(rows) <= 12 else 22
-    y = alt.Y(
-        "cell:N",
-        sort=list(short.values()),
-        title=None,
-        axis=alt.Axis(domain=False, ticks=False, labelPadding=8, grid=len(rows) > 1),
-    )
-    scale = alt.Scale(type="log", domain=list(span), nice=False)
+    axis = {"domain": False, "ticks": False, "labelPadding": 8, "grid": len(rows) > 1}
+    y = name("cell", sort=list(short.values()), title=None, axis=axis)
     marked = ticks(*span)
     while narrow and len(marked) > 5:  # 1 stays
         marked = marked[marked.index(1.0) % 2 if 1.0 in marked else 0 :: 2]
     places = 3 if any(round(v, 2) != v for v in marked) else 2
-    axis = alt.Axis(values=marked, format=f".{places}f" if span[1] / span[0] <= 4 else "~g")
+    scale = {"type": "log", "domain": list(span), "nice": False}
+    labels_of = {"values": marked, "format": f".{places}f" if span[1] / span[0] <= 4 else "~g"}
 
-    def x(field: str) -> Any:
-        return alt.X(f"{field}:Q", scale=scale, axis=axis, title="ratio to the baseline, log scale")
+    def x(field: str) -> dict[str, Any]:
+        return number(field, scale=scale, axis=labels_of, title="ratio to the baseline, log scale")
 
-    high = alt.X2("high:Q")
-    layers: list[Any] = []
+    high = {"field": "high"}
+    layers: list[dict[str, Any]] = []
     floor = noise(document, condition)
     if floor is not None and floor["floor"]:
         edges = {"low": max(span[0], 1 / (1 + floor["floor"])), "high": min(span[1], 1 + floor["floor"])}
-        layers.append(alt.Chart(inline_data([edges])).mark_rect(color=theme.band).encode(x=x("low"), x2=high))
-    layers.append(alt.Chart(inline_data([{"one": 1}])).mark_rule(color=theme.ink).encode(x=x("one")))
+        layers.append(mark("rect", [edges], {"x": x("low"), "x2": high}, color=theme.band))
+    layers.append(mark("rule", [{"one": 1}], {"x": x("one")}, color=theme.ink))
     trials = [
-        {"cell": name[p.cell], "ratio": p.value, "load": p.load}
+        {"cell": named[p.cell], "ratio": p.value, "load": p.load}
         for p in found
-        if p.cell in name and span[0] <= p.value <= span[1]
+        if p.cell in named and span[0] <= p.value <= span[1]
     ]
     marks = range(len(loads))
-    colours = alt.Scale(domain=loads, range=[theme.loads[i % len(theme.loads)] for i in marks])
-    shapes = alt.Scale(domain=loads, range=[SHAPES[i % len(SHAPES)] for i in marks])
-    dots = alt.Chart(inline_data(trials)).mark_point(size=46, strokeWidth=1.6, yOffset=-step // 6)
-    colour = alt.Color("load:N", scale=colours, legend=None)
-    layers.append(dots.encode(x=x("ratio"), y=y, color=colour, shape=alt.Shape("load:N", scale=shapes, legend=None)))
+    colours = {"domain": loads, "range": [theme.loads[i % len(theme.loads)] for i in marks]}
+    shapes = {"domain": loads, "range": [SHAPES[i % len(SHAPES)] for i in marks]}
+    load = {"color": name("load", scale=colours, legend=None), "shape": name("load", scale=shapes, legend=None)}
+    dots = {"x": x("ratio"), "y": y} | load
+    layers.append(mark("point", trials, dots, size=46, strokeWidth=1.6, yOffset=-step // 6))
     missing = absent(document)
-    estimates = [_estimate(name[c["id"]], effects.get(c["id"]), missing.get(c["id"], "no estimate")) for c in rows]
+    estimates = [_estimate(named[c["id"]], effects.get(c["id"]), missing.get(c["id"], "no estimate")) for c in rows]
     inside = [row for row in estimates if row["ratio"] and span[0] <= row["ratio"] <= span[1]]
-    base = alt.Chart(inline_data(inside)).encode(y=y)
     bounds = [
         row | {"low": max(span[0], row["low"]), "high": min(span[1], row["high"])}
         for row in estimates
         if row["low"] and row["high"] and row["low"] < span[1] and row["high"] > span[0]
     ]
-    bounded = alt.Chart(inline_data(bounds)).encode(y=y)
     lower = step // 4
-    layers.append(bounded.mark_rule(strokeWidth=2.4, color=theme.ink, yOffset=lower).encode(x=x("low"), x2=high))
-    layers.append(base.mark_tick(thickness=2.4, size=9, color=theme.ink, yOffset=lower).encode(x=x("ratio")))
-    arrows = alt.Chart(inline_data(_beyond(estimates, span))).encode(y=y)
-    arrow = arrows.mark_text(fontSize=13, color=theme.ink, dy=lower, baseline="middle")
-    layers.append(arrow.encode(x=x("at"), text=alt.Text("sign:N")))
+    ends = {"x": x("low"), "x2": high, "y": y}
+    layers.append(mark("rule", bounds, ends, strokeWidth=2.4, color=theme.ink, yOffset=lower))
+    at = {"x": x("ratio"), "y": y}
+    layers.append(mark("tick", inside, at, thickness=2.4, size=9, color=theme.ink, yOffset=lower))
+    sign = {"x": x("at"), "y": y, "text": name("sign")}
+    arrow = {"fontSize": 13, "color": theme.ink, "dy": lower, "baseline": "middle"}
+    layers.append(mark("text", _beyond(estimates, span), sign, **arrow))
     if not narrow:
-        figures = alt.Chart(inline_data(estimates)).encode(y=y).mark_text(align="left", fontSize=12, color=theme.ink)
-        layers.append(figures.encode(x=alt.XValue(WIDTH + 12), text=alt.Text("text:N")))
+        figures = {"x": {"value": WIDTH + 12}, "y": y, "text": name("text")}
+        layers.append(mark("text", estimates, figures, align="left", fontSize=12, color=theme.ink))
     heading = clip(capital(condition_text(condition)), 80) or "All trials"
     title: str | list[str] = wrap(heading, _LINE) if narrow else heading
     return layered(layers, width=NARROW if narrow else WIDTH, height=step * len(rows), title=title)

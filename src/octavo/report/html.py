@@ -212,8 +212,6 @@ def _captions(document: Document) -> dict[str, str]:
 
 def _figures(document: Document) -> dict[str, dict[str, Any]]:
     """The charts with captions; a chart without data is left out."""
-    from altair.utils.schemapi import debug_mode
-
     draws = {
         "points": chart_trials.points,
         "run": chart_run.over_time,
@@ -221,12 +219,11 @@ def _figures(document: Document) -> dict[str, dict[str, Any]]:
     }
     captions = _captions(document)
     found: dict[str, dict[str, Any]] = {}
-    with debug_mode(False):  # else each part of a chart is checked against the schema of all of Vega-Lite
-        for name, draw in draws.items():
-            if chart := draw(document, PLAIN):
-                found[name] = {"drawing": own(chart.page()), "caption": captions[name]}
-        if is_forest(document) and (chart := chart_trials.points(document, PLAIN, narrow=True)):
-            found["points-narrow"] = {"drawing": own(chart.page()), "caption": captions["points"]}
+    for name, draw in draws.items():
+        if chart := draw(document, PLAIN):
+            found[name] = {"drawing": own(chart.page()), "caption": captions[name]}
+    if is_forest(document) and (chart := chart_trials.points(document, PLAIN, narrow=True)):
+        found["points-narrow"] = {"drawing": own(chart.page()), "caption": captions["points"]}
     return found
 
 
