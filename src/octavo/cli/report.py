@@ -71,6 +71,10 @@ def report(
                 follow(store, identifier, console(), html)
             return
         pictures = html is not None or png is not None or svg is not None
+        if pictures:
+            from octavo.report.chart_style import load_vega
+
+            load_vega()
         most = MOST_NUMBERS if pictures else 0 if format in (ReportFormat.text, ReportFormat.md) else None
         gc.disable()  # the document of a long run has millions of objects that all live to the end
         with closing(Store.open_to_read(store_address())) as store:

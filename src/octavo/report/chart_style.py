@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Thread
 from typing import Any, Literal, cast
 
 from octavo.report.chart_colours import LIGHT, PLAIN, Theme, coloured, hexadecimal, with_variables
@@ -104,6 +105,15 @@ class Chart:
 
         spec = printable(self.spec | {"config": _config(theme), "background": background, "padding": _PADDING})
         return vl_convert.vegalite_to_svg(spec, vl_version=_VEGA_LITE, allowed_base_urls=[])
+
+
+def load_vega() -> None:
+    """Starts loading what draws charts, which takes most of a second, beside what the caller does next."""
+
+    def draw_nothing() -> None:
+        Chart({"mark": "point"}, "", "").svg(PLAIN)
+
+    Thread(target=draw_nothing, name="vega").start()
 
 
 def file_of(svg: str, kind: Literal["svg", "png"]) -> bytes:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -44,17 +45,35 @@ from octavo.report.trials import step
 MOST_IDS = 100
 
 
+@dataclass(frozen=True)
+class Figure:
+    """A chart that is being drawn."""
+
+    svg: Future[str]
+    caption: str
+
+    @property
+    def drawing(self) -> Markup:
+        """Its SVG, as soon as it is drawn."""
+        return own(self.svg.result())
+
+
 def render(document: Document, *, refresh: int | None = None, home: str | None = None) -> str:
     """The page; every text of the document is escaped, only our own style sheet and SVG are markup.
 
     With `refresh` a browser loads it again every so many seconds; `home` is the address of a page that lists runs.
     """
     document = remembered(document)
+    with ThreadPoolExecutor(1) as pool:  # the charts are drawn beside the rest of the page
+        text = _page(document, _figures(document, pool), refresh, home)
+    text = text.replace("<style>", f"<style>{variables(text)}", 1)  # ours: the texts before it are escaped
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _page(document: Document, figures: dict[str, Figure], refresh: int | None, home: str | None) -> str:
     trials = attempted(document)
-    figures = _figures(document)
-    forest = is_forest(document) and "points" in figures
     page = _environment().get_template("page.html.j2")
-    text = page.render(
+    return page.render(
         document=document,
         refresh=refresh,
         home=home,
@@ -65,7 +84,7 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
         heading=clip(clean(document["run"]["name"]), 120),
         status=status_sentence(document),
         answer=answer(document),
-        forest=forest,
+        forest=is_forest(document) and "points" in figures,
         forest_heading=forest_heading(document),
         cell_heading=clip(cell_heading(document), 60),
         picture=heat_grids(document),
@@ -100,8 +119,6 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
         constant=_constant(document),
         applied_settings=applied_settings(document),
     )
-    text = text.replace("<style>", f"<style>{variables(text)}", 1)  # ours: the texts before it are escaped
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @cache
@@ -210,21 +227,20 @@ def _captions(document: Document) -> dict[str, str]:
     }
 
 
-def _figures(document: Document) -> dict[str, dict[str, Any]]:
+def _figures(document: Document, pool: Executor) -> dict[str, Figure]:
     """The charts with captions; a chart without data is left out."""
-    draws = {
-        "points": chart_trials.points,
-        "run": chart_run.over_time,
-        "drift": chart_run.drift,
+    charts = {
+        "points": chart_trials.points(document, PLAIN),
+        "points-narrow": chart_trials.points(document, PLAIN, narrow=True) if is_forest(document) else None,
+        "run": chart_run.over_time(document, PLAIN),
+        "drift": chart_run.drift(document, PLAIN),
     }
     captions = _captions(document)
-    found: dict[str, dict[str, Any]] = {}
-    for name, draw in draws.items():
-        if chart := draw(document, PLAIN):
-            found[name] = {"drawing": own(chart.page()), "caption": captions[name]}
-    if is_forest(document) and (chart := chart_trials.points(document, PLAIN, narrow=True)):
-        found["points-narrow"] = {"drawing": own(chart.page()), "caption": captions["points"]}
-    return found
+    return {
+        name: Figure(pool.submit(chart.page), captions[name.removesuffix("-narrow")])
+        for name, chart in charts.items()
+        if chart
+    }
 
 
 def _constant(document: Document) -> list[tuple[str, str]]:
