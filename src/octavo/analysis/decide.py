@@ -148,26 +148,36 @@ def analysed_conditions(
                 ended = max(ended, *(trial.ended for trial in of_round))
                 ends.append((ended, len(found), number))
         found.append(AnalysedCondition(condition, layout, history))
+    levels: Levels = [{} for _ in found]
     for _, place, number in sorted(ends):
         one, its_rounds = found[place], rounds[found[place].condition.name]
         present = {trial.cell for trial in its_rounds[number]}
         # An earlier round is as whole as it will be.
         if number < max(its_rounds) or expected_in(one.condition, one.history, number) - lost <= present:
-            found[place] = one.after_round(number)
-            found = at_confirmed_level(found)
-    return at_confirmed_level(found)
+            found[place], levels[place] = one.after_round(number), {}
+            found = at_confirmed_level(found, levels)
+    return at_confirmed_level(found, levels)
 
 
-def at_confirmed_level(found: Sequence[AnalysedCondition]) -> list[AnalysedCondition]:
+# For each condition what it is at each number of affected conditions, and whether it is affected then. At one level it
+# is the same whatever its level was before, so that this is computed once for each of its analyses.
+Levels = list[dict[int, tuple[AnalysedCondition, bool]]]
+
+
+def at_confirmed_level(found: Sequence[AnalysedCondition], levels: Levels) -> list[AnalysedCondition]:
     """The last analyses at the confidence of the largest number of affected conditions that they confirm (the step-up
     procedure of Y. Benjamini, Y. Hochberg, J. Roy. Statist. Soc. B 57, 1995; with tests that are valid at any time: R.
-    Johari, P. Koomen, L. Pekelis, D. Walsh, Operations Research 70, 2022). Earlier decisions stay."""
+    Johari, P. Koomen, L. Pekelis, D. Walsh, Operations Research 70, 2022). Earlier decisions stay. `levels` keeps what
+    was computed, and loses what it has of a condition that is analysed again."""
     affected = max(1, len(found))
     while True:
-        tried = [one.at_level(affected) for one in found]
-        confirmed = sum(one.history.has_effect(one.condition.question) for one in tried)
+        for one, known in zip(found, levels, strict=True):
+            if affected not in known:
+                at = one.at_level(affected)
+                known[affected] = at, at.history.has_effect(at.condition.question)
+        confirmed = sum(known[affected][1] for known in levels)
         if affected == 1 or confirmed >= affected:
-            return tried
+            return [known[affected][0] for known in levels]
         affected = max(1, confirmed)
 
 

@@ -1,11 +1,14 @@
 """Which cells a run goes on with: from its trials alone."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from octavo.analysis import decide
 from octavo.analysis.decide import AnalysedCondition, analysed_conditions, decision_progress, undecided
 from octavo.analysis.interim import analyse_rounds
 from octavo.analysis.trials import used_trials, values_of
@@ -161,6 +164,27 @@ def test_where_more_conditions_differ_each_has_more_of_the_error() -> None:
         assert [one.condition.question.confidence for one in found] == [confidence] * 2
         affected = [one.history.has_effect(one.condition.question) for one in found]
         assert affected == [ratio != 1.0 for ratio in ratios.values()]
+
+
+@pytest.mark.parametrize("rounds", [3, 8])
+@pytest.mark.parametrize("ratios", [(1.3, 1.2), (1.3, 1.0), (1.02, 1.03), (1.0, 1.0)])
+def test_levels_that_are_kept_are_those_computed_again(
+    ratios: tuple[float, float], rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found() -> list[list[object]]:
+        conditions = conditions_with(dict(zip(("read-only", "read-write"), ratios, strict=True)), rounds, noise=0.02)
+        return [
+            [one.condition.question.affected, one.history.stopped.tolist(), [repr(at) for at in one.history.analyses]]
+            for one in conditions
+        ]
+
+    kept, confirmed = found(), decide.at_confirmed_level
+
+    def without_memory(some: Sequence[AnalysedCondition], _: object) -> list[AnalysedCondition]:
+        return confirmed(some, [{} for _ in some])
+
+    monkeypatch.setattr(decide, "at_confirmed_level", without_memory)
+    assert found() == kept
 
 
 def test_an_effect_in_another_condition_does_not_change_earlier_analyses() -> None:
