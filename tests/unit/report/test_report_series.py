@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,11 @@ from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan
 from octavo.report import as_json
 from octavo.report.chart_colours import PLAIN, with_variables
+from octavo.report.chart_panel import HEIGHT, WIDTH, LinePanel, rounded_up
 from octavo.report.chart_series import FIGURES, MOST_CONDITIONS, series_of
+from octavo.report.chart_style import Chart, mark, number
 from octavo.report.html import render
-from octavo.report.series_lines import MOST_POINTS, line_styles, lines_of, thin
+from octavo.report.series_lines import MOST_POINTS, ChartLine, LineStyle, line_styles, lines_of, thin
 from octavo.series import Series
 from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.store import Store
@@ -202,6 +205,53 @@ def test_panels_say_their_unit_and_range(small: Document) -> None:
     assert str(root.get("aria-label")).startswith("Bytes a read, kB: ")
     assert str(root.get("aria-label")).endswith(" over 4.00 s, at most 6.00.")
     assert {"0 s", "4 s"} <= {str(node.text) for node in root.iter("text")}
+
+
+@pytest.mark.parametrize(
+    ("end", "top"),
+    [
+        (9.7, 135),
+        (60, 1.2),
+        (300, 0.104),
+        (12.6, 9_999),
+        (0.9, 10_000),
+        (3601, 66_666),
+        (86_399, 2.4e6),
+        (1, 7),
+        (5, 100),
+    ],
+)
+def test_panels_have_the_axes_that_vega_would_draw(end: float, top: float) -> None:
+    panel = LinePanel("", [ChartLine(1, LineStyle("", PLAIN.ink, ()), (end,), (top,))], end, rounded_up(top))
+    axis = {"tickCount": 4, "title": None, "labelOverlap": False}
+    across = axis | {"labelExpr": "datum.label + ' s'"}
+    up = axis | ({"format": "~s"} if rounded_up(top) > 1e4 else {})
+    vega = mark(
+        "point", [{"s": end, "v": top}],
+        {"x": number("s", scale={"domain": [0, end], "nice": False}, axis=across),
+         "y": number("v", scale={"domain": [0, top], "nice": True}, axis=up)},
+    ) | {"width": WIDTH, "height": HEIGHT}  # fmt: skip
+    drawn, expected = labels(panel.page()), labels(Chart(vega, "", "").page())
+    assert [text for text in drawn if not text.endswith(" s")] == [t for t in expected if not t.endswith(" s")]
+    # Those of the horizontal axis that would touch are left out.
+    assert {text for text in drawn if text.endswith(" s")} <= {text for text in expected if text.endswith(" s")}
+
+
+def test_labels_that_would_touch_are_left_out_and_texts_are_escaped() -> None:
+    line = ChartLine(1, LineStyle("", PLAIN.ink, ()), (126e6,), (3.0,))
+    panel = LinePanel("<a>", [line], 126e6, 3.0, "<b>", "<i>")
+    assert labels(panel.page())[-3:] == ["0 s", "40,000,000 s", "80,000,000 s"]
+    file = panel.file("svg").decode()
+    assert labels(file)[:2] == ["<b>", "<i>"]
+    assert panel.file("png").startswith(b"\x89PNG")
+    many = LinePanel("", [replace(line, seconds=(12_600.0,))], 12_600.0, 3.0)
+    assert [text for text in labels(many.page()) if text.endswith(" s")] == ["0 s", "4,000 s", "8,000 s", "12,000 s"]
+
+
+def labels(svg: str) -> list[str]:
+    """The texts of a drawing, in order."""
+    root = ElementTree.fromstring(svg)  # noqa: S314
+    return [str(node.text) for node in root.iter() if node.tag.rpartition("}")[2] == "text"]
 
 
 def test_a_trial_of_one_reading_is_a_dot(small: Document) -> None:
