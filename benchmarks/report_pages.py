@@ -1,23 +1,32 @@
 """How large reports are, and how long they take to make and to draw.
 
     .venv/bin/python benchmarks/report_pages.py [--only NAME ...] [--times 3] [--keep DIR] [--tpch DIR]
+        [--store FILE --run ID ...] [--before CHECKOUT]
 
 Runs of planted trials (`tests/planted_runs.py`) in a store of their own: the demo, 42 combinations of blocks,
 coalescing in 80 conditions with series, 1,000 cells, and 10,000 trials; with `--tpch` the published TPC-H results,
-imported. Each report is a process of its own from its start to its last byte, the least of `--times`. Where there is a
-Chromium, it opens the page, and says when the page was loaded and laid out.
+imported; with `--store` runs of an SQLite store, which is copied. Each report is a process of its own from its start to
+its last byte, the least of `--times`. Where there is a Chromium, it opens the page, and says when the page was loaded
+and laid out.
+
+With `--before` the pages are also made by another checkout of Octavo, in turn with this one; the median ratios of
+elapsed time and of CPU time, before to after, hardly depend on what else the machine does.
 """
 
 import argparse
 import os
 import re
+import resource
 import shutil
+import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +39,7 @@ from octavo.plan.parse import parse_plan  # noqa: E402
 from octavo.plan.presets import find_plan  # noqa: E402
 from octavo.store.store import Store  # noqa: E402
 
+STORE = "octavo.sqlite"
 MOST_BYTES, MOST_SECONDS = 2_000_000, 2.0
 
 GRID = """
@@ -90,16 +100,25 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=1, help="how often each report is made")
     parser.add_argument("--keep", type=Path, help="keep stores and pages below this directory, and use what it has")
     parser.add_argument("--tpch", type=Path, help="the directory of the published TPC-H results")
+    parser.add_argument("--store", type=Path, help="an SQLite store with runs to report too")
+    parser.add_argument("--run", action="append", default=[], help="a run of that store; may be given several times")
+    parser.add_argument("--before", type=Path, help="another checkout, to compare with")
     arguments = parser.parse_args()
     parent: Path = arguments.keep or Path(tempfile.mkdtemp(prefix="octavo-pages-", dir="/var/tmp"))
-    names = arguments.only or [*LAYOUTS, *(["tpch"] if arguments.tpch else [])]
+    names = arguments.only or ([] if arguments.store else [*LAYOUTS, *(["tpch"] if arguments.tpch else [])])
     try:
         print(f"{'report':>14}{'MB':>8}{'page s':>8}{'text s':>8}{'drawn s':>9}")
         for name in names:
             home = parent / name
-            if not (home / "octavo.sqlite").exists():
+            if not (home / STORE).exists():
                 fill(name, home, arguments.tpch)
-            measure(name, home, arguments.times)
+            show(name, home, "last", arguments)
+        for run in arguments.run:
+            home = parent / "store"
+            home.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(arguments.store)) as source, closing(sqlite3.connect(home / STORE)) as copy:
+                source.backup(copy)
+            show(run[-14:], home, run, arguments)
     finally:
         if arguments.keep is None:
             shutil.rmtree(parent)
@@ -113,15 +132,39 @@ def fill(name: str, home: Path, tpch: Path | None) -> None:
             sys.exit("tpch needs --tpch DIR, the directory of the published results")
         octavo(home, "import", "vondra-tpch", str(tpch))
         return
-    with closing(Store.open(home / "octavo.sqlite")) as store:
+    with closing(Store.open(home / STORE)) as store:
         LAYOUTS[name](store)
 
 
-def measure(name: str, home: Path, times: int) -> None:
-    """Makes the reports of one store and prints a line."""
+def show(name: str, home: Path, run: str, arguments: argparse.Namespace) -> None:
+    """A line on the reports of one run."""
+    if arguments.before is None:
+        measure(name, home, run, arguments.times)
+    else:
+        compare(name, home, run, arguments.times, arguments.before)
+
+
+def compare(name: str, home: Path, run: str, times: int, before: Path) -> None:
+    """Makes the page with both checkouts in turn and prints the median ratios."""
+    elapsed: list[float] = []
+    used: list[float] = []
+    for _ in range(times):
+        then, now = (
+            octavo(home, "report", run, "--html", str(home / f"{which}.html"), root=root)
+            for which, root in (("before", before), ("after", ROOT))
+        )
+        elapsed.append(then.elapsed / now.elapsed)
+        used.append(then.cpu / now.cpu)
+    sizes = [(home / f"{which}.html").stat().st_size / 1e6 for which in ("before", "after")]
+    print(f"{name:>14}  {sizes[0]:.2f} → {sizes[1]:.2f} MB, elapsed ÷ {statistics.median(elapsed):.2f}, "
+          f"CPU ÷ {statistics.median(used):.2f} ({times} pairs)", flush=True)  # fmt: skip
+
+
+def measure(name: str, home: Path, run: str, times: int) -> None:
+    """Makes the reports of one run and prints a line."""
     page = home / "report.html"
-    made = min(octavo(home, "report", "last", "--html", str(page)) for _ in range(times))
-    text = min(octavo(home, "report", "last") for _ in range(times))
+    made = min(octavo(home, "report", run, "--html", str(page)).elapsed for _ in range(times))
+    text = min(octavo(home, "report", run).elapsed for _ in range(times))
     size = page.stat().st_size
     drawn = draw(page)
     line = f"{name:>14}{size / 1e6:8.2f}{made:8.2f}{text:8.2f}{'–' if drawn is None else f'{drawn:.2f}':>9}"
@@ -129,12 +172,25 @@ def measure(name: str, home: Path, times: int) -> None:
     print(line + ("  missed" if missed else ""), flush=True)
 
 
-def octavo(home: Path, *arguments: str) -> float:
-    """Seconds that the command took."""
-    began = time.monotonic()
-    environment = {**os.environ, "OCTAVO_HOME": str(home)}
+@dataclass(frozen=True)
+class Spent:
+    """Seconds of a command."""
+
+    elapsed: float
+    cpu: float
+
+
+def octavo(home: Path, *arguments: str, root: Path = ROOT) -> Spent:
+    """What the command took, of that checkout."""
+    began, used = time.monotonic(), _children()
+    environment = {**os.environ, "OCTAVO_HOME": str(home), "PYTHONPATH": str(root / "src")}
     subprocess.run([sys.executable, "-m", "octavo", *arguments], stdout=subprocess.DEVNULL, env=environment, check=True)
-    return time.monotonic() - began
+    return Spent(time.monotonic() - began, _children() - used)
+
+
+def _children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def draw(page: Path) -> float | None:
