@@ -119,8 +119,14 @@ impl<R: Read> Reader<R> {
 
     /// Accesses of `next_encoded` turned out to be none.
     pub(super) fn miss(&mut self, encoded: &Encoded) {
+        self.frames = self.frames.saturating_sub(1);
         self.missing.bytes += (HEADER + encoded.payload.len()) as u64;
         self.missing.accesses = self.missing.accesses.saturating_add(encoded.count.into());
+    }
+
+    /// Whether any frame so far was whole: else what was read is no trace.
+    pub(super) const fn has_frames(&self) -> bool {
+        self.frames > 0
     }
 
     fn next_as<T>(

@@ -139,6 +139,9 @@ pub fn summarize<R: Read>(
             break;
         }
     }
+    if !more && !reader.has_frames() {
+        return Err(Error::NoTrace);
+    }
     found.accesses = counts.accesses;
     found.times = counts.times;
     found.page_size = reader.page_size().unwrap_or(0);
@@ -348,6 +351,18 @@ mod tests {
             is_cut: false,
         };
         assert_eq!((found.missing, reader.missing()), (missing, missing));
+    }
+
+    #[test]
+    fn frames_of_which_none_can_be_decoded_are_no_trace() {
+        let mut bytes = Frame::of(FrameKind::Accesses, 8192, 13_557, 0, &[0x35])
+            .bytes()
+            .to_vec();
+        bytes.push(0x35);
+        let found = summarize(&mut Reader::new(&bytes[..]), &mut |_| true);
+        let read = Reader::new(&bytes[..]).next(&mut Accesses::default());
+        assert!(matches!(found, Err(Error::NoTrace)));
+        assert!(matches!(read, Err(Error::NoTrace)));
     }
 
     #[test]
