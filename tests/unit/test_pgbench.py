@@ -1,10 +1,16 @@
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from octavo.errors import OctavoError
+from octavo.host.children import Account
+from octavo.host.journal import Journal
 from octavo.lab.validity import first_doubt
 from octavo.lab.validity.evidence import Evidence
 from octavo.plan.thresholds import Thresholds
-from octavo.workload_support.pgbench_client import parse
+from octavo.workload_support.pgbench_client import parse, scripts
 from octavo.workloads.base import WorkloadResult
 
 # What pgbench of PostgreSQL 18 prints.
@@ -78,3 +84,16 @@ def test_a_sound_trial_is_believed() -> None:
 )
 def test_what_cannot_be_believed_is_invalid_with_its_reason(doubtful: Evidence, reason: str) -> None:
     assert reason in str(first_doubt(doubtful))
+
+
+def test_scripts_of_a_workloads_own_are_files_with_weights(journal: Journal, account: Account) -> None:
+    server: Any = SimpleNamespace(journal=journal, account=account)
+    weighted = [("SELECT :rows;", 9), ("SELECT 0;", 0), ("SELECT 1;", 1)]
+    with scripts(server, *weighted, rows="20") as options:
+        assert options[0] == "--define=rows=20"
+        found = [option.removeprefix("--file=").split("@") for option in options[1:]]
+        assert [(Path(path).read_text(), weight) for path, weight in found] == [
+            ("SELECT :rows;", "9"),
+            ("SELECT 1;", "1"),
+        ]
+    assert not any(Path(path).exists() for path, _ in found)

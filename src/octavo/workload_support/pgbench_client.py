@@ -4,11 +4,12 @@ import math
 import os
 import re
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from octavo.errors import OctavoError, UsageError
 from octavo.factor import Check, Factor, duration, one_of, whole_number
+from octavo.host import trees
 from octavo.host.careful_open import open_file
 from octavo.host.safe_read import lines_of
 from octavo.observation import Metric, Observation, observe
@@ -64,6 +65,23 @@ FACTORS = (
 def seconds_asked(levels: Levels) -> float:
     """The duration's seconds."""
     return parse_duration(levels["duration"])
+
+
+@contextmanager
+def scripts(server: Server, *weighted: tuple[str, int], **variables: str | int) -> Generator[list[str], None, None]:
+    """pgbench's options for a workload's own scripts, each a text and its weight, and for the variables in them.
+
+    The server's user can read the files, which are gone at the end. Scripts of weight 0 are left out.
+    """
+    options = [f"--define={name}={value}" for name, value in variables.items()]
+    with trees.readable_scratch("scripts", server.journal, server.account) as directory:
+        for number, (text, weight) in enumerate(weighted):
+            path = directory / f"{number}.sql"
+            with os.fdopen(trees.new_readable(path, server.account), "w") as file:
+                file.write(text)
+            if weight:
+                options.append(f"--file={path}@{weight}")
+        yield options
 
 
 def warm(server: Server, levels: Levels, seed: int, what: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from octavo.factor import Factor, duration, one_of, whole_number
 from octavo.observation import Observation, observe
 from octavo.postgres.cluster import Server
 from octavo.units import parse_duration, parse_size
-from octavo.workload_support import files, pgbench_client, pgbench_turns
+from octavo.workload_support import pgbench_client, pgbench_turns
 from octavo.workload_support.pgbench_turns import PausablePgbench
 from octavo.workloads.base import BY_SESSION, Levels, WorkloadResult
 from octavo.workloads.pgio import figures, sessions, tables
@@ -143,21 +143,21 @@ def _places(levels: Levels) -> dict[str, int]:
 
 @contextmanager
 def _scripts(server: Server, levels: Levels) -> Generator[list[str], None, None]:
-    """pgbench's options for copies of the scripts that the servers' user may read."""
+    """pgbench's options for the scripts, weighted by the share of updates."""
     updates = int(levels["update_pct"])
-    weights = {"read.sql": 100 - updates, "update.sql": updates}
+    weighted = [(_text("read.sql"), 100 - updates), (_text("update.sql"), updates)]
     places = _places(levels)
     variables = {
         "schemas": levels["schemas"], "units": levels["units"],
         "read_blocks": levels["work_unit"], "read_places": places["read"],
         "update_blocks": levels["update_work_unit"], "update_places": places["update"],
     }  # fmt: skip
-    options = [f"--define={name}={value}" for name, value in variables.items()]
-    with resources.as_file(resources.files(__name__)) as directory:
-        chosen = {directory.resolve() / name: weight for name, weight in weights.items() if weight}
-        with files.lent(list(chosen), server.journal, server.account) as copies:
-            scripts = zip(copies, chosen.values(), strict=True)
-            yield [*options, *(f"--file={copy}@{weight}" for copy, weight in scripts)]
+    with pgbench_client.scripts(server, *weighted, **variables) as options:
+        yield options
+
+
+def _text(name: str) -> str:
+    return resources.files(__name__).joinpath(name).read_text()
 
 
 def _clients(server: Server) -> int:

@@ -10,12 +10,11 @@ import random
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from importlib import resources
-from pathlib import Path
 
 from octavo.factor import Factor, whole_number
 from octavo.observation import Metric, Observation, observe
 from octavo.postgres.cluster import Server
-from octavo.workload_support import files, pgbench_client, pgbench_log
+from octavo.workload_support import pgbench_client, pgbench_log
 from octavo.workload_support.pgbench_log import FinishedTransactions
 from octavo.workloads.base import Levels, WorkloadResult
 
@@ -110,21 +109,18 @@ def _by_transaction(by_script: dict[int, FinishedTransactions], seconds: float) 
 
 @contextmanager
 def lent_scripts(server: Server, levels: Levels) -> Generator[list[str], None, None]:
-    """pgbench's options for copies of the scripts that the servers' user may read."""
+    """pgbench's options for the scripts of the mix."""
     constants = {"warehouses": levels["scale"], "nurand_name": C_LAST, "nurand_customer": _C_ID, "nurand_item": _I_ID}
-    options = [f"--define={name}={value}" for name, value in constants.items()]
-    with resources.as_file(resources.files(__name__)) as directory:
-        paths = [directory.resolve() / script for script, _ in MIX.values()]
-        with files.lent(paths, server.journal, server.account) as copies:
-            _make_it_ask_for_nothing(copies[list(MIX).index(_ROLLED_BACK)])
-            scripts = zip(copies, MIX.values(), strict=True)
-            yield [f"--max-tries={_TRIES}", *options, *(f"--file={copy}@{weight}" for copy, (_, weight) in scripts)]
+    texts = {name: _text(script) for name, (script, _) in MIX.items()}
+    texts[_ROLLED_BACK] = _asking_for_nothing(texts[_ROLLED_BACK])
+    weighted = [(texts[name], weight) for name, (_, weight) in MIX.items()]
+    with pgbench_client.scripts(server, *weighted, **constants) as options:
+        yield [f"--max-tries={_TRIES}", *options]
 
 
-def _make_it_ask_for_nothing(new_order: Path) -> None:
-    text = new_order.read_text()
-    assert "\\set unused 0\n" in text
-    new_order.write_text(text.replace("\\set unused 0\n", "\\set unused 1\n"))
+def _asking_for_nothing(new_order: str) -> str:
+    assert "\\set unused 0\n" in new_order
+    return new_order.replace("\\set unused 0\n", "\\set unused 1\n")
 
 
 def _seed(server: Server, name: str) -> None:
