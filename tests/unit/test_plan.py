@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.unit.plans import TEXT, changed_plan, small_plan
 
 from octavo.errors import UsageError
-from octavo.plan.cells import load_of, make_cells, order_of_round, with_defaults
+from octavo.plan.cells import load_of, make_cells, order_of_round, short_label, with_defaults
 from octavo.plan.factors import build_of
 from octavo.plan.model import factors_of, restore_plan
 from octavo.plan.negative import negative_in
@@ -188,6 +188,11 @@ def test_a_compared_setting_has_a_short_label() -> None:
     }
     alone = changed_plan(changes, **{"settings.full_page_writes": ["on", "off"], "data_block": ["8kB"]})
     assert {cell.label for cell in make_cells(alone) if not cell.control} == {"on", "off"}
+
+
+def test_a_switch_has_its_factors_name() -> None:
+    assert [short_label("indexed", level) for level in ("yes", "no")] == ["indexed yes", "indexed no"]
+    assert short_label("mode", "read-only") == "read-only"
 
 
 def test_a_negative_control_that_a_change_leaves_one_level_is_none_any_more() -> None:

@@ -82,7 +82,7 @@ def _made_by(levels: Mapping[str, str]) -> list[tuple[str, str]]:
 
 # Levels that need their factor's name: an advice of "random" is not a random pattern.
 _NAMED_FACTORS = ("advice", "equal", "holds")
-_NAMED_LEVELS = ("on", "off", "none", "as-found")
+_NAMED_LEVELS = ("on", "off", "yes", "no", "none", "as-found")
 
 
 def condition_label(name: str, level: str) -> str:

@@ -35,7 +35,7 @@ _MOST_LOSERS, _MOST_NAMED = 8, 4
 # A gain from here on is said as a factor, a smaller one in percent.
 _AS_FACTOR = 1.25
 # Levels that say nothing without their factor.
-_WORDS = frozenset({"off", "on", "none", "never", "always", "as-found"})
+_WORDS = frozenset({"off", "on", "yes", "no", "none", "never", "always", "as-found"})
 _BOTTLENECKS = {
     "bytes": "the device's bandwidth",
     "requests": "the device's requests per second",
@@ -141,7 +141,7 @@ def _answer(
             condition, "better", claim + _because(document, best.cell, baseline), tuple(details), best.gain,
             tuple(str(one.cell["label"]) for one in sorted(chosen, key=lambda one: -one.gain)),
         )  # fmt: skip
-    name = _name(document, baseline)
+    name = cell_name(document, baseline)
     if not worse:
         kind: Kind = "same" if not open_ones else "undecided"
         claim = _no_difference(document, entries, open_ones, baseline) + _because(document, entries[0].cell, baseline)
@@ -185,7 +185,7 @@ def _effect(document: Document, chosen: Sequence[_Entry], baseline: Row) -> str:
     gains = sorted({min(one.gain for one in chosen), max(one.gain for one in chosen)})
     about = _about(document)
     what = _short(title(document, document["run"]["primary_metric"]))
-    than = _name(document, baseline, alone=_any_second(document, [one.cell for one in chosen]))
+    than = cell_name(document, baseline, alone=_any_second(document, [one.cell for one in chosen]))
     plural = _plural(document) or len(chosen) > 1
     if about.get("better") == "lower":
         timed = "slower" in verdict_terms(about)
@@ -233,7 +233,7 @@ def _interval(document: Document, best: _Entry, chosen: Sequence[_Entry]) -> lis
     if len(chosen) == 1:
         return [f"95 % interval of the ratio: {text}."]
     return [f"Best of these: {group_text(document, [best.cell])}, a factor of {ratio} (95 % interval {text}); "
-            f"the others are as good within the noise."]  # fmt: skip
+            f"{'the other is' if len(chosen) == 2 else 'the others are'} as good within the noise."]  # fmt: skip
 
 
 def _open(open_ones: Sequence[_Entry], entries: Sequence[_Entry]) -> list[str]:
@@ -243,7 +243,7 @@ def _open(open_ones: Sequence[_Entry], entries: Sequence[_Entry]) -> list[str]:
 
 
 def _no_difference(document: Document, entries: Sequence[_Entry], open_ones: Sequence[_Entry], baseline: Row) -> str:
-    name, others = _name(document, baseline), group_text(document, [one.cell for one in entries])
+    name, others = cell_name(document, baseline), group_text(document, [one.cell for one in entries])
     if not open_ones:
         if len(entries) > _MOST_NAMED:
             others = f"all of the other {len(entries)} cells"
@@ -284,7 +284,7 @@ def _of_many(document: Document, known: Sequence[ConditionAnswer], leading: Cond
                 counts[label] = counts.get(label, 0) + 1
     total = len(known)
     by_kind = {kind: sum(one.kind == kind for one in known) for kind in ("better", "best", "same", "undecided")}
-    baseline = _name(document, next(cell for cell in document["cells"] if cell["baseline"]))
+    baseline = cell_name(document, next(cell for cell in document["cells"] if cell["baseline"]))
     baseline = "the baseline" if baseline == "baseline" else baseline
     by_name = {
         "better": f"another level beats {baseline}",
@@ -339,7 +339,7 @@ def _about(document: Document) -> Row:
     return document["metrics"].get(document["run"]["primary_metric"], {})
 
 
-def _name(document: Document, cell: Row, *, alone: bool = False) -> str:
+def cell_name(document: Document, cell: Row, *, alone: bool = False) -> str:
     """The baseline's levels; `alone`: of the first compared factor, where the second does not matter."""
     factors = compared(document)
     if len(factors) == 1 and (level := str(cell["levels"].get(factors[0]))) in _WORDS:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from octavo.report import grids
+from octavo.report.answer import cell_name
 from octavo.report.document import (
     Document,
     cells,
@@ -21,7 +22,7 @@ from octavo.report.document import (
 )
 from octavo.report.grids import Grid, Square
 from octavo.report.memo import once
-from octavo.report.plain import capital, condition_text, spaced
+from octavo.report.plain import capital, condition_text
 
 # Of fewer compared cells a forest plot says more than squares.
 FEWEST_SQUARES = 13
@@ -59,9 +60,14 @@ def is_forest(document: Document) -> bool:
 
 def forest_heading(document: Document) -> str:
     """What the estimates are."""
-    baseline = next((clean(cell["label"]) for cell in document["cells"] if cell["baseline"]), "")
     what = clip(clean(title(document, document["run"]["primary_metric"])), 60)
-    return f"{capital(what)} relative to {'the baseline' if baseline in ('', 'baseline') else spaced(baseline)}"
+    return f"{capital(what)} relative to {_baseline(document) or 'the baseline'}"
+
+
+def _baseline(document: Document) -> str:
+    """The baseline's levels, where its label has them."""
+    found = next((cell for cell in document["cells"] if cell["baseline"] and cell["label"] != "baseline"), None)
+    return clean(cell_name(document, found)) if found else ""
 
 
 def _is_compared(cell: Mapping[str, Any]) -> bool:
@@ -70,8 +76,8 @@ def _is_compared(cell: Mapping[str, Any]) -> bool:
 
 def heading(document: Document) -> str:
     """What the squares are."""
-    baseline = next((clean(cell["label"]) for cell in document["cells"] if cell["baseline"]), "")
-    name = f" ({spaced(baseline)})" if baseline not in ("", "baseline") else ""
+    baseline = _baseline(document)
+    name = f" ({baseline})" if baseline else ""
     what = clip(clean(title(document, document["run"]["primary_metric"])), 60)
     return f"{capital(what)} in percent of the baseline{name}"
 

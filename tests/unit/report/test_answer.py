@@ -14,6 +14,7 @@ from octavo.plan.presets import find_plan
 from octavo.report.answer import FEW_CONDITIONS, answer, answers
 from octavo.report.document import Document
 from octavo.report.html import render
+from octavo.report.picture import forest_heading
 from octavo.store.store import Store
 
 from . import documents
@@ -54,7 +55,9 @@ def test_a_baseline_that_is_a_word_has_its_factor_s_name(store: Store) -> None:
         'data_block = ["4kB", "8kB"]': 'huge_pages = ["off", "2MB"]',
         'mode = ["read-only", "read-write"]': 'mode = "read-only"',
     }
-    assert "huge_pages = off" in answer(made(store, changed_plan(compared))).headline
+    document = made(store, changed_plan(compared))
+    assert "huge_pages = off" in answer(document).headline
+    assert forest_heading(document) == "TPS relative to huge_pages = off"
 
 
 def test_levels_that_are_as_good_are_named_together(store: Store) -> None:
