@@ -210,7 +210,7 @@ class PostgresBench:
                 self._dataset(cell, load)
             except Exception as error:  # what a workload does wrong fails its cells
                 self._broken[key] = failure_reason(error)
-                self._notify(Notice(f"load {load} of {cell.label} failed: {self._broken[key]}"))
+                self._notify(Notice(f"load {load} of {cell.id} failed: {self._broken[key]}"))
                 continue
             if cell.id not in self._checked:
                 self._check_settings(cell, load)
@@ -237,7 +237,7 @@ class PostgresBench:
         if found := self._found(cell, load):
             return found
         build = self._builds[build_of(cell.levels)]
-        self._notify(Preparing(f"load {load} of {cell.label}"))
+        self._notify(Preparing(f"load {load} of {cell.id}"))
         return make_load(build, self._workload, cell.levels, load, self._journal, self._account)
 
     def takes_turns(self, cells: Sequence[Cell]) -> bool:
