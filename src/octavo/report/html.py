@@ -39,7 +39,15 @@ from octavo.report.picture import forest_heading, heading, heat_grids, is_forest
 from octavo.report.plain import capital, cell_heading, condition_text
 from octavo.report.run_history import disturbances, ending_sentence, loads_text, rounds_text, time_sentence
 from octavo.report.sentences import limits_of, run_notes, status_sentence
-from octavo.report.tables import controls, item_tables, metric_table, sentences, statistical_model, verdict_table
+from octavo.report.tables import (
+    controls,
+    item_tables,
+    metric_table,
+    sentences,
+    statistical_model,
+    unfolded,
+    verdict_table,
+)
 from octavo.report.trials import step
 
 MOST_IDS = 100
@@ -73,6 +81,7 @@ def render(document: Document, *, refresh: int | None = None, home: str | None =
 def _page(document: Document, figures: dict[str, Figure], refresh: int | None, home: str | None) -> str:
     trials = attempted(document)
     page = _environment().get_template("page.html.j2")
+    verdicts = [verdict_table(document, condition) for condition in conditions(document)]
     return page.render(
         document=document,
         refresh=refresh,
@@ -97,7 +106,8 @@ def _page(document: Document, figures: dict[str, Figure], refresh: int | None, h
         rounds=rounds_text(document),
         loads=loads_text(document),
         alarms=document.get("alarms", []),
-        verdicts=[verdict_table(document, condition) for condition in conditions(document)],
+        verdicts=verdicts,
+        verdicts_shown=unfolded(verdicts),
         bottlenecks=bool(document.get("bottlenecks")),
         sentences=[one for condition in conditions(document) for one in sentences(document, condition)],
         controls=[controls(document, condition) for condition in conditions(document)],

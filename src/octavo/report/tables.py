@@ -1,6 +1,7 @@
 """What the page's verdicts and tables say, as text ready to be set; the template only arranges it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from octavo.report import numbers
@@ -29,6 +30,8 @@ from octavo.report.slices import slices
 from octavo.report.statistical_model import model, model_rows
 
 LABEL = 60
+_CONDITIONS_SHOWN = 6
+_ROWS_SHOWN = 60
 
 
 def verdict_table(document: Document, condition: str) -> dict[str, Any]:
@@ -57,6 +60,16 @@ def verdict_table(document: Document, condition: str) -> dict[str, Any]:
         "more": more,
         "tally": tally(document, condition),
     }
+
+
+def unfolded(tables: Sequence[Mapping[str, Any]]) -> int:
+    """How many of the conditions' tables are shown without being asked for: six, or more while they are short.
+
+    >>> unfolded([{"rows": ["cell"] * 6}] * 9), unfolded([{"rows": ["cell"] * 20}] * 9)
+    (9, 6)
+    """
+    rows = accumulate(len(table["rows"]) for table in tables)
+    return max(_CONDITIONS_SHOWN, sum(1 for count in rows if count <= _ROWS_SHOWN))
 
 
 def controls(document: Document, condition: str) -> dict[str, Any]:
