@@ -17,7 +17,7 @@ from octavo.home import make_directory
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
-_COPIED = ("src/octavo", "docs", "tests", "pyproject.toml")
+_COPIED = ("src/octavo", "docs", "tests", "pyproject.toml", "README.md")
 _CONTRACTS = ("test_contracts.py", "test_doc_tables.py", "test_instruments.py", "test_validity.py")
 # A new file, a line of an old one, or commands.
 _BLOCK = re.compile(
@@ -56,7 +56,7 @@ class Checkout:
         program, *arguments = shlex.split(line)
         if program == ".venv/bin/python":
             return self.run(*arguments)
-        assert program == "octavo"
+        assert program == "./octavo"
         # On a busy machine no trial may be valid, which is 4.
         return self.run("-m", "octavo", *arguments, exits=(0, 4) if arguments[0] == "run" else (0,))
 
@@ -101,8 +101,8 @@ def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
         page = page.replace('vfs_cache_pressure = "100"\n', "")
     assert page.count("\n```") == 2 * len(_BLOCK.findall(page)), "a block that no test would follow"
     done = dict(followed(page, checkout))
-    assert "How fast are rows counted" in done["octavo report last"]
-    document = json.loads(done["octavo report last --format json"])
+    assert "How fast are rows counted" in done["./octavo report last"]
+    document = json.loads(done["./octavo report last --format json"])
     trials = document["trials"]
     assert document["run"]["primary_metric"] == "rows_per_second"
     assert len({trial["cell"] for trial in trials}) == 3  # a trial that others disturbed is tried again
@@ -129,11 +129,12 @@ def test_the_page_leads_from_empty_files_to_a_run(checkout: Checkout) -> None:
         ("script/doc-tables --write", "script/test contracts", "test_the_tables_of_the_docs_are_the_codes"),
         ('raise UnavailableError(f"/proc/stat', 'raise OSError(f"/proc/stat', "test_an_instrument_that_cannot_see"),
         ('"processes and threads started a second", "1/s"', '"", "1/s"', "has no title"),
+        ("| `count-rows` | How fast", "| `counted-rows` | How fast", "README.md has nothing about count-rows"),
     ],
 )
 def test_a_typical_mistake_is_named(was: str, mistake: str, named: str, checkout: Checkout) -> None:
     page = PAGE.read_text()
     assert was in page
-    page = re.sub(r"^(octavo (run|report|presets)|.venv/bin/python) .*\n", "", page.replace(was, mistake), flags=re.M)
+    page = re.sub(r"^(./octavo (run|report|presets)|.venv/bin/python) .*\n", "", page.replace(was, mistake), flags=re.M)
     with pytest.raises(AssertionError, match=named):
         list(followed(page, checkout))

@@ -23,11 +23,12 @@ from octavo.knobs.base import Knob, KnobTarget
 from octavo.lab.declared_metrics import no_primary, undeclared
 from octavo.observation import UNITS, Metric
 from octavo.plan.factors import COMMON
+from octavo.plan.presets import preset_names
 from octavo.workload_support import pgbench_client
 from octavo.workloads import WORKLOADS, find
 from octavo.workloads.base import CountsBySlices, RunsInTurns, Workload
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 NONSENSE = ("", "no such level", "-1", "1" * 30, "\0", "a\nb", "../..", "’")
 
 
@@ -227,23 +228,24 @@ def _takes(factor: Factor, level: str) -> bool:
 @pytest.mark.parametrize(
     ("names", "page", "fix"),
     [
-        ([factor.name for factor in COMMON], "plan.md", "run script/doc-tables --write"),
+        ([factor.name for factor in COMMON], "docs/plan.md", "run script/doc-tables --write"),
         (
             [factor.name for name in WORKLOADS for factor in find(name).factors],
-            "plan.md",
+            "docs/plan.md",
             "run script/doc-tables --write",
         ),
         (
             list(knobs.KNOBS),
-            "knobs.md",
+            "docs/knobs.md",
             "add '| `NAME` | its levels | what it sets | how it is verified |' to its table",
         ),
-        ([*INSTRUMENTS, *OPTIONAL], "instruments.md", "add a section '### NAME (every N s)' with its source"),
-        (list(WORKLOADS), "workloads.md", "add '| `NAME` | what it does |' to its table"),
+        ([*INSTRUMENTS, *OPTIONAL], "docs/instruments.md", "add a section '### NAME (every N s)' with its source"),
+        (list(WORKLOADS), "docs/workloads.md", "add '| `NAME` | what it does |' to its table"),
+        (preset_names(), "README.md", "add '| `NAME` | its question |' to the table of presets"),
     ],
-    ids=["factors", "workloads' factors", "knobs", "instruments", "workloads"],
+    ids=["factors", "workloads' factors", "knobs", "instruments", "workloads", "presets"],
 )
 def test_what_is_registered_is_documented(names: list[str], page: str, fix: str) -> None:
-    text = (DOCS / page).read_text()
+    text = (ROOT / page).read_text()
     missing = [name for name in names if f"`{name}`" not in text and f"### {name} " not in text]
-    assert missing == [], f"docs/{page} has nothing about {', '.join(missing)}; {fix}"
+    assert missing == [], f"{page} has nothing about {', '.join(missing)}; {fix}"
