@@ -1,5 +1,9 @@
 """The errors that a user meets: one line each, naming the cause and the way out."""
 
+from collections.abc import Iterable
+
+_CLOSE = 0.75
+
 
 class OctavoError(Exception):
     """Root of all errors that are told in one line, without a traceback. Exit code 1."""
@@ -37,3 +41,16 @@ class Interrupted(OctavoError):
     """The user stopped it; what was finished is kept. Exit code 130."""
 
     exit_code = 130
+
+
+def choices(wrong: str, allowed: Iterable[str]) -> str:
+    """What may stand in place of an unknown name: the one that it resembles, or all.
+
+    >>> choices("clinets", ["clients", "scale"]), choices("data_page", ["clients", "scale"])
+    ('did you mean clients?', 'allowed: clients, scale')
+    """
+    import difflib
+
+    names = list(allowed)
+    close = difflib.get_close_matches(wrong, names, 1, _CLOSE)
+    return f"did you mean {close[0]}?" if close else f"allowed: {', '.join(names)}"

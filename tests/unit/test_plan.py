@@ -19,6 +19,9 @@ from octavo.postgres.builds.spec import BuildSpec
     ("old", "new", "names"),
     [
         ('name = "small"', 'name = "small"\nreplicas = 3', ["unknown key 'replicas'", "rounds", "loads", "sizes"]),
+        ('name = "small"', 'name = "small"\nround = 3', ["unknown key 'round'; did you mean rounds?"]),
+        ('name = "small"', 'name = "a b"', ["name: invalid name 'a b'; allowed: ", "letters, digits"]),
+        ('data_block = ["4kB", "8kB"]', 'data_blok = ["4kB"]', ["'data_blok'; did you mean data_block?"]),
         ('name = "small"', 'name = "a/../b"', ["name"]),
         ("rounds = 4", "rounds = 0", ["rounds", "greater than or equal to 1"]),
         ('question = "Which?"', "", ["'question' is missing"]),
@@ -27,7 +30,7 @@ from octavo.postgres.builds.spec import BuildSpec
         ('data_block = ["4kB", "8kB"]', 'data_block = ["4kB", "4kB", "8kB"]', ["data_block", "duplicate"]),
         ('[baseline]\ndata_block = "8kB"', '[baseline]\ndata_block = "16kB"', ["baseline.data_block", "4kB, 8kB"]),
         ('[baseline]\ndata_block = "8kB"', '[baseline]\nwal_block = "4kB"', ["baseline.wal_block", "the levels 8kB"]),
-        ('workload = "pgbench"', 'workload = "tpcz"', ["workload", "'tpcz'", "pgbench"]),
+        ('workload = "pgbench"', 'workload = "tpcz"', ["workload", "'tpcz'", "tpch"]),
         ("rounds = 4", "rounds = 4\nthreshold = 3", ["threshold"]),
         ("rounds = 4", 'rounds = 4\nthreshold = "3"', ["threshold", "%"]),
         ("[baseline]", "[validity]\nmost_stele = '1%'\n[baseline]", ["validity.most_stele", "most_steal"]),

@@ -114,9 +114,7 @@ def run(
 
             work = partial(start_run, chosen, text, repeat, seed)
     else:
-        from octavo.plan.presets import preset_names
-
-        raise UsageError(f"name a preset ({', '.join(preset_names())}) or a plan's .toml file")
+        raise UsageError("name a preset, such as oltp-blocks-demo (octavo presets lists them), or a plan's .toml file")
     from octavo.cli.progress import RunProgress
 
     with RunProgress() as progress:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from octavo.errors import UsageError
+from octavo.errors import UsageError, choices
 from octavo.factor import Factor
 from octavo.plan.design import combinations
 from octavo.plan.factors import HOST_CLASS
@@ -71,7 +71,7 @@ def _all_known(known: Mapping[str, Factor], names: Iterable[str]) -> dict[str, F
     for name in names:
         if name not in every:
             raise UsageError(
-                f"unknown factor {name!r}; allowed: {', '.join(sorted(known))}, and {PREFIX}NAME for a server's setting"
+                f"unknown factor {name!r}; {choices(name, sorted(known))} (a server's setting is {PREFIX}NAME)"
             )
     return every
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from octavo import workloads
-from octavo.errors import OctavoError, UsageError
+from octavo.errors import OctavoError, UsageError, choices
 from octavo.factor import Factor
 from octavo.plan.factors import COMMON
 from octavo.plan.server_settings import setting_factors
@@ -149,8 +149,11 @@ def first_problem(error: ValidationError) -> str:
     key = ".".join(str(part + 1) if isinstance(part, int) else part for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         allowed = Thresholds.model_fields if problem["loc"][0] == "validity" else [*Plan.model_fields, "sizes"]
-        return f"unknown key {key!r}; allowed: {', '.join(allowed)}"
+        return f"unknown key {key!r}; {choices(str(problem['loc'][-1]), allowed)}"
     if problem["type"] == "missing":
         return f"the key {key!r} is missing"
+    if problem["type"] == "string_pattern_mismatch":
+        allowed = "up to 100 letters, digits, dots, dashes and underscores"
+        return f"{key}: invalid name {str(problem['input'])[:40]!r}; allowed: {allowed}"
     message = problem["msg"].removeprefix("Value error, ")
     return f"{key}: {message[0].lower()}{message[1:]}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from octavo.errors import UsageError
+from octavo.errors import UsageError, choices
 from octavo.plan.model import Plan
 from octavo.plan.parse import parse_plan
 from octavo.plan.sizes import sizes_of
@@ -37,9 +37,7 @@ def preset_names() -> list[str]:
 def preset_text(name: str) -> str:
     """The TOML of a preset. Raises UsageError naming those that exist."""
     if name not in preset_names():
-        raise UsageError(
-            f"no preset {name!r}; available: {', '.join(preset_names())}; a plan of your own is a .toml file"
-        )
+        raise UsageError(f"no preset {name!r}; {choices(name, preset_names())}; a plan of your own is a .toml file")
     return resources.files("octavo.presets").joinpath(f"{name}.toml").read_text()
 
 

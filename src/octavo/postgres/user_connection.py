@@ -135,7 +135,8 @@ def connect(dsn: str | None, application_name: str, limits: SessionLimits, oldes
             **settings, autocommit=True, row_factory=dict_row, cursor_factory=factory, context=plain()
         )
     except psycopg.Error as error:
-        problem = without_secrets(" ".join(str(error).split()), password).removeprefix("connection failed: ")
+        problem = without_secrets(" ".join(str(error).split()), password)
+        problem = re.sub(r"^(connection (failed|is bad): )+| Is the server running [^?]*\?", "", problem)
         hint = "set --dsn, or PGHOST, PGUSER and the like"
         if "Peer authentication failed" in problem and os.geteuid() == 0:
             hint = "run as the server's user, or CREATE ROLE root LOGIN IN ROLE pg_monitor and give no user in --dsn"

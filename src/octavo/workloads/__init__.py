@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from octavo.errors import UsageError
+from octavo.errors import UsageError, choices
 from octavo.workloads.base import Workload
 
 WORKLOADS = {
@@ -25,7 +25,7 @@ def find(name: str) -> Workload:
     """The workload of that name: its module's WORKLOAD. Raises UsageError that names those that exist, or what
     is missing."""
     if name not in WORKLOADS:
-        raise UsageError(f"workload: unknown workload {name!r}; allowed: {', '.join(WORKLOADS)}")
+        raise UsageError(f"workload: unknown workload {name!r}; {choices(name, WORKLOADS)}")
     path = WORKLOADS[name]
     try:
         workload: Workload = import_module(path).WORKLOAD
