@@ -38,7 +38,7 @@ class Checkout:
     def run(self, *arguments: str, exits: tuple[int, ...] = (0,)) -> str:
         """Runs Python on the copy; returns what it prints."""
         finished = subprocess.run(
-            [sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, check=False, timeout=300,
+            [sys.executable, *arguments], cwd=self.root, capture_output=True, text=True, check=False, timeout=1200,
             env={**os.environ, "PYTHONPATH": f"{self.root / 'src'}:{self.root}", "PYTHONDONTWRITEBYTECODE": "1"},
         )  # fmt: skip
         said = f"{finished.stdout[-3000:]}{finished.stderr[-3000:]}"
