@@ -9,8 +9,9 @@ imported; with `--store` runs of an SQLite store, which is copied. Each report i
 its last byte, the least of `--times`. Where there is a Chromium, it opens the page, and says when the page was loaded
 and laid out.
 
-With `--before` the pages are also made by another checkout of Octavo, in turn with this one; the median ratios of
-elapsed time and of CPU time, before to after, hardly depend on what else the machine does.
+With `--before` the pages are also made by another checkout of Octavo, in turn with this one, and the median ratios of
+elapsed time and of CPU time printed, before to after. On a busy machine only many pairs agree. Both must support the
+store's schema version.
 """
 
 import argparse
