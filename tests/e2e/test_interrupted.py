@@ -74,10 +74,12 @@ def planned_order(octavo: Octavo, plan: Path) -> list[str]:
     return re.findall(r"^    (\S.*)$", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+# Killed in the first of two rounds, or told to stop in the last trial of the only one.
+@pytest.mark.parametrize(("how", "rounds"), [(signal.SIGKILL, 2), (signal.SIGINT, 1), (signal.SIGTERM, 1)])
 def test_a_stopped_run_keeps_its_trials_and_goes_on(
-    octavo: Octavo, home: Path, plan_file: Path, how: signal.Signals
+    octavo: Octavo, home: Path, plan_file: Path, how: signal.Signals, rounds: int
 ) -> None:
+    plan_file.write_text(plan_file.read_text().replace("rounds = 2", f"rounds = {rounds}"))
     run, server = start_and_reach_the_third_trial(home, plan_file)
     run.send_signal(how)
     run.send_signal(signal.SIGCONT)
@@ -109,7 +111,7 @@ def test_a_stopped_run_keeps_its_trials_and_goes_on(
     finished = trials(octavo, identifier)
     assert finished[:2] == kept
     assert [trial["cell"] for trial in finished] == planned_order(octavo, plan_file)
-    assert len({trial["id"] for trial in finished}) == 6
+    assert len({trial["id"] for trial in finished}) == 3 * rounds
     again = octavo("run", "--resume", identifier)
     assert again.returncode == 2
     assert "is finished" in again.stderr
