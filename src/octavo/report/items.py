@@ -165,6 +165,7 @@ def _capture_sentences(document: Document) -> list[str]:
 def _noise_sentences(document: Document) -> list[str]:
     """How much single items scatter where nothing can matter."""
     source, metric = document.get("best_of") or document, document["run"]["primary_metric"]
+    again = {cell["id"] for cell in document["cells"] if cell["control"]}
     floors: dict[str, list[tuple[float, str]]] = {}
     for row in source["noise_floor"]:
         if row["item"] is not None and row["floor"] is not None and row["metric"] == metric:
@@ -176,12 +177,12 @@ def _noise_sentences(document: Document) -> list[str]:
             for effect in source["effects"]
             if (effect["condition"], effect["metric"]) == (condition, metric)
             and effect["item"] is not None
-            and effect["negative_control"]
+            and (effect["negative_control"] or effect["cell"] in again)
             and effect["low"] is not None
         ]
         outside = sum(not effect["low"] <= 1 <= effect["high"] for effect in idle)
         sentences.append(
-            f"Noise floor of single items{f' ({condition})' if condition else ''}, from negative controls: "
+            f"Noise floor of single items{f' ({condition})' if condition else ''}, from the controls: "
             f"{numbers.noise_floor(statistics.median(floor for floor, _ in found))} in the median of "
             f"{len(found)} items, {numbers.noise_floor(min(found)[0])} ({clean(min(found)[1])}) to "
             f"{numbers.noise_floor(max(found)[0])} ({clean(max(found)[1])}). {outside} of their "

@@ -165,7 +165,7 @@ def ending_sentence(document: Document) -> str | None:
 
 
 def parts_sentence(document: Document) -> str | None:
-    """That rounds ran in parts, where they did: on several hosts, or because the datasets did not fit at once."""
+    """That rounds ran in parts, where they did: on several hosts, or because their cells did not fit at once."""
     parts = {int(trial.get("part") or 1) for trial in document["trials"]}
     hosts = {host_of_part(part) for part in parts}
     most = max((part - host_of_part(part) * PARTS_OF_A_HOST for part in parts), default=1)
@@ -173,11 +173,11 @@ def parts_sentence(document: Document) -> str | None:
         return None
     where = f" on {len(hosts)} hosts" if len(hosts) > 1 else ""
     why = (
-        f"The datasets did not all fit on the disk at once: rounds ran{where} in up to {most} parts"
+        f"The cells did not all fit in memory, huge pages or on disk at once: rounds ran{where} in up to {most} groups"
         if most > 1
         else (f"Rounds ran{where}")
     )
-    part = "part" if most > 1 else "host"
+    part = "group" if most > 1 else "host"
     return f"{why}, each with its own baseline; cells are compared with the baseline of their {part}."
 
 

@@ -31,7 +31,7 @@ def texts(document: Document) -> dict[str, str]:
 def test_every_form_tells_how_it_ended_and_what_is_missing(sequential: Document) -> None:
     for name, text in texts(sequential).items():
         assert "The run ended because its budget of 2 h was used up" in text, name
-        assert "rounds ran in up to 2 parts" in text, name
+        assert "rounds ran in up to 2 groups" in text, name
         assert "read-only: 1 kB, read-write: 1 kB were skipped: no device for 1kB sectors here" in text, name
         assert "read-only: 2 kB, read-write: 2 kB were given up" in text, name
         assert "initdb ended with 1 in round 2" in text, name
