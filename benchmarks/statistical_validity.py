@@ -166,7 +166,7 @@ def run_together(scenario: Scenario, seed: int) -> Experiment:
             if open_rows := found[place].history.open(one.condition.question):
                 one.measure(open_rows)
                 found[place] = found[place].after_round(number)
-                found = at_confirmed_level(found)
+                found = at_confirmed_level(found, [{} for _ in found])
     results = [one.result(at, full_grid=False) for one, at in zip(simulated, found, strict=True)]
     words = sum(scenario.cells - 1 - one.undecided - one.narrow for one in results)
     false = sum(one.false_words * (scenario.cells - 1 - one.undecided - one.narrow) for one in results)
