@@ -4,7 +4,6 @@ import hashlib
 import os
 import subprocess
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,12 +25,6 @@ from octavo.postgres.versions import answers, is_release, is_version, major_of, 
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path / "home"))
     return tmp_path
-
-
-@pytest.fixture
-def journal(home: Path) -> Iterator[Journal]:
-    with Journal() as opened:
-        yield opened
 
 
 # ── Versions ──────────────────────────────────────────────────────────────────────────────────

@@ -25,12 +25,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def journal(home: Path) -> Iterator[Journal]:
-    with Journal() as opened:
-        yield opened
-
-
 @dataclass
 class Upstream:
     """What the server has, by path; `cut` are the paths whose answers break off half way."""
