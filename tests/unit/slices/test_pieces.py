@@ -55,6 +55,7 @@ class Cell:
     seconds: float
     fails_at: Sequence[Piece] = ()
     timeout: float = math.inf
+    freezing: float = 0.0
     how: str = "nothing"
     kept: list[Piece] = field(default_factory=list[Piece])
     found: list[float] = field(default_factory=list[float])
@@ -66,6 +67,7 @@ class Cell:
         return NAMES
 
     def freeze(self) -> None:
+        self.world.time += self.freezing
         self.world.log.append(f"freeze {self.name}")
 
     def thaw(self) -> None:
@@ -157,6 +159,13 @@ def test_in_slices_all_cells_are_in_the_middle_of_a_piece_at_once() -> None:
     assert sorted(ran[3:6]) == ["a runs 0.5", "b runs 0.5", "c runs 0.25"]
     assert ran[6:] == ["b runs 0.5", "b runs 0.5"]
     assert max(first.index(f"{name} q1.1") for name in "abc") < min(first.index(f"{name} begins") for name in "abc")
+
+
+def test_a_slice_lasts_until_the_cell_stands_still_and_the_last_one_until_the_piece_has_ended() -> None:
+    world = World()
+    cells = [Cell(world, "a", 1.0, freezing=0.25), Cell(world, "b", 0.5, freezing=0.25)]
+    turns, _ = turn_all(world, cells, slice_seconds=0.5)
+    assert turns.seconds == [[1.25, 0.5]] * len(NAMES)
 
 
 def test_what_others_take_from_one_cell_over_all_its_slices_disturbs_a_turn() -> None:
