@@ -83,9 +83,14 @@ class Seen:
 
 def one_round(interleave: str, factors: dict[str, str], duration: str, seed: int, directory: Path) -> dict[str, Any]:
     """The report's document of a run of one round."""
-    plan = directory / "interleave.toml"
     lines = "\n".join(f'{name} = "{level}"' for name, level in factors.items())
-    plan.write_text(PLAN.format(interleave=interleave, factors=lines, duration=duration))
+    return document_of(PLAN.format(interleave=interleave, factors=lines, duration=duration), seed, directory)
+
+
+def document_of(text: str, seed: int, directory: Path) -> dict[str, Any]:
+    """The report's document of a run of this plan. Ends the benchmark where it cannot run."""
+    plan = directory / "plan.toml"
+    plan.write_text(text)
     command = [str(ROOT / "octavo"), "run", str(plan), "--seed", str(seed)]
     finished = subprocess.run(command, check=False, capture_output=True, text=True)
     if finished.returncode not in (0, 4):

@@ -11,9 +11,7 @@ median; the deviation of the sum of all queries; and how many times more rounds 
 """
 
 import argparse
-import json
 import math
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -21,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.interleave import document_of
 
-ROOT = Path(__file__).parents[1]
 SLICES = {"slices of 0.1 s": "100ms", "whole queries": "10s"}
 PLAN = """
 name = "query-slices"
@@ -65,20 +63,10 @@ class Seen:
 
 def one_round(slice_length: str, options: argparse.Namespace, seed: int, directory: Path) -> dict[str, Any]:
     """The report's document of a run of one round."""
-    plan = directory / "query-slices.toml"
-    plan.write_text(
-        PLAN.format(
-            slice=slice_length, scale=options.scale, repetitions=options.repetitions, buffers=options.shared_buffers
-        )
+    text = PLAN.format(
+        slice=slice_length, scale=options.scale, repetitions=options.repetitions, buffers=options.shared_buffers
     )
-    command = [str(ROOT / "octavo"), "run", str(plan), "--seed", str(seed)]
-    finished = subprocess.run(command, check=False, capture_output=True, text=True)
-    if finished.returncode not in (0, 4):
-        sys.exit(f"{' '.join(command)}: {finished.stderr.strip().splitlines()[-1:]}")
-    shown = subprocess.run(
-        [str(ROOT / "octavo"), "report", "--format", "json"], check=True, capture_output=True, text=True
-    )
-    return json.loads(shown.stdout)
+    return document_of(text, seed, directory)
 
 
 def add(seen: Seen, document: dict[str, Any]) -> None:
