@@ -106,7 +106,7 @@ def add(seen: Seen, document: dict[str, Any], mode: str) -> None:
     trials = [trial for trial in document["trials"] if trial["status"] != "skipped"]
     if any(trial["status"] == "ok" and trial["facts"].get("interleave", "trials") != mode for trial in trials):
         sys.exit(f"a round that was to be {mode} was measured otherwise: {document['run']['id']}")
-    seen.seconds.append(max(t["ended"] for t in trials) - min(t["started"] for t in trials))
+    seen.seconds.append(sum(trial["seconds"] for trial in trials))  # a round's trials share its time
     cells = {cell["id"]: cell for cell in document["cells"]}
     tps = {
         trial["cell"]: next(one["value"] for one in trial["observations"] if one["metric"] == "tps")
