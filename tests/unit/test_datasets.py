@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -123,14 +124,13 @@ def test_a_load_in_the_making_is_not_there_yet_and_nobody_waits_who_only_looks()
         assert cache.hold("one", wait=False) is None
 
 
+# Of each step that it is told forks a child, which is killed there, and says how that ended.
 STOPPED_AT = """
 import os, pathlib, signal, subprocess, sys
 from octavo import home
 from octavo.host.journal import Journal
 from octavo.postgres.datasets import cache
 from tests.unit import test_datasets as tests
-
-left = int(sys.argv[2])
 
 def counted(function):
     def call(*arguments, **options):
@@ -141,39 +141,63 @@ def counted(function):
         return function(*arguments, **options)
     return call
 
-for owner, name in (
-    (pathlib.Path, "mkdir"), (pathlib.Path, "write_bytes"), (pathlib.Path, "rename"), (pathlib.Path, "replace"),
-    (pathlib.Path, "unlink"), (os, "fsync"), (subprocess, "run"), (os, "unlink"),
-):
-    setattr(owner, name, counted(getattr(owner, name)))
-if sys.argv[1] == "make":
-    tests.make_load("one")
-else:
-    with Journal() as journal:
-        cache.remove(cache.by_name("one"), journal)
+def stopped():
+    for owner, name in (
+        (pathlib.Path, "mkdir"), (pathlib.Path, "write_bytes"), (pathlib.Path, "rename"), (pathlib.Path, "replace"),
+        (pathlib.Path, "unlink"), (os, "fsync"), (subprocess, "run"), (os, "unlink"),
+    ):
+        setattr(owner, name, counted(getattr(owner, name)))
+    if sys.argv[1] == "make":
+        tests.make_load("one")
+    else:
+        with Journal() as journal:
+            cache.remove(cache.by_name("one"), journal)
+
+for line in sys.stdin:
+    left = int(line)
+    if not (child := os.fork()):
+        stopped()
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+
+
+@contextmanager
+def stopping(doing: str) -> Generator[Callable[[int], int], None, None]:
+    """Does it in a process that is killed before the step of a number, and gives its exit code; one Python for all."""
+    forker = subprocess.Popen(
+        [sys.executable, "-c", STOPPED_AT, doing], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    with forker:
+        assert forker.stdin is not None and forker.stdout is not None
+        to, answers = forker.stdin, forker.stdout
+
+        def stopped_at(step: int) -> int:
+            print(step, file=to, flush=True)
+            return int(answers.readline())
+
+        yield stopped_at
 
 
 @pytest.mark.parametrize("doing", ["make", "remove"])
 def test_kill_9_between_any_two_steps_leaves_a_whole_load_or_none(doing: str, place: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     step, ended = 0, False
-    while not ended:
-        if doing == "remove" and not names():
-            make_load("one")
-        killed = subprocess.run(
-            [sys.executable, "-c", STOPPED_AT, doing, str(step)], env=environment, check=False, capture_output=True
-        )
-        assert killed.returncode in (0, -signal.SIGKILL), killed.stderr
-        for load in cache.list_loads():
-            assert (load.path / "data" / "file").read_bytes() == b"x" * 1000
-            assert load.size == 100 * MB
-        recover()
-        assert [path.name for path in place.iterdir() if path.is_dir()] == names()
-        step, ended = step + 1, killed.returncode == 0
-        if doing == "make" and names() and not ended:
-            with Journal() as journal:
-                cache.remove(cache.by_name("one"), journal)
+    with stopping(doing) as stopped_at:
+        while not ended:
+            if doing == "remove" and not names():
+                make_load("one")
+            code = stopped_at(step)
+            assert code in (0, -signal.SIGKILL)
+            for load in cache.list_loads():
+                assert (load.path / "data" / "file").read_bytes() == b"x" * 1000
+                assert load.size == 100 * MB
+            recover()
+            assert [path.name for path in place.iterdir() if path.is_dir()] == names()
+            step, ended = step + 1, code == 0
+            if doing == "make" and names() and not ended:
+                with Journal() as journal:
+                    cache.remove(cache.by_name("one"), journal)
     assert step > 5
     assert names() == (["one"] if doing == "make" else [])
 
