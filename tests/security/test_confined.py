@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -299,6 +300,7 @@ def test_what_a_child_has_started_is_given_the_time_to_end(
     if restoring:
         identity = identify(child.pid)
         assert identity is not None
+        Thread(target=child.wait, daemon=True).start()  # as init would, whose child it is when its owner has gone
         end(identity, signal.SIGTERM)
     else:
         children.end(child)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -105,5 +106,8 @@ def test_a_client_that_was_stopped_by_a_signal_is_ended_by_its_owners_successor(
         freezer.freeze()
         os.waitid(os.P_PID, child.pid, os.WSTOPPED)
         assert state_of(child.pid) == "T"
+        reaper = Thread(target=child.wait)  # as init would, whose child it is when its owner has gone
+        reaper.start()
         journal.undo(number)
-        assert child.wait(60) == -signal.SIGTERM
+        reaper.join(60)
+        assert child.returncode == -signal.SIGTERM
