@@ -11,9 +11,13 @@ from octavo.host import trusted_paths
 
 
 @pytest.fixture(autouse=True)
-def planted_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What tests plant stands for the kernel's files: undoing may write there."""
-    monkeypatch.setattr(trusted_paths, "KERNEL_ROOTS", (*trusted_paths.KERNEL_ROOTS, tmp_path))
+def planted_kernel(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tests plant stands for the kernel's files: undoing may write there.
+
+    Below the directory of all tests: to make one for each that asks for none takes milliseconds, thousands of times.
+    """
+    roots = (*trusted_paths.KERNEL_ROOTS, tmp_path_factory.getbasetemp())
+    monkeypatch.setattr(trusted_paths, "KERNEL_ROOTS", roots)
 
 
 @pytest.fixture
