@@ -150,11 +150,24 @@ install:
 """
 
 
+@pytest.fixture(scope="module")
+def tiny_builds(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of a build of the tiny source, which each test has a copy of."""
+    directory = make_directory(home / "tiny-build")
+    tarball = tiny_postgres.write_tarball(tmp_path_factory.mktemp("tiny"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OCTAVO_HOME", str(directory))
+        with Journal() as journal:
+            ensure_build(_SIZES[0], journal, local=tarball)
+    yield directory / "builds"
+    shutil.rmtree(directory)
+
+
 @pytest.fixture
-def build(own_home: Path, tmp_path: Path) -> Build:
+def build(own_home: Path, tiny_builds: Path) -> Build:
     """A build of the tiny source, with as much of pg_config and PGXS as is asked here."""
-    with Journal() as journal:
-        made = ensure_build(_SIZES[0], journal, local=tiny_postgres.write_tarball(tmp_path))
+    shutil.copytree(tiny_builds, own_home / "builds", symlinks=True)
+    (made,) = list_builds()
     pg_config = made.prefix / "bin" / "pg_config"
     prefix = made.prefix.resolve()
     pg_config.write_text(
@@ -242,7 +255,10 @@ def test_who_can_write_a_compilers_cache_finds_no_other_one(own_home: Path, acco
     assert len(cache.name) == 64
 
 
-def test_an_extension_is_not_told_of_the_cache_of_the_releases(own_home: Path, build: Build, tmp_path: Path) -> None:
+def test_an_extension_is_not_told_of_the_cache_of_the_releases(
+    own_home: Path, build: Build, tmp_path: Path, account: Account
+) -> None:
+    worker_client.compiler_cache(own_home, account, "releases")
     plant = "echo $$CCACHE_DIR >$(TO)/share/where; ls $$CCACHE_DIR/.. >$(TO)/share/all; :"
     with Journal() as journal:
         build_extension(build, extension(tmp_path, own_home, plant), journal)
