@@ -10,7 +10,6 @@ from octavo.knobs import huge_pages
 from octavo.lab.equal_memory import buffers_within
 from octavo.lab.loads import dataset_spec
 from octavo.plan.model import Plan
-from octavo.plan.server_settings import settings_of
 from octavo.postgres import cluster
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.pinned import pinned_settings
@@ -34,7 +33,7 @@ class CellSettings:
         # The warm-up's WAL is recycled, not removed, so that the trial begins with the whole supply.
         supply = {"min_wal_size": f"{dataset_spec(self._workload, levels, 1).recycled_bytes // 1024**2}MB"}
         own = self._workload.settings if isinstance(self._workload, PinsSettings) else None
-        chosen = {**(own or {}), **self._plan.settings, **settings_of(levels)}
+        chosen = {**(own or {}), **self._plan.settings_at(levels)}
         settings = {**pinned, **supply, **huge_pages.settings(levels["huge_pages"]), **chosen}
         return {**settings, "shared_buffers": self._shared_buffers(build, levels, settings, directory)}
 

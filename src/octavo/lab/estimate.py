@@ -4,10 +4,9 @@ Times are rules of thumb, measured on 2 cores; the progress display corrects its
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from octavo.errors import UsageError
 from octavo.knobs import device, fragmentation
 from octavo.lab import steady
 from octavo.lab.loads import bytes_copied, bytes_of_copy, bytes_of_load, find_load, is_copied, loads_of
@@ -16,10 +15,9 @@ from octavo.lab.round_shape import round_shape
 from octavo.plan.cells import Cell
 from octavo.plan.factors import build_of
 from octavo.plan.model import Plan
-from octavo.plan.server_settings import settings_of
+from octavo.plan.server_settings import checkpoint_seconds
 from octavo.postgres.builds.cache import find_build
 from octavo.postgres.builds.spec import BuildSpec
-from octavo.units import parse_duration
 from octavo.workloads.base import Levels, LoadsSlowly, Workload
 
 # CPU seconds of one build, and of each further one that differs only in its sizes; they keep all cores busy.
@@ -34,7 +32,6 @@ _TRIAL_SECONDS = 3.0
 _COPY_BYTES_PER_SECOND = 340 * 1024**2
 # Checkpoint cycles to the WAL regime `steady`: the one under way, two whole ones, and a part of another.
 _STEADY_CYCLES = 3.5
-_CYCLE_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ def estimate(plan: Plan, cells: Sequence[Cell], workload: Workload) -> RunEstima
         each = workload.seconds_asked(cell.levels) + _TRIAL_SECONDS + copied / _COPY_BYTES_PER_SECOND
         each += device.probe_seconds(cell.levels) + fragmentation.seconds(cell.levels.get("fragmentation", "none"))
         if cell.levels["wal_regime"] == "steady":
-            cycle = _cycle_seconds({**plan.settings, **settings_of(cell.levels)})
+            cycle = checkpoint_seconds(plan.settings_at(cell.levels))
             each += min(_STEADY_CYCLES * cycle, steady.LONGEST_SECONDS)
         trials = plan.rounds * shape.times[cell.id]
         trial_seconds += trials * each
@@ -117,12 +114,3 @@ def _fill_seconds(workload: Workload, levels: Levels, load: int, size: int) -> f
     if is_copied(workload, levels, load):
         return size / _COPY_BYTES_PER_SECOND
     return workload.load_seconds(levels) if isinstance(workload, LoadsSlowly) else size / _LOAD_BYTES_PER_SECOND
-
-
-def _cycle_seconds(settings: Mapping[str, str]) -> float:
-    """A checkpoint cycle; a number without a unit is seconds (manual, checkpoint_timeout)."""
-    reported = settings.get("checkpoint_timeout", "")
-    try:
-        return float(reported) if reported.isdecimal() else parse_duration(reported)
-    except UsageError:  # none, or one that PostgreSQL knows how to read or to refuse
-        return _CYCLE_SECONDS

@@ -115,8 +115,7 @@ def pinned_and_varying(plan: Plan, cells: Sequence[Cell]) -> dict[str, dict[str,
     of_cells = [
         {
             **pinned_settings(cell.levels["version"], cell.levels["data_block"]),
-            **plan.settings,
-            **settings_of(cell.levels),
+            **plan.settings_at(cell.levels),
         }
         for cell in cells
     ]

@@ -10,7 +10,6 @@ from octavo.errors import UsageError
 from octavo.plan import setting_versions
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
-from octavo.plan.server_settings import settings_of
 from octavo.postgres.pinned import pinned_settings
 from octavo.postgres.versions import major_of
 from octavo.units import format_size, human_size, parse_size
@@ -43,7 +42,7 @@ def impossible_cells(plan: Plan, cells: Sequence[Cell]) -> list[Impossible]:
     for cell in cells:
         if not cell.control:
             pinned = pinned_settings(cell.levels["version"], cell.levels["data_block"])
-            settings = {**pinned, **plan.settings, **settings_of(cell.levels)}
+            settings = {**pinned, **plan.settings_at(cell.levels)}
             reasons = (rule.judge(cell.levels, settings) for rule in RULES)
             if reason := next((reason for reason in reasons if reason), None):
                 found.append(Impossible(cell, reason))

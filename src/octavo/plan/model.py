@@ -9,7 +9,7 @@ from octavo import workloads
 from octavo.errors import OctavoError, UsageError, choices
 from octavo.factor import Factor
 from octavo.plan.factors import COMMON
-from octavo.plan.server_settings import setting_factors
+from octavo.plan.server_settings import setting_factors, settings_of
 from octavo.plan.sizes import Size, flat
 from octavo.plan.thresholds import Percentage, Thresholds
 from octavo.units import parse_duration, parse_percentage
@@ -102,6 +102,10 @@ class Plan(BaseModel):
     def precision_fraction(self) -> float:
         """The half-width of an interval that is narrow enough, as a fraction; half the threshold if not given."""
         return self.threshold_fraction / 2 if self.precision is None else parse_percentage(self.precision)
+
+    def settings_at(self, levels: Mapping[str, str]) -> dict[str, str]:
+        """What the plan sets in the server of a cell with these levels: its settings, and those that are levels."""
+        return {**self.settings, **settings_of(levels)}
 
     @property
     def last_round(self) -> int | None:

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 
 from octavo.errors import UsageError
 from octavo.factor import Factor
-from octavo.units import format_size, parse_size
+from octavo.units import format_size, parse_duration, parse_size
 
 PREFIX = "settings."
 # The level that leaves a setting alone: what a version has of itself, or what it does not have.
 AS_FOUND = "as-found"
+_CHECKPOINT_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 
 # A name as postgresql.conf has it, with the dots of an extension's settings (PostgreSQL's manual, 19.1).
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*")
@@ -72,6 +73,20 @@ def settings_of(levels: Mapping[str, str]) -> dict[str, str]:
         for name, level in levels.items()
         if name.startswith(PREFIX) and level != AS_FOUND
     }
+
+
+def checkpoint_seconds(settings: Mapping[str, str]) -> float:
+    """Between two checkpoints by the clock; PostgreSQL's default where it is not set, or cannot be read.
+
+    >>> checkpoint_seconds({"checkpoint_timeout": "1min"}), checkpoint_seconds({"checkpoint_timeout": "90"})
+    (60.0, 90.0)
+    """
+    text = settings.get("checkpoint_timeout", "")
+    try:
+        # A number without a unit is seconds (PostgreSQL's manual, checkpoint_timeout).
+        return float(text) if text.isdecimal() else parse_duration(text)
+    except UsageError:
+        return _CHECKPOINT_SECONDS
 
 
 def _level(text: str) -> str:

@@ -4,7 +4,7 @@ docs/plan.md ("Interleaving") has the reasons in full, and what becomes of each 
 """
 
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from octavo import knobs
@@ -20,8 +20,8 @@ from octavo.lab.loads import bytes_of_copy
 from octavo.lab.slices.turns import USUAL
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
-from octavo.plan.server_settings import settings_of
-from octavo.units import human_size, parse_duration, parse_size
+from octavo.plan.server_settings import checkpoint_seconds
+from octavo.units import human_size, parse_size
 from octavo.workloads.base import Levels, RunsInPieces, RunsInTurns, Workload
 
 # What a server has beside its buffers and its database in the page cache.
@@ -48,7 +48,6 @@ _OFF = ("0", "")
 # A checkpoint by the clock comes to cells that stand still more often than to one that runs. A round with all its
 # dropped turns takes about so much longer than its cells are measured.
 _TIMES = 3.0
-_CHECKPOINT_SECONDS = 300.0  # PostgreSQL's own checkpoint_timeout
 
 
 def can_be_paused(name: str, workload: Workload) -> bool:
@@ -143,23 +142,14 @@ def not_here(
 
 def _timers(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None:
     for cell in cells:
-        settings = {**plan.settings, **settings_of(cell.levels)}
+        settings = plan.settings_at(cell.levels)
         for name in _TIMEOUTS:
             if settings.get(name, "0").strip() not in _OFF:
                 return f"{name} keeps running while a session is paused"
         longest = _TIMES * len(cells) * workload.seconds_asked(cell.levels)
-        if _seconds(settings, "checkpoint_timeout", _CHECKPOINT_SECONDS) < longest:
+        if checkpoint_seconds(settings) < longest:
             return f"checkpoint_timeout is shorter than a round of slices may take ({longest:.0f} s)"
     return None
-
-
-def _seconds(settings: Mapping[str, str], name: str, otherwise: float) -> float:
-    """A time; a number without a unit is seconds (manual, checkpoint_timeout). What cannot be read is as not set."""
-    reported = settings.get(name, "")
-    try:
-        return float(reported) if reported.isdecimal() else parse_duration(reported)
-    except UsageError:
-        return otherwise
 
 
 def not_at_once(workload: Workload, cells: Sequence[Cell]) -> str | None:
