@@ -11,6 +11,7 @@ from octavo.analysis.effects import effects_of
 from octavo.analysis.plan_identity import add_plan_comparison, plans_of
 from octavo.analysis.trials import used_trials, values_by_key
 from octavo.observation import Observation
+from octavo.plan import negative
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
@@ -46,9 +47,9 @@ def best_of(
     own = list({cell.id: cell for cell in made.values()}.values())
     used = used_trials(derived)
     values = values_by_key(used)
-    negative = [entry.partition(" where ")[0] for entry in plan.negative]
+    everywhere = [negative.split(entry)[0] for entry in plan.negative]
     found = effects_of(
-        plan.model_copy(update={"negative": negative}), own, derived, used, values, {metric: metrics[metric]}
+        plan.model_copy(update={"negative": everywhere}), own, derived, used, values, {metric: metrics[metric]}
     )
     plans = plans_of(own, used)
     add_plan_comparison(found.effects, plans, own)

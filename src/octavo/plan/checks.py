@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from octavo.errors import UsageError, choices
 from octavo.factor import Factor
+from octavo.plan import negative
 from octavo.plan.design import combinations
 from octavo.plan.factors import HOST_CLASS
 from octavo.plan.model import Plan
@@ -117,22 +118,18 @@ def _check_settings(settings: Mapping[str, str], factors: Mapping[str, list[str]
 
 
 def _negative(
-    negative: list[str],
+    entries: list[str],
     baseline: Mapping[str, str],
     factors: Mapping[str, list[str]],
     changes: Mapping[str, list[str]],
 ) -> list[str]:
-    """The factors that cannot matter; one that `changes` left a single level is no control any more.
-
-    An entry may name where it cannot matter, as in `wal_block where mode=read-only`.
-    """
-    for entry in negative:
-        name, _, where = entry.partition(" where ")
-        factor, _, level = where.partition("=")
-        if where and level not in factors.get(factor, []):
+    """The factors that cannot matter; one that `changes` left a single level is no control any more."""
+    for entry in entries:
+        name, factor, level = negative.split(entry)
+        if (factor or level) and level not in factors.get(factor, []):
             raise UsageError(f"negative: {entry}: {level or 'nothing'} is not among the levels of {factor}")
         if name not in baseline:
             raise UsageError(f"negative: {name} is not in [baseline], so nothing compares its levels")
         if len(factors.get(name, [])) < 2 and name not in changes:
             raise UsageError(f"negative: {name} has one level only; a negative control needs several")
-    return [entry for entry in negative if len(factors.get(entry.partition(" where ")[0], [])) > 1]
+    return [entry for entry in entries if len(factors.get(negative.split(entry)[0], [])) > 1]

@@ -3,20 +3,24 @@
 from collections.abc import Iterable, Mapping
 
 
+def split(entry: str) -> tuple[str, str, str]:
+    """The factor that cannot matter, and the factor and its level where that is so; both empty if it is everywhere.
+
+    >>> split("wal_block"), split("wal_block where mode=read-only")
+    (('wal_block', '', ''), ('wal_block', 'mode', 'read-only'))
+    """
+    name, _, where = entry.partition(" where ")
+    factor, _, level = where.partition("=")
+    return name, factor, level
+
+
 def negative_in(entries: Iterable[str], levels: Mapping[str, str]) -> list[str]:
     """The factors that cannot matter to a cell with these levels.
-
-    An entry is a factor, or a factor with the level of another one at which it cannot matter.
 
     >>> negative_in(["wal_block"], {"mode": "read-write"})
     ['wal_block']
     >>> negative_in(["wal_block where mode=read-only"], {"mode": "read-write"})
     []
     """
-    found: list[str] = []
-    for entry in entries:
-        name, _, where = entry.partition(" where ")
-        factor, _, level = where.partition("=")
-        if not where or levels.get(factor) == level:
-            found.append(name)
-    return found
+    parts = map(split, entries)
+    return [name for name, factor, level in parts if not factor or levels.get(factor) == level]
