@@ -217,6 +217,7 @@ def test_a_factor_may_be_unable_to_matter_in_some_conditions_only() -> None:
     plan = changed_plan(changes)
     assert {cell.condition for cell in make_cells(plan) if negative_in(plan.negative, cell.levels)} == {"read-only"}
     assert changed_plan(changes, wal_block=["8kB"]).negative == []
+    assert changed_plan(changes, mode=["read-write"]).negative == []
     changes["rounds = 4"] = 'rounds = 4\nnegative = ["wal_block where mode=idle"]'
     with pytest.raises(UsageError, match="idle is not among the levels of mode"):
         changed_plan(changes)

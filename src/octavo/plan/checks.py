@@ -123,13 +123,18 @@ def _negative(
     factors: Mapping[str, list[str]],
     changes: Mapping[str, list[str]],
 ) -> list[str]:
-    """The factors that cannot matter; one that `changes` left a single level is no control any more."""
+    """The factors that cannot matter. One that `changes` left a single level is no control any more, nor is one that
+    cannot matter only at a level that they removed."""
+    kept: list[str] = []
     for entry in entries:
         name, factor, level = negative.split(entry)
-        if (factor or level) and level not in factors.get(factor, []):
+        applies = not (factor or level) or level in factors.get(factor, [])
+        if not applies and factor not in changes:
             raise UsageError(f"negative: {entry}: {level or 'nothing'} is not among the levels of {factor}")
         if name not in baseline:
             raise UsageError(f"negative: {name} is not in [baseline], so nothing compares its levels")
         if len(factors.get(name, [])) < 2 and name not in changes:
             raise UsageError(f"negative: {name} has one level only; a negative control needs several")
-    return [entry for entry in entries if len(factors.get(negative.split(entry)[0], [])) > 1]
+        if applies and len(factors.get(name, [])) > 1:
+            kept.append(entry)
+    return kept
