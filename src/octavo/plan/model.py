@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from octavo import workloads
-from octavo.errors import OctavoError, UsageError, choices
+from octavo.errors import OctavoError, choices
 from octavo.factor import Factor
 from octavo.plan.factors import COMMON
 from octavo.plan.server_settings import setting_factors, settings_of
 from octavo.plan.sizes import Size, flat
-from octavo.plan.thresholds import Percentage, Thresholds
+from octavo.plan.thresholds import Duration, Percentage, Thresholds
 from octavo.units import parse_duration, parse_percentage
 
 # Seconds: below, waking up is most of a slice; above, what is slow on a shared machine no longer cancels.
@@ -34,21 +34,13 @@ def _flat(value: object) -> object:
 
 
 def _check_budget(text: str) -> str:
-    try:
-        seconds = parse_duration(text)
-    except UsageError as error:
-        raise ValueError(str(error)) from None
-    if seconds <= 0:
+    if parse_duration(text) <= 0:
         raise ValueError(f"{text!r} leaves no time to measure")
     return text
 
 
 def _check_slice(text: str) -> str:
-    try:
-        seconds = parse_duration(text)
-    except UsageError as error:
-        raise ValueError(str(error)) from None
-    if not SHORTEST_SLICE <= seconds <= LONGEST_SLICE:
+    if not SHORTEST_SLICE <= parse_duration(text) <= LONGEST_SLICE:
         raise ValueError(f"{text!r} is not a slice: allowed are 50ms to 10s")
     return text
 
@@ -78,12 +70,12 @@ class Plan(BaseModel):
     stopping: Literal["decided", "fixed"] = "decided"
     precision: Percentage | None = None
     first_look: Annotated[int, Field(ge=2, le=10_000)] = 2
-    budget: Annotated[str, AfterValidator(_check_budget)] | None = None
+    budget: Annotated[Duration, AfterValidator(_check_budget)] | None = None
     negative: list[str] = Field(default_factory=list)
     outcomes: list[str] = Field(default_factory=list)
     instruments: list[str] = Field(default_factory=list)
     interleave: Literal["auto", "slices", "trials"] = "auto"
-    slice: Annotated[str, AfterValidator(_check_slice)] | None = None
+    slice: Annotated[Duration, AfterValidator(_check_slice)] | None = None
     design: Literal["grid", "one-at-a-time"] = "grid"
     baseline: _Combination
     factors: Annotated[dict[str, _Levels], BeforeValidator(_flat)] = Field(default_factory=dict)
