@@ -6,7 +6,7 @@ predicted. What one trace has is one workload: the other levels (the mode of pgb
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -26,8 +26,8 @@ METRICS: tuple[tuple[str, str], ...] = (
 )
 # Levels of the factor `device` that are the machine's own: what it gives is measured (--device), not named.
 _OWN_DEVICES = ("native", "loop")
-# How the reasons of trials begin that others disturbed (docs/validity.md).
-_DISTURBED = ("foreign processes", "steal")
+# The rules by which a trial is invalid because others disturbed it (docs/validity.md).
+_DISTURBED = ("steal", "foreign_cpu", "foreign_io")
 # Below so much a ratio says nothing: in a read-only run a few bytes are logged.
 _LEAST = {"reads": 0.02, "device_reads": 0.02, "device_read_bytes": 200.0, "wal_bytes": 50.0, "full_page_images": 0.02}
 
@@ -60,13 +60,8 @@ def chosen(
 
 
 def _counts(trial: Mapping[str, Any], *, disturbed: bool) -> bool:
-    if trial["status"] == "ok":
-        return True
-    reason = str(trial["reason"] or "")
-    return (
-        disturbed
-        and trial["status"] == "invalid"
-        and all(part.lstrip().startswith(_DISTURBED) for part in reason.split(";"))
+    return trial["status"] == "ok" or (
+        disturbed and trial["status"] == "invalid" and trial["facts"].get("rule") in _DISTURBED
     )
 
 
@@ -114,14 +109,11 @@ def compare(
             clients=condition.clients,
             checkpoint=request.checkpoint,
             until_checkpoint=condition.until_checkpoint,
-            threads=request.threads,
-            exact=request.exact,
-        )
-        asked = replace(
-            asked,
             transactions=_transactions(trials, condition),
             readahead=request.readahead,
             dirty_background=request.dirty_background,
+            threads=request.threads,
+            exact=request.exact,
         )
         found = predict(asked, observe)
         recorded = found["recorded"]

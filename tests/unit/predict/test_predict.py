@@ -162,6 +162,7 @@ def trial(block: str, device: str = "iops=500", **observed: float) -> dict[str, 
     """One of a run, as its report has it."""
     return {
         "status": "ok",
+        "facts": {},
         "levels": {"data_block": block, "mode": "read-only", "shared_buffers": "8MB", "memory": "32MB",
                    "device": device, "clients": "4"},
         "observations": [{"metric": name, "item": None, "value": value} for name, value in observed.items()],
@@ -188,13 +189,18 @@ def test_predicted_is_held_against_measured(tmp_path: Path) -> None:
     assert best["measured_block_bytes"] == 8192
     assert "predicted to be fastest" in best_line(best)
     assert "<svg" in scatter(found["points"]).file("svg").decode()
-    foreign = {**trial("16kB", tps=5.0), "status": "invalid", "reason": "foreign processes took 9 % of the CPU"}
-    short = {**foreign, "reason": "too short"}
-    assert chosen([foreign, short], {}, disturbed=True) == [foreign]
     with pytest.raises(UsageError, match="no valid trial"):
         compare(request, {"trials": trials}, {"mode": "tpcb"})
     with pytest.raises(UsageError, match="mode=read-only"):
         parse_where(["mode"])
+
+
+def test_trials_that_others_disturbed_are_compared_when_asked_for() -> None:
+    rules = ("steal", "foreign_cpu", "foreign_io", "duration", "knobs")
+    invalid = [{**trial("16kB", tps=5.0), "status": "invalid", "facts": {"rule": rule}} for rule in rules]
+    assert chosen(invalid, {}, disturbed=True) == invalid[:3]
+    with pytest.raises(UsageError, match="no valid trial"):
+        chosen(invalid, {})
 
 
 def test_a_private_volume_without_limits_is_the_machine_s_own_device(tmp_path: Path) -> None:
@@ -351,7 +357,7 @@ def test_images_follow_the_transactions_that_were_counted(tmp_path: Path) -> Non
 
 def test_speed_on_a_machine_that_others_use_is_not_compared(tmp_path: Path) -> None:
     request = Request(made(tmp_path / "t.octrace"))
-    foreign = {"status": "invalid", "reason": "foreign processes took 9 % of the CPU"}
+    foreign = {"status": "invalid", "facts": {"rule": "foreign_cpu"}}
     trials = [
         {**trial(block, device, tps=700.0), **foreign} for block in ("8kB", "32kB") for device in ("native", "iops=500")
     ]
