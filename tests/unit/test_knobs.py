@@ -126,6 +126,24 @@ def test_what_others_change_meanwhile_is_seen_and_left(place: KnobTarget) -> Non
     assert [one.what for one in told] == ["left"]
 
 
+@pytest.mark.parametrize(
+    ("name", "level", "file", "was"),
+    [
+        ("dirty_limits", "1%/2%", "dirty_background_ratio", "1"),
+        ("dirty_limits", "64MB/256MB", "dirty_bytes", "268435456"),
+        ("overcommit", "never/80%", "overcommit_ratio", "80"),
+        ("overcommit", "never", "overcommit_memory", "2"),
+    ],
+)
+def test_limits_that_others_change_meanwhile_are_seen(
+    place: KnobTarget, name: str, level: str, file: str, was: str
+) -> None:
+    path = place.proc / "sys/vm" / file
+    with Journal(lambda _: None) as journal, knobs.applied({name: level}, journal, place) as state:
+        path.write_text("77")
+        assert state.drifted() == [f"{name}: {path}: {was} became 77"]
+
+
 def test_one_that_is_refused_puts_back_the_others(place: KnobTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     write = KernelValue.write
 

@@ -7,12 +7,12 @@ refused. Where the background would not be below the limit, the kernel silently 
 
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from octavo.errors import UsageError
 from octavo.factor import Factor
 from octavo.host.journal import Journal
-from octavo.host.kernel_value import counterpart_changed
+from octavo.host.kernel_value import KernelValue, counterpart_changed
 from octavo.knobs.base import AS_FOUND, Achieved, KnobTarget, not_writable
 from octavo.units import format_size, parse_size
 
@@ -51,20 +51,18 @@ class DirtyLimits:
     @contextmanager
     def applied(self, level: str, journal: Journal, place: KnobTarget) -> Generator[Achieved, None, None]:
         """Sets the background, then the limit: neither is refused for the other, whatever they were."""
-        vm = place.proc / "sys/vm"
-        names = ("dirty_background", "dirty")
         as_amount = "%" not in level
-        texts = [str(parse_size(part)) if as_amount else part.removesuffix("%") for part in level.split("/")]
         found = _state(place)
-        with (
-            counterpart_changed(
-                vm / f"{names[0]}_ratio", vm / f"{names[0]}_bytes", texts[0], as_amount=as_amount, journal=journal
-            ),
-            counterpart_changed(
-                vm / f"{names[1]}_ratio", vm / f"{names[1]}_bytes", texts[1], as_amount=as_amount, journal=journal
-            ),
-        ):
-            yield Achieved(level, _state(place), found)
+        values: list[tuple[KernelValue, str]] = []
+        with ExitStack() as stack:
+            for name, part in zip(("dirty_background", "dirty"), level.split("/"), strict=True):
+                ratio, amount = (place.proc / f"sys/vm/{name}_{unit}" for unit in ("ratio", "bytes"))
+                text = str(parse_size(part)) if as_amount else part.removesuffix("%")
+                now = stack.enter_context(
+                    counterpart_changed(ratio, amount, text, as_amount=as_amount, journal=journal)
+                )
+                values += zip((KernelValue(ratio), KernelValue(amount)), now, strict=True)
+            yield Achieved(level, _state(place), found, tuple(values))
 
 
 def _state(place: KnobTarget) -> str:

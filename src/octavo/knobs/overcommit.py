@@ -52,18 +52,19 @@ class Overcommit:
         vm = place.proc / "sys/vm"
         mode, _, limit = level.partition("/")
         found = _state(place)
+        values: list[tuple[KernelValue, str]] = []
         with ExitStack() as stack:
             if limit:
                 as_amount = "%" not in limit
                 text = str(parse_size(limit) // 1024) if as_amount else limit.removesuffix("%")
-                stack.enter_context(
-                    counterpart_changed(
-                        vm / "overcommit_ratio", vm / "overcommit_kbytes", text, as_amount=as_amount, journal=journal
-                    )
+                ratio, amount = vm / "overcommit_ratio", vm / "overcommit_kbytes"
+                now = stack.enter_context(
+                    counterpart_changed(ratio, amount, text, as_amount=as_amount, journal=journal)
                 )
-            value = KernelValue(vm / "overcommit_memory")
-            now = stack.enter_context(changed(value, _MODES[mode], journal))
-            yield Achieved(level, _state(place), found, ((value, now),))
+                values += zip((KernelValue(ratio), KernelValue(amount)), now, strict=True)
+            memory = KernelValue(vm / "overcommit_memory")
+            values.append((memory, stack.enter_context(changed(memory, _MODES[mode], journal))))
+            yield Achieved(level, _state(place), found, tuple(values))
 
 
 def _state(place: KnobTarget) -> str:
