@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from octavo.errors import HostError, OctavoError
@@ -240,6 +241,14 @@ class PostgresBench:
         self._notify(Preparing(f"load {load} of {cell.id}"))
         return make_load(build, self._workload, cell.levels, load, self._journal, self._account)
 
+    def _why_broken(self, cell: Cell, load: int) -> str | None:
+        """Why the cell's build or its load could not be made, or None."""
+        return self._broken.get(build_of(cell.levels)) or self._broken.get((cell.dataset, load))
+
+    def _next_log(self) -> Path:
+        self._trials += 1
+        return self._logs / f"{self._trials:05d}.server.log"
+
     def takes_turns(self, cells: Sequence[Cell]) -> bool:
         """Whether slices are sound for these cells and there is room for all of them; why not is said once."""
         if self._plan.interleave == "trials" or cells[0].condition in self._singly:
@@ -273,14 +282,11 @@ class PostgresBench:
         found: dict[str, Measurement] = {}
         trials: dict[str, Trial] = {}
         for cell, load in zip(cells, loads, strict=True):
-            spec = build_of(cell.levels)
-            if broken := self._broken.get(spec) or self._broken.get((cell.dataset, load)):
+            if broken := self._why_broken(cell, load):
                 found[cell.id] = Measurement("failed", broken)
                 continue
-            self._trials += 1
-            log = self._logs / f"{self._trials:05d}.server.log"
             pages = self._pools.bytes_of(cell.id, cell.levels)
-            trials[cell.id] = Trial(cell.levels, self._dataset(cell, load), seed, log, pages)
+            trials[cell.id] = Trial(cell.levels, self._dataset(cell, load), seed, self._next_log(), pages)
         condition, timings = cells[0].condition, PhaseTimings()
         running = [cell for cell in cells if cell.id in trials]
         if len(running) < 2:
@@ -336,12 +342,10 @@ class PostgresBench:
 
     def measure(self, cell: Cell, *, load: int, seed: int) -> Measurement:
         """One trial: copy, start, warm, checkpoint, watch, run, judge, stop."""
-        spec = build_of(cell.levels)
-        if broken := self._broken.get(spec) or self._broken.get((cell.dataset, load)):
+        if broken := self._why_broken(cell, load):
             return Measurement("failed", broken)
-        self._trials += 1
-        log = self._logs / f"{self._trials:05d}.server.log"
-        build = self._builds[spec]
+        log = self._next_log()
+        build = self._builds[build_of(cell.levels)]
         facts: dict[str, Any] = {"build": build.name, "log": str(log.relative_to(octavo_home()))}
         timings = PhaseTimings()
         try:
@@ -352,7 +356,7 @@ class PostgresBench:
         finally:
             timings.end("stop")
             facts["seconds"] = timings.seconds
-        log.with_suffix("").with_suffix(".client.log").write_text(watched.result.output)
+        trial.client_log.write_text(watched.result.output)
         return self._judged(watched, trial, facts)
 
     def _judged(self, watched: WatchedTrial, trial: Trial, facts: dict[str, Any]) -> Measurement:

@@ -42,6 +42,11 @@ class Trial:
     log: Path
     huge_page_bytes: int = 0
 
+    @property
+    def client_log(self) -> Path:
+        """Where the client's output goes, beside the server's log."""
+        return self.log.with_suffix("").with_suffix(".client.log")
+
 
 @dataclass(frozen=True, slots=True)
 class WatchedTrial:
@@ -104,19 +109,20 @@ class Equipment:
                 ):
                     facts |= limited.facts
                     timings.end("limit")
-                    result, seen, evidence = self._watch(server, trial, facts, achieved, group)
+                    watched = self._watch(server, trial, facts, achieved, group)
                     if isinstance(self.workload, MeasuresAfterwards) and server.is_alive():
+                        result = watched.result
                         more = self.workload.afterwards(server, levels, result)
                         require_numbers(more)
-                        result = replace(result, observations=(*result.observations, *more))
+                        watched = replace(watched, result=replace(result, observations=(*result.observations, *more)))
                 facts |= limited.facts  # what was served by then, and what is left of a burst
                 facts["knobs_drifted"] = state.drifted()
                 timings.end("measure")
-                return WatchedTrial(result, seen, evidence)
+                return watched
 
     def _watch(
         self, server: Server, trial: Trial, facts: dict[str, Any], settings: Mapping[str, str], group: Path | None
-    ) -> tuple[WorkloadResult, InstrumentResults, Evidence]:
+    ) -> WatchedTrial:
         started = server.query("started")[0]["started"]
         with self.observers.start(server) as watching:
             watch = self.watcher.start(server.directory, limited="memory_limit_bytes" in facts)
@@ -127,8 +133,7 @@ class Equipment:
             server.disconnect()  # what the workload asked the server kept a connection, and is no client
             seen = watching.finish(result)
         facts |= {**result.facts, "surroundings": asdict(surroundings), **facts_of(seen)}
-        watched = self.watched(server, trial, facts, settings, result, seen, surroundings, started)
-        return result, seen, watched.evidence
+        return self.watched(server, trial, facts, settings, result, seen, surroundings, started)
 
     def watched(
         self,

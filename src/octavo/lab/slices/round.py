@@ -196,13 +196,8 @@ def _turns(equipment: Equipment, cells: Sequence[RoundCell], wanted: SliceReques
 
     def show(so_far: turns.Turns, *, ended: bool = False) -> None:
         rates = rates_by_turn([runner.tally for runner in runners], _common(runners, so_far.kept))
-        of = next((place for place, cell in enumerate(cells) if cell.name == wanted.baseline), None)
-        found = {cell.name: ratio_of(rates, place, of) for place, cell in enumerate(cells) if of not in (None, place)}
-        wanted.show(
-            {name: ratio for name, ratio in found.items() if ratio is not None},
-            min(1.0, len(so_far.kept) * seconds / wanted.seconds),
-            ended,
-        )
+        share = min(1.0, len(so_far.kept) * seconds / wanted.seconds)
+        wanted.show(_ratios(rates, cells, wanted.baseline), share, ended)
 
     watch = equipment.watcher.start(server_of(cells[0]).directory)
     with CpuMeter() as meter:
@@ -226,13 +221,9 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
     in the middle of one."""
     runners = [cell.pieces for cell in cells if cell.pieces is not None]
     names = runners[0].pieces.names
-    base = next((place for place, cell in enumerate(cells) if cell.name == wanted.baseline), None)
 
     def show(so_far: PieceTurns, *, ended: bool = False) -> None:
-        found = {cell.name: ratio_of(so_far.seconds, place, base) for place, cell in enumerate(cells)
-                 if base not in (None, place)}  # fmt: skip
-        by_name = {name: ratio for name, ratio in found.items() if ratio is not None}
-        wanted.show(by_name, so_far.kept / len(names), ended)
+        wanted.show(_ratios(so_far.seconds, cells, wanted.baseline), so_far.kept / len(names), ended)
 
     levels = [cell.trial.levels for cell in cells]
     within = may_stop_within_pieces(levels) and not any(isinstance(runner.freezer, StandsStill) for runner in runners)
@@ -249,6 +240,18 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
     show(done, ended=True)
     surroundings = replace(surroundings, foreign_cpu_share=None, foreign_read_bytes=None, foreign_written_bytes=None)
     return TurnsDone(None, done, None, surroundings)
+
+
+def _ratios(
+    by_turn: Sequence[Sequence[float]], cells: Sequence[RoundCell], baseline: str | None
+) -> dict[str, TurnRatio]:
+    """Of the numbers by turn and cell: each cell's ratio to the baseline so far, by name, where there is one."""
+    names = [cell.name for cell in cells]
+    if baseline not in names:
+        return {}
+    base = names.index(baseline)
+    found = {name: ratio_of(by_turn, place, base) for place, name in enumerate(names) if place != base}
+    return {name: ratio for name, ratio in found.items() if ratio is not None}
 
 
 def _common(runners: Sequence[turns.Runner], kept: set[int]) -> set[int]:

@@ -152,8 +152,8 @@ def begin(equipment: Equipment, cell: RoundCell) -> None:
         cell.processes = settled_table(server.process.pid, storage=True)
         return
     assert isinstance(workload, RunsInTurns)
-    output = cell.trial.log.with_suffix("").with_suffix(".client.log")
-    cell.client = cell.stack.enter_context(workload.client(server, cell.trial.levels, cell.trial.seed, output))
+    trial = cell.trial
+    cell.client = cell.stack.enter_context(workload.client(server, trial.levels, trial.seed, trial.client_log))
     freezer = _all_of(cell, limited.enforcer) or ClientFreezer(cell.client.pid)
     # However the round ends: what stands still could not be ended by a signal.
     cell.stack.callback(freezer.thaw)

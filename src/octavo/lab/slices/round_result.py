@@ -61,7 +61,7 @@ def result_of_pieces(equipment: Equipment, cell: RoundCell, done: TurnsDone) -> 
         raise OctavoError(runner.error)
     surroundings = _of_cell(cell, done.surroundings)
     result = runner.pieces.result()
-    cell.trial.log.with_suffix("").with_suffix(".client.log").write_text(result.output)
+    cell.trial.client_log.write_text(result.output)
     seen = watching.finish(result)
     cell.facts |= {
         **result.facts, **facts_of(seen), "surroundings": asdict(surroundings), **done.turns.facts(),
