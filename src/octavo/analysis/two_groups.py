@@ -21,6 +21,8 @@ FEWEST = 12
 SMALLEST_SHARE = 0.1
 LEVEL = 0.01
 _SIMULATED = 20_000
+# What of a trial's facts may go with a group.
+_FACTS = ("wal_segment",)
 
 Floats = NDArray[np.float64]
 
@@ -41,8 +43,10 @@ def two_groups(
     for trial in used.values():
         cell = by_id[trial.cell]
         about = {**cell.levels, **{name: str(its) for name, its in (trial.facts or {}).items() if name in _FACTS}}
+        first = min((one.repetition for one in trial.observations), default=1)
         for one in trial.observations:
-            if one.metric == metric and one.item is not None and one.value > 0 and one.repetition == _first_run(trial):
+            # One number for each trial, so that runs of one load do not pass for many.
+            if one.metric == metric and one.item is not None and one.value > 0 and one.repetition == first:
                 plan = {"plan": its} if (its := (trial.facts or {}).get("plans", {}).get(one.item)) else {}
                 group = values.setdefault((cell.condition, one.item, cell.levels.get(by, "")), [])
                 group.append((one.value, about | plan))
@@ -73,14 +77,6 @@ def two_groups(
             }
         )
     return sorted(rows, key=lambda row: -row["ratio"])
-
-
-_FACTS = ("wal_segment",)
-
-
-def _first_run(trial: TrialRecord) -> int:
-    """The first repetition of a trial: one number for each trial, so that runs of one load do not pass for many."""
-    return min((one.repetition for one in trial.observations), default=1)
 
 
 def _cut(logs: Floats) -> tuple[int, float]:
