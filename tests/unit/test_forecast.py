@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.unit.analysis.making import analyse_rounds
 from tests.unit.plans import changed_plan, small_plan
 
 from octavo.analysis.condition import conditions_of
+from octavo.analysis.layout import Layout
 from octavo.lab.forecast import Scatter, find_history, forecast_lines, reach, scatter_of
 from octavo.observation import Observation
 from octavo.plan.cells import load_of, make_cells
@@ -108,9 +110,6 @@ def test_more_rounds_reach_further_and_more_scatter_less() -> None:
 
 def test_four_of_five_runs_tell_what_is_forecast() -> None:
     """Simulated: six rounds on six loads, trials that scatter by 1 %."""
-    from octavo.analysis.interim import analyse_rounds
-    from octavo.analysis.layout import Layout
-
     condition = conditions_of(PLAN, CELLS, ())[0]
     seen = reach(condition, Scatter(0.01**2, 0.0), PLAN, 6)
     assert seen is not None

@@ -52,11 +52,6 @@ class DecisionProgress:
     rounds: int | None
 
 
-def undecided(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> frozenset[str]:
-    """The ids of the cells that need more rounds, as `open_cells`."""
-    return frozenset(open_cells(plan, cells, trials, metric))
-
-
 def open_cells(plan: Plan, cells: Sequence[Cell], trials: Sequence[TrialRecord], metric: str) -> dict[str, float]:
     """The cells that need more rounds, by id, as of these trials of the primary metric, and how many will probably
     decide them: 1 before the first analysis, infinity if no number would, 0 for negative controls.

@@ -1,6 +1,5 @@
 """The interim analyses of one condition, in order: after each, decided cells are no longer measured."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -192,14 +191,6 @@ def after_round(history: InterimAnalyses, layout: Layout, question: Question, ro
     stopped = history.stopped.copy()
     stopped[open_rows] = np.where(now.judge(question).settled[open_rows], round_number, 0)
     return InterimAnalyses((*history.analyses, now), stopped)
-
-
-def analyse_rounds(layout: Layout, question: Question, rounds: Sequence[int]) -> InterimAnalyses:
-    """The analyses after these rounds, each complete, in order."""
-    history = begin(question)
-    for round_number in rounds:
-        history = after_round(history, layout, question, round_number)
-    return history
 
 
 def analyse(found: Contrasts, question: Question, round_number: int, first: int, number: int) -> InterimAnalysis:

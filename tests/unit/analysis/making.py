@@ -5,12 +5,20 @@ from collections.abc import Sequence
 import numpy as np
 from tests.unit.plans import changed_plan
 
-from octavo.analysis.interim import Question, Role
+from octavo.analysis.interim import InterimAnalyses, Question, Role, after_round, begin
 from octavo.analysis.layout import Floats, Layout
 from octavo.observation import Observation
 from octavo.plan.cells import Cell, make_cells
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord, TrialStatus
+
+
+def analyse_rounds(layout: Layout, question: Question, rounds: Sequence[int]) -> InterimAnalyses:
+    """The analyses after these rounds, each complete, in order."""
+    history = begin(question)
+    for round_number in rounds:
+        history = after_round(history, layout, question, round_number)
+    return history
 
 
 def layout(

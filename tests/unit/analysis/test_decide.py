@@ -9,15 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.analysis import decide
-from octavo.analysis.decide import AnalysedCondition, analysed_conditions, decision_progress, undecided
-from octavo.analysis.interim import analyse_rounds
+from octavo.analysis.decide import AnalysedCondition, analysed_conditions, decision_progress, open_cells
 from octavo.analysis.trials import used_trials, values_of
 from octavo.plan.cells import Cell, make_cells
 from octavo.plan.model import Plan
 from octavo.store.records import TrialRecord
 
 from ..plans import changed_plan
-from .making import read_only_plan, trial
+from .making import analyse_rounds, read_only_plan, trial
 
 PLAN, (SMALL, BASELINE, CONTROL) = read_only_plan()
 # One load, so that nothing waits for more of them.
@@ -37,9 +36,9 @@ def a_round(number: int, ratio: float, source: random.Random) -> list[TrialRecor
     ]
 
 
-def open_after(plan: Plan, trials: list[TrialRecord]) -> frozenset[str]:
+def open_after(plan: Plan, trials: list[TrialRecord]) -> set[str]:
     cells: list[Cell] = [SMALL, BASELINE, CONTROL]
-    return undecided(plan, cells, trials, "tps")
+    return set(open_cells(plan, cells, trials, "tps"))
 
 
 def test_a_run_begins_with_every_cell_but_baselines_and_controls_open() -> None:

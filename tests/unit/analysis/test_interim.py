@@ -7,9 +7,9 @@ import pytest
 
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.dunnett import dunnett
-from octavo.analysis.interim import Question, Role, after_round, analyse, analyse_rounds, begin, single_analysis
+from octavo.analysis.interim import Question, Role, after_round, analyse, begin, single_analysis
 
-from .making import compared, layout
+from .making import analyse_rounds, compared, layout
 
 SOURCE = np.random.default_rng(1)
 # A baseline, a cell that is twice as fast, one that is the same, one that hovers at the threshold.
