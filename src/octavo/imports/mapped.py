@@ -9,12 +9,10 @@ from typing import Any, TypeVar
 from octavo.errors import UsageError
 from octavo.imports.map_file import Map, columns_of, read_map
 from octavo.imports.rows import ImportSource, Parse, read_text, take
-from octavo.imports.run import Imported, make_cells, run_name
+from octavo.imports.run import Imported, make_cells, run_name, too_short
 from octavo.observation import Metric, Observation
 from octavo.plan.model import Plan
-from octavo.plan.thresholds import Thresholds
 from octavo.store.records import TrialRecord
-from octavo.units import parse_percentage
 
 _MOST_LOADS = 100
 _MOST_ROUNDS = 10_000
@@ -184,6 +182,4 @@ def _too_short(seen: Seen, described: Map) -> str | None:
     seconds_asked = seen.get("seconds_asked") if isinstance(asked, str) else asked
     if seconds_asked is None or "seconds" not in seen:
         return None
-    if seen["seconds"] >= parse_percentage(Thresholds().shortest_duration) * seconds_asked:
-        return None
-    return f"ran {seen['seconds']:.2f} s of the {seconds_asked:g} s requested"
+    return too_short(seen["seconds"], seconds_asked)

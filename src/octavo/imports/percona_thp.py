@@ -18,12 +18,10 @@ from pathlib import Path
 
 from octavo.errors import UsageError
 from octavo.imports.rows import ImportSource, read_text
-from octavo.imports.run import Imported, make_cells, run_name
+from octavo.imports.run import Imported, make_cells, run_name, too_short
 from octavo.observation import Metric, Observation, observe
 from octavo.plan.model import Plan
-from octavo.plan.thresholds import Thresholds
 from octavo.store.records import TrialRecord
-from octavo.units import parse_percentage
 
 TPS = Metric("tps", "TPS", "1/s", "higher")
 LATENCY = Metric("latency_avg_ms", "average latency", "ms", "lower")
@@ -181,8 +179,7 @@ def _plan(name: str, combinations: Sequence[Mapping[str, str]], runs: int) -> Pl
 
 
 def _trial(one: _Run, cell: str, its_round: int, position: int, now: float) -> TrialRecord:
-    least = parse_percentage(Thresholds().shortest_duration) * one.seconds_asked
-    reason = f"ran {one.seconds:.2f} s of the {one.seconds_asked:g} s requested" if one.seconds < least else None
+    reason = too_short(one.seconds, one.seconds_asked)
     return TrialRecord(
         cell=cell,
         round=its_round,

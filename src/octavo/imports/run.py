@@ -15,10 +15,11 @@ from octavo.imports.rows import ImportSource
 from octavo.observation import Metric
 from octavo.plan.cells import Cell
 from octavo.plan.model import Plan
+from octavo.plan.thresholds import Thresholds
 from octavo.store.address import StoreAddress
 from octavo.store.records import RunRecord, TrialRecord
 from octavo.store.store import Store
-from octavo.units import human_count
+from octavo.units import human_count, parse_percentage
 
 NOT_RANDOMISED = (
     "These results were imported: their order was not randomised, so that drift of the machine may look like an "
@@ -26,6 +27,8 @@ NOT_RANDOMISED = (
 )
 # More refused rows than these are counted, not listed, in a report.
 _MOST_TOLD = 20
+# The rules for our own trials hold for those of others.
+SHORTEST_DURATION = parse_percentage(Thresholds().shortest_duration)
 # What a cell of Octavo's own always has, and imported results do not tell.
 _NOT_TOLD = {"memory": "none", "wal_regime": "not recorded"}
 
@@ -79,6 +82,11 @@ def make_cells(
             )
         )
     return cells
+
+
+def too_short(seconds: float, asked: float) -> str | None:
+    """Why a trial of so many seconds is not believed."""
+    return f"ran {seconds:.2f} s of the {asked:g} s requested" if seconds < SHORTEST_DURATION * asked else None
 
 
 def save(imported: Imported, address: StoreAddress) -> str:

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from octavo.imports.rows import ImportedRow, moment, not_negative, one_of, read_rows, size_of, whole
-from octavo.imports.run import Imported, make_cells, run_name
+from octavo.imports.run import SHORTEST_DURATION, Imported, make_cells, run_name, too_short
 from octavo.observation import Metric, observe
 from octavo.plan.model import Plan
-from octavo.plan.thresholds import Thresholds
 from octavo.postgres.limits import DATA_BLOCKS, WAL_BLOCKS, WAL_SEGMENTS
 from octavo.store.records import TrialRecord
-from octavo.units import parse_percentage, parse_size
+from octavo.units import parse_size
 
 TPS = Metric("tps", "TPS", "1/s", "higher")
 SECONDS = Metric("seconds", "duration", "s")
@@ -124,7 +123,7 @@ def _trial(row: ImportedRow, cell: str, load: int, run: int, runs: int, position
     assert isinstance(wal_bytes, float)
     assert isinstance(start, float)
     assert isinstance(end, float)
-    reason = _too_short(SECONDS_ASKED[str(mode)], seconds, end - start)
+    reason = _too_short(seconds, end - start, SECONDS_ASKED[str(mode)])
     seen = [observe(TPS, tps), observe(SECONDS, seconds), observe(WAL_BYTES, wal_bytes)]
     if (transactions := tps * seconds) > 0:
         seen.append(observe(WAL_PER_TRANSACTION, wal_bytes / transactions))
@@ -144,12 +143,11 @@ def _trial(row: ImportedRow, cell: str, load: int, run: int, runs: int, position
     )
 
 
-def _too_short(asked: float, seconds: float, between: float) -> str | None:
-    """Why a trial is not believed: the same rule as for our own. Start and end are whole seconds in the file."""
-    least = parse_percentage(Thresholds().shortest_duration) * asked
-    if seconds < least:
-        return f"ran {seconds:.2f} s of the {asked:g} s requested"
-    if between < least - 1:
+def _too_short(seconds: float, between: float, asked: float) -> str | None:
+    """Why a trial is not believed. Start and end are whole seconds in the file."""
+    if (reason := too_short(seconds, asked)) is not None:
+        return reason
+    if between < SHORTEST_DURATION * asked - 1:
         return f"its start and end are {between:.0f} s apart, but it should have run {asked:g} s"
     return None
 
