@@ -207,10 +207,13 @@ def test_what_is_no_calibration_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--data-block", "8kB"), "two sizes or more"),
-        (("--base", "4kB"), "--base 4kB: it is none of 8kB, 32kB"),
-        (("--queries", "23"), "queries: invalid level '23'"),
-        (("-c", "work_mem"), "not a setting"),
+        (("table", "--data-block", "8kB"), "two sizes or more"),
+        (("table", "--base", "4kB"), "--base 4kB: it is none of 8kB, 32kB"),
+        (("table", "--queries", "23"), "queries: invalid level '23'"),
+        (("table", "-c", "work_mem"), "not a setting"),
+        (("table", "--pg", "17"), "--pg 17: statistics can be carried from PostgreSQL 18 on; use 18, or --statistics"),
+        (("loads", "--pg", "17"), "--pg 17: statistics can be carried from PostgreSQL 18 on; use 18"),
+        (("loads", "--pg", "18,17"), "--pg 17,18: name one version"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], problem: str) -> None:
@@ -218,5 +221,5 @@ def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], problem:
 
     from octavo.cli.app import app
 
-    ran = CliRunner().invoke(app, ["plans", "table", *arguments])
+    ran = CliRunner().invoke(app, ["plans", *arguments])
     assert isinstance(ran.exception, UsageError) and problem in str(ran.exception)

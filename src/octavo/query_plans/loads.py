@@ -13,7 +13,7 @@ import psycopg
 from psycopg import Connection
 from psycopg.rows import DictRow
 
-from octavo.errors import HostError, OctavoError
+from octavo.errors import OctavoError
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.postgres.builds.cache import Build
@@ -27,8 +27,6 @@ from octavo.units import human_count, human_duration
 from octavo.workloads import tpch
 from octavo.workloads.tpch.duckdb_tpch import known
 from octavo.workloads.tpch.queries import chosen
-
-_FIRST = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +70,8 @@ def compare_loads(
 ) -> dict[str, Any]:
     """The document for TPC-H's queries at these levels: one load after the other, each on a server of its own.
 
-    Raises HostError before PostgreSQL 18, OctavoError when a server refuses.
+    Raises OctavoError when a server refuses.
     """
-    if int(builds[0].manifest["version"].split(".")[0]) < _FIRST:
-        raise HostError("statistics can be carried from PostgreSQL 18 on; use --pg 18")
     texts = {f"q{number}": known().queries[number] for number in chosen(levels)}
     found: list[LoadPlans] = []
     first: PlannerStatistics | None = None

@@ -5,16 +5,17 @@ can write statistics: pg_restore_relation_stats and pg_restore_attribute_stats (
 Functions"). The numbers of pages stay those of the target: the planner multiplies rows a page by the pages there are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import Connection
 from psycopg.rows import DictRow
 
-from octavo.errors import HostError
+from octavo.errors import UsageError
+from octavo.postgres.versions import major_of
 
-_FIRST = 180000
+_FIRST = 18
 _RELATIONS = """
 SELECT n.nspname AS schemaname, c.relname, c.reltuples
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -42,6 +43,15 @@ class PlannerStatistics:
     attributes: tuple[Mapping[str, Any], ...]
 
 
+def check_versions(versions: Collection[str], way_out: str) -> None:
+    """Raises UsageError, which ends with the way out, unless it is one version whose statistics can be carried."""
+    if len(set(versions)) > 1:
+        raise UsageError(f"--pg {','.join(sorted(set(versions)))}: name one version")
+    for version in versions:
+        if major_of(version) < _FIRST:
+            raise UsageError(f"--pg {version}: statistics can be carried from PostgreSQL {_FIRST} on; {way_out}")
+
+
 def read(source: Connection[DictRow]) -> PlannerStatistics:
     """The statistics of a database. Raises psycopg.Error."""
     relations, attributes = (tuple(source.execute(query).fetchall()) for query in (_RELATIONS, _ATTRIBUTES))
@@ -51,10 +61,8 @@ def read(source: Connection[DictRow]) -> PlannerStatistics:
 def restore(target: Connection[DictRow], statistics: PlannerStatistics) -> int:
     """Writes them over those of another database with the same tables. Returns how many columns have them.
 
-    Raises HostError before PostgreSQL 18, psycopg.Error when the target refuses them.
+    Raises psycopg.Error when the target refuses them, as every server before PostgreSQL 18 does.
     """
-    if target.info.server_version < _FIRST:
-        raise HostError("statistics can be carried to PostgreSQL 18 and later; use --statistics own")
     pages = {
         row["relname"]: row["relpages"]
         for row in target.execute(
