@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.e2e.conftest import ROOT, Octavo
 
 from octavo.host import process
@@ -33,29 +32,28 @@ def journal_entries(home: Path) -> list[dict[str, Any]]:
     return list(entries.values())
 
 
-def start_and_reach_the_third_trial(home: Path, plan: Path) -> tuple[subprocess.Popen[str], int]:
-    """A run whose third trial is being measured, and the pid of its server. It is stopped (SIGSTOP), so that the trial
-    does not end before something is done to it."""
+def stopped_in_trial(home: Path, number: int, *arguments: str | Path) -> tuple[subprocess.Popen[str], int]:
+    """A run whose trial of this number is being measured, and the pid of its server. It is stopped (SIGSTOP), so that
+    the trial does not end before something is done to it."""
     run = subprocess.Popen(
-        [ROOT / "octavo", "run", plan, "--seed", "5"],
+        [ROOT / "octavo", "run", *arguments],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=dict(os.environ),
     )  # fmt: skip
     assert run.stderr is not None
-    for line in run.stderr:
-        if line.startswith("round 1, trial 2 of 3"):
-            break
+    next(line for line in run.stderr if line.startswith("round "))  # it is the newest run by now
     deadline = time.monotonic() + _DEADLINE_SECONDS
     while time.monotonic() < deadline:
-        roles = {entry["role"]: entry["pid"] for entry in journal_entries(home) if entry["kind"] == "process"}
-        if "server" in roles and "pgbench" in roles:
-            run.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, run.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-            assert "pgbench" in {entry.get("role") for entry in journal_entries(home)}
-            assert stored_trials(home) == 2
-            return run, roles["server"]
+        # Asked in this order: what is there when all trials before are stored is of this one.
+        if stored_trials(home) == number - 1:
+            roles = {entry["role"]: entry["pid"] for entry in journal_entries(home) if entry["kind"] == "process"}
+            if "server" in roles and "pgbench" in roles:
+                run.send_signal(signal.SIGSTOP)
+                os.waitid(os.P_PID, run.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                assert "pgbench" in {entry.get("role") for entry in journal_entries(home)}
+                return run, roles["server"]
         assert run.poll() is None
-        time.sleep(0.005)
-    raise AssertionError("the third trial did not begin")
+        time.sleep(0.01)
+    raise AssertionError(f"trial {number} did not begin")
 
 
 def stored_trials(home: Path) -> int:
@@ -74,47 +72,59 @@ def planned_order(octavo: Octavo, plan: Path) -> list[str]:
     return re.findall(r"^    (\S.*)$", text, re.MULTILINE)
 
 
-# Killed in the first of two rounds, or told to stop in the last trial of the only one.
-@pytest.mark.parametrize(("how", "rounds"), [(signal.SIGKILL, 2), (signal.SIGINT, 1), (signal.SIGTERM, 1)])
-def test_a_stopped_run_keeps_its_trials_and_goes_on(
-    octavo: Octavo, home: Path, plan_file: Path, how: signal.Signals, rounds: int
-) -> None:
-    plan_file.write_text(plan_file.read_text().replace("rounds = 2", f"rounds = {rounds}"))
-    run, server = start_and_reach_the_third_trial(home, plan_file)
-    run.send_signal(how)
-    run.send_signal(signal.SIGCONT)
-    while how is not signal.SIGKILL and run.poll() is None:  # an impatient user: once is enough
-        run.send_signal(how)
-    assert run.stderr is not None
-    said = run.stderr.read()
+def test_a_stopped_run_keeps_its_trials_and_goes_on(octavo: Octavo, home: Path, plan_file: Path) -> None:
+    """More than a minute: one run of two rounds is killed in a trial, interrupted in the same trial when it has gone
+    on, told to end in its last one, and finished."""
+    run, server = stopped_in_trial(home, 3, plan_file, "--seed", "5")
+    run.send_signal(signal.SIGKILL)
     run.wait()
+    assert run.stderr is not None
     run.stderr.close()
-    if how is signal.SIGKILL:
-        assert process.identify(server) is not None  # the orphan
-    else:
+    assert process.identify(server) is not None  # the orphan
+    identifier, kept = left_by_a_stopped_run(octavo, home, server)
+    assert len(kept) == 2
+
+    for how, number in ((signal.SIGINT, 3), (signal.SIGTERM, 6)):
+        run, server = stopped_in_trial(home, number, "--resume", identifier)
+        run.send_signal(how)
+        run.send_signal(signal.SIGCONT)
+        while run.poll() is None:  # an impatient user: once is enough
+            run.send_signal(how)
+        assert run.stderr is not None
+        with run.stderr:
+            said = run.stderr.read()
         assert run.returncode == 130
         assert "Traceback" not in said
         assert "--resume" in said
         assert process.identify(server) is None
+        before = kept
+        same, kept = left_by_a_stopped_run(octavo, home, server)
+        assert same == identifier
+        assert kept[: len(before)] == before
+        assert len(kept) == number - 1
 
+    resumed = octavo("run", "--resume", identifier)
+    assert resumed.returncode == 0, resumed.stderr
+    finished = trials(octavo, identifier)
+    assert finished[:5] == kept
+    assert [trial["cell"] for trial in finished] == planned_order(octavo, plan_file)
+    assert len({trial["id"] for trial in finished}) == 6
+    again = octavo("run", "--resume", identifier)
+    assert again.returncode == 2
+    assert "is finished" in again.stderr
+
+
+def left_by_a_stopped_run(octavo: Octavo, home: Path, server: int) -> tuple[str, list[dict[str, Any]]]:
+    """The name of the run, which the next command shows as interrupted with nothing left of it but its trials."""
     listed = json.loads(octavo("runs", "--format", "json").stdout)
     assert listed[0]["status"] == "interrupted"
     assert process.identify(server) is None
     assert journal_entries(home) == []
     assert not list((home / "scratch").glob("*"))
-    identifier = listed[0]["id"]
+    identifier = str(listed[0]["id"])
     kept = trials(octavo, identifier)
-    assert [trial["status"] for trial in kept] == ["ok", "ok"]
-
-    resumed = octavo("run", "--resume", identifier)
-    assert resumed.returncode == 0, resumed.stderr
-    finished = trials(octavo, identifier)
-    assert finished[:2] == kept
-    assert [trial["cell"] for trial in finished] == planned_order(octavo, plan_file)
-    assert len({trial["id"] for trial in finished}) == 3 * rounds
-    again = octavo("run", "--resume", identifier)
-    assert again.returncode == 2
-    assert "is finished" in again.stderr
+    assert {trial["status"] for trial in kept} == {"ok"}
+    return identifier, kept
 
 
 def test_a_run_that_postgresql_refuses_says_why_in_its_report(octavo: Octavo, plan_file: Path) -> None:
@@ -130,15 +140,22 @@ def test_a_run_that_postgresql_refuses_says_why_in_its_report(octavo: Octavo, pl
     assert "no_such_setting" in again.stderr and "Traceback" not in again.stderr
 
 
-def test_a_server_that_dies_in_a_trial_costs_that_trial_only(octavo: Octavo, home: Path, plan_file: Path) -> None:
-    run, server = start_and_reach_the_third_trial(home, plan_file)
+def test_two_runs_do_not_measure_at_once_and_a_server_that_dies_costs_its_trial_only(
+    octavo: Octavo, home: Path, plan_file: Path
+) -> None:
+    run, server = stopped_in_trial(home, 3, plan_file, "--seed", "5")
+    second = octavo("run", plan_file)
+    assert second.returncode == 3
+    assert len(second.stderr.splitlines()) == 1
+    assert f"pid {run.pid}" in second.stderr
+
     identity = process.identify(server)
     assert identity is not None
     process.end(identity, signal.SIGKILL)
     run.send_signal(signal.SIGCONT)
     assert run.stderr is not None
-    run.stderr.read()
-    run.stderr.close()
+    with run.stderr:
+        run.stderr.read()
     assert run.wait() in (0, 4)  # invalid, or failed when pgbench had measured nothing
     (last,) = json.loads(octavo("runs", "--format", "json").stdout)[:1]
     statuses = [trial["status"] for trial in trials(octavo, last["id"])]
@@ -146,22 +163,6 @@ def test_a_server_that_dies_in_a_trial_costs_that_trial_only(octavo: Octavo, hom
     assert statuses[2] in ("invalid", "failed")
     assert set(statuses[3:]) == {"ok"}
     assert last["status"] == "finished"
-
-
-def test_two_runs_do_not_measure_at_once(octavo: Octavo, home: Path, plan_file: Path) -> None:
-    run, _ = start_and_reach_the_third_trial(home, plan_file)
-    try:
-        second = octavo("run", plan_file)
-        assert second.returncode == 3
-        assert len(second.stderr.splitlines()) == 1
-        assert f"pid {run.pid}" in second.stderr
-    finally:
-        run.send_signal(signal.SIGINT)
-        run.send_signal(signal.SIGCONT)
-        assert run.stderr is not None
-        run.stderr.read()
-        run.stderr.close()
-        run.wait()
 
 
 _INTERRUPTED_BEFORE_IT_BEGINS = """
