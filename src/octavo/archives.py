@@ -8,12 +8,16 @@ what it filters differs with the version. Here an archive has directories, files
 entry is refused by its name, before anything is written.
 """
 
+import io
 import lzma
 import os
 import shutil
 import stat
 import tarfile
+import tempfile
 import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, ClassVar
 
@@ -30,6 +34,8 @@ _LONGEST_HEADER, _MOST_OF_HEADERS = 8 * 1024, 64 * 1024**2
 _HEADERS = (
     tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE,
 )  # fmt: skip
+# Bytes that are decompressed, and read, at once.
+_PIECE, _AT_ONCE = 1024**2, 128 * 1024
 # What is raised for one that is damaged, or none.
 DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, lzma.LZMAError, zlib.error)
 
@@ -91,6 +97,58 @@ def opened(file: IO[bytes], *, mode: str = "r:*", most_bytes: int | None = _MOST
     """
     tar: Any = _Archive  # what a mode may be is written out for `tarfile.open`
     return tar.open(fileobj=file, mode=mode, most_bytes=most_bytes)
+
+
+@contextmanager
+def opened_to_extract(file: IO[bytes], scratch: Path) -> Generator[tarfile.TarFile, None, None]:
+    """The same, decompressed once: `extract` reads every entry before it writes one, and then what is in them.
+
+    What is decompressed is kept in a file without a name in the directory `scratch`.
+    """
+    with opened(file) as archive:
+        packed: Any = archive.fileobj  # the file itself, or what decompresses it
+        if packed is file:
+            yield archive
+            return
+        packed.seek(0)
+        with (
+            tempfile.TemporaryFile(dir=scratch) as kept,
+            io.BufferedReader(_Decompressed(packed, kept), _AT_ONCE) as plain,
+            opened(plain, mode="r:") as unpacked,
+        ):
+            unpacked.name = archive.name
+            yield unpacked
+
+
+class _Decompressed(io.RawIOBase):
+    """What is read of a decompressor, which goes forward alone, as a file in which one can go back."""
+
+    def __init__(self, packed: Any, kept: IO[bytes]) -> None:
+        super().__init__()
+        self._packed, self._kept = packed, kept
+        self._size = self._at = 0  # of what was decompressed so far; where the next reading begins
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        if whence == os.SEEK_END:
+            raise io.UnsupportedOperation("its end is not known")
+        self._at = offset + (self._at if whence == os.SEEK_CUR else 0)
+        return self._at
+
+    def readinto(self, buffer: Any, /) -> int:
+        while self._size < self._at + len(buffer) and (piece := self._packed.read(_PIECE)):
+            self._kept.seek(self._size)
+            self._size += self._kept.write(piece)
+        self._kept.seek(self._at)
+        content = self._kept.read(len(buffer))
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)
 
 
 def extract(archive: tarfile.TarFile, target: Path) -> None:

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import random
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -85,6 +86,26 @@ def test_a_bomb_is_not_unpacked_to_its_end(pack: Callable[[bytes], bytes]) -> No
     with pytest.raises(OctavoError, match="has more than 0 GB"):
         archives.opened(io.BytesIO(content), most_bytes=1 << 20).getmembers()
     assert len(archives.opened(io.BytesIO(content), most_bytes=None).getmembers()) == 2
+
+
+class _Counted(io.BytesIO):
+    """A file that counts what is read of it."""
+
+    taken = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        piece = super().read(size)
+        self.taken += len(piece)
+        return piece
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_source_is_decompressed_once(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    contents = [random.Random(number).randbytes(1 << 20) for number in range(3)]
+    file = _Counted(pack(_tar(*[_entry(f"pg/{number}", content) for number, content in enumerate(contents)])))
+    tree = unpack_file(file, tmp_path / "target")
+    assert [(tree / str(number)).read_bytes() for number in range(3)] == contents
+    assert len(file.getvalue()) <= file.taken < 1.5 * len(file.getvalue())
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])

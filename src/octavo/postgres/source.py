@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from octavo.archives import DAMAGED, extract, opened
+from octavo.archives import DAMAGED, extract, opened_to_extract
 from octavo.errors import HostError, OctavoError, UsageError
 from octavo.home import make_directory
 from octavo.host.journal import Journal
@@ -62,7 +62,7 @@ def unpack_file(tarball: IO[bytes], target: Path) -> Path:
     Raises OctavoError when it is none, not one of a source, or has an entry that leads outside.
     """
     try:
-        with opened(tarball) as archive:
+        with opened_to_extract(tarball, target.parent) as archive:
             extract(archive, target)
     except DAMAGED as error:
         raise OctavoError(f"{tarball.name} cannot be unpacked: {error}; remove it and run again") from error
