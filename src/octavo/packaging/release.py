@@ -40,7 +40,7 @@ def release_of(build: Build, journal: Journal, local: Path | None) -> Release:
             f"{build.name} was made from another source than {source.origin}, and its licences are in its own; "
             "give that one with --source"
         )
-    return _read(source.tarball, source.sha256)
+    return _read(source.tarball.resolve(), source.sha256)
 
 
 @cache  # decompressing takes seconds, and many builds have one source
