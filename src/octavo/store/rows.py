@@ -5,11 +5,11 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, cast
 
-from sqlalchemy import Connection, CursorResult, Table, insert, select
+from sqlalchemy import JSON, Column, Connection, CursorResult, Float, Table, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from octavo.errors import UnstorableError
@@ -48,15 +48,10 @@ def put_trials(connection: Connection, run: str, records: Sequence[TrialRecord])
     digests = _put_documents(connection, records)
     # Those without an identity cannot be told apart in what comes back: one by one.
     named = {record.identity: _trial_row(run, record, digests) for record in records if record.identity}
-    statement = _upsert(connection, schema.trial).on_conflict_do_nothing(index_elements=["identity"])
-    returning = statement.returning(schema.trial.c.id, schema.trial.c.identity)
-    fresh: dict[str | None, int] = {}
-    if named:
-        fresh = {identity: number for number, identity in connection.execute(returning, list(named.values()))}
+    fresh = _put_named(connection, list(named.values())) if named else {}
     known = _known(connection, run, [record for record in records if record.identity and record.identity not in fresh])
     ids: list[int] = []
-    observations: list[tuple[Any, ...]] = []
-    series: list[tuple[Any, ...]] = []
+    new: list[tuple[int, TrialRecord]] = []
     for record in records:
         identifier = known.get(record.identity) if record.identity else None
         if identifier is None:
@@ -66,12 +61,38 @@ def put_trials(connection: Connection, run: str, records: Sequence[TrialRecord])
             else:
                 result = connection.execute(insert(schema.trial).values(_trial_row(run, record, digests)))
                 identifier = _inserted(result)
-            observations += _observations(identifier, record)
-            series += _series(identifier, record)
+            new.append((identifier, record))
         ids.append(identifier)
-    _put_rows(connection, schema.observation, observations)
-    _put_rows(connection, schema.series, series)
+    if any(record.observations for _, record in new):
+        _put_rows(connection, schema.observation, chain.from_iterable(_observations(*one) for one in new))
+    if any(record.series for _, record in new):
+        _put_rows(connection, schema.series, chain.from_iterable(_series(*one) for one in new))
     return ids
+
+
+def _put_named(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> dict[str | None, int]:
+    """Inserts rows of trials whose identity is not there yet; returns the ids of these by their identity."""
+    trial = schema.trial
+    if is_sqlite(connection):
+        statement = sqlite.insert(trial).on_conflict_do_nothing(index_elements=["identity"])
+        found = connection.execute(statement.returning(trial.c.id, trial.c.identity), rows)
+    else:
+        # An array for each column: a parameter for each value costs the driver and the server many times as much.
+        columns = [column for column in trial.columns if not column.primary_key]
+        arrays = ", ".join(f"%s::{column.type.compile(connection.dialect)}[]" for column in columns)
+        found = connection.exec_driver_sql(
+            f"INSERT INTO trial ({', '.join(column.name for column in columns)}) SELECT * FROM unnest({arrays}) "  # noqa: S608
+            "ON CONFLICT (identity) DO NOTHING RETURNING id, identity",
+            tuple([_element(column, row[column.name]) for row in rows] for column in columns),
+        )
+    return {row.identity: row.id for row in found}
+
+
+def _element(column: Column[Any], value: Any) -> Any:
+    """A value in an array of the column's."""
+    if isinstance(column.type, JSON):
+        return json.dumps(value)
+    return float(value) if isinstance(column.type, Float) else value
 
 
 def _inserted(result: CursorResult[Any]) -> int:
@@ -150,15 +171,15 @@ def _upsert(connection: Connection, table: Table) -> "sqlite.Insert | postgresql
     return sqlite.insert(table) if is_sqlite(connection) else postgresql.insert(table)
 
 
-def _put_rows(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Inserts rows, values in the order of the columns, by the driver's fastest way: they are a hundred a trial."""
-    if not rows:
-        return
+def _put_rows(connection: Connection, table: Table, rows: Iterator[tuple[Any, ...]]) -> None:
+    """Inserts rows, values in the order of the columns, by the driver's fastest way: they are a hundred a trial.
+
+    PostgreSQL takes some in while the next ones are made.
+    """
     names = ", ".join(column.name for column in table.columns)
     if is_sqlite(connection):
         marks = f"({', '.join('?' for _ in table.columns)})"
-        for first in range(0, len(rows), _ROWS_AT_ONCE):
-            some = rows[first : first + _ROWS_AT_ONCE]
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
             insertion = f"INSERT INTO {table.name} ({names}) VALUES {', '.join([marks] * len(some))}"  # noqa: S608
             connection.exec_driver_sql(insertion, tuple(chain.from_iterable(some)))
         return
