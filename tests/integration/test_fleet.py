@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 from tests.integration.conftest import needs_root
+from tests.integration.servers import MB
 from tests.namespaces import ROOT, Network, network, processes_in
 from tests.preset_plans import tolerant_plan
 from tests.tools import found
 
 from octavo.analysis.document import make_document
+from octavo.host import cgroup
 from octavo.host.journal import Journal
+from octavo.lab.slices import eligibility
 from octavo.plan.parts import host_of_part
 from octavo.postgres.builds.make import ensure_builds
 from octavo.postgres.builds.spec import BuildSpec
@@ -28,9 +31,8 @@ pytestmark = needs_root
 _SHORT = (
     "--size", "quick", "--rounds", "2", "--seed", "7",
     "--set", "scale=1", "--set", "duration=1s", "--set", "mode=read-only", "--set", "device=native",
-    "--set", "memory=none", "--set", "clients=2", "--set", "recycled_wal=32MB",
+    "--set", "clients=2", "--set", "recycled_wal=32MB",
 )  # fmt: skip
-
 
 _CERTIFICATE = ("host.pem", "host.key")
 
@@ -123,10 +125,13 @@ print(says(()), says((), secret=False), says(sys.argv[2:4]), says(sys.argv[4:6])
 def test_a_preset_over_three_hosts_is_analysed_as_the_same_trials_in_one_store(
     fleet: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More than a minute: three hosts on one machine make three loads each, and measure three cells in two rounds."""
+    """More than a minute: three hosts on one machine make three loads each, and measure three cells in two rounds; each
+    cell has a memory group of its own where there can be any, in slices too where those can be stopped."""
+    memory = "none" if cgroup.memory_controller() is None else "512MB"
     plan = fleet.coordinator.home / "oltp-blocks-demo.toml"
     plan.write_text(tolerant_plan("oltp-blocks-demo", loads=1))
-    done = fleet.coordinator.octavo("run", str(plan), *_SHORT, "--fleet", str(fleet.file), check=False)
+    words = ("run", str(plan), *_SHORT, "--set", f"memory={memory}", "--fleet", str(fleet.file))
+    done = fleet.coordinator.octavo(*words, check=False)
     assert done.returncode == 0, done.stderr
     monkeypatch.setenv("OCTAVO_HOME", str(fleet.coordinator.home))
     with closing(Store.open_to_read(fleet.coordinator.home / "octavo.sqlite")) as store:
@@ -136,6 +141,10 @@ def test_a_preset_over_three_hosts_is_analysed_as_the_same_trials_in_one_store(
     places = {(trial.round, host_of_part(trial.part), trial.cell) for trial in trials if trial.status == "ok"}
     assert len(places) == 2 * 3 * 3  # rounds, hosts, and 4 kB, 8 kB and 8 kB again
     assert {(trial.facts or {})["host"] for trial in trials} == {"alpha", "beta", "gamma"}
+    limits = {None} if memory == "none" else {512 * MB}
+    assert {(trial.facts or {}).get("memory_limit_bytes") for trial in trials} == limits
+    if eligibility.not_here(cells) is None:  # a round that is too slow for slices goes on without them
+        assert "slices" in {(trial.facts or {}).get("interleave") for trial in trials}
     assert "on these 3 hosts" in document["verdicts"][0]["sentence"]
     # What was zero on a host, such as waiting for something, has no ratio there.
     assert {row["hosts"] for row in document["effects"] if row["metric"] == "tps"} == {3}
