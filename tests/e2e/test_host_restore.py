@@ -13,8 +13,6 @@ from tests.e2e.conftest import Octavo
 
 from octavo.host import loop_volume, mounts
 
-pytestmark = pytest.mark.alone
-
 _DEFRAG = Path("/sys/kernel/mm/transparent_hugepage/defrag")
 _SLEEP = Path("/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs")
 
@@ -56,6 +54,7 @@ def killed() -> Path:
     return Path(finished.stdout.strip())
 
 
+@pytest.mark.alone
 @as_root
 def test_what_was_killed_is_put_back_and_told(octavo: Octavo, home: Path, values: tuple[str, str]) -> None:
     directory = killed()
@@ -76,6 +75,7 @@ def test_what_was_killed_is_put_back_and_told(octavo: Octavo, home: Path, values
     assert octavo("host", "restore").stdout == "nothing to restore\n"
 
 
+@pytest.mark.alone
 @as_root
 def test_any_command_puts_back_first(octavo: Octavo, home: Path, values: tuple[str, str]) -> None:
     directory = killed()
@@ -86,6 +86,7 @@ def test_any_command_puts_back_first(octavo: Octavo, home: Path, values: tuple[s
     assert mounts.below(home) == []
 
 
+@pytest.mark.alone
 @as_root
 def test_what_cannot_be_put_back_yet_is_said_and_tried_again(
     octavo: Octavo, home: Path, values: tuple[str, str]
@@ -105,6 +106,7 @@ def test_what_cannot_be_put_back_yet_is_said_and_tried_again(
     assert not list((home / "journal").iterdir())
 
 
+@pytest.mark.beside
 def test_the_host_has_neighbours_and_devices(octavo: Octavo) -> None:
     facts = json.loads(octavo("host", "--format", "json").stdout)
     assert {"page_stack", "neighbours", "devices"} <= set(facts)
@@ -113,6 +115,7 @@ def test_the_host_has_neighbours_and_devices(octavo: Octavo) -> None:
     assert all(one["size_bytes"] > 0 for one in facts["devices"])
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("columns", ["60", "80", "200"])
 def test_the_host_fits_the_terminal(octavo: Octavo, columns: str) -> None:
     shown = octavo("host", COLUMNS=columns)

@@ -14,7 +14,7 @@ from octavo.host.children import server_account
 from octavo.hugepages.pool import default_page, pool_file, read_pool
 from octavo.knobs.huge_pages import sizes
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(not sizes(), reason="this kernel has no huge pages")]
+pytestmark = pytest.mark.skipif(not sizes(), reason="this kernel has no huge pages")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 # Takes two pages, and is killed before the change is whole.
@@ -37,6 +37,7 @@ def total() -> Iterator[int]:
     file.write_text(str(before))
 
 
+@pytest.mark.beside
 def test_the_plan_of_a_host_alone(octavo: Octavo) -> None:
     shown = json.loads(octavo("hugepages", "plan", "--format", "json").stdout)
     assert shown["schema_version"] == 1
@@ -45,6 +46,7 @@ def test_the_plan_of_a_host_alone(octavo: Octavo) -> None:
     assert any(one["limit"] == "memlock" for one in shown["limits"])
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize("columns", ["60", "80", "200"])
 def test_the_plan_fits_the_terminal(octavo: Octavo, columns: str) -> None:
     shown = octavo("hugepages", "plan", COLUMNS=columns)
@@ -52,6 +54,7 @@ def test_the_plan_fits_the_terminal(octavo: Octavo, columns: str) -> None:
     assert max(len(line) for line in shown.stdout.splitlines()) <= int(columns)
 
 
+@pytest.mark.beside
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -70,12 +73,14 @@ def test_a_wrong_question_is_one_line(octavo: Octavo, arguments: list[str], word
     assert len(asked.stderr.splitlines()) == 1
 
 
+@pytest.mark.beside
 def test_a_server_that_is_not_there_is_one_line(octavo: Octavo) -> None:
     asked = octavo("hugepages", "verify", "--dsn", "host=/nowhere password=secret")
     assert asked.returncode == 3
     assert asked.stderr.startswith("octavo: could not connect") and "secret" not in asked.stderr
 
 
+@pytest.mark.alone
 @as_root
 def test_a_kill_in_the_middle_leaves_nothing(octavo: Octavo, total: int) -> None:
     killed = subprocess.run([sys.executable, "-c", _VICTIM], check=False)
@@ -87,6 +92,7 @@ def test_a_kill_in_the_middle_leaves_nothing(octavo: Octavo, total: int) -> None
     assert octavo("hugepages", "undo").stdout == "nothing to restore\n"
 
 
+@pytest.mark.beside
 @as_root
 def test_without_root_the_plan_works_and_apply_says_what_it_needs() -> None:
     account = server_account()
