@@ -19,8 +19,6 @@ from octavo.postgres.builds.cache import Build
 from octavo.units import parse_size
 from octavo.workloads.kernel_page import WORKLOAD
 
-pytestmark = pytest.mark.alone
-
 _MB = 1024**2
 _PLAN = """
 name = "small"
@@ -59,6 +57,7 @@ needs_units = pytest.mark.skipif(
 )
 
 
+@pytest.mark.beside
 def test_one_row_a_block_and_every_tenth_is_read(build: Build, journal: Journal, account: Account) -> None:
     block = parse_size(build.manifest["data_block"])
     levels = {
@@ -88,6 +87,7 @@ def test_one_row_a_block_and_every_tenth_is_read(build: Build, journal: Journal,
     assert "on demo" in plan
 
 
+@pytest.mark.alone
 @needs_units
 @pytest.mark.parametrize("level", ["4kB", "64kB"])
 def test_a_cold_read_brings_in_one_unit(level: str, journal: Journal) -> None:
@@ -106,6 +106,7 @@ def nothing_left(home: Path) -> Iterator[None]:
         assert not list((octavo_home() / place).glob("*"))
 
 
+@pytest.mark.alone
 @needs_units
 @pytest.mark.usefixtures("nothing_left", "builds")
 def test_larger_units_read_what_nobody_asked_for(home: Path) -> None:

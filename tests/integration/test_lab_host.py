@@ -1,4 +1,4 @@
-"""Runs whose cells change the host: huge pages, a limited volume, and what the instruments saw meanwhile."""
+"""Runs whose cells have something of the host: huge pages, a limited volume; and what the instruments saw meanwhile."""
 
 import os
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from octavo.series import Series
 from octavo.store.store import Store
 from octavo.units import parse_size
 
-pytestmark = [pytest.mark.alone, pytest.mark.skipif(os.geteuid() != 0, reason="needs root")]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 _SMALL = "2MB"
 
 
@@ -33,6 +33,7 @@ def nothing_left(home: Path) -> Iterator[None]:
         assert not list((octavo_home() / place).glob("*"))
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(parse_size(_SMALL) not in huge_pages.sizes(), reason=f"no huge pages of {_SMALL}")
 @pytest.mark.usefixtures("nothing_left")
 def test_a_server_on_huge_pages_has_a_pool_of_its_own(home: Path, plan_file: Path) -> None:
