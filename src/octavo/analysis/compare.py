@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from octavo.analysis.cell_means import CellMeans, cell_means
-from octavo.analysis.condition import Condition, conditions_of, layout_of
+from octavo.analysis.condition import Condition, conditions_of, layout_of, values_by_condition
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.interim import Role, single_analysis
 from octavo.analysis.interval import CONFIDENCE, WIDEST
@@ -131,12 +131,12 @@ def _names(run: StoredRun, telling: Sequence[str]) -> dict[Name, Cell]:
 
 def _numbers(run: StoredRun, names: Mapping[Name, Cell]) -> _Numbers:
     used = used_trials(run.trials)
-    values = values_by_key(used)
+    values = {key: values_by_condition(of_key, run.cells) for key, of_key in values_by_key(used).items()}
     by_cell = {cell.id: name for name, cell in names.items()}
     found: _Numbers = {}
     for condition in conditions_of(run.plan, run.cells, run.trials):
-        for key, by_place in values.items():
-            found |= _of_condition(condition, used, key, by_place, by_cell)
+        for key, parts in values.items():
+            found |= _of_condition(condition, used, key, parts.get(condition.name, {}), by_cell)
     return found
 
 

@@ -9,7 +9,7 @@ from octavo.analysis.interim import Question, Role
 from octavo.analysis.layout import Layout
 from octavo.analysis.trials import TrialKey
 from octavo.analysis.variance_components import FEWEST_BETWEEN_LOADS
-from octavo.plan.cells import Cell
+from octavo.plan.cells import Cell, by_condition
 from octavo.plan.model import Plan
 from octavo.plan.negative import negative_in
 from octavo.plan.parts import host_of_part
@@ -36,10 +36,7 @@ class Condition:
 def conditions_of(plan: Plan, cells: Sequence[Cell], trials: Iterable[TrialRecord]) -> list[Condition]:
     """The conditions that have a baseline, without cells that were skipped because they cannot run here."""
     skipped = {trial.cell for trial in trials if trial.status == "skipped"}
-    groups: dict[str, list[Cell]] = {}
-    for cell in cells:
-        if cell.id not in skipped:
-            groups.setdefault(cell.condition, []).append(cell)
+    groups = by_condition([cell for cell in cells if cell.id not in skipped])
     groups = {name: group for name, group in groups.items() if any(cell.baseline for cell in group)}
     # With interim analyses there is one pool: groups were simulated for a single analysis only.
     by = grouping_factor(plan) if plan.stopping == "fixed" else None
@@ -57,6 +54,15 @@ def conditions_of(plan: Plan, cells: Sequence[Cell], trials: Iterable[TrialRecor
 def grouping_factor(plan: Plan) -> str:
     """The factor that cells are grouped by where groups are told apart: the data block, else the first compared."""
     return "data_block" if "data_block" in plan.baseline else next(iter(plan.baseline))
+
+
+def values_by_condition(values: Mapping[TrialKey, float], cells: Sequence[Cell]) -> dict[str, dict[TrialKey, float]]:
+    """One number of each condition, so that `layout_of` does not search for it among those of all others."""
+    condition_of = {cell.id: cell.condition for cell in cells}
+    found: dict[str, dict[TrialKey, float]] = {}
+    for place, value in values.items():
+        found.setdefault(condition_of[place[2]], {})[place] = value
+    return found
 
 
 def layout_of(
@@ -81,7 +87,7 @@ def layout_of(
     if np.isnan(table[baseline]).all():
         return None
     hosts = np.array([host_of_part(part) for _, part in columns])
-    if len(columns) and int(hosts.max()) > 0:  # each host has made its own
+    if int(hosts.max()) > 0:  # each host has made its own
         loads = np.unique(loads + (1 + int(loads.max())) * hosts, return_inverse=True)[1].reshape(loads.shape)
     datasets = {name: number for number, name in enumerate(dict.fromkeys(cell.dataset for cell in condition.cells))}
     return Layout(

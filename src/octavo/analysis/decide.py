@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from octavo.analysis.condition import Condition, conditions_of, layout_of
+from octavo.analysis.condition import Condition, conditions_of, layout_of, values_by_condition
 from octavo.analysis.interim import (
     InterimAnalyses,
     InterimAnalysis,
@@ -126,9 +126,7 @@ def analysed_conditions(
     rounds: dict[str, dict[int, list[TrialRecord]]] = {}
     for trial in trials:
         rounds.setdefault(condition_of[trial.cell], {}).setdefault(trial.round, []).append(trial)
-    numbers: dict[str, dict[TrialKey, float]] = {}
-    for place, value in values.items():
-        numbers.setdefault(condition_of[place[2]], {})[place] = value
+    numbers = values_by_condition(values, cells)
     lost = given_up(trials)
     found: list[AnalysedCondition] = []
     ends: list[tuple[float, int, int]] = []

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from octavo.analysis.condition import Condition, layout_of
+from octavo.analysis.condition import Condition, layout_of, values_by_condition
 from octavo.analysis.contrasts import contrasts
 from octavo.analysis.decide import analysed_conditions, expected_in, rule_of
 from octavo.analysis.interim import InterimAnalyses, InterimAnalysis, Role, analyse, single_analysis
@@ -51,16 +51,15 @@ def effects_of(
     seen = {(trial.round, trial.cell) for trial in trials if trial.status != "skipped"}
     last_round = max((number for number, _ in seen), default=0)
     awaited: set[str] = set()
-    mine = _by_condition(values, cells)
+    parts = {key: values_by_condition(of_key, cells) for key, of_key in values.items()}
     for analysed in analysed_conditions(plan, cells, trials, used, values.get(primary, {})):
         condition, history = analysed.condition, analysed.history
-        here = mine.get(condition.name, {})
         expected = expected_in(condition, history, last_round)
         # A condition without any trial in it sat the round out: the budget went to others.
         if any((last_round, cell.id) in seen for cell in condition.cells):
             awaited |= expected
         for key in keys:
-            layout = layout_of(condition, used, here[key]) if key in here else None
+            layout = layout_of(condition, used, parts[key].get(condition.name, {}))
             if layout is None:
                 continue
             deciding = _deciding_analyses(condition, layout, history, is_primary=key == primary)
@@ -81,18 +80,6 @@ def effects_of(
     whole = awaited - given_up(trials) <= {cell for number, cell in seen if number == last_round}
     rounds = len({number for number, _ in seen})
     return Effects(effects, floors, model, rounds if whole or not rounds else rounds - 1)
-
-
-def _by_condition(
-    values: Mapping[Key, Mapping[TrialKey, float]], cells: Sequence[Cell]
-) -> dict[str, dict[Key, dict[TrialKey, float]]]:
-    """The values of each condition, so that none is searched for among those of all others."""
-    condition_of = {cell.id: cell.condition for cell in cells}
-    found: dict[str, dict[Key, dict[TrialKey, float]]] = {name: {} for name in condition_of.values()}
-    for key, by_place in values.items():
-        for place, value in by_place.items():
-            found[condition_of[place[2]]].setdefault(key, {})[place] = value
-    return found
 
 
 def _deciding_analyses(

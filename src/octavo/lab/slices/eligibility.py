@@ -18,7 +18,7 @@ from octavo.knobs.base import AS_FOUND
 from octavo.knobs.volume_types import parse_device
 from octavo.lab.loads import bytes_of_copy
 from octavo.lab.slices.turns import USUAL
-from octavo.plan.cells import Cell
+from octavo.plan.cells import Cell, by_condition
 from octavo.plan.model import Plan
 from octavo.plan.server_settings import checkpoint_seconds
 from octavo.units import human_size, parse_size
@@ -220,8 +220,7 @@ def refuse(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> None:
     """Raises UsageError for a plan that asks for slices and has a condition that cannot be measured so."""
     if plan.interleave != "slices":
         return
-    for condition in dict.fromkeys(cell.condition for cell in cells):
-        mine = [cell for cell in cells if cell.condition == condition]
+    for condition, mine in by_condition(cells).items():
         if reason := why_not(plan, workload, mine):
             where = f"{condition}: " if condition else ""
             raise UsageError(f"interleave: {where}slices are not possible: {reason}; use auto or trials")
