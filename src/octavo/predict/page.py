@@ -5,9 +5,9 @@ from typing import Any
 from markupsafe import Markup
 
 from octavo.predict import render as terminal
-from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured
+from octavo.report.chart_colours import PLAIN
 from octavo.report.chart_style import Chart
-from octavo.report.page_template import environment, own, style
+from octavo.report.page_template import environment, figure, style
 from octavo.units import format_size
 
 WIDTH, HEIGHT = 460, 220
@@ -47,15 +47,7 @@ def render(document: dict[str, Any]) -> str:
             sections=sections,
             because_heads=("data block", "figure", "assumption"),
             because=_because(document),
-            figures=[
-                {
-                    "light": own(coloured(plain, LIGHT)),
-                    "dark": own(coloured(plain, DARK)),
-                    "caption": chart.description,
-                }
-                for chart in charts(document)
-                for plain in (chart.svg(PLAIN),)
-            ],
+            figures=[figure(chart, chart.description) for chart in charts(document)],
         )
     )
 
@@ -96,13 +88,13 @@ def _because(document: dict[str, Any]) -> list[tuple[str, ...]]:
 def charts(document: dict[str, Any]) -> list[Chart]:
     """A curve over the data blocks for each figure that is known, with its interval; a line for each shared_buffers."""
     return [
-        _curve(document, name, title, caption, PLAIN)
+        _curve(document, name, title, caption)
         for name, title, caption in _CURVES
         if all(row["figures"][name] for row in document["sizes"]) and len(document["sizes"]) > 1
     ]
 
 
-def _curve(document: dict[str, Any], name: str, title: str, caption: str, theme: Theme) -> Chart:
+def _curve(document: dict[str, Any], name: str, title: str, caption: str) -> Chart:
     rows = [
         {
             "block": format_size(row["data_block_bytes"]),
@@ -125,7 +117,7 @@ def _curve(document: dict[str, Any], name: str, title: str, caption: str, theme:
         "type": "nominal",
         "title": None,
         "legend": None if len(series) < 2 else {"orient": "top", "columns": 2},
-        "scale": {"domain": series, "range": [theme.cells[place % len(theme.cells)] for place in range(len(series))]},
+        "scale": {"domain": series, "range": [PLAIN.cells[place % len(PLAIN.cells)] for place in range(len(series))]},
     }
     layers: list[dict[str, Any]] = [
         {

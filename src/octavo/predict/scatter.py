@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from octavo.report.chart_colours import PLAIN, Theme
+from octavo.report.chart_colours import PLAIN
 from octavo.report.chart_style import Chart
 from octavo.units import format_size
 
@@ -19,18 +19,18 @@ _TITLES = {
 }
 
 
-def scatter(points: Sequence[dict[str, Any]], theme: Theme = PLAIN) -> Chart:
+def scatter(points: Sequence[dict[str, Any]]) -> Chart:
     """Points of `against.compare`; vertical bars are the intervals. Figures of no point have no panel."""
     shown = [name for name in _TITLES if any(one["metric"] == name for one in points)]
     panels = [
-        _panel(_TITLES[name], [one for one in points if one["metric"] == name], theme, has_legend=name == shown[0])
+        _panel(_TITLES[name], [one for one in points if one["metric"] == name], has_legend=name == shown[0])
         for name in shown
     ]
     rows = [{"hconcat": panels[place : place + _COLUMNS]} for place in range(0, len(panels), _COLUMNS)]
     return Chart({"vconcat": rows}, "predicted-measured", "Predicted and measured values; on the line they are equal.")
 
 
-def _panel(title: str, points: Sequence[dict[str, Any]], theme: Theme, *, has_legend: bool) -> dict[str, Any]:
+def _panel(title: str, points: Sequence[dict[str, Any]], *, has_legend: bool) -> dict[str, Any]:
     values: list[dict[str, Any]] = [
         {
             "measured": one["measured"],
@@ -61,13 +61,13 @@ def _panel(title: str, points: Sequence[dict[str, Any]], theme: Theme, *, has_le
         "field": "device",
         "type": "nominal",
         "title": None,
-        "scale": {"domain": names, "range": [theme.cells[place % len(theme.cells)] for place in range(len(names))]},
+        "scale": {"domain": names, "range": [PLAIN.cells[place % len(PLAIN.cells)] for place in range(len(names))]},
         "legend": {"orient": "bottom"} if has_legend else None,
     }
     layers: list[dict[str, Any]] = [
         {
             "data": {"values": [{"measured": end, "predicted": end} for end in (low, high)]},
-            "mark": {"type": "line", "color": theme.soft, "strokeDash": [3, 3]},
+            "mark": {"type": "line", "color": PLAIN.soft, "strokeDash": [3, 3]},
             "encoding": {"x": x, "y": y},
         },
         {

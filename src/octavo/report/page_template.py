@@ -7,6 +7,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from octavo.report.chart_colours import DARK, LIGHT, PLAIN, coloured
+from octavo.report.chart_style import Chart
+
 
 def environment(package: str, **filters: Callable[..., Any]) -> Environment:
     """The templates of a package, with these filters: every text is escaped, and a name that is not known an error."""
@@ -24,6 +27,12 @@ def environment(package: str, **filters: Callable[..., Any]) -> Environment:
 def style(*more: str) -> Markup:
     """The style sheet of all pages, and more of our own after it."""
     return own(resources.files("octavo.report").joinpath("page.css").read_text(encoding="utf-8") + "".join(more))
+
+
+def figure(chart: Chart, caption: str) -> dict[str, Any]:
+    """A chart in both themes, drawn once, with what is said below it."""
+    plain = chart.svg(PLAIN)
+    return {"light": own(coloured(plain, LIGHT)), "dark": own(coloured(plain, DARK)), "caption": caption}
 
 
 def own(text: str) -> Markup:

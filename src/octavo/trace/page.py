@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from octavo.report.chart_colours import DARK, LIGHT, PLAIN, Theme, coloured
+from octavo.report.chart_colours import PLAIN
 from octavo.report.chart_style import Chart
-from octavo.report.page_template import environment, own, style
+from octavo.report.page_template import environment, figure, style
 from octavo.trace.render import SURFACE_HEADS, curve_name, surface_rows, verdict
 from octavo.units import format_size, human_size
 
@@ -15,17 +15,8 @@ _MB = 1024**2
 
 def render(document: dict[str, Any]) -> str:
     """The page; every text of the document is escaped."""
-    figures = [
-        {"light": own(coloured(plain, LIGHT)), "dark": own(coloured(plain, DARK)), "caption": caption}
-        for chart, caption in (
-            (hit_ratios(document, PLAIN), _caption(document)),
-            (
-                working_sets(document, PLAIN),
-                "Bytes of all accessed pages: larger pages include data that was not accessed.",
-            ),
-        )
-        for plain in (chart.svg(PLAIN),)
-    ]
+    accessed = "Bytes of all accessed pages: larger pages include data that was not accessed."
+    figures = [figure(hit_ratios(document), _caption(document)), figure(working_sets(document), accessed)]
     return (
         environment("octavo.trace")
         .get_template("surface.html.j2")
@@ -64,7 +55,7 @@ def _caption(document: dict[str, Any]) -> str:
     return f"Hit ratio of an LRU cache by its size, a line for each page size.{ends}{points}{here}"
 
 
-def hit_ratios(document: dict[str, Any], theme: Theme) -> Chart:
+def hit_ratios(document: dict[str, Any]) -> Chart:
     """The curves, the clock sweep's points, and a line at the server's shared_buffers."""
     names = [curve_name(curve) for curve in document["curves"]]
     sizes = sorted({curve["page_size_bytes"] for curve in document["curves"]})
@@ -76,7 +67,7 @@ def hit_ratios(document: dict[str, Any], theme: Theme) -> Chart:
         "sort": [format_size(size) for size in sizes],
         "scale": {
             "domain": [format_size(size) for size in sizes],
-            "range": [theme.cells[place % len(theme.cells)] for place in range(len(sizes))],
+            "range": [PLAIN.cells[place % len(PLAIN.cells)] for place in range(len(sizes))],
         },
     }
     end = _useful_end(document)
@@ -140,7 +131,7 @@ def hit_ratios(document: dict[str, Any], theme: Theme) -> Chart:
         layers.append(
             {
                 "data": {"values": [{"mb": document["shared_buffers_bytes"] / _MB}]},
-                "mark": {"type": "rule", "color": theme.soft, "strokeDash": [3, 3]},
+                "mark": {"type": "rule", "color": PLAIN.soft, "strokeDash": [3, 3]},
                 "encoding": {"x": x},
             }
         )
@@ -157,7 +148,7 @@ def _useful_end(document: dict[str, Any]) -> int:
     return max(2 * last, 2 * (document["shared_buffers_bytes"] or 0))
 
 
-def working_sets(document: dict[str, Any], theme: Theme) -> Chart:
+def working_sets(document: dict[str, Any]) -> Chart:
     """A bar for each curve."""
     rows = [
         {
@@ -171,9 +162,9 @@ def working_sets(document: dict[str, Any], theme: Theme) -> Chart:
     y = {"field": "name", "type": "nominal", "title": None, "sort": order}
     x = {"field": "mb", "type": "quantitative", "title": "working set (MB)"}
     layers = [
-        {"mark": {"type": "bar", "color": theme.cells[3]}, "encoding": {"x": x, "y": y}},
+        {"mark": {"type": "bar", "color": PLAIN.cells[3]}, "encoding": {"x": x, "y": y}},
         {
-            "mark": {"type": "text", "align": "left", "dx": 4, "color": theme.ink},
+            "mark": {"type": "text", "align": "left", "dx": 4, "color": PLAIN.ink},
             "encoding": {"x": x, "y": y, "text": {"field": "text"}},
         },
     ]
