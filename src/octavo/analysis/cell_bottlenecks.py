@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.analysis.trials import TrialKey, values_of
-from octavo.errors import UsageError
 from octavo.host.block_limit import DeviceLimits
-from octavo.knobs.volume_types import parse_device
+from octavo.knobs.volume_types import as_achieved, known_volume
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 from octavo.units import spaced_sizes
@@ -122,33 +121,17 @@ def _pinned(cell: Cell) -> bool:
 
 def _limits(device: str, trial: TrialRecord) -> DeviceLimits:
     """The device's limits during a trial: with credits that were spent on the way, the mean over its time."""
-    try:
-        volume = parse_device(device)
-    except UsageError:  # of a run that was imported
-        return DeviceLimits()
+    volume = known_volume(device)
     if volume is None:
         return DeviceLimits()
     facts = trial.facts or {}
     spent = facts.get("credits_spent_after_seconds")
     surroundings = facts.get("surroundings")
     if volume.burst is None or spent is None or not surroundings:
-        return _achieved(volume.highest, facts.get("device_limit_achieved") or {})
+        return as_achieved(volume.highest, facts.get("device_limit_achieved") or {})
     share = min(1.0, spent / surroundings["seconds"])
     high, low = volume.highest, volume.baseline
     return DeviceLimits(_between(high.requests, low.requests, share), _between(high.bytes, low.bytes, share))
-
-
-def _achieved(limits: DeviceLimits, probed: Mapping[str, float]) -> DeviceLimits:
-    """What the probe before the trial got of the limits, where that is less: a limit as it really was."""
-    requests = max((probed[name] for name in ("reads_per_second", "writes_per_second") if name in probed), default=None)
-    amount = max(
-        (probed[name] for name in ("read_bytes_per_second", "written_bytes_per_second") if name in probed), default=None
-    )
-    return DeviceLimits(_less(limits.requests, requests), _less(limits.bytes, amount))
-
-
-def _less(limit: float | None, probed: float | None) -> float | None:
-    return limit if limit is None or not probed else min(limit, probed)
 
 
 def _between(high: float | None, low: float | None, share: float) -> float | None:

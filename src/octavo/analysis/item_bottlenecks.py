@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import Any
 
 from octavo.analysis.trials import TrialKey, values_of
-from octavo.errors import UsageError
-from octavo.knobs.volume_types import parse_device
+from octavo.host.block_limit import DeviceLimits
+from octavo.knobs.volume_types import known_volume
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 
@@ -76,8 +76,9 @@ def bottleneck(mean: Mapping[str, float], device: str = "native") -> str:
         return CPU
     requests = mean["query_device_reads"] + mean["query_device_writes"]
     amount = mean["query_device_read_bytes"] + mean["query_device_written_bytes"]
-    limits = _limits(device)
-    for name, used, limit in ((REQUESTS, requests, limits[0]), (BYTES, amount, limits[1])):
+    volume = known_volume(device)
+    limits = DeviceLimits() if volume is None else volume.baseline
+    for name, used, limit in ((REQUESTS, requests, limits.requests), (BYTES, amount, limits.bytes)):
         if limit and used / mean["seconds"] >= _LIMIT * limit:
             return name
     if mean["query_device_busy_share"] < (1 - cpu) / 2 or not requests:
@@ -85,12 +86,3 @@ def bottleneck(mean: Mapping[str, float], device: str = "native") -> str:
     if mean["query_device_queue"] < _QUEUE:
         return LATENCY
     return BYTES if amount / requests >= _LARGE else REQUESTS
-
-
-def _limits(device: str) -> tuple[float | None, float | None]:
-    """Requests and bytes a second of a device with limits of its own."""
-    try:
-        volume = parse_device(device)
-    except UsageError:  # of a run that was imported
-        return None, None
-    return (None, None) if volume is None else (volume.baseline.requests, volume.baseline.bytes)

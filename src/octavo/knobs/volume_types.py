@@ -13,6 +13,7 @@ The kernel lets whole requests through in slices of 0.1 s (block/blk-throttle.c)
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from octavo.errors import UsageError
@@ -62,6 +63,11 @@ class VolumeType:
             return self.baseline
         return DeviceLimits(self.burst.requests, self.burst.bytes or self.baseline.bytes)
 
+    @property
+    def at_first(self) -> DeviceLimits:
+        """What it gives as long as its first credits last."""
+        return self.highest if self.burst is None or self.burst.credits else self.baseline
+
 
 def parse_device(text: str) -> VolumeType | None:
     """The volume that a level names, or None for `native`. Raises UsageError with what is allowed.
@@ -84,6 +90,31 @@ def parse_device(text: str) -> VolumeType | None:
             raise UsageError(_RAID)
         case _:
             return _gp2(text) or _gp3(text) or _explicit(text)
+
+
+def known_volume(level: str) -> VolumeType | None:
+    """The volume of a stored run's level; None for `native`, and for what an imported run calls its device."""
+    try:
+        return parse_device(level)
+    except UsageError:
+        return None
+
+
+def as_achieved(limits: DeviceLimits, rates: Mapping[str, float]) -> DeviceLimits:
+    """What a probe got of these limits (`device_limit_achieved` of a trial's facts), where that is less.
+
+    >>> as_achieved(DeviceLimits(1000.0, None), {"reads_per_second": 950.0, "writes_per_second": 970.0})
+    DeviceLimits(requests=970.0, bytes=None)
+    """
+
+    def less(limit: float | None, *names: str) -> float | None:
+        got = max((rates[name] for name in names if name in rates), default=0.0)
+        return min(limit, got) if limit is not None and got else limit
+
+    return DeviceLimits(
+        less(limits.requests, "reads_per_second", "writes_per_second"),
+        less(limits.bytes, "read_bytes_per_second", "written_bytes_per_second"),
+    )
 
 
 def check_device(text: str) -> str:

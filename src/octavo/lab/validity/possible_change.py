@@ -1,10 +1,8 @@
 """What lost CPU time can have done to a trial's numbers, at the most: a rule may only censor what it can explain."""
 
 import math
-from collections.abc import Mapping
 
-from octavo.errors import UsageError
-from octavo.knobs.volume_types import parse_device
+from octavo.knobs.volume_types import as_achieved, known_volume
 from octavo.lab.validity.evidence import Evidence
 
 _KB = 1024
@@ -22,29 +20,19 @@ def possible_change(evidence: Evidence, lost: float) -> float:
 
 def left_by_device(evidence: Evidence) -> float:
     """How much more a limited device could have served; infinite without limits, or where nobody saw the device."""
-    try:
-        volume = parse_device(evidence.levels.get("device", "native"))
-    except UsageError:
-        volume = None
+    volume = known_volume(evidence.levels.get("device", "native"))
     if volume is None:
         return math.inf
-    limits = volume.baseline if volume.burst is not None and not volume.burst.credits else volume.highest
-    probed: Mapping[str, float] = evidence.facts.get("device_limit_achieved") or {}
-    used = [
-        _used(evidence, limits.requests, ("device_reads_per_second", "device_writes_per_second"), 1,
-              [probed.get("reads_per_second"), probed.get("writes_per_second")]),
-        _used(evidence, limits.bytes, ("device_read_kb_per_second", "device_written_kb_per_second"), _KB,
-              [probed.get("read_bytes_per_second"), probed.get("written_bytes_per_second")]),
-    ]  # fmt: skip
-    most = max(used)
+    limits = as_achieved(volume.at_first, evidence.facts.get("device_limit_achieved") or {})
+    most = max(
+        _used(evidence, limits.requests, ("device_reads_per_second", "device_writes_per_second"), 1),
+        _used(evidence, limits.bytes, ("device_read_kb_per_second", "device_written_kb_per_second"), _KB),
+    )
     return max(0.0, 1 / most - 1) if most > 0 else math.inf
 
 
-def _used(
-    evidence: Evidence, limit: float | None, names: tuple[str, str], unit: int, probed: list[float | None]
-) -> float:
-    """The share of a limit that reads and writes used; of what a probe got of it, where that was less."""
+def _used(evidence: Evidence, limit: float | None, names: tuple[str, str], unit: int) -> float:
+    """The share of a limit that reads and writes used."""
     if limit is None or not all(name in evidence.numbers for name in names):
         return 0.0
-    seen = max((one for one in probed if one), default=limit)
-    return sum(evidence.numbers[name] for name in names) * unit / min(limit, seen)
+    return sum(evidence.numbers[name] for name in names) * unit / limit
