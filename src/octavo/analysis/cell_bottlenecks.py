@@ -10,9 +10,8 @@ the device may serve many more at once (iostat(1) on %util).
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from octavo.analysis.device_limits import limits_during
 from octavo.analysis.trials import TrialKey, values_of
-from octavo.host.block_limit import DeviceLimits
-from octavo.knobs.volume_types import as_achieved, known_volume
 from octavo.plan.cells import Cell
 from octavo.store.records import TrialRecord
 from octavo.units import spaced_sizes
@@ -101,7 +100,7 @@ def _seen(cell: Cell, trial: TrialRecord) -> dict[str, float | None] | None:
         return None
     reads, writes, read, written = (values[name] for name in _NEEDED)
     requests, amount = reads + writes, (read + written) * _KB
-    limits = _limits(cell.levels.get("device", "native"), trial)
+    limits = limits_during(cell.levels.get("device", "native"), trial)
     facts = trial.facts or {}
     return {
         "requests_per_second": requests,
@@ -117,25 +116,6 @@ def _seen(cell: Cell, trial: TrialRecord) -> dict[str, float | None] | None:
 
 def _pinned(cell: Cell) -> bool:
     return any(cell.levels.get(name, "all") != "all" for name in ("server_cpus", "client_cpus"))
-
-
-def _limits(device: str, trial: TrialRecord) -> DeviceLimits:
-    """The device's limits during a trial: with credits that were spent on the way, the mean over its time."""
-    volume = known_volume(device)
-    if volume is None:
-        return DeviceLimits()
-    facts = trial.facts or {}
-    spent = facts.get("credits_spent_after_seconds")
-    surroundings = facts.get("surroundings")
-    if volume.burst is None or spent is None or not surroundings:
-        return as_achieved(volume.highest, facts.get("device_limit_achieved") or {})
-    share = min(1.0, spent / surroundings["seconds"])
-    high, low = volume.highest, volume.baseline
-    return DeviceLimits(_between(high.requests, low.requests, share), _between(high.bytes, low.bytes, share))
-
-
-def _between(high: float | None, low: float | None, share: float) -> float | None:
-    return None if high is None or low is None else share * high + (1 - share) * low
 
 
 def _means(seen: Sequence[Mapping[str, float | None]]) -> dict[str, Any]:

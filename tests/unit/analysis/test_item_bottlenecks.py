@@ -1,5 +1,7 @@
 """What each item was short of, from the trials that count."""
 
+from dataclasses import replace
+
 import pytest
 
 from octavo.analysis.item_bottlenecks import item_bottlenecks
@@ -39,6 +41,15 @@ def test_means_over_trials_name_the_bottleneck_of_each_item() -> None:
         ("a", "q2", "waiting for neither CPU nor device"),
     ]
     assert rows[1]["cpu_share"] == pytest.approx(0.85)
+
+
+@pytest.mark.parametrize(("facts", "found"), [({}, "latency"), ({"credits_spent_after_seconds": 0.0}, "requests")])
+def test_a_volume_with_credits_left_is_short_of_requests_at_its_burst_only(facts: dict[str, float], found: str) -> None:
+    """Of 3000 requests a second, where 300 are had without credits."""
+    cell = Cell("a", "a", {"device": "gp2:100"}, "", True, False, "")
+    its = trial("a", 1, q1={"query_device_busy_share": 0.9, "query_device_reads": 290.0})
+    its = replace(its, facts={**facts, "surroundings": {"seconds": 10.0}})
+    assert [row["bottleneck"] for row in item_bottlenecks([cell], {(1, 1, "a"): its})] == [found]
 
 
 def test_an_item_that_was_not_watched_has_none() -> None:
