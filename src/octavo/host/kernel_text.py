@@ -25,6 +25,15 @@ def words(line: str) -> list[str]:
     return [word for word in line.replace("\t", " ").split(" ") if word]
 
 
+def chosen(text: str) -> str:
+    """The word in brackets of a choice, or the text of one that has none.
+
+    >>> chosen("always [madvise] never"), chosen("performance")
+    ('madvise', 'performance')
+    """
+    return text.partition("[")[2].partition("]")[0] or text
+
+
 def shown(text: str) -> str:
     r"""The text as it may be printed anywhere: what is no printable letter is escaped.
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from octavo.errors import OctavoError
 from octavo.host.journal import Journal
+from octavo.host.kernel_text import chosen
 from octavo.host.loop_devices import backing, loop_of
 from octavo.host.process import boot_id
 from octavo.host.undo import Entry, Undone
@@ -35,7 +36,7 @@ class KernelValue:
         """The value in force. Raises OSError."""
         text = self.path.read_text(errors="replace").strip()
         if self.form == "choice":
-            return text.partition("[")[2].partition("]")[0] or text
+            return chosen(text)
         if self.form == "device":
             lines = (line.partition(" ") for line in text.split("\n"))
             return next((value for device, _, value in lines if device == self.device), "")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.host.block_devices import device_under
-from octavo.host.kernel_text import shown
+from octavo.host.kernel_text import chosen, shown
 from octavo.host.mounts import mounts
 from octavo.units import format_size, human_size
 
@@ -64,7 +64,7 @@ def _memory_layers(sys: Path) -> list[Layer]:
     if (huge / "enabled").exists():
         size = _number(huge / "hpage_pmd_size")
         modes = (("enabled", "enabled"), ("shared memory", "shmem_enabled"), ("defrag", "defrag"))
-        detail = "; ".join(f"{name}: {_chosen(huge / file)}" for name, file in modes)
+        detail = "; ".join(f"{name}: {chosen(_read(huge / file))}" for name, file in modes)
         layers.append(Layer("transparent huge page", size, format_size(size) if size else "?", detail))
     return layers
 
@@ -143,9 +143,3 @@ def _read(path: Path) -> str:
 def _number(path: Path) -> int | None:
     text = _read(path)
     return int(text) if text.isdecimal() else None
-
-
-def _chosen(path: Path) -> str:
-    """The bracketed word of a sysfs choice such as `always [madvise] never`."""
-    text = _read(path)
-    return text.partition("[")[2].partition("]")[0] or text

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from octavo.host.kernel_text import chosen
 from octavo.hugepages.groups import GroupLimit, group_limits, tightest
 from octavo.hugepages.needed import ServerPages
 from octavo.hugepages.pool import MORE_MEMORY, PoolState, default_page, meminfo, memory_to_take, pool_file
@@ -239,8 +240,7 @@ def kubernetes_resource(page: int, pages: int | None) -> str:
 
 
 def _transparent(root: Path) -> list[Limit]:
-    text = _text(root / "sys/kernel/mm/transparent_hugepage/shmem_enabled")
-    mode = text.partition("[")[2].partition("]")[0]
+    mode = chosen(_text(root / "sys/kernel/mm/transparent_hugepage/shmem_enabled"))
     if mode not in ("always", "within_size", "force"):
         return []
     return [

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from octavo.doctor.collect.reading import choice, fact_of
+from octavo.doctor.collect.reading import fact_of
 from octavo.doctor.facts import Fact
 from octavo.errors import HostError
-from octavo.host.kernel_text import lines
+from octavo.host.kernel_text import chosen, lines
 from octavo.hugepages.boot import at_boot
 from octavo.hugepages.groups import group_limits
 from octavo.hugepages.limits import container_of
@@ -90,7 +90,7 @@ def _memory(root: Path) -> list[Fact]:
 def _transparent(root: Path) -> list[Fact]:
     directory = root / "sys/kernel/mm/transparent_hugepage"
     files = {"enabled": "enabled", "defrag": "defrag", "shmem": "shmem_enabled"}
-    found = [fact_of(f"host.thp.{name}", directory / file, choice) for name, file in files.items()]
+    found = [fact_of(f"host.thp.{name}", directory / file, chosen) for name, file in files.items()]
     daemon = directory / "khugepaged"
     return [
         *found,

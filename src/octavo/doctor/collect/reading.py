@@ -21,15 +21,6 @@ def fact_of(name: str, path: Path, parse: Callable[[str], Any] = str) -> Fact:
         return Fact(name, unknown=f"{path} says {text[:40]!r}")
 
 
-def choice(text: str) -> str:
-    """The word in brackets of a choice such as `always [madvise] never`.
-
-    >>> choice("always [madvise] never"), choice("performance")
-    ('madvise', 'performance')
-    """
-    return text.partition("[")[2].partition("]")[0] or text
-
-
 def kilobytes(text: str) -> int:
     """Bytes of a number of kB. Raises ValueError."""
     return int(text) * 1024

@@ -7,10 +7,10 @@ import os
 import re
 from pathlib import Path
 
-from octavo.doctor.collect.reading import choice, fact_of, kilobytes
+from octavo.doctor.collect.reading import fact_of, kilobytes
 from octavo.doctor.facts import Fact
 from octavo.host.block_devices import device_under
-from octavo.host.kernel_text import shown
+from octavo.host.kernel_text import chosen, shown
 from octavo.host.mounts import Mount, mounts
 
 # The first Linux whose readahead makes folios larger than a page for it.
@@ -82,7 +82,7 @@ def _device(directory: Path, sys: Path) -> list[Fact]:
         fact_of("host.device.readahead_bytes", queue / "read_ahead_kb", kilobytes),
         fact_of("host.device.largest_request_bytes", queue / "max_sectors_kb", kilobytes),
         fact_of("host.device.rotational", queue / "rotational", lambda text: bool(int(text))),
-        fact_of("host.device.scheduler", queue / "scheduler", choice),
+        fact_of("host.device.scheduler", queue / "scheduler", chosen),
     ]
 
 

@@ -90,7 +90,7 @@ def observe_host(directory: Path, seconds: float, proc: Path, sys: Path) -> Host
 
 
 def read_text(path: Path) -> str:
-    """The file's text without its end of line. Raises CannotLookError when it is not there or not for us."""
+    """The file's text without its end of line. Raises CheckImpossibleError when it is not there or not for us."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError as error:

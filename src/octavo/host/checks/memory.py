@@ -1,7 +1,7 @@
 """What the kernel does with memory on its own."""
 
 from octavo.host.checks.base import CheckFinding, CheckImpossibleError, Host, read_text
-from octavo.host.kernel_text import lines, words
+from octavo.host.kernel_text import chosen, lines, words
 from octavo.units import human_size
 
 # Of a number of 64 bits.
@@ -47,8 +47,7 @@ def swap(host: Host) -> CheckFinding:
 
 def huge_pages(host: Host) -> CheckFinding:
     """Whether khugepaged puts memory together into huge pages by itself."""
-    text = read_text(host.sys / "kernel/mm/transparent_hugepage/enabled")
-    mode = text.partition("[")[2].partition("]")[0] or text
+    mode = chosen(read_text(host.sys / "kernel/mm/transparent_hugepage/enabled"))
     if mode != "always":
         return CheckFinding("transparent huge pages", "fine", mode)
     return CheckFinding(
