@@ -69,6 +69,18 @@ def test_a_server_that_dies_is_noticed(build: Build, journal: Journal, account: 
             server.query("started")
 
 
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_warming_reads_documents_in_any_schema(build: Build, journal: Journal, account: Account) -> None:
+    with data_directory(build, journal, account) as path, running(build, path, journal, account) as server:
+        server.execute("CREATE EXTENSION pg_prewarm")
+        server.execute("CREATE SCHEMA shop")
+        server.execute("CREATE TABLE shop.documents (body text)")
+        server.execute("ALTER TABLE shop.documents ALTER body SET STORAGE EXTERNAL")
+        server.execute("INSERT INTO shop.documents SELECT repeat('x', 100000) FROM generate_series(1, 10)")
+        (read,) = server.query("prewarm")
+    assert read["blocks"] * 8192 > 10 * 100_000
+
+
 def _cached_bytes(directory: Path) -> int:
     try:
         return page_cache.cached_bytes(directory)
