@@ -1,6 +1,8 @@
 import math
 import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from octavo.cli.presets import list_presets, show
 from octavo.errors import UsageError
 from octavo.knobs import fragmentation
 from octavo.lab.estimate import estimate
+from octavo.lab.slices import eligibility
 from octavo.lab.steady import LONGEST_SECONDS
 from octavo.plan.cells import make_cells
 from octavo.plan.design import combinations
@@ -64,9 +67,18 @@ def test_every_preset_is_a_plan_in_every_size(name: str, size: str) -> None:
 def test_a_preset_keeps_what_its_size_promises_on_two_cores(
     name: str, size: str, hours: float, gigabytes: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    def memory(*_: object) -> int:
+        return 24 * 1024**3
+
+    def disk(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(free=2 * gigabytes * 1024**3)
+
     monkeypatch.setenv("OCTAVO_HOME", str(tmp_path))  # nothing is built or loaded yet
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    # With less memory or disk, cells are measured in groups, each with the baseline, which takes longer.
     monkeypatch.setattr(fragmentation, "_PROC", plant(tmp_path, {"meminfo": f"MemAvailable: {24 * 1024**2} kB\n"}))
+    monkeypatch.setattr(eligibility, "meminfo", memory)
+    monkeypatch.setattr(shutil, "disk_usage", disk)
     plan = find_plan(name, size=size)[0]
     needs = estimate(plan, make_cells(plan), workloads.find(plan.workload))
     assert needs.seconds <= hours * 3600
