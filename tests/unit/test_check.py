@@ -17,6 +17,7 @@ from octavo.check.outputs import Difference, compare_isolation, compare_regressi
 from octavo.check.perl_tests import parse_tap, waited_for
 from octavo.check.report import as_dict, markdown, text
 from octavo.check.run import covering_suites
+from octavo.errors import UsageError
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.limits import DATA_BLOCKS, WAL_BLOCKS
 from octavo.units import parse_size
@@ -381,3 +382,25 @@ def test_one_suite_a_build_meets_every_block_when_it_is_the_whole_matrix() -> No
 def test_one_suite_a_build_when_there_are_few() -> None:
     builds = [Build(data, Path(data), {"data_block": data, "wal_block": "8kB"}) for data in ("4kB", "8kB", "32kB")]
     assert {suites[1] for suites in covering_suites(builds).values()} == {"regression", "isolation", "recovery"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--check", "--suite", "regression,speed"), "unknown suite 'speed'; allowed: installation, "),
+        (("--with-extension", "/nonexistent"), "--with-extension /nonexistent: no such directory"),
+    ],
+)
+def test_what_cannot_be_done_with_builds_is_refused_before_they_are_made(
+    arguments: tuple[str, ...], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from octavo.cli.app import app
+
+    def make(*_: object, **__: object) -> None:
+        raise AssertionError("builds are made")
+
+    monkeypatch.setattr("octavo.postgres.builds.make.ensure_builds", make)
+    ran = CliRunner().invoke(app, ["build", "--matrix", *arguments])
+    assert isinstance(ran.exception, UsageError) and problem in str(ran.exception)

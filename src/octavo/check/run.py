@@ -1,6 +1,6 @@
 """Checking builds: every suite on each of them."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 
 from octavo.check.contrib import run_contrib
@@ -33,6 +33,13 @@ _ALL = {**SUITES, **FURTHER}
 
 # What a covering design spreads over the builds; the installation is checked on each, as that takes a second.
 _SPREAD = ("regression", "isolation", "recovery")
+
+
+def check_suites(suites: Iterable[str]) -> None:
+    """Raises UsageError for a suite that does not exist."""
+    for suite in suites:
+        if suite not in _ALL:
+            raise UsageError(f"unknown suite {suite!r}; allowed: {', '.join(_ALL)}")
 
 
 def covering_suites(builds: Sequence[Build]) -> dict[str, tuple[str, ...]]:
@@ -76,9 +83,7 @@ def check_builds(
     where it is not the cached one. Raises UsageError for a suite that does not exist, HostError when there is no
     source, OctavoError when a build is of another source than the tests.
     """
-    for suite in suites:
-        if suite not in _ALL:
-            raise UsageError(f"unknown suite {suite!r}; allowed: {', '.join(_ALL)}")
+    check_suites(suites)
     chosen = covering_suites(builds) if covering else {build.name: tuple(suites) for build in builds}
     for version in dict.fromkeys(str(build.manifest["version"]) for build in builds):
         with open_tests(version, journal, local) as tests:

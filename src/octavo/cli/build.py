@@ -109,6 +109,14 @@ def make(
         traced=traced,
         own_source=source is not None,
     )
+    if check:
+        from octavo.cli.build_check import suites_of
+
+        suites_of(suite)
+    if with_extension is not None:
+        from octavo.postgres.extension import check_source
+
+        check_source(with_extension)
     started = time.monotonic()
     made: list[str] = []
     with Journal() as journal:
@@ -142,8 +150,7 @@ def make(
         if check:
             from octavo.cli.build_check import check as run_check
 
-            suites = None if suite in ("all", "covering") else suite.split(",")
-            code |= run_check(builds, journal, format, suites=suites, covering=suite == "covering", source=source)
+            code |= run_check(builds, journal, format, suite, source)
         if check_operations:
             from octavo.cli.build_operations import check_operations as run_operations
 

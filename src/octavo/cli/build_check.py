@@ -14,29 +14,21 @@ if TYPE_CHECKING:
     from octavo.postgres.builds.cache import Build
 
 
-def check(
-    builds: "Sequence[Build]",
-    journal: "Journal",
-    format: TableFormat = TableFormat.text,
-    *,
-    suites: Sequence[str] | None = None,
-    covering: bool = False,
-    source: Path | None = None,
-) -> int:
+def check(builds: "Sequence[Build]", journal: "Journal", format: TableFormat, suite: str, source: Path | None) -> int:
     """Checks the builds, prints each report as soon as it is there, and returns the exit code.
 
-    `suites` are all where none is named, and with `covering` one of them for each build; `source` is the tarball to
-    take the tests from.
+    `suite` is that of --suite; `source` is the tarball to take the tests from.
     0: every test is identical or differs for a known reason; 1: something else differs, failed or crashed.
     """
     from octavo.check.report import as_dict, text
-    from octavo.check.run import SUITES, check_builds
+    from octavo.check.run import check_builds
     from octavo.cli.output import print_json
 
     reports: list[CheckReport] = []
     with _CheckProgress() as progress:
-        named = suites or tuple(SUITES)
-        for report in check_builds(builds, journal, suites=named, covering=covering, local=source, progress=progress):
+        for report in check_builds(
+            builds, journal, suites=suites_of(suite), covering=suite == "covering", local=source, progress=progress
+        ):
             reports.append(report)
             if format is TableFormat.text:
                 progress.clear()
@@ -44,6 +36,15 @@ def check(
     if format is TableFormat.json:
         print_json(as_dict(reports))
     return 0 if all(report.passed for report in reports) else 1
+
+
+def suites_of(suite: str) -> tuple[str, ...]:
+    """The suites that --suite names. Raises UsageError for one that does not exist."""
+    from octavo.check.run import SUITES, check_suites
+
+    found = tuple(SUITES) if suite in ("all", "covering") else tuple(suite.split(","))
+    check_suites(found)
+    return found
 
 
 class _CheckProgress:

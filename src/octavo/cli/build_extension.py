@@ -16,9 +16,8 @@ def with_extension(builds: Sequence["Build"], directory: Path, journal: "Journal
     """
     from octavo.errors import OctavoError, UsageError
     from octavo.host.children import server_account
-    from octavo.postgres.extension import build_extension, check_source, try_extension
+    from octavo.postgres.extension import build_extension, try_extension
 
-    check_source(directory)
     account = server_account()
     failed = 0
     for build in builds:
