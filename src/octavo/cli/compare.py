@@ -48,6 +48,8 @@ def compare(
 
     if len(runs) < 2:
         raise UsageError("compare needs two or more runs: octavo compare RUN1 RUN2 (octavo runs lists them)")
+    if html is not None and format is not ComparisonFormat.text:
+        raise UsageError("--html writes a page, and --format prints; give one of them")
     margin = None if fail_on is None else _margin(fail_on)
     ids = [find_run(store_address(), run) for run in runs]
     with content_of(" and ".join(ids), store_address()):

@@ -1,11 +1,13 @@
 """`octavo predict`: what another page size would do to a recorded workload, without a rebuild."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from octavo.cli.choices import TableFormat
+from octavo.errors import UsageError
 
 if TYPE_CHECKING:
     from octavo.predict.predict import Request as PredictionRequest
@@ -102,24 +104,23 @@ def predict(
 
     every = None if checkpoint is None else parse_duration(checkpoint)
     if every is not None and every < 1:
-        from octavo.errors import UsageError
-
         raise UsageError(f"--checkpoint {checkpoint}: it must be at least 1s")
-    memories = sizes("--memory", memory)
+    if against is not None and out is not None:
+        raise UsageError("--out writes the page of a prediction, and --against has none; give one of them")
     request = Request(
         path=file,
         data_blocks=PAGE_SIZES if data_block == "all" else sizes("--data-block", data_block, PAGE_SIZES),
         wal_blocks=WAL_BLOCKS if wal_block == "all" else sizes("--wal-block", wal_block, WAL_BLOCKS),
         shared_buffers=sizes("--shared-buffers", shared_buffers, least=128 * 1024),
-        memory=memories[0] if memories else None,
-        kernel_page=sizes("--kernel-page", kernel_page, KERNEL_PAGES)[0],
+        memory=None if memory is None else _size("--memory", memory),
+        kernel_page=_size("--kernel-page", kernel_page, KERNEL_PAGES),
         device=device,
         recorded_device=recorded_device,
         clients=clients,
         checkpoint=every,
         until_checkpoint=until_checkpoint,
-        readahead=next(iter(sizes("--readahead", readahead)), None),
-        dirty_background=next(iter(sizes("--dirty-background", dirty_background)), None),
+        readahead=None if readahead is None else _size("--readahead", readahead),
+        dirty_background=None if dirty_background is None else _size("--dirty-background", dirty_background),
         huge_pages=huge_pages,
         prices=Prices(device_price, memory_price),
         what_if=parse_what_if(what_if or []),
@@ -144,6 +145,16 @@ def predict(
         console().print(view(document))
         if written is not None:
             console().print(f"\npage: {written}")
+
+
+def _size(option: str, text: str, allowed: Sequence[int] = ()) -> int:
+    """Bytes of an option's only size. Raises UsageError."""
+    from octavo.trace.simulate import sizes
+
+    first, *others = sizes(option, text, allowed)
+    if others:
+        raise UsageError(f"{option} {text}: give one size")
+    return first
 
 
 def _against(

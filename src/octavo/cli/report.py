@@ -61,6 +61,9 @@ def report(
         return
     if watch and (format is not ReportFormat.text or png is not None or svg is not None):
         raise UsageError("--watch draws on the terminal or writes --html; do not combine it with other output options")
+    pictures = html is not None or png is not None or svg is not None
+    if pictures and format is not ReportFormat.text:
+        raise UsageError("--html, --png and --svg write files, and --format prints; give one of them")
     identifier = find_run(store_address(), run)
     with content_of(identifier, store_address()):
         if watch:
@@ -70,7 +73,6 @@ def report(
             with closing(Store.open_to_read(store_address())) as store:
                 follow(store, identifier, console(), html)
             return
-        pictures = html is not None or png is not None or svg is not None
         if pictures:
             from octavo.report.chart_style import load_vega
 
