@@ -8,7 +8,9 @@ from pathlib import Path
 from octavo.host.owner import owner_of
 
 # Without waiting for the other end of a FIFO, and without becoming anybody's terminal.
-CAREFULLY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CAREFULLY = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+# For reading what is there itself, and nothing that a link leads to.
+NO_LINK = os.O_RDONLY | os.O_NOFOLLOW | _CAREFULLY
 _MOST_TEXT = 256 * 1024**2
 
 
@@ -20,7 +22,7 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
     path = path.absolute()
     directory = _open_directory(path.parent, os.O_PATH)
     try:
-        descriptor = os.open(path.name, flags | CAREFULLY | _no_links_of_others(directory), dir_fd=directory)
+        descriptor = os.open(path.name, flags | _CAREFULLY | _no_links_of_others(directory), dir_fd=directory)
     finally:
         os.close(directory)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from octavo.errors import OctavoError
+from octavo.host.careful_open import NO_LINK
 from octavo.host.children import Account
 
-# Without waiting for the other end of a FIFO, and without becoming anybody's terminal.
-_CAREFULLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK_BYTES = 1024**2
 # An installation with debug information has a few hundred MB and is about ten directories deep.
 _MOST_BYTES = 8 * 1024**3
@@ -32,8 +31,8 @@ def open_below(directory: int, path: str, flags: int = 0) -> int:
     opened: list[int] = []
     try:
         for parent in parents:
-            opened.append(os.open(parent, _CAREFULLY | os.O_DIRECTORY, dir_fd=opened[-1] if opened else directory))
-        return os.open(name, _CAREFULLY | flags, dir_fd=opened[-1] if opened else directory)
+            opened.append(os.open(parent, NO_LINK | os.O_DIRECTORY, dir_fd=opened[-1] if opened else directory))
+        return os.open(name, NO_LINK | flags, dir_fd=opened[-1] if opened else directory)
     finally:
         for descriptor in opened:
             os.close(descriptor)
@@ -84,7 +83,7 @@ def copy_out(
                 (target / path).symlink_to(os.readlink(name, dir_fd=source))
                 links.append(path)
             elif stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-                descriptor = os.open(name, _CAREFULLY | (os.O_DIRECTORY if stat.S_ISDIR(mode) else 0), dir_fd=source)
+                descriptor = os.open(name, NO_LINK | (os.O_DIRECTORY if stat.S_ISDIR(mode) else 0), dir_fd=source)
                 try:
                     if stat.S_ISDIR(mode):
                         copy_directory(descriptor, path, depth + 1)
@@ -96,7 +95,7 @@ def copy_out(
                 raise OctavoError(f"{path} is neither a file nor a directory nor a link; it is not installed")
 
     try:
-        top = os.open(tree, _CAREFULLY | os.O_DIRECTORY)
+        top = os.open(tree, NO_LINK | os.O_DIRECTORY)
         try:
             source = open_below(top, place, os.O_DIRECTORY)
         finally:

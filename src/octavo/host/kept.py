@@ -17,9 +17,9 @@ from pathlib import Path
 
 from octavo.errors import OctavoError
 from octavo.host import tree_walk, trees
+from octavo.host.careful_open import NO_LINK
 from octavo.host.children import Account
 
-_CAREFULLY = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _DIRECTORY_MODE, _FILE_MODE = 0o750, 0o640
 # Rights beside the mode, which a change of owner leaves (acl(5)).
@@ -63,7 +63,7 @@ def _entries(directory: int) -> Sequence[tuple[str, bool]]:
 
 def _keep_file(directory: int, name: str, path: Path, account: Account) -> None:
     _check(os.stat(name, dir_fd=directory, follow_symlinks=False), path, account)
-    descriptor = os.open(name, _CAREFULLY, dir_fd=directory)
+    descriptor = os.open(name, NO_LINK, dir_fd=directory)
     try:
         facts = os.fstat(descriptor)
         _check(facts, path, account)

@@ -16,7 +16,7 @@ from pathlib import Path
 from octavo.errors import HostError, OctavoError
 from octavo.home import make_directory, octavo_home
 from octavo.host import children
-from octavo.host.careful_open import CAREFULLY, open_directory
+from octavo.host.careful_open import NO_LINK, open_directory
 from octavo.host.children import Account
 from octavo.host.copy_out import open_below
 from octavo.host.journal import Journal
@@ -147,7 +147,7 @@ def open_files(tree: Path) -> Generator[int, None, None]:
     for place in walk(tree):
         for name in place.names:
             with suppress(OSError):
-                descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | CAREFULLY, dir_fd=place.descriptor)
+                descriptor = os.open(name, NO_LINK, dir_fd=place.descriptor)
                 try:
                     if stat.S_ISREG(os.fstat(descriptor).st_mode):
                         yield descriptor

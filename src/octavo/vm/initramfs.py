@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from octavo.errors import OctavoError
-from octavo.host.careful_open import CAREFULLY
+from octavo.host.careful_open import NO_LINK
 
 DIRECTORY, FILE, PROGRAM, LINK = 0o040755, 0o100644, 0o100755, 0o120777
 _MAGIC = b"070701"
@@ -70,7 +70,7 @@ def read_module(path: Path) -> bytes:
 def read_regular(path: Path, most: int) -> bytes:
     """What a file of a kernel's package holds, which may be anybody's: never through a link, and nothing that has no
     end or is written to by others. Raises OSError, and OctavoError for what is no such file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | CAREFULLY)
+    descriptor = os.open(path, NO_LINK)
     with os.fdopen(descriptor, "rb") as file:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > most:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import HostError, UsageError
-from octavo.host.careful_open import CAREFULLY, open_file
+from octavo.host.careful_open import NO_LINK, open_file
 from octavo.host.tree_walk import walk
 
 # The machine unpacks it on its data disk.
@@ -60,8 +60,7 @@ def _each(path: Path) -> Generator[tuple[str, int | None], None, None]:
         yield place.path, None
         for name in place.names:
             if stat.S_ISREG(os.stat(name, dir_fd=place.descriptor, follow_symlinks=False).st_mode):
-                how = os.O_RDONLY | os.O_NOFOLLOW | CAREFULLY
-                with _closing(os.open(name, how, dir_fd=place.descriptor)) as descriptor:
+                with _closing(os.open(name, NO_LINK, dir_fd=place.descriptor)) as descriptor:
                     yield f"{place.path}/{name}".lstrip("/"), descriptor
 
 
