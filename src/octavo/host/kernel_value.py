@@ -222,7 +222,7 @@ def undo_counterparts(entry: Entry) -> Undone | None:
         return None
     if now != entry["set"]:
         return Undone(
-            "left", f"left {values[0]} and its counterpart at {now}: they were {found}, and was changed by others"
+            "left", f"left {values[0]} and its counterpart at {now}: they were {found}, and were changed by others"
         )
     which = 1 if found[1] != "0" else 0
     values[which].write(found[which])

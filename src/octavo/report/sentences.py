@@ -38,16 +38,11 @@ def status_sentence(document: Document) -> str | None:
     run = document["run"]
     if run["status"] == "finished":
         return None
-    note = {
-        "running": "the numbers will change",
-        "interrupted": "the numbers below are from the trials until then",
-        "failed": "the numbers below are from the trials before that",
-    }.get(run["status"], "the numbers may be incomplete")
-    state = "is still running" if run["status"] == "running" else f"is {run['status']}"
-    if run["status"] == "interrupted":
-        state = "was interrupted"
-    elif run["status"] == "failed":
-        state = "failed"
+    state, note = {
+        "running": ("is still running", "the numbers will change"),
+        "interrupted": ("was interrupted", "the numbers below are from the trials until then"),
+        "failed": ("failed", "the numbers below are from the trials before that"),
+    }.get(run["status"], (f"is {run['status']}", "the numbers may be incomplete"))
     verb = "is" if run["rounds_finished"] == 1 and rounds_text(document) == "1 round" else "are"
     error = document["environment"].get("error") if run["status"] == "failed" else None
     cause = f" It failed with: {error.rstrip('.')}." if error else ""
