@@ -152,6 +152,7 @@ def test_a_wide_row_is_alone_on_its_page_and_fits(block: int) -> None:
         (("--device", "tape"), "--device tape: allowed"),
         (("--dsn", "host=/nowhere", "--device", "hdd"), "--dsn has its own device"),
         (("--data-block", "7kB"), "7kB"),
+        (("--pg", "17,18"), "--pg 17,18: name one version"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(arguments: tuple[str, ...], problem: str) -> None:

@@ -213,7 +213,7 @@ def test_what_is_no_calibration_is_refused(text: str) -> None:
         (("table", "-c", "work_mem"), "not a setting"),
         (("table", "--pg", "17"), "--pg 17: statistics can be carried from PostgreSQL 18 on; use 18, or --statistics"),
         (("loads", "--pg", "17"), "--pg 17: statistics can be carried from PostgreSQL 18 on; use 18"),
-        (("loads", "--pg", "18,17"), "--pg 17,18: name one version"),
+        (("loads", "--pg", "18,17"), "--pg 18,17: name one version"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(arguments: tuple[str, ...], problem: str) -> None:

@@ -64,7 +64,7 @@ def table(
     from octavo.query_plans.compare import base_block, compare_plans, data_blocks
     from octavo.query_plans.costs import compared
     from octavo.query_plans.render import view
-    from octavo.query_plans.statistics import check_versions
+    from octavo.query_plans.statistics import check_version
     from octavo.query_plans.table import PlanTableRequest
     from octavo.units import parse_duration
     from octavo.workloads import tpch
@@ -72,7 +72,7 @@ def table(
     specs = data_block_specs(data_block, pg)
     blocks = data_blocks(specs)
     if statistics is Statistics.one:
-        check_versions([spec.version for spec in specs], "use 18, or --statistics own")
+        check_version(specs[0].version, "use 18, or --statistics own")
     request = PlanTableRequest(
         rounds=rounds, tries=tries, timeout=parse_duration(timeout), seed=seed,
         settings={**tpch.WORKLOAD.settings, **parse_settings(setting or [])}, costs=compared(blocks, calibration),
@@ -123,11 +123,11 @@ def loads(
     from octavo.postgres.scratch import parse_settings
     from octavo.query_plans.loads import LoadsRequest, announcement, compare_loads
     from octavo.query_plans.loads_document import view
-    from octavo.query_plans.statistics import check_versions
+    from octavo.query_plans.statistics import check_version
     from octavo.workloads import tpch
 
     specs = data_block_specs(data_block, pg)
-    check_versions([spec.version for spec in specs], "use 18")
+    check_version(specs[0].version, "use 18")
     request = LoadsRequest(loads, draws, {**tpch.WORKLOAD.settings, **parse_settings(setting or [])})
     levels = complete(
         tpch.WORKLOAD.factors, {"scale": scale, "queries": queries, "statistics_target": str(statistics_target)}

@@ -5,7 +5,7 @@ can write statistics: pg_restore_relation_stats and pg_restore_attribute_stats (
 Functions"). The numbers of pages stay those of the target: the planner multiplies rows a page by the pages there are.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,13 +43,10 @@ class PlannerStatistics:
     attributes: tuple[Mapping[str, Any], ...]
 
 
-def check_versions(versions: Collection[str], way_out: str) -> None:
-    """Raises UsageError, which ends with the way out, unless it is one version whose statistics can be carried."""
-    if len(set(versions)) > 1:
-        raise UsageError(f"--pg {','.join(sorted(set(versions)))}: name one version")
-    for version in versions:
-        if major_of(version) < _FIRST:
-            raise UsageError(f"--pg {version}: statistics can be carried from PostgreSQL {_FIRST} on; {way_out}")
+def check_version(version: str, way_out: str) -> None:
+    """Raises UsageError, which ends with the way out, where statistics cannot be carried."""
+    if major_of(version) < _FIRST:
+        raise UsageError(f"--pg {version}: statistics can be carried from PostgreSQL {_FIRST} on; {way_out}")
 
 
 def read(source: Connection[DictRow]) -> PlannerStatistics:

@@ -51,12 +51,16 @@ def selected_specs(
 
 
 def data_block_specs(data_block: str, pg: str) -> list[BuildSpec]:
-    """The same for an option --data-block and an option --pg, all else as PostgreSQL has it by default."""
+    """The same for an option --data-block and an option --pg, which names one version; all else as PostgreSQL has it by
+    default."""
     usual = BuildSpec("")
-    return selected_specs(
+    specs = selected_specs(
         data_block=data_block, wal_block=usual.wal_block, data_segment=usual.data_segment, pg=pg,
         compiler=usual.compiler, flags=(), options=(), asserts=False, debug_symbols=False,
     )  # fmt: skip
+    if len({spec.version for spec in specs}) > 1:
+        raise UsageError(f"--pg {pg}: name one version")
+    return specs
 
 
 def _levels(option: str, text: str, known: Sequence[str], *, minor: bool = False) -> list[str]:
