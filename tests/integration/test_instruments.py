@@ -221,6 +221,16 @@ def test_an_ordinary_role_can_watch(server: Server) -> None:
     assert seen.value("processes", "checkpointer") == 1
 
 
+@pytest.mark.parametrize("build", ["8kB"], indirect=True)
+def test_statements_that_begin_alike_are_one(server: Server) -> None:
+    server.execute("CREATE EXTENSION pg_stat_statements")
+    columns = ", ".join(f"{number} AS column_{number}" for number in range(20))
+    for last in ("'text'::text AS last", "now() AS last"):
+        server.execute(f"SELECT {columns}, {last}")
+    (calls,) = (row["calls"] for row in server.query("statements") if "column_0" in row["item"])
+    assert calls == 2
+
+
 def test_every_query_runs_on_this_version(server: Server) -> None:
     for name in (
         "database", "io", "wal_counters", "checkpointer", "relations", "has_statements", "wal_end", "cluster_name",

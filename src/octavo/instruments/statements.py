@@ -34,12 +34,12 @@ class Statements:
             raise NotAskedError("pg_stat_statements is not among shared_preload_libraries")
         server.connection.execute(NOT_COUNTED)
         server.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-        before = {row["queryid"]: row for row in server.query("statements")}
+        before = {row["item"]: row for row in server.query("statements")}
 
         def stop(result: WorkloadResult) -> list[Observation]:
             server.connection.execute(NOT_COUNTED)
             grown = [
-                (row["item"], {key: row[key] - before.get(row["queryid"], {}).get(key, 0.0) for _, key, _ in _COLUMNS})
+                (row["item"], {key: row[key] - before.get(row["item"], {}).get(key, 0.0) for _, key, _ in _COLUMNS})
                 for row in server.query("statements")
             ]
             grown = [(item, growth) for item, growth in grown if growth["calls"] > 0]
