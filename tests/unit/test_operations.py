@@ -60,6 +60,16 @@ def test_no_newer_build_is_the_old_one_of_an_update() -> None:
     assert choose(OURS, [made("18.7", "4kB", "8kB")]).same_major is None
 
 
+def test_a_build_before_its_release_is_no_minor_version() -> None:
+    beta, tree = made("18beta2", "4kB", "8kB"), made("19devel", "4kB", "8kB")
+    assert choose(OURS, [beta, tree]).same_major is None
+    assert choose(tree, [OURS, beta]).need_older_major() is OURS
+    asserts = made("19devel", "4kB", "8kB", options=["-Dcassert=true"])
+    assert choose(tree, [OURS, asserts]).need_same_major() is asserts
+    with pytest.raises(Skip, match=r"--pg 19devel$"):
+        choose(tree, [OURS]).need_same_major()
+
+
 @pytest.mark.parametrize(
     ("need", "command"),
     [

@@ -6,6 +6,7 @@ from typing import Any
 
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.limits import DEFAULT_BLOCK
+from octavo.postgres.versions import is_release, major_of, order_of
 from octavo.units import parse_size
 
 _SIZES = ("data_block", "wal_block", "data_segment")
@@ -43,14 +44,17 @@ class RelatedBuilds:
 
     def need_older_major(self) -> Build:
         """A build of an older major version with the same sizes."""
-        older = str(_version(self.build)[0] - 1)
+        older = str(major_of(self.build.manifest["version"]) - 1)
         return self._need(self.older_major, "an older major version with these sizes", version=older)
 
     def need_same_major(self) -> Build:
         """A build of the same major version, not newer, with the same sizes; minor version or options may differ."""
         what = "this major version and these sizes, of another minor version or with other options,"
-        major, minor = _version(self.build)
-        return self._need(self.same_major, what, version=f"{major}.{max(0, minor - 1)}")
+        version = self.build.manifest["version"]
+        if is_release(version):
+            major, _, minor = order_of(version)
+            version = f"{major}.{max(0, minor - 1)}"
+        return self._need(self.same_major, what, version=version)
 
     def _need(self, found: Build | None, what: str, **wanted: str) -> Build:
         if found is not None:
@@ -67,21 +71,25 @@ def choose(build: Build, others: Sequence[Build]) -> RelatedBuilds:
     candidates = [other for other in others if other.prefix != build.prefix]
     same_version = [other for other in candidates if other.manifest["version"] == build.manifest["version"]]
     same_sizes = [other for other in candidates if all(_size(other, name) == _size(build, name) for name in _SIZES)]
-    older = [other for other in same_sizes if _version(other)[0] < _version(build)[0]]
+    major = major_of(build.manifest["version"])
+    older = [other for other in same_sizes if major_of(other.manifest["version"]) < major]
     return RelatedBuilds(
         build,
         another_data_block=_best(build, [other for other in same_version if _differ(build, other) == {"data_block"}]),
         another_wal_block=_best(build, [other for other in same_version if _differ(build, other) == {"wal_block"}]),
-        same_major=_best(
-            build,
-            [
-                other
-                for other in same_sizes
-                if _version(other)[0] == _version(build)[0] and _version(other) <= _version(build)
-            ],
+        same_major=_best(build, [other for other in same_sizes if _updates(build, other)]),
+        older_major=max(
+            older, key=lambda other: (order_of(other.manifest["version"]), _likeness(build, other)), default=None
         ),
-        older_major=max(older, key=lambda other: (_version(other), _likeness(build, other)), default=None),
     )
+
+
+def _updates(build: Build, old: Build) -> bool:
+    """Whether the build takes the old one's place: a major version's catalogs are final with its release."""
+    new, before = build.manifest["version"], old.manifest["version"]
+    if not (is_release(new) and is_release(before)):
+        return new == before
+    return major_of(new) == major_of(before) and order_of(before) <= order_of(new)
 
 
 def _differ(build: Build, other: Build) -> set[str]:
@@ -109,7 +117,3 @@ def described(build: Build) -> str:
     """A build in the words of its manifest."""
     manifest = build.manifest
     return f"{manifest['version']} with {manifest['data_block']} data and {manifest['wal_block']} WAL blocks"
-
-
-def _version(build: Build) -> list[int]:
-    return [int(part) for part in build.manifest["version"].split(".")]
