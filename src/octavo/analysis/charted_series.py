@@ -1,4 +1,4 @@
-"""Series in the document: of a run's trials some, for the page to draw; every one on request, for programs."""
+"""Series in the document: those of some trials for the charts of the page; all of them on request, for programs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar

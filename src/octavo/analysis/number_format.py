@@ -1,4 +1,4 @@
-"""How far the numbers of a verdict are told: an interval that ends at × 26,599,810 says that nothing is known."""
+"""How the numbers of a verdict are rounded: an interval that ends at × 26,599,810 only shows that nothing is known."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""PostgreSQL's suites of Perl scripts (recovery, subscription, programs), each with its clusters, judged by their TAP.
+"""PostgreSQL's suites of Perl scripts (recovery, subscription, programs), each with its clusters, judged by TAP output.
 
 They are run here and not by prove, which stops all of them when one bails out. The scripts ask for shared_buffers in
 bytes, as few as 16 blocks of 8 kB. At another block they get as many blocks as at 8 kB: at 32 kB there would be no

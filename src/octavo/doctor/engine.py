@@ -1,4 +1,4 @@
-"""Rules over facts: each is ok, a finding, unknown with the reason, or not applicable. These are four things."""
+"""Rules over facts: each is ok, a finding, unknown with the reason, or not applicable."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

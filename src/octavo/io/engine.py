@@ -1,4 +1,4 @@
-"""The engine with this house's errors."""
+"""The I/O engine of the core, with its errors as Octavo's."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Looks at the source of requests again and again, on a thread of its own, and says what an interval held."""
+"""Reads the source of requests periodically, on a thread of its own, and sums up each interval."""
 
 import os
 import threading

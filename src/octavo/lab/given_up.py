@@ -1,4 +1,4 @@
-"""Which cells get no verdict any more, because no trial was valid round after round; says so once, and the fix."""
+"""Cells that are no longer measured, because no trial was valid round after round: one notice each, with the fix."""
 
 from collections.abc import Sequence
 
@@ -16,14 +16,14 @@ def without_verdict(cells: Sequence[Cell], trials: Sequence[TrialRecord]) -> set
 
 
 class GivenUpCells:
-    """Those of a run that were told of."""
+    """Sends one notice for each cell of a run that is given up."""
 
     def __init__(self, run: str, cells: Sequence[Cell], notify: Notify) -> None:
         self._run, self._cells, self._notify = run, cells, notify
         self._told: set[str] = set()
 
     def look(self, trials: Sequence[TrialRecord]) -> None:
-        """Tells of those that are new in these trials."""
+        """Sends a notice of the cells that are given up since the last call."""
         lost = given_up(trials) - self._told
         if not lost:
             return

@@ -26,7 +26,7 @@ from octavo.operations.related_builds import Skip, choose
 from octavo.operations.sandbox import Sandbox, prepared
 from octavo.postgres.builds.cache import Build
 
-# What works at every size, what another size is refused, the ways over.
+# What works at every size, what another size is refused, migration.
 OPERATIONS: tuple[Operation, ...] = (
     pg_checksums.OPERATION,
     pg_amcheck.OPERATION,

@@ -1,4 +1,4 @@
-"""The way over by pg_dump and pg_restore: to this data block from another one, and back, timed."""
+"""Migration by pg_dump and pg_restore: to this data block from another one, and back, timed."""
 
 import time
 from collections.abc import Callable

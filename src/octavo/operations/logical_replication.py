@@ -1,4 +1,4 @@
-"""The way over by logical replication: initial copy, catching up while the source writes, switchover; timed."""
+"""Migration by logical replication: initial copy, catching up while the source writes, switchover; timed."""
 
 import time
 

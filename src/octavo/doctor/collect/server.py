@@ -1,4 +1,4 @@
-"""What the server says of itself: one read-only transaction with short limits; what is refused is noted and left."""
+"""What the server reports of itself: one read-only transaction with short limits; what is refused is unknown."""
 
 import re
 from collections.abc import Callable, Mapping
