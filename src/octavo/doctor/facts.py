@@ -152,14 +152,14 @@ class RuleFacts:
         """A list of objects. Raises UnknownError."""
         found = self.value(name)
         if not isinstance(found, list):
-            raise UnknownError(f"{name}is not a list")
+            raise UnknownError(f"{name}: {found!r} is not a list")
         return [cast("dict[str, Any]", one) for one in cast("list[Any]", found) if isinstance(one, dict)]
 
     def words(self, name: str) -> list[str]:
         """A list of words. Raises UnknownError."""
         found = self.value(name)
         if not isinstance(found, list):
-            raise UnknownError(f"{name}is not a list")
+            raise UnknownError(f"{name}: {found!r} is not a list")
         return [str(one) for one in cast("list[Any]", found)]
 
     def words_or_none(self, name: str) -> list[str] | None:

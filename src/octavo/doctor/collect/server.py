@@ -20,6 +20,7 @@ LIMITS = SessionLimits(statement_timeout="1s", lock_timeout="100ms")
 OLDEST = 130000
 SIZES = "server.databases_bytes"
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_NO_LONGER_BOOLEAN = frozenset({"wal_compression"})  # 15 added methods
 _UNIT = re.compile(r"(\d*)(B|kB|MB|GB|TB)")
 Row = Mapping[str, Any]
 
@@ -68,9 +69,11 @@ def setting_fact(name: str, setting: str, unit: str | None, kind: str, source: s
     134217728
     >>> setting_fact("checkpoint_timeout", "300", "s", "integer", "default").value
     300.0
+    >>> setting_fact("wal_compression", "off", None, "bool", "default").value  # before 15
+    'off'
     """
     where = f"pg_settings: {name} ({source})"
-    if kind == "bool":
+    if kind == "bool" and name not in _NO_LONGER_BOOLEAN:
         return Fact(f"setting.{name}", setting == "on", where)
     if kind not in ("integer", "real"):
         return Fact(f"setting.{name}", setting, where)
