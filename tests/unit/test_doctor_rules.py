@@ -415,6 +415,22 @@ def test_lines_for_huge_pages_are_those_of_hugepages_plan() -> None:
     assert found.fix[1:] == ("ALTER SYSTEM SET huge_pages = 'on';",)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "limit", "line"),
+    [
+        (50, 64 * GB, "echo 'vm.overcommit_ratio = 70' > "),
+        (90, 115 * GB, "echo 'vm.overcommit_ratio = 95' > "),
+        (0, 64 * GB, f"echo 'vm.overcommit_kbytes = {int(0.7 * 128 * GB) // kB}' > "),  # overcommit_kbytes is in force
+        (100, 128 * GB, "# all of the memory is promised"),
+        (0, 128 * GB, "# all of the memory is promised"),
+    ],
+)
+def test_strict_overcommit_is_never_made_stricter(ratio: int, limit: int, line: str) -> None:
+    committed = {"host.memory.commit_limit_bytes": limit, "host.memory.committed_bytes": limit}
+    found = result("overcommit", {"host.memory.overcommit_ratio": ratio, **committed}).finding
+    assert found is not None and found.fix[0].startswith(line)
+
+
 def test_an_empty_host_finds_nothing() -> None:
     rules = [rule for name, rule in RULES.items() if name != "predicted-block"]  # which needs a trace, no host
     results = examine(Facts(), rules)

@@ -186,7 +186,7 @@ def _overcommit(pool: PoolState, needed: int | None, own: int, root: Path) -> li
             "error" if after < committed else "note",
             f"vm.overcommit_memory = 2, CommitLimit {human_size(now)}, {human_size(committed)} committed",
             f"the pool lowers CommitLimit to {human_size(after)}; huge pages themselves are not counted",
-            "raise vm.overcommit_ratio by as much" if after < committed else "",
+            f"raise vm.overcommit_{'ratio' if percent else 'kbytes'} by as much" if after < committed else "",
         )
     ]
 

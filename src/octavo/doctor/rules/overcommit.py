@@ -6,6 +6,8 @@ from octavo.units import human_size
 
 _STRICT = 2
 _NEAR = 0.95
+# Of the memory: how much more is promised, and the most.
+_MORE, _MOST = 0.20, 0.95
 
 
 def _judge(asked: RuleFacts) -> Ok | Finding:
@@ -15,17 +17,29 @@ def _judge(asked: RuleFacts) -> Ok | Finding:
     seen = f"{human_size(committed)} of {human_size(limit)} are committed (Committed_AS, CommitLimit)"
     if committed < _NEAR * limit:
         return Ok(seen)
-    ratio = asked.whole("host.memory.overcommit_ratio")
     available = asked.whole("host.memory.available_bytes")
     return Finding(
         "warning",
         seen,
-        f"new connections and sorts fail with \"out of memory\" while {human_size(available)} are available",
-        (f"echo 'vm.overcommit_ratio = {min(95, ratio + 20)}' > /etc/sysctl.d/60-postgresql.conf",
-         "sysctl -p /etc/sysctl.d/60-postgresql.conf"),
+        f'new connections and sorts fail with "out of memory" while {human_size(available)} are available',
+        _lines(asked, limit),
         "now",
         "grep Commit /proc/meminfo",
-    )  # fmt: skip
+    )
+
+
+def _lines(asked: RuleFacts, limit: int) -> tuple[str, ...]:
+    """Raises the setting in force: overcommit_ratio is 0 where it is overcommit_kbytes."""
+    ratio, total = asked.whole("host.memory.overcommit_ratio"), asked.whole("host.memory.total_bytes")
+    now = ratio / 100 if ratio else (limit - (asked.whole_or_none("host.swap.total_bytes") or 0)) / total
+    if now >= _MOST:
+        return (
+            "# all of the memory is promised: smaller shared_buffers, fewer connections, or swap; by process:",
+            "ps -eo pid,vsz,comm --sort=-vsz | head",
+        )
+    share = min(_MOST, now + _MORE)
+    more = f"overcommit_ratio = {100 * share:.0f}" if ratio else f"overcommit_kbytes = {int(share * total) // 1024}"
+    return (f"echo 'vm.{more}' > /etc/sysctl.d/60-postgresql.conf", "sysctl -p /etc/sysctl.d/60-postgresql.conf")
 
 
 RULE = DoctorRule(
