@@ -17,8 +17,8 @@ from octavo.workloads.tpch.duckdb_tpch import QUERIES, RANDOM_TEXT, known, rows_
 from octavo.workloads.tpch.query import Ran, Session, document
 from octavo.workloads.tpch.references import References
 
-LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "query_timeout": "none",
-          "costs": "default"}  # fmt: skip
+LEVELS = {"scale": "0.37", "data_block": "8kB", "queries": "1,6", "repetitions": "2", "min_time": "none",
+          "query_timeout": "none", "costs": "default"}  # fmt: skip
 SERVER: Any = SimpleNamespace(build=SimpleNamespace(prefix=Path("/builds/x")), journal=None, account=None)
 EARLY, LATE = (
     usage.UsageSnapshot(1.0, 10.0, 0.0, (0, 0, 0, 0, 0, 0)),
@@ -130,6 +130,40 @@ def test_repetitions_are_kept_apart_and_have_totals() -> None:
     )  # fmt: skip
 
 
+def test_short_queries_are_repeated_and_the_total_is_of_the_runs_that_all_have() -> None:
+    levels = {**LEVELS, "repetitions": "1", "min_time": "2s"}
+    power = queries.Power(levels, References("0.37", None))
+    pieces = queries.QueryPieces(SERVER, levels, power, None)
+    for item, runs in {"q1": [2.5], "q6": [0.75, 0.5, 0.75]}.items():
+        for repetition, seconds in enumerate(runs, 1):
+            assert not pieces.enough(item)
+            pieces.kept.setdefault(item, []).append(seconds)
+            power.add(int(item[1:]), repetition, ran(seconds), "same")
+        assert pieces.enough(item)
+    result = power.result(10.0, restarts=0)
+    assert {key: value for key, value in numbers(result.observations, "seconds").items() if key[0] is None} == {
+        (None, 1): 3.25
+    }
+    assert numbers(result.observations, "seconds_median") == {("q6", 1): 0.75}
+
+
+def test_a_query_that_takes_no_time_is_not_repeated_for_ever() -> None:
+    pieces = queries.QueryPieces(
+        SERVER, {**LEVELS, "min_time": "1s"}, queries.Power(LEVELS, References("1", None)), None
+    )
+    pieces.kept["q6"] = [0.0] * (queries.MOST_RUNS - 1)
+    assert not pieces.enough("q6")
+    pieces.kept["q6"].append(0.0)
+    assert pieces.enough("q6")
+
+
+def test_a_query_that_is_cut_off_has_no_total_though_it_ended_once() -> None:
+    power = queries.Power({**LEVELS, "repetitions": "1", "min_time": "2s"}, References("0.37", None))
+    for number, repetition, rows in ((1, 1, (("1",),)), (6, 1, None), (6, 2, (("1",),))):
+        power.add(number, repetition, ran(1.0, rows), rows and "same")
+    assert (None, 1) not in numbers(power.result(10.0, restarts=0).observations, "seconds")
+
+
 def test_a_query_that_is_cut_off_is_marked_and_its_repetitions_have_no_total() -> None:
     power = queries.Power(LEVELS, References("0.37", None))
     for number, repetition, rows in ((1, 1, (("1",),)), (1, 2, (("1",),)), (6, 1, None), (6, 2, (("1",),))):
@@ -155,7 +189,8 @@ def test_what_is_no_plan_is_an_error_in_a_line(text: str) -> None:
 @pytest.mark.parametrize(
     ("factor", "text", "level"),
     [("scale", "1.0", "1"), ("scale", "0.010", "0.01"), ("scale", "100", "100"), ("queries", "6, 1,6", "1,6"),
-     ("queries", "all", "all"), ("query_timeout", "90s", "90s"), ("order", "indexes-first", "indexes-first")],
+     ("queries", "all", "all"), ("query_timeout", "90s", "90s"), ("min_time", "2min", "120s"),
+     ("order", "indexes-first", "indexes-first")],
 )  # fmt: skip
 def test_levels_have_one_spelling(factor: str, text: str, level: str) -> None:
     known_factors = {one.name: one for one in workloads.find("tpch").factors}
@@ -165,7 +200,7 @@ def test_levels_have_one_spelling(factor: str, text: str, level: str) -> None:
 @pytest.mark.parametrize(
     ("factor", "text"),
     [("scale", "0"), ("scale", "-1"), ("scale", "1e3"), ("scale", "0.0001"), ("queries", "23"), ("queries", ""),
-     ("query_timeout", "0s"), ("phase", "both")],
+     ("query_timeout", "0s"), ("min_time", "100ms"), ("phase", "both")],
 )  # fmt: skip
 def test_what_is_no_level_is_refused(factor: str, text: str) -> None:
     known_factors = {one.name: one for one in workloads.find("tpch").factors}

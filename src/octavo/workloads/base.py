@@ -179,8 +179,12 @@ class Pieces(Protocol):
     """A trial that is measured piece by piece, on a server that stands still in between."""
 
     @property
-    def names(self) -> Sequence[Piece]:
-        """The pieces in their order; the same for all cells of a condition."""
+    def items(self) -> Sequence[str]:
+        """The items in their order; the same for all cells of a condition."""
+        ...
+
+    def enough(self, item: str) -> bool:
+        """Whether what was kept of an item is enough, so that it is not repeated."""
         ...
 
     def begin(self, piece: Piece) -> BegunPiece:

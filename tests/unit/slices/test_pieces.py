@@ -18,6 +18,7 @@ from octavo.plan.cells import make_cells
 from octavo.plan.parse import parse_plan
 from octavo.workloads.base import BegunPiece, Piece, PieceRun, WorkloadResult
 
+ITEMS = {"q1": 2, "q2": 1, "q3": 1}
 NAMES = [("q1", 1), ("q1", 2), ("q2", 1), ("q3", 1)]
 LIMITS = DisturbanceLimits(0.02, 0.05, 0.0)
 NOBODY = CpuSnapshot(CpuTimes(0, 0, 0, 0, 0, 0, 0, 0), {})
@@ -56,6 +57,7 @@ class Cell:
     fails_at: Sequence[Piece] = ()
     timeout: float = math.inf
     freezing: float = 0.0
+    min_time: float = 0.0
     how: str = "nothing"
     kept: list[Piece] = field(default_factory=list[Piece])
     found: list[float] = field(default_factory=list[float])
@@ -63,8 +65,12 @@ class Cell:
     cancelled: bool = False
 
     @property
-    def names(self) -> list[Piece]:
-        return NAMES
+    def items(self) -> list[str]:
+        return list(ITEMS)
+
+    def enough(self, item: str) -> bool:
+        mine = [one for one in self.kept if one[0] == item]
+        return len(mine) >= ITEMS[item] and len(mine) * self.seconds >= self.min_time
 
     def freeze(self) -> None:
         self.world.time += self.freezing
@@ -109,7 +115,9 @@ def turn_all(
     world: World, cells: Sequence[Cell], slice_seconds: float | None = None
 ) -> tuple[PieceTurns, list[PieceRunner]]:
     runners = [PieceRunner(cell, cell) for cell in cells]
-    turns = run(runners, NAMES, orders_of(len(cells), "seed"), slice_seconds, LIMITS, world, world, lambda _: None)
+    turns = run(
+        runners, list(ITEMS), orders_of(len(cells), "seed"), slice_seconds, LIMITS, world, world, lambda _: None
+    )
     return turns, runners
 
 
@@ -125,6 +133,24 @@ def test_each_piece_is_a_turn_in_which_every_cell_runs_alone() -> None:
     assert sorted(whole[:3]) == ["a runs 1", "b runs 2", "c runs 3"]
     firsts = [whole[3 * turn][0] for turn in range(len(NAMES))]
     assert len(set(firsts)) > 1
+
+
+@pytest.mark.parametrize("slice_seconds", [None, 1.0])
+def test_all_cells_repeat_a_short_piece_until_each_has_had_the_time(slice_seconds: float | None) -> None:
+    world = World()
+    cells = [Cell(world, "a", 1.0, min_time=2.5), Cell(world, "b", 2.0, min_time=2.5)]
+    turns, _ = turn_all(world, cells, slice_seconds)
+    three = [(item, repetition) for item in ITEMS for repetition in (1, 2, 3)]
+    assert cells[0].kept == cells[1].kept == three
+    assert (turns.kept, turns.items) == (9, 3)
+
+
+def test_a_cell_that_is_out_is_not_waited_for_by_those_that_have_enough() -> None:
+    world = World()
+    cells = [Cell(world, "a", 1.0), Cell(world, "b", 1.0, fails_at=[("q1", 1)])]
+    turns, _ = turn_all(world, cells)
+    assert cells[0].kept == NAMES
+    assert turns.items == 3
 
 
 def assert_one_runs_at_a_time(world: World) -> None:

@@ -104,12 +104,13 @@ class PieceRunner:
 @dataclass(slots=True)
 class PieceTurns:
     """What ran: by turn each cell's slices put together, in the turn's first order; seconds of the pieces' turns that
-    count. `slice_seconds` is how long a slice was, None where it was a whole piece."""
+    count, and how many items are done. `slice_seconds` is how long a slice was, None where it was a whole piece."""
 
     slice_seconds: float | None = None
     slices: list[list[Slice]] = field(default_factory=list[list[Slice]])
     disturbances: list[float] = field(default_factory=list[float])
     kept: int = 0
+    items: int = 0
     seconds: list[list[float]] = field(default_factory=list[list[float]])
 
     def facts(self) -> dict[str, Any]:
@@ -163,7 +164,7 @@ class _CellSlices:
 
 def run(
     runners: Sequence[PieceRunner],
-    names: Sequence[Piece],
+    items: Sequence[str],
     orders: Iterator[list[int]],
     slice_seconds: float | None,
     limits: DisturbanceLimits,
@@ -171,14 +172,16 @@ def run(
     clock: TurnsClock,
     show: Callable[[PieceTurns], None],
 ) -> PieceTurns:
-    """All pieces of all cells, in slices of `slice_seconds`, or whole where that is None.
+    """All items of all cells, in slices of `slice_seconds`, or whole where that is None. An item is repeated, by all
+    cells, until each of them has enough of it.
 
     A cell whose piece fails has no more slices. `show` is called after each piece.
     """
     turns = PieceTurns(slice_seconds)
-    again = math.floor(_MOST_AGAIN * len(names))
+    again = _MOST_AGAIN * len(items)
     turn_of = _sliced_turn if slice_seconds is not None else _whole_turn
-    for piece in names:
+    for piece in _pieces(runners, items, turns):
+        again += _MOST_AGAIN if piece[1] > 1 else 0
         best: _Turn | None = None
         while True:
             inside = [place for place, runner in enumerate(runners) if runner.error is None]
@@ -192,7 +195,7 @@ def run(
             turn = _Turn(turns.disturbances[-1], runs)
             if best is None or turn.disturbance < best.disturbance:
                 best = turn
-            if turn.disturbance <= 1 or again == 0:
+            if turn.disturbance <= 1 or again < 1:
                 break
             again -= 1
         turns.kept += 1
@@ -202,6 +205,16 @@ def run(
             turns.seconds.append([best.runs[place].seconds for place in range(len(runners))])
         show(turns)
     return turns
+
+
+def _pieces(runners: Sequence[PieceRunner], items: Sequence[str], turns: PieceTurns) -> Iterator[Piece]:
+    """Each item, again and again until every cell that is not out has enough of it."""
+    for item in items:
+        repetition = 0
+        while not all(runner.pieces.enough(item) for runner in runners if runner.error is None):
+            repetition += 1
+            yield item, repetition
+        turns.items += 1
 
 
 @dataclass(slots=True)

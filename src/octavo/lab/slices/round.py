@@ -220,10 +220,10 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
     """The same for trials of pieces, each of which takes as long as it takes: in slices where every cell can be stopped
     in the middle of one."""
     runners = [cell.pieces for cell in cells if cell.pieces is not None]
-    names = runners[0].pieces.names
+    items = runners[0].pieces.items
 
     def show(so_far: PieceTurns, *, ended: bool = False) -> None:
-        wanted.show(_ratios(so_far.seconds, cells, wanted.baseline), so_far.kept / len(names), ended)
+        wanted.show(_ratios(so_far.seconds, cells, wanted.baseline), so_far.items / len(items), ended)
 
     levels = [cell.trial.levels for cell in cells]
     within = may_stop_within_pieces(levels) and not any(isinstance(runner.freezer, StandsStill) for runner in runners)
@@ -232,7 +232,7 @@ def _turns_of_pieces(equipment: Equipment, cells: Sequence[RoundCell], wanted: S
     orders = orders_of(len(runners), wanted.order)
     limits = limits_of(equipment.thresholds)
     with CpuMeter() as meter:
-        done = run_pieces(runners, names, orders, seconds, limits, meter, turns.Monotonic(), show)
+        done = run_pieces(runners, items, orders, seconds, limits, meter, turns.Monotonic(), show)
     surroundings = watch()
     for cell, runner in zip(cells, runners, strict=True):
         cell.read_bytes = read_since(cell.processes, server_of(cell).process.pid)

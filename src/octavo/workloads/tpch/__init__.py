@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from decimal import Decimal
 
 from octavo.errors import UsageError
-from octavo.factor import Factor, one_of, whole_number
+from octavo.factor import Factor, duration, one_of, whole_number
 from octavo.postgres.cluster import DATABASE, Server
 from octavo.units import parse_duration
 from octavo.workloads.base import Levels, Pieces, WorkloadResult
@@ -27,6 +27,7 @@ _QUERY_SECONDS, _LOAD_SECONDS = 40.0, 100.0
 _RESTART_SECONDS = 1.0
 _SETTINGS = {"jit": "off", "max_parallel_workers_per_gather": "0", "work_mem": "64MB"}
 _MOST_SCALE = Decimal(10_000)
+_whole_seconds = duration(1, 3600)
 
 
 def _scale(text: str) -> str:
@@ -57,6 +58,15 @@ def _timeout(text: str) -> str:
     return text
 
 
+def _min_time(text: str) -> str:
+    if text == "none":
+        return text
+    try:
+        return _whole_seconds(text)
+    except UsageError as error:
+        raise UsageError(str(error).replace("allowed: ", "allowed: none, or ")) from None
+
+
 class Tpch:
     """One client that runs the queries, or loads, once a trial."""
 
@@ -67,6 +77,8 @@ class Tpch:
         Factor("statistics_target", "cluster", "default_statistics_target", "100", whole_number(1, 10_000)),
         Factor("queries", "run", "which queries: all, or numbers such as 1,6,14", "all", _queries),
         Factor("repetitions", "run", "runs of each query in a trial", "1", whole_number(1, 1000)),
+        Factor("min_time", "run", "time that the runs of a query take together at the least, in at most "
+               f"{queries.MOST_RUNS} runs", "none", _min_time),
         Factor("query_timeout", "run", "time after which a query is cancelled and marked", "none", _timeout),
         Factor("explain", "run", "output of auto_explain for each run: plan with actual rows and buffers, plan only, "
                "or none", "analyze", one_of(*EXPLAIN)),
@@ -121,7 +133,8 @@ class Tpch:
         count, repetitions = len(queries.chosen(levels)), int(levels["repetitions"])
         if levels["cache"] == "cold":
             return repetitions * count * (scale * 2 * _QUERY_SECONDS / 22 + _RESTART_SECONDS)
-        return (repetitions + 1) * count * scale * _QUERY_SECONDS / 22
+        one = scale * _QUERY_SECONDS / 22
+        return count * (one + max(repetitions * one, queries.min_time(levels)))
 
     def warm(self, server: Server, levels: Levels, seed: int) -> None:
         """Every query once."""

@@ -1,5 +1,6 @@
 """The 22 queries one after the other: each a few times, cold or warm, its result checked, its plan kept."""
 
+import itertools
 import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from octavo.workloads.tpch.references import References, references
 
 # On these the cost of capturing plans is measured: short ones of many kinds of nodes.
 CAPTURE_PROBES = (2, 6, 11, 14)
+# More runs of a query are not made for `min_time`.
+MOST_RUNS = 100
 
 
 @dataclass(slots=True)
@@ -64,8 +67,8 @@ class Power:
         self.observations.append(observe(metrics.CAPTURE, ratio, item=f"q{number}"))
 
     def result(self, seconds: float, restarts: int) -> WorkloadResult:
-        """The trial's result: with the totals of those repetitions in which no query was cut off."""
-        totals = list(_totals(self.times, _repetitions(self.levels), chosen(self.levels)))
+        """The trial's result: with totals where no query was cut off."""
+        totals = list(_totals(self.times, _repetitions(self.levels), () if self.timed_out else chosen(self.levels)))
         facts: dict[str, Any] = {"results": self.results, **self.plans.facts()}
         if self.costs:
             facts["costs"] = dict(self.costs)
@@ -96,12 +99,18 @@ class QueryPieces:
     cold_session: Session | None = None
     restarts: int = 0
     seconds: float = 0.0
+    kept: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
 
     @property
-    def names(self) -> list[Piece]:
-        """Each query with its repetitions."""
-        repetitions = range(1, int(self.levels["repetitions"]) + 1)
-        return [(f"q{number}", repetition) for number in chosen(self.levels) for repetition in repetitions]
+    def items(self) -> list[str]:
+        """The queries."""
+        return [f"q{number}" for number in chosen(self.levels)]
+
+    def enough(self, item: str) -> bool:
+        """Whether a query has run `repetitions` times and for `min_time` together."""
+        mine = self.kept.get(item, ())
+        long_enough = sum(mine) >= min_time(self.levels) or len(mine) >= MOST_RUNS
+        return len(mine) >= _repetitions(self.levels) and long_enough
 
     def begin(self, piece: Piece) -> BegunPiece:
         """A run of a query: planned once before in a warm cell, so that the catalogs are read; in a cold one the server
@@ -134,6 +143,7 @@ class QueryPieces:
                 ratio = session.capture_ratio(self.server, query)
 
             def keep() -> None:
+                self.kept.setdefault(item, []).append(ran.seconds)
                 self.power.add(number, repetition, ran, identity)
                 if ratio is not None:
                     self.power.add_capture(number, ratio)
@@ -172,9 +182,12 @@ def pieces(server: Server, levels: Levels) -> Generator[QueryPieces, None, None]
 def run(server: Server, levels: Levels) -> WorkloadResult:
     """All repetitions of all queries, one after the other. Raises as `QueryPieces.begin` and `result` do."""
     with pieces(server, levels) as queries:
-        for piece in queries.names:
-            begun = queries.begin(piece)
-            begun.end(run_whole(begun.running, begun.timeout)).keep()
+        for item in queries.items:
+            for repetition in itertools.count(1):
+                begun = queries.begin((item, repetition))
+                begun.end(run_whole(begun.running, begun.timeout)).keep()
+                if queries.enough(item):
+                    break
         return queries.result()
 
 
@@ -204,6 +217,11 @@ def chosen(levels: Levels) -> list[int]:
     return list(QUERIES) if text == "all" else [int(one) for one in text.split(",")]
 
 
+def min_time(levels: Levels) -> float:
+    """Seconds that the runs of a query take together at the least."""
+    return 0.0 if levels["min_time"] == "none" else parse_duration(levels["min_time"])
+
+
 def _repetitions(levels: Levels) -> int:
     return int(levels["repetitions"])
 
@@ -216,8 +234,8 @@ def _workers(plan: Mapping[str, Any] | None) -> int:
 
 
 def _totals(times: Mapping[int, Sequence[float]], repetitions: int, every: Sequence[int]) -> Iterator[Observation]:
-    """The sum over the queries for each repetition in which all have ended."""
-    if any(len(times.get(number, ())) < repetitions for number in every):
+    """The sum over the queries for each repetition, where all have run."""
+    if not every or any(number not in times for number in every):
         return
     sums = [sum(times[number][place] for number in every) for place in range(repetitions)]
     for repetition, total in enumerate(sums, 1):
