@@ -78,6 +78,16 @@ def test_one_at_a_time_is_the_baseline_and_each_other_level_alone_in_every_condi
         assert [cell.baseline for cell in mine] == [count == 0 for count in off]
 
 
+def test_one_at_a_time_a_cell_is_called_by_what_differs() -> None:
+    wal_block = 'baseline = { data_block = "8kB", wal_block = "8kB" }'
+    factors = 'factors = { data_block = ["4kB", "8kB"], wal_block = ["8kB", "16kB"] }'
+    head = 'name = "x"\nquestion = "?"\nworkload = "pgbench"\ncontrol = false\n'
+    grid = parse_plan(f"{head}{wal_block}\n{factors}\n", origin="x.toml")
+    assert [cell.label for cell in make_cells(grid)] == ["4kB/8kB", "4kB/16kB", "8kB/8kB", "8kB/16kB"]
+    single = parse_plan(f'{head}design = "one-at-a-time"\n{wal_block}\n{factors}\n', origin="x.toml")
+    assert {cell.label for cell in make_cells(single)} == {"baseline", "data_block 4kB", "wal_block 16kB"}
+
+
 @given(st.lists(points.filter(lambda each: each != tuple(BASELINE.values())), unique=True, min_size=1, max_size=8))
 def test_explicit_cells_are_the_baseline_and_those_listed_in_every_condition(chosen: list[Point]) -> None:
     tables = "\n".join(

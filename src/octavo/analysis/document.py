@@ -14,7 +14,7 @@ from octavo.analysis.shown_metrics import read_metrics, shown_metrics
 from octavo.analysis.trials import Key, TrialKey, given_up, used_trials, values_by_key
 from octavo.analysis.verdict_sentence import sentence
 from octavo.observation import title_in_prose
-from octavo.plan.cells import Cell
+from octavo.plan.cells import Cell, names_what_differs
 from octavo.plan.model import Plan, restore_plan
 from octavo.plan.parts import host_of_part
 from octavo.store.records import RunRecord, TrialRecord
@@ -55,6 +55,8 @@ def make_document(store: Store, run: str, *, most_numbers: int | None = None) ->
         if effect["metric"] == primary and effect["item"] is None and effect["cell"] not in controls
     ]
     used_up = cell_bottlenecks(cells, used)
+    compared = list(plan.baseline)
+    named = not names_what_differs(plan, compared)
     more = sum(e["verdict"].startswith("undecided (needs ") for e in spoken if not e["negative_control"])
     return {
         "schema_version": SCHEMA_VERSION,
@@ -71,7 +73,7 @@ def make_document(store: Store, run: str, *, most_numbers: int | None = None) ->
                 "condition": effect["condition"],
                 "cell": effect["cell"],
                 "metric": primary,
-                "sentence": sentence(effect, cells, list(plan.baseline), title, writes=effect["cell"] in written)
+                "sentence": sentence(effect, cells, compared, title, writes=effect["cell"] in written, named=named)
                 + bottleneck_of_effect(used_up, effect, cells),
             }
             for effect in spoken

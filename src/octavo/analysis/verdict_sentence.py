@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.analysis import number_format
-from octavo.plan.cells import MOST_NAMED, Cell
+from octavo.plan.cells import Cell
 from octavo.plan.condition_text import condition_text
 from octavo.units import spaced_sizes
 
@@ -18,19 +18,19 @@ def sentence(
     title: str,
     *,
     writes: bool,
+    named: bool = True,
 ) -> str:
     """One sentence for an effect: what, against what, how much, how sure, and under which condition it holds.
 
-    `compared` are the factors that the baseline names; `writes` says that the trials wrote WAL, so that its
-    regime matters.
+    `compared` are the factors that the baseline names; `writes` says that the trials wrote WAL, so that its regime
+    matters; `named` is false where the cells' names say of which factor their levels are.
     """
     cell = next(cell for cell in cells if cell.id == effect["cell"])
     baseline = next(cell for cell in cells if cell.baseline and cell.condition == effect["condition"])
     # "4 kB data pages are faster than 8 kB", but "clients 8 is faster than 4".
     noun = _NOUNS.get(compared[0]) if len(compared) == 1 else None
-    # Of many factors the label names those in which a cell differs.
-    named = "" if len(compared) > MOST_NAMED else f"{'/'.join(compared)} "
-    before, after, verb = ("", f" {noun}", "are") if noun else (named, "", "is")
+    factors = f"{'/'.join(compared)} " if named else ""
+    before, after, verb = ("", f" {noun}", "are") if noun else (factors, "", "is")
     where = f"{_as_beginning(condition_text(effect['condition']))}: " if effect["condition"] else ""
     figures = f"{title} × {number_format.ratio(effect['ratio'])}"
     if effect["low"] is None:

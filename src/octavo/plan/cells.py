@@ -55,11 +55,16 @@ def make_cells(plan: Plan) -> list[Cell]:
 MOST_NAMED = 2
 
 
+def names_what_differs(plan: Plan, compared: Sequence[str]) -> bool:
+    """Whether the name of a cell has only the levels that are not the baseline's."""
+    return len(compared) > (1 if plan.design == "one-at-a-time" else MOST_NAMED)
+
+
 def _label(plan: Plan, compared: Sequence[str], chosen: Mapping[str, str]) -> str:
-    """What a report calls the cell: its levels of the compared factors; of many, those that are not the baseline's."""
+    """What a report calls the cell: its levels of the compared factors, or those that are not the baseline's."""
     if len(compared) == 1:
         return chosen[compared[0]]
-    if len(compared) <= MOST_NAMED:
+    if not names_what_differs(plan, compared):
         return "/".join(short_label(name, chosen[name]) for name in compared)
     other = [name for name in compared if chosen[name] != plan.baseline.get(name, chosen[name])]
     return ", ".join(condition_label(name, chosen[name]) for name in other) or "baseline"

@@ -35,7 +35,7 @@ def effect(**changes: object) -> dict[str, Any]:
         (["data_block"], "faster", "4 kB data pages are faster than 8 kB: TPS × 1.100"),
         (["data_block"], "same within 3 %", "4 kB and 8 kB data pages are the same within 3 %: "),
         (["clients"], "slower", "clients 4 kB is slower than 8 kB: "),
-        (["clients", "mode", "scale"], "slower", "4 kB is slower than 8 kB: "),
+        (["clients", "mode"], "slower", "clients/mode 4 kB is slower than 8 kB: "),
         (["clients"], "undecided (needs 2 more rounds)", "clients 4 kB vs 8 kB: undecided (needs 2 more rounds), TPS "),
     ],
 )
@@ -43,6 +43,11 @@ def test_a_sentence_names_what_is_compared(compared: list[str], word: str, claim
     text = sentence(effect(verdict=word, conditional=True), CELLS, compared, "TPS", writes=False)
     assert text.startswith(claim)
     assert text.endswith("(95 % interval 1.050 to 1.150; noise floor 2.0 %), conditional on these 2 loads.")
+
+
+def test_a_sentence_does_not_repeat_factors_that_the_cells_name() -> None:
+    text = sentence(effect(verdict="slower"), CELLS, ["data_block", "wal_block"], "TPS", writes=False, named=False)
+    assert text.startswith("4 kB is slower than 8 kB: ")
 
 
 def test_a_sentence_without_an_interval_says_so() -> None:
