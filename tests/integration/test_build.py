@@ -2,22 +2,23 @@
 
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
-from tests.integration.conftest import MadeApart
 from tests.thorough import in_thorough_tests
 
 from octavo.errors import OctavoError
 from octavo.host import children
-from octavo.host.journal import Journal
+from octavo.host.journal import Journal, recover
 from octavo.postgres.builds.cache import Build, find_build, list_builds
 from octavo.postgres.builds.findings import shipped
 from octavo.postgres.builds.make import ensure_build
 from octavo.postgres.builds.prove import prove
 from octavo.postgres.builds.spec import BuildSpec
-from octavo.postgres.builds.worker_client import COMPILER_CACHE
+from octavo.postgres.builds.worker_client import COMPILER_CACHE, work_directory
 
 from . import tiny_postgres
 
@@ -61,7 +62,7 @@ def test_a_second_call_finds_it(build: Build, journal: Journal) -> None:
 
 
 @pytest.fixture
-def empty_home(build: Build, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A state directory without builds, but with the source and the compiler's cache."""
     directory = home / "empty"
     shutil.rmtree(directory, ignore_errors=True)
@@ -72,18 +73,63 @@ def empty_home(build: Build, home: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return directory
 
 
-def test_a_killed_build_leaves_nothing_that_looks_finished(made_apart: MadeApart) -> None:
-    """More than a minute with `made_apart`: PostgreSQL is configured twice, once for the build that is killed."""
-    assert made_apart.finished_when_killed == []
-    assert any("build of PostgreSQL" in line for line in made_apart.told)  # ninja was still at work
-    assert made_apart.left_to_work_on == []
-    assert made_apart.build.manifest["reported"] == "postgres (PostgreSQL) 18.6"  # and the next one succeeds
+# Asks for a build of a tarball, and says how many steps of the compilation are done.
+_BUILDER = """
+import sys
+from pathlib import Path
+from octavo.host.journal import Journal
+from octavo.postgres.builds.make import ensure_build
+from octavo.postgres.builds.spec import BuildSpec
+
+def tell(step):
+    if step.doing == "compilation":
+        print(step.done, step.total, flush=True)
+
+with Journal() as journal:
+    ensure_build(BuildSpec("18", "8kB", "8kB"), journal, local=Path(sys.argv[1]), progress=tell)
+"""
+# A tool of the build that does not end as long as there is a file.
+_HELD = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    while (access("%s", F_OK) == 0) usleep(10000);
+    FILE *file = fopen(argv[argc - 1], "w");
+    fputs("made\\n", file);
+    return 0;
+}
+"""
 
 
-def test_two_separate_builds_are_the_same_byte_for_byte(made_apart: MadeApart, builds: dict[str, Build]) -> None:
-    here = builds[made_apart.build.manifest["data_block"]]
-    assert made_apart.build.prefix != here.prefix
-    assert made_apart.build.manifest["files"] == here.manifest["files"]
+def test_a_killed_build_leaves_nothing_that_looks_finished(own_home: Path, tmp_path: Path) -> None:
+    hold = own_home / "hold"
+    hold.touch()
+    tarball = tiny_postgres.write_tarball(tmp_path, maker=_HELD % hold)
+    with subprocess.Popen([sys.executable, "-c", _BUILDER, tarball], stdout=subprocess.PIPE, text=True) as builder:
+        assert builder.stdout is not None
+        steps = (map(int, line.split()) for line in builder.stdout)
+        assert any(done == total - 1 for done, total in steps)  # what does not end is left
+        builder.kill()
+    assert list_builds() == []
+    told = recover()
+    assert any("build of PostgreSQL" in line for line in told)  # ninja was still at work
+    assert list(work_directory().iterdir()) == []
+    hold.unlink()
+    with Journal() as journal:
+        build = ensure_build(BuildSpec("18", "8kB", "8kB"), journal, local=tarball)
+    assert build.manifest["reported"] == "postgres (PostgreSQL) 18.99"  # and the next one succeeds
+
+
+def test_two_separate_builds_are_the_same_byte_for_byte(builds: dict[str, Build], empty_home: Path) -> None:
+    """More than a minute: PostgreSQL is configured, linked and installed once more, with the source and the compiler's
+    cache of the others."""
+    with Journal() as journal:
+        apart = ensure_build(BuildSpec("18", "8kB", "8kB"), journal)
+    here = builds["8kB"]
+    assert apart.prefix != here.prefix
+    assert apart.manifest["files"] == here.manifest["files"]
+    shutil.rmtree(empty_home)
 
 
 @in_thorough_tests
@@ -95,7 +141,6 @@ def test_what_ships_about_the_sizes_gives_the_builds_of_the_sources(builds: dict
     assert prove(spec, journal).differing == ()
 
 
-@pytest.mark.parametrize("build", ["8kB"], indirect=True)
 def test_two_who_ask_at_once_get_one_build(empty_home: Path, tmp_path: Path) -> None:
     compiled: list[str] = []
     found: list[Build] = []
@@ -116,7 +161,6 @@ def test_two_who_ask_at_once_get_one_build(empty_home: Path, tmp_path: Path) -> 
     shutil.rmtree(empty_home)
 
 
-@pytest.mark.parametrize("build", ["8kB"], indirect=True)
 def test_a_source_that_is_none_fails_with_one_line(empty_home: Path) -> None:
     broken = empty_home / "postgresql-18.6.tar.bz2"
     broken.write_bytes(b"no tarball")
