@@ -157,7 +157,7 @@ def plan_file(tmp_path: Path) -> Path:
         clients = 2
         duration = "1s"
         cache = "cold"
-        recycled_wal = "64MB"
+        recycled_wal = "32MB"
         shared_buffers = "16MB"
 
         [settings]

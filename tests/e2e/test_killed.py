@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.e2e.conftest import ROOT, Octavo
 from tests.thorough import times
 
-_KILLS = times(50, 8)
+_KILLS = times(50, 6)
 # The moments are drawn from start, recovery, the first trial, and half as much again.
 _BEYOND_THE_FIRST_TRIAL = 1.5
 # Every so many kills comes as soon as a trial is reported, whose time is then the measure: machines change their speed.

@@ -48,7 +48,7 @@ def test_it_works_at_its_block_size(versioned: Build, data_block: str, journal: 
             assert int(server.settings()["block_size"]) == parse_size(data_block)
             assert int(server.settings()["wal_block_size"]) == parse_size(versioned.manifest["wal_block"])
             children.check(server.run_client("pgbench", "--initialize", "--quiet", "--scale=2"), "pgbench")
-            ran = children.check(server.run_client("pgbench", "--client=2", "--jobs=2", "--time=5"), "pgbench").stdout
+            ran = children.check(server.run_client("pgbench", "--client=2", "--jobs=2", "--time=2"), "pgbench").stdout
             processed = re.search(r"number of transactions actually processed: (\d+)", ran)
             assert processed is not None and int(processed[1]) > 0
             assert re.search(r"number of failed transactions: 0 ", ran)
