@@ -120,3 +120,26 @@ def test_a_directory_that_the_servers_user_cannot_enter_is_named(tmp_path: Path,
     closed.mkdir(mode=0o700)
     with pytest.raises(HostError, match="cannot enter"):
         check_reachable(closed / "data", account)
+
+
+def test_a_server_that_was_killed_leaves_no_shared_memory(
+    builds: dict[str, Build], journal: Journal, account: Account
+) -> None:
+    segments, directory = Path("/proc/sysvipc/shm"), Path("/dev/shm")  # noqa: S108
+    with data_directory(builds["8kB"], journal, account) as path:
+        with running(builds["8kB"], path, journal, account) as server:
+            postmaster = server.process.pid
+            maps = Path(f"/proc/{postmaster}/maps").read_text()
+            mine = {name for name in (one.name for one in directory.glob("PostgreSQL.*")) if name in maps}
+            assert mine
+            assert [line.split()[4] for line in segments.read_text().splitlines()].count(str(postmaster)) == 1
+            other = directory / "PostgreSQL.1"  # as young, but somebody else's
+            other.touch()
+            os.kill(postmaster, signal.SIGKILL)
+        try:
+            assert not mine & {one.name for one in directory.iterdir()}
+            assert str(postmaster) not in [line.split()[4] for line in segments.read_text().splitlines()]
+            if os.geteuid() == 0:
+                assert other.exists()
+        finally:
+            other.unlink(missing_ok=True)

@@ -19,7 +19,7 @@ from octavo.host import careful_open, children, trees
 from octavo.host.children import Account
 from octavo.host.journal import Journal
 from octavo.host.safe_read import read_tail, read_text
-from octavo.postgres import program_pages, sql
+from octavo.postgres import program_pages, shared_memory_left, sql
 from octavo.postgres.builds.cache import Build
 from octavo.postgres.own_connection import connect_own
 from octavo.postgres.versions import major_of
@@ -251,6 +251,8 @@ class Server:
         self.entries.clear()
         for process_entry in process_entries:
             children.ended(self.journal, process_entry)
+        if (self.process.poll() or 0) < 0:
+            shared_memory_left.remove(self.process.pid, self.journal, self.account)
         if trees.remove(self.socket_directory):
             self.journal.done(directory_entry)
 

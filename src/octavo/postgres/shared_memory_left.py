@@ -1,0 +1,96 @@
+"""Shared memory that a killed server leaves behind: its next start would remove it, and its data directory is gone.
+
+A postmaster has a small System V segment, by which it knows that another runs on its data directory, and POSIX segments
+for parallel workers and statistics (PostgreSQL's sources, src/backend/port/sysv_shmem.c and storage/ipc/dsm_impl.c).
+"""
+
+import os
+import re
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.errors import OctavoError
+from octavo.host import children, trees
+from octavo.host.children import Account
+from octavo.host.journal import Journal
+from octavo.host.kernel_text import lines, words
+
+_SEGMENTS = Path("/proc/sysvipc/shm")
+_DIRECTORY = Path("/dev/shm")  # noqa: S108 (where the C library has POSIX shared memory: shm_overview(7))
+_NAME = re.compile(r"PostgreSQL\.\d{1,10}", re.ASCII)
+_LEAVING_SECONDS = 2.0
+# One that is being made is not mapped yet.
+_YOUNGEST_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """A System V segment; `made` in seconds since 1970."""
+
+    number: int
+    creator: int
+    attached: int
+    owner: int
+    made: int
+
+
+def remove(postmaster: int, journal: Journal, account: Account) -> None:
+    """Removes the shared memory of a postmaster that was killed, as its account, once no process has a part of it.
+
+    That is its System V segment and, of the same user, POSIX segments that are as young and mapped by nobody. Where it
+    cannot, it stays: it is a megabyte.
+    """
+    deadline = time.monotonic() + _LEAVING_SECONDS
+    while any(one.attached for one in _segments(postmaster, account.uid)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    left = [one for one in _segments(postmaster, account.uid) if not one.attached]
+    if not left:
+        return
+    since = min(one.made for one in left)
+    time.sleep(min(max(0.0, since + 1 + _YOUNGEST_SECONDS - time.time()), 1 + _YOUNGEST_SECONDS))
+    mapped = _mapped(account.uid)
+    names = [
+        path.name
+        for path in _DIRECTORY.iterdir()
+        if _NAME.fullmatch(path.name) and path.name not in mapped and _is_left(path, account.uid, since)
+    ]
+    with suppress(OctavoError):
+        if names:
+            trees.remove_inside(_DIRECTORY, names, journal, account)
+        numbers = [word for one in left for word in ("--shmem-id", str(one.number))]
+        children.run(["ipcrm", *numbers], journal, role="ipcrm", account=account)
+
+
+def _segments(postmaster: int, owner: int) -> list[_Segment]:
+    """Those that this process made (proc_sysvipc(5): key, shmid, perms, size, cpid, lpid, nattch, uid, …, ctime)."""
+    found: list[_Segment] = []
+    with suppress(OSError):
+        for line in lines(_SEGMENTS)[1:]:
+            fields = words(line)
+            one = _Segment(*(int(fields[place]) for place in (1, 4, 6, 7, 13)))
+            if one.creator == postmaster and one.owner == owner:
+                found.append(one)
+    return found
+
+
+def _is_left(path: Path, owner: int, since: int) -> bool:
+    try:
+        facts = path.lstat()
+    except OSError:
+        return False
+    made = facts.st_ctime
+    return stat.S_ISREG(facts.st_mode) and facts.st_uid == owner and since <= made <= time.time() - _YOUNGEST_SECONDS
+
+
+def _mapped(owner: int) -> set[str]:
+    """The names of those that a process of the user has mapped."""
+    found: set[str] = set()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):
+                if process.stat().st_uid in (owner, os.geteuid()):
+                    found |= {word.rpartition("/")[2] for word in words(" ".join(lines(process / "maps")))}
+    return found
