@@ -21,7 +21,7 @@ def slices(document: Document, condition: str) -> str | None:
     turns, disturbed, dropped = (sum(facts.get(name, 0) for facts in found) for name in _COUNTS)
     text = f"{_lengths(found)}, {human_count(turns, 'turn')}"
     if disturbed:
-        text += f", {numbers.percent(disturbed / turns)} of them disturbed by other processes"
+        text += f", {numbers.percent(disturbed / turns)} of them disturbed by other processes or the hypervisor"
     if dropped:
         text += f" and {numbers.percent(dropped / turns)} dropped"
     if known := [facts for facts in found if facts.get("carry_over") is not None]:

@@ -29,7 +29,7 @@ def test_what_was_disturbed_and_carried_over_is_said() -> None:
     document = in_slices(turns_disturbed=20, turns_dropped=10, carry_over=0.004, carry_over_error=0.006)
     document["trials"][0]["facts"] |= {"slice_seconds": 0.1, "carry_over": 0.002, "carry_over_error": 0.001}
     assert str(slices(document, "read-only")).endswith(
-        "turns, 20 % of them disturbed by other processes and 10 % dropped; "
+        "turns, 20 % of them disturbed by other processes or the hypervisor and 10 % dropped; "
         "carry-over from the preceding slice 0.2 % (standard error 0.1 %)"
     )
     assert str(slices(document, "read-only")).startswith("of 50 ms to 100 ms")
