@@ -11,6 +11,7 @@ from octavo.lab.slices import eligibility
 from octavo.lab.slices.turns import USUAL
 from octavo.plan.cells import make_cells
 from octavo.plan.model import Plan, restore_plan
+from octavo.units import parse_size
 from octavo.workloads import find
 
 
@@ -186,6 +187,25 @@ def test_what_does_not_fit_at_once_is_measured_trial_by_trial() -> None:
     assert eligibility.no_room([(levels, 1024**2, 1024**2)]) is None
     assert "memory" in str(eligibility.no_room([(levels, 2**60, 1024**2)]))
     assert "disk" in str(eligibility.no_room([(levels, 1024**2, 2**60)]))
+
+
+@pytest.mark.parametrize(
+    ("mode", "buffers", "fits"),
+    [("read-only", "1GB", True), ("read-only", "16MB", False), ("read-write", "1GB", False)],
+)
+def test_what_is_only_read_and_in_shared_buffers_needs_no_page_cache(
+    monkeypatch: pytest.MonkeyPatch, mode: str, buffers: str, fits: bool
+) -> None:
+    cells = [cell for cell in make_cells(small_plan(shared_buffers=[buffers])) if mode in cell.condition]
+    database = find("pgbench").database_bytes(cells[0].levels)
+    memory = len(cells) * (parse_size(buffers) + database // 2 + 128 * 1024**2)
+
+    def available(field: str, proc: Path) -> int:
+        return int(memory / 0.9)
+
+    monkeypatch.setattr(eligibility, "meminfo", available)
+    assert database < parse_size("1GB")
+    assert (eligibility.not_at_once(find("pgbench"), cells) is None) == fits
 
 
 @pytest.mark.parametrize("text", ["1ms", "11s", "soon"])

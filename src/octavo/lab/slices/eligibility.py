@@ -24,7 +24,7 @@ from octavo.plan.server_settings import checkpoint_seconds
 from octavo.units import human_size, parse_size
 from octavo.workloads.base import Levels, RunsInPieces, RunsInTurns, Workload
 
-# What a server has beside its buffers and its database in the page cache.
+# What a server has beside its buffers and its part of the page cache.
 _SERVER_BYTES = 128 * 1024**2
 # The rest is for the client, the lab and the kernel; what the estimate has too little costs page cache, no memory.
 _MOST_OF_MEMORY = 0.9
@@ -155,14 +155,17 @@ def _timers(plan: Plan, workload: Workload, cells: Sequence[Cell]) -> str | None
 def not_at_once(workload: Workload, cells: Sequence[Cell]) -> str | None:
     """Why the servers of these cells cannot all be up, by what they need beside huge pages, or None."""
     needs = [
-        (cell.levels, workload.database_bytes(cell.levels), bytes_of_copy(workload, cell.levels)) for cell in cells
+        (cell.levels, _page_cache_bytes(workload, cell.levels), bytes_of_copy(workload, cell.levels)) for cell in cells
     ]
     return no_room(needs) or too_dirty(workload, needs)
 
 
 def no_room(needs: Sequence[tuple[Levels, int, int]]) -> str | None:
-    """Why the cells are too large to be up at once, or None. Of each: its levels, its database, its copy in bytes."""
-    wanted = sum(_memory(levels, database) for levels, database, _ in needs)
+    """Why the cells are too large to be up at once, or None.
+
+    Of each: its levels, what it has in the page cache, and its copy, in bytes.
+    """
+    wanted = sum(_memory(levels, cached) for levels, cached, _ in needs)
     there = meminfo("MemAvailable", Path("/proc"))
     if wanted > _MOST_OF_MEMORY * there:
         return (
@@ -208,10 +211,17 @@ def too_dirty(workload: Workload, needs: Sequence[tuple[Levels, int, int]], proc
     return f"the cells together may have {human_size(wanted)} dirty; the kernel allows {human_size(allowed)}"
 
 
-def _memory(levels: Levels, database: int) -> int:
+def _page_cache_bytes(workload: Workload, levels: Levels) -> int:
+    """What a cell has in the page cache: its database, unless it only reads one that its shared buffers hold."""
+    database = workload.database_bytes(levels)
+    reads = isinstance(workload, _Sliced) and workload.only_reads(levels)
+    return 0 if reads and database <= parse_size(levels["shared_buffers"]) else database
+
+
+def _memory(levels: Levels, cached: int) -> int:
     # Huge pages are in their pool already.
     buffers = parse_size(levels["shared_buffers"]) if levels.get("huge_pages", "off") == "off" else 0
-    most = buffers + database + _SERVER_BYTES
+    most = buffers + cached + _SERVER_BYTES
     limit = levels.get("memory", "none")
     return most if limit == "none" else min(most, parse_size(limit) + _SERVER_BYTES)
 
